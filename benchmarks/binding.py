@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from dsrun.launcher.node.binding import apply, numactl
 from dsrun.launcher.node.binding import plan as binding
 from dsrun.launcher.node.binding.topology import Topology, read_topology
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

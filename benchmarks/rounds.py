@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import simulated
 from benchmarks.measure import Unfit, bar
 from dsrun.launcher.control import frames, messages, round_messages
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 PORT = 29500
 ROUNDS = 10

@@ -26,11 +26,10 @@ from dsrun.launcher.head.run.job import Job
 from dsrun.launcher.head.run.launch import serve
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs import environment
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Node, Plan, lay_out
+from dsrun.launcher.specs.policies import ElasticPolicy, SupervisionPolicy
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 if TYPE_CHECKING:
     from dsrun.launcher.backends.events import Emit

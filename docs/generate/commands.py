@@ -6,8 +6,7 @@ import re
 import textwrap
 from typing import NamedTuple
 
-from dsrun.launcher.cli.help.groups import GROUPS
-from dsrun.launcher.cli.help.rows import Row, row
+from dsrun.launcher.cli.help.rows import Row, groups, row
 from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
 
@@ -54,7 +53,7 @@ class Command(NamedTuple):
 
 def commands() -> tuple[Command, ...]:
     """Return all commands, dsrun first."""
-    options = [row(name) for group in GROUPS.values() for name in group]
+    options = [row(name) for group in groups().values() for name in group]
     words = {"dsrun-job": JOB, "dsrun-exec": PROGRAM}
     tools = (
         Command(name, (*one.rows, *map(row, one.shared)), words.get(name, NOTHING))

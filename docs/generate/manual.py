@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher import __version__
 from dsrun.launcher.cli.help import summary
-from dsrun.launcher.cli.help.groups import GROUPS
-from dsrun.launcher.cli.help.rows import row
+from dsrun.launcher.cli.help.rows import groups, row
 from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
 from dsrun.launcher.cli.peers import REFUSED
@@ -73,7 +72,7 @@ def _dsrun() -> str:
         ".SH DESCRIPTION",
         *_paragraphs((summary.PURPOSE, *summary.RULES)),
         ".SH OPTIONS",
-        *(line for title, names in GROUPS.items() for line in _group(title, map(row, names))),
+        *(line for title, names in groups().items() for line in _group(title, map(row, names))),
         *_group("Help", (HELP, VERSION)),
         *_topics(),
         *_table("EXIT STATUS", summary.EXIT_CODES, sentence=True),

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.cli.help import summary
-from dsrun.launcher.cli.help.groups import GROUPS
-from dsrun.launcher.cli.help.rows import row
+from dsrun.launcher.cli.help.rows import groups, row
 from dsrun.launcher.cli.peers import REFUSED
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.cli.help.rows import Row
 
 HEAD = """\
-<!-- Written by `python -m docs.generate` from launcher/cli/help. Change those files instead. -->
+<!-- Written by `python -m docs.generate` from launcher/cli. Change those files instead. -->
 
 # Options
 
@@ -44,7 +43,7 @@ def files() -> dict[str, str]:
 def page() -> str:
     """Return the page."""
     lines = [HEAD, *(f"{plain(rule)}\n" for rule in summary.RULES)]
-    for title, names in GROUPS.items():
+    for title, names in groups().items():
         lines += [f"## {title}\n", *_table(map(row, names)), ""]
     lines += [f"## {summary.REFUSED}\n", "| option | instead |", "|---|---|"]
     lines += [f"| `--{name}` | {plain(why)} |" for name, why in REFUSED.items()]

@@ -7,13 +7,12 @@ import select
 import time
 
 from ..cli.tool_parser import parse as parse_hold
-from ..commands.hold import OWN
 from ..common.errors import LOST, DsrunError, LostError
 from ..common.values import NamedTuple
 from ..control import frames, holds
 from ..control.local_client import checked
 from ..planning import held, rendezvous
-from ..planning.hold import SHARED, plan_hold
+from ..planning.hold import plan_hold
 from ..specs import codec
 from .errors import JobError, LaunchError
 from .hold_process import FAILED
@@ -268,7 +267,7 @@ def _spec(name: str, idle_timeout: float, options: Mapping[str, object]) -> Hold
     level = {} if "quiet" in options or "log_level" in options else {"log_level": QUIET}
     argv = words({**options, **level})
     with as_launch_error(argv):
-        command = parse_hold("dsrun-hold", argv, OWN, SHARED, os.environ)
+        command = parse_hold("dsrun-hold", argv, os.environ)
         return plan_hold(command.options, name, idle_timeout)
 
 

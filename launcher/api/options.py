@@ -13,19 +13,8 @@ if TYPE_CHECKING:
 
     from ..cli.option import Option
 
-REFUSED = {
-    "dry_run": "it only prints",
-    "json": "it only prints",
-    "help": "it only prints",
-    "version": "it only prints",
-    "no_ssh": "a program starts the nodes of its jobs itself",
-    "node_rank": "a program starts the nodes of its jobs itself",
-    "stdin": "the program keeps its standard input",
-    "requeue_on": "only for the command that is a whole Slurm job",
-    "on": "use Fleet",
-    "on_busy": "use Fleet",
-}
-"""Options that make no sense in a program, and why."""
+PRINTS = dict.fromkeys(("help", "version"), "it only prints")
+"""Words of the command line that are no rows of the table, and why a program cannot use them."""
 
 
 def words(options: Mapping[str, object]) -> list[str]:
@@ -38,11 +27,12 @@ def words(options: Mapping[str, object]) -> list[str]:
 
 
 def _words(name: str, value: object) -> Iterable[str]:
-    if name in REFUSED:
-        raise LaunchError(f"{name}: not an option of a program; {REFUSED[name]}")
+    _, spec = table().get("host" if name == "hosts" else name, ("", None))
+    why = spec.not_in_python if spec else PRINTS.get(name)
+    if why:
+        raise LaunchError(f"{name}: not an option of a program; {why}")
     if value is None or value is False:
         return
-    _, spec = table().get("host" if name == "hosts" else name, ("", None))
     flag = "--host" if name == "hosts" else f"--{name}"
     if spec is None or (spec.kind == "bool" and value is True):
         # The parser names the options that are meant by one that does not exist.

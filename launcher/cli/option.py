@@ -1,4 +1,4 @@
-"""One entry of the table of options. Pure."""
+"""One row of a table of options. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeAlias
+
+    Words: TypeAlias = tuple[str, ...]
 
 MOST = 999_999_999
 """The largest number that any option takes, seconds included."""
@@ -14,40 +17,88 @@ MOST = 999_999_999
 PORTS = 65535
 """The largest port."""
 
+KINDS = {bool: "bool", int: "int", float: "seconds", tuple: "list"}
+"""What an option takes, by the type of its default."""
+
+METAVARS = {"seconds": "DURATION", "int": "N", "bool": ""}
+"""What a value is called, by its kind, unless the row says otherwise."""
+
 
 class Option(NamedTuple):
-    """What the parser knows about one option, beside its name; `help/` describes it.
+    """All that is known about one option, beside its name.
 
     Attributes:
         default: its value when it is not given.
         kind: str, int, seconds (a duration), bool (a flag without a value) or list (repeatable).
+        text: what it does, for the help; `{values}` stands for the suggested values.
         metavar: what its value is called, "" for a flag.
         also: other names of it, one-letter names with their dash.
         choices: the only valid values, () for any.
+        values: values to suggest where others are valid, too; a function where a table has them.
         none: a value with which a peer's users say "not given" (-1 for DeepSpeed).
         positive: whether a number has to be above 0.
         most: the largest number.
         valid: the valid numbers in words, if there is more to say than the bounds.
         separator: what joins the values if it is given several times; "" if the last one counts.
+        unset: what applies when it is not given, if the default value does not show it.
+        fills: the field of a `JobSpec`'s policy that gets its value as it is: "supervision.grace".
+            A flag that is called `no_...` switches its field off. "" if planning makes more of it.
+        torchrun: its name in torchrun, which reads PET_NAME; "" if torchrun has no such variable.
+        like: what srun, mpirun and accelerate call it, and words near to its name.
+        idle: why it has no effect, or what to use instead; "" if it has one.
+        tools: the commands beside dsrun that take it, without `dsrun-`.
+        by_hold: whether dsrun-hold takes it, and a job on held nodes does not.
+        elastic: whether it has an effect only in an elastic job.
+        not_in_python: why a Python program cannot give it; "" if it can.
     """
 
     default: Any
     kind: str
+    text: str
     metavar: str
-    also: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
+    also: Words = ()
+    choices: Words = ()
+    values: Words | Callable[[], Words] = ()
     none: str | None = None
     positive: bool = False
     most: int = MOST
     valid: str = ""
     separator: str = ""
+    unset: str = ""
+    fills: str = ""
+    torchrun: str = ""
+    like: Words = ()
+    idle: str = ""
+    tools: Words = ()
+    by_hold: bool = False
+    elastic: bool = False
+    not_in_python: str = ""
 
     @property
     def repeatable(self) -> bool:
         """Whether it may be given several times, and every value counts."""
         return self.kind == "list" or bool(self.separator)
 
+    @property
+    def suggestions(self) -> Words:
+        """The values to suggest."""
+        return self.values if isinstance(self.values, tuple) else self.values()
 
-def option(default: Any, kind: str, metavar: str = "", **more: Any) -> Any:
-    """Declare one option as a field of `Options`."""
-    return Option(default, kind, metavar, **more)
+
+def option(default: Any, text: str, metavar: str = "", kind: str = "", **more: Any) -> Any:
+    """Declare one option, as a field of `Options` or in the table of a command.
+
+    The type of the default tells its kind, but for None, which is the default of a text.
+    """
+    kind = kind or KINDS.get(type(default), "str")
+    return Option(
+        default, kind, text, metavar or METAVARS.get(kind, ""), *{**_OPTIONAL, **more}.values()
+    )
+
+
+_OPTIONAL = Option._field_defaults
+
+
+def named(table: Mapping[str, Option]) -> dict[str, tuple[str, Option]]:
+    """Return {name as typed, with underscores: (name in the table, option)}."""
+    return {typed: (name, one) for name, one in table.items() for typed in (name, *one.also)}

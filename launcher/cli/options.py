@@ -1,18 +1,30 @@
-"""The table of options: names, types, defaults and valid values of every option of dsrun.
+"""The table of options: one row for everything that is known about an option of dsrun.
 
-The fields of `Options` are the table: the name of a field is the name of the option, its default
-the option's default, and `option(...)` gives the rest. `parser` reads the table, and `help/`
-describes every option of it.
+The fields of `Options` are the table: the name of a field is the name of the option, and `option`
+gives the rest. The parser, the help, the manual pages, the completion, docs/options.md, the other
+commands and planning read it. The help texts cost a start some microseconds.
 """
 
 from __future__ import annotations
 
 from ..specs.host import MAX_SLOTS
-from .option import PORTS, Option, option
+from .option import PORTS, Option, named, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+def _launchers() -> tuple[str, ...]:
+    from ..backends import choosable
+
+    return ("auto", *choosable())
+
+
+def _accelerators() -> tuple[str, ...]:
+    from ...accelerator.vendors import VENDORS
+
+    return tuple(VENDORS)
 
 
 class Options:
@@ -31,174 +43,544 @@ class Options:
         """Return a copy with these options changed."""
         return Options(**{**vars(self), **given})
 
+    def policy(self, name: str) -> dict[str, Any]:
+        """Return the fields of a policy of a `JobSpec` that options fill as they are."""
+        filled: dict[str, Any] = {}
+        for one, spec in all_options().items():
+            policy, _, field = spec.fills.partition(".")
+            if policy == name:
+                value = getattr(self, one)
+                filled[field] = not value if one.startswith("no_") else value
+        return filled
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"options are immutable ({name})")
 
-    hostfile: str | None = option(None, "str", "FILE", also=("-H",), none="")
-    host: str | None = option(None, "str", "LIST", separator=",")
-    on: str | None = option(None, "str", "NAME")
-    on_busy: str = option("wait", "str", "WHAT", choices=("wait", "refuse"))
-    watch_hostfile: bool = option(False, "bool")
-    host_discovery_script: str | None = option(None, "str", "COMMAND")
-    include: str = option("", "str", "SPEC", also=("-i",), separator="@")
-    exclude: str = option("", "str", "SPEC", also=("-e",), separator="@")
-    num_nodes: int | None = option(
-        None, "int", "N", none="-1", valid="1 to the number of hosts (default: all)"
-    )
-    nnodes: str | None = option(None, "str", "N|MIN:MAX")
-    num_gpus: int | None = option(
-        None,
-        "int",
-        "N",
-        also=("num_accelerators",),
-        none="-1",
-        positive=True,
-        most=MAX_SLOTS,
-        valid=f"1 to {MAX_SLOTS} (default: all slots)",
-    )
-    nproc_per_node: str | None = option(None, "str", "N")
-    standalone: bool = option(False, "bool")
-    elastic_config: str | None = option(None, "str", "FILE")
+    # A row is to fit in a few lines.
+    # fmt: off
+    # -- Hosts and devices --
+    hostfile: str | None = option(None,
+        "Read the hosts from FILE, one per line, in the order of their ranks: 'worker-0"
+        " slots=8'. A slot is the place of one worker, usually one device. A host without slots="
+        " has one slot per device.",
+        metavar="FILE", also=("-H",), none="",
+        unset="the allocation of a scheduler (Slurm, PBS, LSF, ...), else /job/hostfile if it"
+        " exists, else this machine", tools=("job", "hold", "exec", "check"), by_hold=True)
+    host: str | None = option(None,
+        "Use these hosts instead of a hostfile: h1:4,h2:0-3. One number after the colon is a"
+        " count of slots, anything else a list of slots (0-0 is slot 0 alone).",
+        metavar="LIST", separator=",", unset="see --hostfile", like=("nodelist", "-w", "hosts"),
+        tools=("job", "hold", "exec", "check"), by_hold=True)
+    on: str | None = option(None,
+        "Run on the nodes that dsrun-hold holds under this name, without connecting again. last"
+        " is the newest hold. Host filters choose among its nodes and slots.",
+        metavar="NAME", unset="its own nodes", tools=("exec", "check"), not_in_python="use Fleet")
+    on_busy: str = option("wait",
+        "With --on: if another job uses the same slots, wait until it ends, or refuse to run.",
+        metavar="WHAT", choices=("wait", "refuse"), not_in_python="use Fleet")
+    watch_hostfile: bool = option(False,
+        "Elastic jobs: read the hostfile every second. Hosts that are added to it join the job,"
+        " hosts that are removed from it leave the job.",
+        by_hold=True, elastic=True)
+    host_discovery_script: str | None = option(None,
+        "Elastic jobs: run COMMAND every second and use the hosts that it prints, one"
+        " HOST:SLOTS per line. Hosts join and leave the job as with --watch_hostfile.",
+        metavar="COMMAND", unset="none", tools=("exec", "check"), by_hold=True, elastic=True)
+    include: str = option("",
+        "Use only these hosts and slots: worker-0@worker-1:0,2-3. Ranges of names"
+        " (worker-[0-3]), patterns (gpu-*) and device ids (worker-0:GPU-8932f937) are accepted.",
+        metavar="SPEC", also=("-i",), separator="@", unset="all hosts and slots", like=("gpu_ids",),
+        tools=("job", "hold", "exec", "check"))
+    exclude: str = option("",
+        "Use all hosts and slots except these. Same syntax as --include.",
+        metavar="SPEC", also=("-e",), separator="@", unset="none",
+        tools=("job", "hold", "exec", "check"))
+    num_nodes: int | None = option(None,
+        "Use the first N hosts.",
+        kind="int", none="-1", valid="1 to the number of hosts (default: all)", unset="all hosts",
+        like=("-N", "nodes", "num_machines"), tools=("job", "hold", "exec", "check"))
+    nnodes: str | None = option(None,
+        "torchrun's name for --num_nodes. MIN:MAX makes the job elastic. With --node_rank and"
+        " without hosts, the same command is run on every node.",
+        metavar="N|MIN:MAX", unset="all hosts", torchrun="nnodes")
+    num_gpus: int | None = option(None,
+        "Use the first N slots of every host. On a host without accelerators: start N workers.",
+        kind="int", also=("num_accelerators",), none="-1", positive=True, most=MAX_SLOTS,
+        valid=f"1 to {MAX_SLOTS} (default: all slots)", unset="all slots",
+        like=("num_processes", "num_procs", "nproc", "np", "-np", "-n", "ntasks",
+        "ntasks_per_node", "gpus", "gpus_per_node"),
+        tools=("hold", "check"))
+    nproc_per_node: str | None = option(None,
+        "torchrun's name for --num_gpus: a number, or auto, gpu, cpu or xpu for one worker per"
+        " device.",
+        metavar="N", values=("auto", "gpu", "cpu", "xpu"), unset="all slots",
+        torchrun="nproc_per_node")
+    standalone: bool = option(False,
+        "Use this machine only; ignore --host, --hostfile and the allocation of a scheduler.",
+        torchrun="standalone", tools=("hold", "check"), by_hold=True)
+    elastic_config: str | None = option(None,
+        "Require that the number of ranks is valid by the elastic batch plan of this DeepSpeed"
+        " config (JSON). Elastic jobs use only world sizes of the plan.",
+        metavar="FILE", unset="none")
 
-    module: bool = option(False, "bool", also=("-m",))
-    no_python: bool = option(False, "bool")
-    run_path: bool = option(False, "bool")
-    python: str | None = option(None, "str", "PATH")
-    workdir: str | None = option(None, "str", "DIR")
-    sync: str | None = option(None, "str", "DIR")
-    sync_limit: str = option("1GB", "str", "SIZE")
-    local_rank: bool = option(False, "bool")
-    no_local_rank: bool = option(False, "bool", also=("use_env",))
-    start_method: str = option("", "str", "NAME", choices=("spawn", "fork", "forkserver"))
-    venv_script: str = option("", "str", "FILE")
-    preload: str | None = option(None, "str", "LIST", separator=",")
-    role: str = option("default", "str", "NAME")
-    shard_queue: bool = option(False, "bool")
-    virtual_local_rank: bool = option(False, "bool")
+    # -- Program --
+    module: bool = option(False,
+        "Run SCRIPT as a Python module: python -m SCRIPT.",
+        also=("-m",), torchrun="module")
+    no_python: bool = option(False,
+        "Run SCRIPT as an executable, without Python. It is passed --local_rank=N as well"
+        " unless --no_local_rank is given.",
+        torchrun="no_python")
+    run_path: bool = option(False,
+        "Accepted for compatibility with torchrun; has no effect.",
+        torchrun="run_path")
+    python: str | None = option(None,
+        "Python interpreter on the nodes, version 3.10 or newer, for node launchers and workers.",
+        metavar="PATH",
+        unset="the interpreter that runs dsrun; for workers, the one that --venv_script puts"
+        " first on PATH", tools=("job", "hold", "exec", "check"))
+    workdir: str | None = option(None,
+        "Working directory of the workers. It must exist on every node.",
+        metavar="DIR", unset="the current directory", tools=("hold", "exec", "check"))
+    sync: str | None = option(None,
+        "Copy the folder DIR, which contains the workers' folder, to the nodes that do not"
+        " share it, except files that match .gitignore or .dsrunignore. Only changes since the"
+        " last time are sent. The workers run in the copy, which is kept for later jobs.",
+        metavar="DIR", unset="nothing is copied")
+    sync_limit: str = option("1GB",
+        "The most that --sync copies to a node: 500MB, 2GB, 1.5GiB.",
+        metavar="SIZE")
+    local_rank: bool = option(False,
+        "Pass the local rank to the script although options of torchrun are used, with a dash"
+        " as torch.distributed.launch does. Without them, --local_rank=N is passed anyway.")
+    no_local_rank: bool = option(False,
+        "Do not pass --local_rank=N to the script; LOCAL_RANK is set in any case. Implied by"
+        " --nproc_per_node, --nnodes, --standalone and --rdzv_*, as torchrun passes none.",
+        also=("use_env",))
+    start_method: str = option("",
+        "Accepted for compatibility with torchrun; has no effect. Workers are always separate"
+        " programs.",
+        metavar="NAME", choices=("spawn", "fork", "forkserver"), unset="none",
+        torchrun="start_method", idle="workers are always separate programs")
+    venv_script: str = option("",
+        "Shell script that every node sources with bash before it starts the workers, such as"
+        " venv/bin/activate.",
+        metavar="FILE", unset="none", tools=("check",))
+    preload: str | None = option(None,
+        "Import these modules once on each node, and fork the workers from that process:"
+        " torch,torch._dynamo. Not with --no_python.",
+        metavar="LIST", separator=",", unset="every worker does its own imports", tools=("hold",))
+    role: str = option("default",
+        "Value of ROLE_NAME in the environment of the workers.",
+        metavar="NAME", fills="workers.role", torchrun="role")
+    shard_queue: bool = option(False,
+        "Serve shards of the training data to the workers, which take them with"
+        " dsrun.accelerator.shards.ShardQueue.",
+        fills="workers.shard_queue")
+    virtual_local_rank: bool = option(False,
+        "Show each worker only its own device, and set LOCAL_RANK to 0 for all of them.",
+        fills="workers.one_device", torchrun="virtual_local_rank")
 
-    launcher: str = option("auto", "str", "NAME")
-    launcher_args: str = option("", "str", "ARGS", separator=" ")
-    launcher_path: str = option("", "str", "PATH")
-    rank_per_task: bool = option(False, "bool")
-    ssh_port: int | None = option(
-        None, "int", "PORT", positive=True, most=PORTS, valid=f"1 to {PORTS}"
-    )
-    accept_new_host_keys: bool = option(False, "bool")
-    force_multi: bool = option(False, "bool")
-    no_ssh: bool = option(False, "bool")
-    node_rank: int | None = option(None, "int", "N", none="-1", valid="0 to N-1 for N nodes")
-    no_ssh_check: bool = option(False, "bool")
-    master_addr: str | None = option(None, "str", "ADDR", none="")
-    master_port: int | None = option(
-        None, "int", "PORT", most=PORTS, valid=f"1 to {PORTS} (0 or not given: a free port)"
-    )
-    control_port: int | None = option(
-        None, "int", "PORT", positive=True, most=PORTS, valid=f"1 to {PORTS}"
-    )
-    token_file: str | None = option(None, "str", "FILE")
-    rdzv_backend: str = option("static", "str", "NAME")
-    rdzv_endpoint: str = option("", "str", "HOST:PORT")
-    rdzv_id: str = option("none", "str", "ID")
-    rdzv_conf: str = option("", "str", "CONF", separator=",")
-    local_addr: str | None = option(None, "str", "ADDR", none="")
-    connect_timeout: float = option(10.0, "seconds", "DURATION", positive=True)
-    start_timeout: float = option(300.0, "seconds", "DURATION", positive=True)
-    strict: bool = option(False, "bool")
-    no_check: bool = option(False, "bool")
-    health_command: str = option("", "str", "COMMAND")
-    health_timeout: float = option(60.0, "seconds", "DURATION", positive=True)
-    exclude_unhealthy: bool = option(False, "bool")
-    dry_run: bool = option(False, "bool")
-    json: bool = option(False, "bool")
+    # -- Environment of the workers --
+    export: tuple[str, ...] = option((),
+        "Send this variable to the nodes, with VALUE or else with its current value."
+        " Repeatable. Variables with well-known prefixes (NCCL_, OMP_, HF_, ...) are sent"
+        " without it unless their names look like secrets; --dry_run lists them.",
+        metavar="NAME[=VALUE]", unset="none", like=("env", "x", "-x"), tools=("hold", "check"))
+    env_file: tuple[str, ...] = option((),
+        "Send the variables of FILE, one NAME=VALUE per line. Repeatable. FILE is read after"
+        " .deepspeed_env and .dsrun_env of the home and the current directory.",
+        metavar="FILE", unset="none", tools=("hold", "check"))
 
-    export: tuple[str, ...] = option((), "list", "NAME[=VALUE]")
-    env_file: tuple[str, ...] = option((), "list", "FILE")
+    # -- Starting the nodes --
+    launcher: str = option("auto",
+        "How the nodes are started: {values}. auto is slurm inside a Slurm job, local if this"
+        " machine is the only host, else the first of ssh, openssh and pdsh that is installed.",
+        metavar="NAME", values=_launchers, tools=("job", "hold", "exec", "check"), by_hold=True)
+    launcher_args: str = option("",
+        "Further arguments for the program of the launcher (ssh, pdsh, mpirun, srun, ...), as"
+        " one string.",
+        metavar="ARGS", separator=" ", unset="none", tools=("job", "hold", "exec", "check"),
+        by_hold=True)
+    launcher_path: str = option("",
+        "Path of the launcher's program, or of the directory that contains it.",
+        metavar="PATH", unset="the program found on PATH", fills="backend.path",
+        tools=("job", "hold", "exec", "check"), by_hold=True)
+    rank_per_task: bool = option(False,
+        "MPI and Slurm: start one task per rank instead of one per node, for scripts that use"
+        " MPI themselves.",
+        fills="backend.rank_per_task", by_hold=True)
+    ssh_port: int | None = option(None,
+        "Port of sshd on hosts for which the list of hosts gives no port.",
+        metavar="PORT", kind="int", positive=True, most=PORTS, valid=f"1 to {PORTS}",
+        unset="from the ssh configuration, else 22", fills="backend.port",
+        tools=("job", "hold", "exec", "check"), by_hold=True)
+    accept_new_host_keys: bool = option(False,
+        "Add unknown host keys to known_hosts. A host key that has changed is refused in any case.",
+        fills="backend.accept_new_host_keys", tools=("job", "hold", "exec", "check"), by_hold=True)
+    force_multi: bool = option(False,
+        "Reach this machine over the launcher, like any other host.",
+        fills="backend.force_multi", tools=("job", "hold", "exec", "check"), by_hold=True)
+    no_ssh: bool = option(False,
+        "Start no other node: the same command is run on every node, each with its --node_rank.",
+        by_hold=True, not_in_python="a program starts the nodes of its jobs itself")
+    node_rank: int | None = option(None,
+        "With --no_ssh: rank of this node, 0 to N-1 for N nodes.",
+        kind="int", none="-1", valid="0 to N-1 for N nodes",
+        unset="from the variables of Slurm, an MPI launcher, Kubeflow or an indexed Job",
+        like=("machine_rank",), by_hold=True,
+        not_in_python="a program starts the nodes of its jobs itself")
+    no_ssh_check: bool = option(False,
+        "Accepted for compatibility with DeepSpeed; has no effect. All hosts are checked at once.")
+    master_addr: str | None = option(None,
+        "Address of node 0 for the workers (MASTER_ADDR).",
+        metavar="ADDR", none="", unset="the first address of node 0 that all nodes can reach",
+        torchrun="master_addr", like=("main_process_ip",))
+    master_port: int | None = option(None,
+        "Port of node 0 for the workers (MASTER_PORT). 0 is any free port.",
+        metavar="PORT", kind="int", most=PORTS, valid=f"1 to {PORTS} (0 or not given: a free port)",
+        unset="a free port; 29500 with --no_ssh", torchrun="master_port",
+        like=("main_process_port",))
+    control_port: int | None = option(None,
+        "Port on which dsrun accepts connections of node launchers (pdsh, MPI, Slurm, --no_ssh).",
+        metavar="PORT", kind="int", positive=True, most=PORTS, valid=f"1 to {PORTS}",
+        unset="a free port; --master_port + 1 with --no_ssh", fills="dial_in.port",
+        tools=("hold", "exec", "check"), by_hold=True)
+    token_file: str | None = option(None,
+        "With --no_ssh: file of mode 0600 that contains the secret shared by all nodes.",
+        metavar="FILE", unset="the variable DSRUN_TOKEN", fills="dial_in.token_file", by_hold=True)
+    rdzv_backend: str = option("static",
+        "How the nodes agree on ranks: static is dsrun's own way. c10d, etcd, etcd-v2 or a"
+        " plugin is torch's rendezvous: the same command is run on every node, and some nodes"
+        " may run torchrun.",
+        metavar="NAME", values=("static", "c10d", "etcd", "etcd-v2"), torchrun="rdzv_backend")
+    rdzv_endpoint: str = option("",
+        "Where torch's rendezvous is. With static: address and port for --master_addr and"
+        " --master_port.",
+        metavar="HOST:PORT", unset="none", torchrun="rdzv_endpoint")
+    rdzv_id: str = option("none",
+        "Name of the job at torch's rendezvous. Workers see it as TORCHELASTIC_RUN_ID.",
+        metavar="ID", unset="the id of the job; with torch's rendezvous, none", torchrun="rdzv_id")
+    rdzv_conf: str = option("",
+        "Settings of the rendezvous, NAME=VALUE,... such as join_timeout=600 (in seconds). With"
+        " static, timeout=600 is --start_timeout 600.",
+        metavar="CONF", separator=",", unset="none", torchrun="rdzv_conf")
+    local_addr: str | None = option(None,
+        "Address of this node for the others, with --no_ssh or torch's rendezvous.",
+        metavar="ADDR", none="", unset="found automatically", torchrun="local_addr")
+    connect_timeout: float = option(10.0,
+        "Time limit for connecting to a host.",
+        positive=True, fills="supervision.connect_timeout", tools=("job", "hold", "exec", "check"))
+    start_timeout: float = option(300.0,
+        "Time limit until all nodes are ready to start their workers.",
+        positive=True, fills="supervision.start_timeout", tools=("job", "hold", "exec", "check"))
+    dry_run: bool = option(False,
+        "Print the plan (hosts, ranks, variables, policies, commands) and start nothing.",
+        not_in_python="it only prints")
+    json: bool = option(False,
+        "With --dry_run: print the plan as one JSON object.",
+        not_in_python="it only prints")
 
-    log_dir: str = option("", "str", "DIR", also=("enable_each_rank_log",), none="None")
-    redirects: str = option("0", "str", "STREAMS", also=("-r",))
-    tee: str = option("0", "str", "STREAMS", also=("-t",))
-    log_layout: str = option("", "str", "NAME", choices=("dsrun", "torchrun"))
-    logs_specs: str = option("default", "str", "NAME")
-    console_ranks: str = option("", "str", "RANKS", separator=",")
-    local_ranks_filter: str = option("", "str", "RANKS", separator=",")
-    prefix: str = option("{host}:{rank}| ", "str", "FORMAT")
-    fold: bool = option(False, "bool")
-    no_fold: bool = option(False, "bool")
-    color: str = option("auto", "str", "WHEN", choices=("auto", "always", "never"))
-    stdin: str = option("none", "str", "WHO", choices=("none", "rank0"))
-    event_log_handler: str = option("", "str", "NAME")
-    report_file: str | None = option(None, "str", "FILE")
-    log_level: str = option(
-        "info", "str", "LEVEL", choices=("debug", "info", "warning", "error", "critical")
-    )
-    quiet: bool = option(False, "bool", also=("-q",))
+    # -- Checks before the start --
+    strict: bool = option(False,
+        "Refuse the start for what would be a warning of the quick check.",
+        fills="checks.strict", tools=("check",))
+    no_check: bool = option(False,
+        "Leave out the quick check, which compares the nodes before the start: versions,"
+        " script, clocks, devices, space, limits and variables.",
+        fills="checks.quick")
+    health_command: str = option("",
+        "Shell command that must succeed on a node before the start, and before each round of"
+        " an elastic job that it joins.",
+        metavar="COMMAND", unset="none", fills="checks.health_command")
+    health_timeout: float = option(60.0,
+        "Time limit of --health_command.",
+        positive=True, fills="checks.health_timeout")
+    exclude_unhealthy: bool = option(False,
+        "Start without nodes that fail a check or cannot be reached, as long as"
+        " --min_elastic_nodes remain. The job is not elastic because of it; an elastic job"
+        " starts without them in any case.")
 
-    debug: str = option("", "str", "RANKS", separator=",")
-    no_debug_wait: bool = option(False, "bool")
-    debug_file: str = option("", "str", "FILE")
-    hang_timeout: float = option(300.0, "seconds", "DURATION")
-    on_hang: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
-    expect: str = option("", "str", "REGEX")
-    within: float = option(0.0, "seconds", "DURATION")
-    every: float = option(0.0, "seconds", "DURATION")
-    on_missing: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
-    rules: str | None = option(None, "str", "FILE")
-    warn_slow: bool = option(False, "bool")
-    no_worker_hook: bool = option(False, "bool")
-    metrics_file: str | None = option(None, "str", "FILE")
-    on_event: str = option("", "str", "COMMAND")
+    # -- Output --
+    log_dir: str = option("",
+        "Also write the output of each rank to files on its node: DIR/JOB/rank-0000.out and .err.",
+        metavar="DIR", also=("enable_each_rank_log",), none="None", unset="no log files",
+        torchrun="log_dir")
+    redirects: str = option("0",
+        "Write these streams to log files only: 0 none, 1 stdout, 2 stderr, 3 both; or by local"
+        " rank, 0:1,1:3. Without --log_dir the files are in a private directory among each"
+        " node's temporary files.",
+        metavar="STREAMS", also=("-r",), values=("0", "1", "2", "3"), torchrun="redirects")
+    tee: str = option("0",
+        "Write these streams to log files and to the console, with the same values. Takes"
+        " precedence over --redirects.",
+        metavar="STREAMS", also=("-t",), values=("0", "1", "2", "3"), torchrun="tee")
+    log_layout: str = option("",
+        "How log files are named: dsrun (by global rank) or torchrun"
+        " (DIR/ID_JOB_HOST/attempt_N/LOCAL_RANK/stderr.log).",
+        metavar="NAME", choices=("dsrun", "torchrun"),
+        unset="torchrun if options of torchrun are used without a list of hosts, else dsrun")
+    logs_specs: str = option("default",
+        "What chooses the log files: an entry point of the group torchrun.logs_specs, or"
+        " default for dsrun itself.",
+        metavar="NAME")
+    console_ranks: str = option("",
+        "Show only the output of these global ranks: 0,8-15.",
+        metavar="RANKS", separator=",", unset="all ranks")
+    local_ranks_filter: str = option("",
+        "Show only the output of these local ranks of each node: 0,1.",
+        metavar="RANKS", separator=",", unset="all ranks", torchrun="local_ranks_filter")
+    prefix: str = option("{host}:{rank}| ",
+        "Text before every line of output, with any of {host} {rank} {local_rank} {node_rank}"
+        " {job} {role}; '' for none.",
+        metavar="FORMAT", fills="output.prefix")
+    fold: bool = option(False,
+        "Print the same line of several ranks once, with all of them in its prefix:"
+        " 'n1-n4:0-31| '. A line waits for that at most 0.2 s. Log files are not changed.",
+        unset="on a terminal, if the prefix has {rank}")
+    no_fold: bool = option(False, "Print every line of every rank, also on a terminal.")
+    color: str = option("auto",
+        "Use colours, and redraw unfinished lines such as progress bars. auto: on a terminal.",
+        metavar="WHEN", choices=("auto", "always", "never"), fills="output.color",
+        tools=("hold", "exec", "check"))
+    stdin: str = option("none",
+        "Which worker reads dsrun's standard input.",
+        metavar="WHO", choices=("none", "rank0"),
+        not_in_python="the program keeps its standard input")
+    event_log_handler: str = option("",
+        "Accepted for compatibility with torchrun; has no effect. See --report_file.",
+        metavar="NAME", unset="none", torchrun="event_log_handler",
+        idle="--report_file FILE writes a report on the end of the job")
+    report_file: str | None = option(None,
+        "Write a report on the end of the job to FILE, as JSON. If its name ends in `.html`, draw a"
+        " picture of the job over time instead.",
+        metavar="FILE", unset="none", fills="output.report_file", like=("report",))
+    log_level: str = option("info",
+        "Lowest level of dsrun's own messages that are printed.",
+        metavar="LEVEL", choices=("debug", "info", "warning", "error", "critical"),
+        tools=("hold", "exec", "check"))
+    quiet: bool = option(False,
+        "Of dsrun's own messages, print only errors.",
+        also=("-q",), tools=("hold", "exec", "check"))
 
-    grace: float = option(30.0, "seconds", "DURATION", also=("shutdown_timeout",))
-    heartbeat_timeout: float = option(15.0, "seconds", "DURATION", positive=True)
-    graceful_term_ok: bool = option(False, "bool")
-    requeue_on: str = option("", "str", "CODES", separator=",")
-    no_requeue_code: int | None = option(
-        None, "int", "N", positive=True, most=255, valid="1 to 255"
-    )
-    signals_to_handle: str = option("SIGTERM,SIGINT,SIGHUP", "str", "LIST", separator=",")
-    monitor_interval: float = option(0.1, "seconds", "DURATION", positive=True)
-    elastic_training: bool = option(False, "bool")
-    min_elastic_nodes: int | None = option(None, "int", "N", none="-1", positive=True)
-    max_elastic_nodes: int | None = option(None, "int", "N", none="-1", positive=True)
-    max_restarts: int | None = option(None, "int", "N")
-    elastic_agent: str | None = option(None, "str", "NAME", choices=("dsrun", "torch"))
-    restart_window: float = option(0.0, "seconds", "DURATION")
-    min_uptime: float = option(0.0, "seconds", "DURATION")
-    no_restart_codes: str = option("", "str", "CODES", separator=",")
-    restart_on: str = option("", "str", "LIST", separator=",")
-    stop_without_progress: int = option(0, "int", "N")
-    checkpoints: str = option("", "str", "GLOB")
-    min_wait: float = option(0.0, "seconds", "DURATION")
-    cool_down: float = option(300.0, "seconds", "DURATION")
-    gain_delay: float = option(60.0, "seconds", "DURATION")
-    change_notice: str = option("", "str", "HOW")
-    change_delay: float = option(30.0, "seconds", "DURATION")
-    warm_workers: bool = option(False, "bool")
-    warm_modules: str = option("torch,torch._dynamo", "str", "LIST", separator=",")
-    allow_background: bool = option(False, "bool")
+    # -- Watching a running job --
+    debug: str = option("",
+        "These ranks, such as 0,3-5 or all, start under debugpy, and wait for an editor before"
+        " the first line of their program: dsrun prints a port of this machine for each of them.",
+        metavar="RANKS", separator=",", unset="none")
+    no_debug_wait: bool = option(False,
+        "The ranks of --debug do not wait: an editor may connect at any time.",
+        fills="debug.wait")
+    debug_file: str = option("",
+        "Write a configuration for each rank of --debug to this launch.json, which is usually"
+        " .vscode/launch.json. Others in it are kept.",
+        metavar="FILE", unset="printed")
+    hang_timeout: float = option(300.0,
+        "A job hangs if a rank that others wait for has done nothing for this long: no CPU"
+        " work, no input or output, no step in its code. 0 switches hang detection off.",
+        fills="watch.hang_timeout")
+    warn_slow: bool = option(False,
+        "Warn about a rank, a host or a network link that slows down all others, and say why:"
+        " its CPU quota, other processes on its CPUs, a disk, or its share of the work.",
+        fills="watch.slow")
+    on_hang: str = option("report",
+        "After the line that reports a hang: do nothing else, end the job with exit code 77, or"
+        " begin another round of a job with --max_restarts.",
+        metavar="WHAT", choices=("report", "stop", "restart"), fills="watch.on_hang")
+    expect: str = option("",
+        "Require a line of output that matches this regular expression: see --within, --every"
+        " and --on_missing.",
+        metavar="REGEX", unset="none")
+    within: float = option(0.0,
+        "Time from the start of the workers to the first line that matches --expect. 0: the"
+        " same as --every.")
+    every: float = option(0.0, "Time from one line that matches --expect to the next. 0: no limit.")
+    on_missing: str = option("report",
+        "After the line that reports that such a line is missing: do nothing else, end the job"
+        " with exit code 77, or begin another round of a job with --max_restarts.",
+        metavar="WHAT", choices=("report", "stop", "restart"))
+    rules: str | None = option(None,
+        "A TOML file with any number of such rules, also about numbers in the lines: a loss"
+        " must be finite, or fall.",
+        metavar="FILE", unset="none")
+    no_worker_hook: bool = option(False,
+        "Run nothing in workers before their own program. By default those that run Python"
+        " prepare to report where they are in their code: faulthandler reports crashes, and"
+        " answers a signal; torch's flight recorder provides the collectives of each rank.",
+        fills="watch.hook")
+    metrics_file: str | None = option(None,
+        "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
+        " collector such as node_exporter reads it.",
+        metavar="FILE", unset="none")
+    on_event: str = option("",
+        "Shell command that is run on this machine, in the current folder, when the job starts,"
+        " fails, restarts, loses a node, hangs or ends. It gets the event as JSON on its"
+        " standard input.",
+        metavar="COMMAND", unset="none", fills="hooks.on_event")
 
-    accelerator: str | None = option(None, "str", "NAME", none="")
-    bind_cores_to_rank: bool = option(False, "bool")
-    bind_core_list: str = option("", "str", "LIST", none="None", separator=",")
-    bind_to: str | None = option(None, "str", "WHAT", choices=("none", "core", "numa", "socket"))
-    numa_binding: str | None = option(
-        None, "str", "WHAT", choices=("node", "socket", "exclusive", "core-complex")
-    )
-    bind_smt: str = option("yes", "str", "WHICH", choices=("yes", "no"))
-    bind_memory: str = option(
-        "auto", "str", "POLICY", choices=("auto", "bind", "preferred", "interleave", "none")
-    )
-    bind_nic: bool = option(False, "bool")
-    report_bindings: bool = option(False, "bool")
+    # -- Failures and stopping --
+    grace: float = option(30.0,
+        "Time between the stop signal and SIGKILL, for all ranks on all nodes at once.",
+        also=("shutdown_timeout",), fills="supervision.grace", torchrun="shutdown_timeout",
+        tools=("job", "hold"))
+    heartbeat_timeout: float = option(15.0,
+        "Time without a message after which a node, or dsrun itself, is considered lost.",
+        positive=True, fills="supervision.heartbeat_timeout", tools=("hold", "check"), by_hold=True)
+    graceful_term_ok: bool = option(False,
+        "Exit with 0 if all ranks exit with 0 after a stop signal, instead of 128+N.",
+        fills="supervision.graceful_term_ok")
+    requeue_on: str = option("",
+        "Slurm: requeue the job if it ends with one of these exit codes: 75,143.",
+        metavar="CODES", separator=",", unset="never",
+        not_in_python="only for the command that is a whole Slurm job")
+    no_requeue_code: int | None = option(None,
+        "Exit code of a job that has failed and would fail again, such as by an error in its"
+        " script: it is not requeued by --requeue_on, and a batch system can be told not to.",
+        kind="int", positive=True, most=255, valid="1 to 255", unset="that of the failure")
+    signals_to_handle: str = option("SIGTERM,SIGINT,SIGHUP",
+        "Signals to dsrun that end the job. SIGQUIT (Ctrl-\\) prints which rank runs where, and"
+        " its stack, unless it is one of them.",
+        metavar="LIST", separator=",", torchrun="signals_to_handle")
+    monitor_interval: float = option(0.1,
+        "With torch's rendezvous: how often torch's agent looks at the workers.",
+        positive=True, torchrun="monitor_interval")
+    allow_background: bool = option(False,
+        "Do not stop processes that the workers leave behind when all of them exit with 0.",
+        fills="supervision.allow_background")
+
+    # -- Elastic jobs --
+    elastic_training: bool = option(False,
+        "Continue without nodes that are lost until they are back, and restart the workers"
+        " after a failure.",
+        like=("elastic",))
+    min_elastic_nodes: int | None = option(None,
+        "Smallest number of nodes with which the job runs.",
+        kind="int", none="-1", positive=True, unset="1 with --elastic_training, else all nodes")
+    max_elastic_nodes: int | None = option(None,
+        "Largest number of nodes that run workers; the others are spares.",
+        kind="int", none="-1", positive=True, unset="all nodes")
+    max_restarts: int | None = option(None,
+        "How often all workers are restarted after a failure, in the whole job (see"
+        " --restart_window). A lost node does not count.",
+        kind="int", unset="0; 100 with --elastic_training", torchrun="max_restarts",
+        like=("restart", "restarts"))
+    elastic_agent: str | None = option(None,
+        "What starts and stops the workers on each node: dsrun itself, or torch's elastic agent"
+        " (torch 2.3 or newer).",
+        metavar="NAME", choices=("dsrun", "torch"),
+        unset="dsrun; torch with --logs_specs or torch's --rdzv_backend", elastic=True)
+    restart_window: float = option(0.0,
+        "Count --max_restarts within this window instead of over the whole job. 0: whole job.",
+        fills="elastic.window", elastic=True)
+    min_uptime: float = option(0.0,
+        "End the job if a worker fails before the workers have run for this long.",
+        fills="elastic.uptime", elastic=True)
+    no_restart_codes: str = option("",
+        "End the job if a worker fails with one of these exit codes: 2,64.",
+        metavar="CODES", separator=",", unset="none", elastic=True)
+    restart_on: str = option("",
+        "Restart the workers only after failures of these classes, and end the job after"
+        " others: script, data, node, network, memory, preempted, unknown. A lost node is not a"
+        " failure.",
+        metavar="LIST", separator=",", unset="all", elastic=True)
+    stop_without_progress: int = option(0,
+        "End the job with exit code 77 after so many failed rounds in a row without a line that"
+        " matches --expect, or a new file of --checkpoints. 0: never.",
+        fills="watch.fruitless_rounds")
+    checkpoints: str = option("",
+        "Files that show progress, for --stop_without_progress: a pattern such as 'ckpt/*.pt',"
+        " as this machine sees them.",
+        metavar="GLOB", unset="none")
+    min_wait: float = option(0.0,
+        "With fewer than --min_elastic_nodes nodes, wait this long for more. 0: end the job.",
+        fills="elastic.wait", elastic=True)
+    cool_down: float = option(300.0,
+        "Exclude a node for this long after 3 consecutive failures began on it. 0: never.",
+        fills="elastic.cool")
+    gain_delay: float = option(60.0,
+        "Delay a restart that only adds nodes until the workers have run for this long, or one"
+        " of them has printed something. 0: no delay.",
+        fills="elastic.gain_delay")
+    change_notice: str = option("",
+        "Notify the workers before nodes join or leave, by a signal such as SIGUSR1 or by"
+        " creating this file on every node.",
+        metavar="HOW", values=("SIGUSR1", "SIGUSR2"), unset="no notice", elastic=True)
+    change_delay: float = option(30.0, "Time between the notice and the restart of the workers.")
+    warm_workers: bool = option(False,
+        "Preload --warm_modules, as --preload does, and keep a process waiting for each worker"
+        " of the next round, so that a restart is faster.",
+        fills="workers.warm", elastic=True)
+    warm_modules: str = option("torch,torch._dynamo",
+        "Modules that --warm_workers preloads, beside those of --preload.",
+        metavar="LIST", separator=",")
+
+    # -- Cores and memory --
+    accelerator: str | None = option(None,
+        "Kind of devices to use: {values}.",
+        metavar="NAME", none="", values=_accelerators,
+        unset="DSRUN_ACCELERATOR or DS_ACCELERATOR if set, else the devices of each node",
+        tools=("hold", "check"))
+    bind_cores_to_rank: bool = option(False,
+        "Bind each rank to cores of its own near its device. Same as --bind_to core.")
+    bind_core_list: str = option("",
+        "Bind ranks to cores among these CPUs only: 0,2-5, or by host, n1:0-3@n2:4-7.",
+        metavar="LIST", none="None", separator=",", unset="all CPUs that dsrun may use")
+    bind_to: str | None = option(None,
+        "Bind each rank to cores of its own (core), to the NUMA node of its device (numa) or to"
+        " the socket of its device (socket).",
+        metavar="WHAT", choices=("none", "core", "numa", "socket"), unset="none")
+    numa_binding: str | None = option(None,
+        "torchrun's option: bind each rank to the NUMA node or the socket of its device, to"
+        " cores of its own within the node (exclusive), or to cores with a common cache"
+        " (core-complex).",
+        metavar="WHAT", choices=("node", "socket", "exclusive", "core-complex"), unset="none")
+    bind_smt: str = option("yes",
+        "Use all hardware threads of a core (yes), or only its first (no). For bound ranks.",
+        metavar="WHICH", choices=("yes", "no"))
+    bind_memory: str = option("auto",
+        "Where bound ranks allocate memory: on the NUMA nodes of their cores only (bind), there"
+        " first (preferred), there in turn (interleave), anywhere (none), or bind with the"
+        " node's faster memory first if it has some (auto).",
+        metavar="POLICY", choices=("auto", "bind", "preferred", "interleave", "none"),
+        fills="binding.memory")
+    bind_nic: bool = option(False,
+        "Set NCCL_IB_HCA and UCX_NET_DEVICES to the InfiniBand and RoCE ports near each device.",
+        fills="binding.nics")
+    report_bindings: bool = option(False,
+        "Print the CPUs and the memory that each rank is bound to, as reported by the kernel."
+        " No effect with --quiet.",
+        fills="binding.report")
+    # fmt: on
+
+
+GROUPS = {
+    "Hosts and devices": "hostfile",
+    "Program": "module",
+    "Environment of the workers": "export",
+    "Starting the nodes": "launcher",
+    "Checks before the start": "strict",
+    "Output": "log_dir",
+    "Watching a running job": "debug",
+    "Failures and stopping": "grace",
+    "Elastic jobs": "elastic_training",
+    "Cores and memory": "accelerator",
+}
+"""The groups in which the help shows the options: the first option of each, in order."""
+
+
+_ROWS = {name: spec for name, spec in vars(Options).items() if isinstance(spec, Option)}
 
 
 def all_options() -> dict[str, Option]:
     """Return every option by the name of its field, in the order of the table."""
-    return {name: spec for name, spec in vars(Options).items() if isinstance(spec, Option)}
+    return _ROWS
 
 
 def table() -> dict[str, tuple[str, Option]]:
     """Return {name as typed, with underscores: (field, option)}."""
-    return {
-        typed: (name, spec) for name, spec in all_options().items() for typed in (name, *spec.also)
-    }
+    return named(all_options())
+
+
+def shared(command: str) -> dict[str, Option]:
+    """Return the options that dsrun shares with a command, named without `dsrun-`."""
+    return {name: spec for name, spec in all_options().items() if command in spec.tools}

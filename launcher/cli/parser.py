@@ -7,8 +7,8 @@ from contextlib import suppress
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from .option import Option
-from .options import Options, table
-from .peers import HOSTS, IDLE, MEANT, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
+from .options import Options, all_options, table
+from .peers import HOSTS, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
         UsageError: an option is unknown or not supported, or has an invalid value.
     """
     names = table()
-    torchruns = {name: option for name, option in names.items() if name in PET}
+    torchruns = {row.torchrun: (name, row) for name, row in all_options().items() if row.torchrun}
     values = {
         **from_environment(
             "PET_", {name: text for name, text in environ.items() if text}, torchruns
@@ -126,7 +126,8 @@ def _notes(
     names: Mapping[str, tuple[str, Option]],
 ) -> tuple[str, ...]:
     """Return a message for each option and each DSRUN_* variable that has no effect."""
-    idle = [f"--{name} has no effect: {IDLE[name]}" for name in IDLE if name in values]
+    rows = all_options()
+    idle = [f"--{name} has no effect: {rows[name].idle}" for name in values if rows[name].idle]
     ours = [name for name in environ if name.startswith("DSRUN_")]
     keys = {name: name.removeprefix("DSRUN_").lower() for name in ours}
     unknown = [name for name, key in keys.items() if key not in names]
@@ -233,8 +234,9 @@ def _nearest(key: str, names: Iterable[str]) -> str:
     import difflib
 
     known = [name for name in names if name[0] != "-"]
-    if MEANT.get(key, "") in known:
-        return MEANT[key]
+    meant = [name for name, row in all_options().items() if key in row.like and name in known]
+    if meant:
+        return meant[0]
     close = difflib.get_close_matches(key, known, 1)
     return close[0] if close else ""
 

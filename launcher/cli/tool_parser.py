@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .options import Options, table
+from .option import named
+from .options import Options, shared
 from .parser import from_environment, repeated, take
+from .tool_options import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ class ToolCommand(NamedTuple):
 def parse(
     command: str,
     words: Sequence[str],
-    own: Mapping[str, Option],
-    shared: Collection[str],
     environ: Mapping[str, str],
     mixing: Collection[str] = (),
 ) -> ToolCommand:
@@ -47,16 +47,14 @@ def parse(
     Args:
         command: the name of the command.
         words: the arguments.
-        own: the command's own options.
-        shared: names of the options of dsrun that it has; DSRUN_* variables may set them.
-        environ: the environment.
+        environ: the environment; DSRUN_* variables may set the options that it shares with dsrun.
         mixing: options after which words and options may come in any order.
 
     Raises:
         UsageError: an option is unknown, or has an invalid value.
     """
-    ours = {name: found for name, found in table().items() if found[0] in shared}
-    names = {**ours, **{name: (name, option) for name, option in own.items()}}
+    own, ours = OWN[command], named(shared(command.removeprefix("dsrun-")))
+    names = ours | named(own)
     values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours))
     at, rest, typed, see = 0, [], dict[str, list[str]](), f"{command} --help"
     while at < len(words):

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import os
 
-from ..cli.option import option
 from ..cli.tool_parser import parse
 from ..common import entry
 from ..common.errors import UsageError, conflict
-from ..planning.check import SHARED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..cli.option import Option
     from ..cli.tool_parser import ToolCommand
-
-OWN: Mapping[str, Option] = {
-    "compare": option(False, "bool"),
-    "report": option(False, "bool"),
-    "full": option(False, "bool"),
-    "svg": option("", "str", "FILE"),
-    "json": option(False, "bool"),
-}
-"""The options of this command alone."""
 
 
 def run(words: list[str]) -> int:
@@ -34,7 +20,7 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value.
         NodeError: the nodes of a hold are lost.
     """
-    command = parse("dsrun-check", words, OWN, SHARED, os.environ)
+    command = parse("dsrun-check", words, os.environ)
     if command.help:
         from ..cli.help.pages import of_tool
 

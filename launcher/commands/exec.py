@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import os
 
-from ..cli.option import option
 from ..cli.tool_parser import parse
 from ..common import entry
 from ..common.errors import UsageError, conflict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..cli.option import Option
     from ..cli.tool_parser import ToolCommand
-
-OWN: Mapping[str, Option] = {
-    "shell": option(None, "str", "LINE"),
-    "copy": option(False, "bool"),
-    "fetch": option(False, "bool"),
-    "to": option("", "str", "DIR"),
-    "stdin": option("none", "str", "WHO"),
-    "timeout": option(0.0, "seconds", "DURATION"),
-    "no_fold": option(False, "bool"),
-    "json": option(False, "bool"),
-}
-"""The options of this command alone."""
-
-SHARED = frozenset(
-    {
-        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
-        *("launcher", "launcher_args", "launcher_path", "ssh_port", "accept_new_host_keys"),
-        *("connect_timeout", "start_timeout", "control_port", "force_multi"),
-        *("workdir", "python", "color", "log_level", "quiet"),
-    }
-)
-"""The options that mean the same for dsrun."""
 
 
 def run(words: list[str]) -> int:
@@ -46,7 +20,7 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value, or there is nothing to run.
         NodeError: no host can be used.
     """
-    command = parse("dsrun-exec", words, OWN, SHARED, os.environ, mixing=("copy", "fetch"))
+    command = parse("dsrun-exec", words, os.environ, mixing=("copy", "fetch"))
     if command.help:
         from ..cli.help.pages import of_tool
 

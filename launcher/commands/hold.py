@@ -6,24 +6,16 @@ import errno
 import os
 
 from ..backends import allocates
-from ..cli.option import Option
 from ..cli.tool_parser import parse
 from ..common import entry
 from ..common.errors import UsageError, reason
 from ..control import local
-from ..planning.hold import SHARED, plan_hold
+from ..planning.hold import plan_hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
     from ..cli.tool_parser import ToolCommand
-
-OWN = {
-    "name": Option("", "str", "NAME"),
-    "idle_timeout": Option(1800.0, "seconds", "DURATION"),
-    "detach": Option(False, "bool", ""),
-    "release": Option("", "str", "NAME"),
-}
 
 
 def run(words: list[str]) -> int:
@@ -34,7 +26,7 @@ def run(words: list[str]) -> int:
     """
     if words[:1] in (["--list"], ["list"], ["ls"], ["status"]):
         raise UsageError(f"dsrun-hold {words[0]}: dsrun-job lists your jobs and holds")
-    command = parse("dsrun-hold", words, OWN, SHARED, os.environ)
+    command = parse("dsrun-hold", words, os.environ)
     if command.help:
         from ..cli.help.pages import of_tool
 

@@ -6,8 +6,9 @@ import os
 import re
 import signal
 
-from ..cli.option import Option
-from ..cli.options import Options, table
+from ..cli import tool_options
+from ..cli.option import named
+from ..cli.options import Options, shared
 from ..cli.parser import from_environment, repeated, take
 from ..common import entry
 from ..common.errors import UsageError
@@ -23,23 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-HOSTS = (
-    *("hostfile", "host", "include", "exclude", "num_nodes", "launcher", "launcher_args"),
-    *("launcher_path", "ssh_port", "accept_new_host_keys", "force_multi", "python"),
-    *("connect_timeout", "start_timeout"),
-)
+OWN = tool_options.OWN["dsrun-job"]
+SHARED = shared("job")
+HOSTS = SHARED.keys() - {"grace"}
 """Options of dsrun that name hosts, or say how to reach them, for `kill`."""
-
-OWN = {
-    "json": Option(False, "bool", ""),
-    "follow": Option(False, "bool", "", ("-f",)),
-    "ranks": Option("", "str", "RANKS", separator=","),
-    "now": Option(False, "bool", ""),
-    "native": Option(False, "bool", ""),
-    "all_threads": Option(False, "bool", ""),
-    "save": Option(False, "bool", ""),
-}
-"""Options of its own."""
 
 JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
 """Pattern of a job id."""
@@ -108,8 +96,8 @@ def start() -> None:
 
 def _parse(words: Sequence[str]) -> Given:
     """Return what is given: the first word that is no option is the verb."""
-    shared = {name: found for name, found in table().items() if found[0] in (*HOSTS, "grace")}
-    names = shared | {f: (n, one) for n, one in OWN.items() for f in (n, *one.also)}
+    ours = named(SHARED)
+    names = ours | named(OWN)
     values: dict[str, Any] = {}
     rest, at, typed = [], 0, dict[str, list[str]]()
     while at < len(words):
@@ -123,7 +111,7 @@ def _parse(words: Sequence[str]) -> Given:
     _check(verb, rest, values)
     entry.note(repeated(typed, names))
     own = {name: values.pop(name, option.default) for name, option in OWN.items()}
-    known = from_environment("DSRUN_", os.environ, shared)
+    known = from_environment("DSRUN_", os.environ, ours)
     return Given(verb, tuple(rest), own, Options(**{**known, **values}), frozenset(values))
 
 
@@ -171,7 +159,7 @@ def _list(given: Given) -> int:
 
 def _kill(given: Given) -> int:
     """Stop a job, and wait until it has ended; with hosts, end what is left of it there."""
-    if given.given & {*HOSTS}:
+    if given.given & HOSTS:
         return _kill_on_hosts(given)
     if "grace" in given.given:
         raise UsageError("--grace: only with hosts, such as -H FILE; a job has its own grace")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...accelerator.hardware.nics import Nic
     from ..cli.options import Options
     from ..node.binding.plan import BindingPlan
-    from ..specs.binding_policy import BindingPolicy
+    from ..specs.policies import BindingPolicy
 
 
 def survey(options: Options) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .field_types import Name, Pid, Rank, Size
-from .messages import allow_rows
+from ..specs.field_types import Name, Pid, Rank, Size, register
 
 
 class RankActivity(NamedTuple):
@@ -71,11 +70,4 @@ class Activity(NamedTuple):
     links: tuple[LinkActivity, ...] = ()
 
 
-def restored(activity: Activity) -> Activity:
-    """Return a message that was received, with its rows as values."""
-    ranks = tuple(RankActivity(*row) for row in activity.ranks)
-    return activity._replace(ranks=ranks, links=tuple(LinkActivity(*row) for row in activity.links))
-
-
-allow_rows(RankActivity)
-allow_rows(LinkActivity)
+register(RankActivity, LinkActivity)

@@ -15,7 +15,7 @@ import os
 import secrets
 
 from ..common.values import NamedTuple
-from .field_types import Name
+from ..specs.field_types import Name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

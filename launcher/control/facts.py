@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from . import field_types
+from ..specs.field_types import register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .field_types import Size
+    from ..specs.field_types import Size
 
 UNLIMITED = -1
 """A resource limit that there is not."""
@@ -99,18 +99,4 @@ class Facts(NamedTuple):
 MOST_FILES = 2000
 """Python files below the working folder that are compared."""
 
-is_valid = field_types.row(
-    Facts, spaces=field_types.rows(Space), devices=field_types.rows(DeviceFacts)
-)
-"""Whether a value is the row of a Facts."""
-
-
-def restored(row: tuple[object, ...]) -> Facts:
-    """Return the facts in a row of a message, which was checked."""
-    facts = Facts._make(row)
-    return facts._replace(
-        spaces=tuple(Space._make(one) for one in facts.spaces),
-        devices=tuple(
-            DeviceFacts._make((*one[:4], tuple(one[4]), tuple(one[5]))) for one in facts.devices
-        ),
-    )
+register(Space, DeviceFacts)

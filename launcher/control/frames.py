@@ -127,7 +127,18 @@ def pack(kind: int, body: bytes = b"") -> bytes:
 
 def pack_json(kind: int, message: dict[str, object]) -> bytes:
     """Return a frame that carries a JSON object; lone surrogates (undecodable bytes) survive."""
-    return pack(kind, json.dumps(message, separators=(",", ":")).encode())
+    return pack(kind, json_line(message))
+
+
+def json_line(message: dict[str, object]) -> bytes:
+    """Return a JSON object as one line; a set becomes a list."""
+    return json.dumps(message, separators=(",", ":"), default=_sorted).encode()
+
+
+def _sorted(value: object) -> list[object]:
+    if not isinstance(value, frozenset):
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return sorted(value)
 
 
 def unpack_json(body: bytes) -> dict[str, object]:

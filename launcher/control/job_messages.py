@@ -6,8 +6,7 @@ They are apart from `messages`, as a node launcher seldom needs them.
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .field_types import Count, Pid, Rank, Signal, Size
-from .messages import allow_rows
+from ..specs.field_types import Count, Pid, Rank, Signal, Size, register
 
 
 class RankUsage(NamedTuple):
@@ -87,5 +86,4 @@ class EndedJob(NamedTuple):
     left: tuple[str, ...]
 
 
-allow_rows(RankUsage)
-allow_rows(DeviceUsage)
+register(RankUsage, DeviceUsage)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
+from ..specs.field_types import Rank, register
 from . import messages
-from .field_types import Rank
 from .frames import BadFrame
 
 TYPE_CHECKING = False
@@ -113,10 +113,7 @@ def from_answer(answer: dict[str, Any]) -> JobStatus:
         }
     except (LookupError, TypeError):
         raise BadFrame("not the status of a job of this version") from None
-    status = messages.from_fields(JobStatus, fields | rows)
-    nodes = tuple(NodeStatus(*row) for row in status.nodes)
-    return status._replace(nodes=nodes, ranks=tuple(RankStatus(*row) for row in status.ranks))
+    return messages.from_fields(JobStatus, fields | rows)
 
 
-messages.allow_rows(NodeStatus)
-messages.allow_rows(RankStatus)
+register(NodeStatus, RankStatus)

@@ -6,7 +6,7 @@ from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .field_types import Name, Port, Size
+    from ..specs.field_types import Name, Port, Size
 
 
 class Listen(NamedTuple):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .field_types import Count, Port, Rank, Size
-from .messages import allow_rows
+from ..specs.field_types import Count, Port, Rank, Size, register
 
 
 class Measure(NamedTuple):
@@ -131,5 +130,4 @@ class Reductions(NamedTuple):
     failed: str
 
 
-for _shape in (Measured, Broken, Pair, Reduced):
-    allow_rows(_shape)
+register(Measured, Broken, Pair, Reduced)

@@ -7,10 +7,21 @@ They are not dataclasses: the node launcher starts on every node of every job, a
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from ..specs.binding_policy import BindingPolicy
+from ..specs import field_types
+from ..specs.field_types import Code, Count, Name, Pid, Port, Rank, Signal, Size
+from ..specs.policies import (
+    POLICIES,
+    BindingPolicy,
+    DebugPolicy,
+    ElasticPolicy,
+    OutputPolicy,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
+from ..specs.program import Program
 from ..specs.rendezvous import Rendezvous
-from . import field_types, frames
-from .field_types import Code, Count, Name, Pid, Port, Rank, Signal, Size
+from . import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +30,6 @@ if TYPE_CHECKING:
     M = TypeVar("M", bound=tuple[object, ...])
 
     from ..specs.host import Slot
-    from ..specs.program import Program
     from .facts import Facts
     from .reach_messages import Network
 
@@ -29,51 +39,32 @@ of them may arrive in time."""
 
 
 class Task(NamedTuple):
-    """JOB: the program that a node prepares.
+    """JOB: the program that a node prepares. All texts are as `environment.to_wire` makes them.
 
     Attributes:
         dsrun: version of the runner; the node launcher's must be the same.
         host: the node's name in the hostfile, for the log prefix and messages.
-        program: fields of a Program, texts as `environment.to_wire` makes them.
         workdir: folder the workers run in.
-        env: variables that are sent to the node, texts as `environment.to_wire` makes them.
+        env: variables that are sent to the node.
         slots: the node's slots, None if the node reports how many it has.
         port: None: reserve no port here; 0: reserve a free one for the master; else check that one.
-        venv_script: a shell file sourced for the workers' environment, or "".
-        binding: how workers are bound to cores, memory and NICs.
-        log_dir: folder for log files of the ranks, "" for none.
-        log_private: whether log files go to a new folder among the node's temporary files.
-        log_layout: how log files are named: `dsrun` or `torchrun`.
-        lease: seconds without a heartbeat of the runner after which the job is stopped.
-        grace: seconds between stop signal and SIGKILL.
-        last_grace: the same if the runner is lost.
-        one_device: whether each worker sees only its own device, as LOCAL_RANK 0.
-        by_engine: whether an engine chose the host, so that the node has to check it.
-        elastic: whether the job has rounds: an agent decides when the workers here start and stop.
-        torch_agent: whether that agent is torch's, not dsrun's own.
-        notice: how workers learn of a coming change: a signal's name, a file's path, or "".
-        shard_queue: whether each worker gets a connection to the runner's shard queues.
-        settle: seconds to wait before a signal is passed on, as it may reach the workers anyway.
+        workers, binding, supervision, output, watch, debug, elastic: the policies of the job; the
+            core list is that of this node.
         rendezvous: torch's rendezvous, if its agents form the rounds; else None.
-        logs_specs: for torchrun's --logs_specs: the entry point, the folder, redirects, tee and
-            the local ranks that are shown; () for dsrun's own log files.
-        run_id: TORCHELASTIC_RUN_ID of the workers, "" for the job's id.
-        preload: modules that one process here imports, from which the workers are forked; or ().
-        warm: whether such a fork waits for each worker of an elastic job's next round.
+        lease: seconds without a heartbeat of the runner after which the job is stopped.
+        last_grace: seconds between stop signal and SIGKILL if the runner is lost.
+        by_engine: whether an engine chose the host, so that the node has to check it.
+        settle: seconds to wait before a signal is passed on, as it may reach the workers anyway.
         held: whether other runs are expected on this control line: what has been preloaded is kept
             for them, heartbeats begin with this JOB, and its START may take any length of time.
-        base: the environment with which the workers begin, texts as `environment.to_wire` makes
-            them; None for the node launcher's own.
+        base: the environment with which the workers begin; None for the node launcher's own.
         synced: the lock of the synced folder, and the digest of what was placed there; or ().
         payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO is to have the facts by which nodes are compared.
         reach: whether this node is to listen for others, so that they can try its addresses.
-        debug: the secret in the names of the sockets by which workers can be debugged; "" for none.
-        debug_ranks: the workers that are; () for all.
-        debug_wait: whether they wait for an editor.
+        debug_secret: what is in the names of the sockets by which workers can be debugged; "" if
+            none of those here is.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
-        links: whether ACTIVITY has what goes over the network.
-        hook: whether workers that run Python get ready to say where they are in their code.
     """
 
     dsrun: str
@@ -84,41 +75,42 @@ class Task(NamedTuple):
     env: dict[str, str]
     slots: tuple[Slot, ...] | None
     port: Port | None
-    venv_script: str = ""
+    workers: WorkerPolicy = WorkerPolicy()
     binding: BindingPolicy = BindingPolicy()
-    log_dir: str = ""
-    log_private: bool = False
-    log_layout: str = "dsrun"
+    supervision: SupervisionPolicy = SupervisionPolicy()
+    output: OutputPolicy = OutputPolicy()
+    watch: WatchPolicy = WatchPolicy()
+    debug: DebugPolicy | None = None
+    elastic: ElasticPolicy | None = None
+    rendezvous: Rendezvous | None = None
     lease: float = 15.0
-    grace: float = 30.0
     last_grace: float = 30.0
-    one_device: bool = False
-    allow_background: bool = False
-    keep_stdin: bool = False
-    role: str = "default"
     by_engine: bool = False
     settle: float = 0.0
-    elastic: bool = False
-    torch_agent: bool = False
-    notice: str = ""
-    rendezvous: Rendezvous | None = None
-    logs_specs: tuple[str, ...] = ()
-    run_id: str = ""
-    shard_queue: bool = False
-    preload: tuple[str, ...] = ()
-    warm: bool = False
     held: bool = False
     synced: tuple[str, ...] = ()
     payload: str = ""
     base: dict[str, str] | None = None
     facts: bool = False
     reach: bool = False
-    debug: str = ""
-    debug_ranks: tuple[int, ...] = ()
-    debug_wait: bool = False
+    debug_secret: str = ""
     sample: float = 0.0
-    links: bool = False
-    hook: bool = False
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether an agent decides when the workers here start and stop."""
+        return self.elastic is not None or self.rendezvous is not None
+
+    @property
+    def torch_agent(self) -> bool:
+        """Whether that agent is torch's, not dsrun's own."""
+        by_torch = self.elastic is not None and self.elastic.agent == "torch"
+        return by_torch or self.rendezvous is not None
+
+    @property
+    def writes_logs(self) -> bool:
+        """Whether dsrun writes log files on this node."""
+        return bool(self.output.log_dir or self.output.log_private)
 
     @property
     def stillness(self) -> float:
@@ -126,7 +118,7 @@ class Task(NamedTuple):
 
         If the runner forms rounds, the workers must be gone by the end of the lease.
         """
-        return self.lease * (0.8 if self.elastic else 1.0)
+        return self.lease * (0.8 if self.has_rounds else 1.0)
 
 
 class Hello(NamedTuple):
@@ -321,42 +313,48 @@ def unpack(shape: type[M], body: bytes) -> M:
 
 
 def from_fields(shape: type[M], fields: dict[str, Any]) -> M:
-    """Return the message that has these fields, as JSON has them; the dictionary is changed.
+    """Return the message that has these fields, as JSON has them.
 
     Raises:
         BadFrame: fields are missing, unknown or not valid.
     """
-    names, checks = _checks(shape)
-    for name, value in fields.items():
-        if isinstance(value, list):
-            fields[name] = tuple(value)
+    readers = field_types.fields(shape)
+    if fields.keys() != readers.keys():
+        fields = _completed(shape, fields)
     try:
-        # As `pack` orders them, which is the rule, no field has to be looked up.
-        in_order = tuple(fields) == names
-        message = tuple.__new__(shape, fields.values()) if in_order else shape(**fields)
+        return tuple.__new__(shape, [_read(name, readers[name], fields[name]) for name in readers])
+    except field_types.Misfit as misfit:
+        raise frames.BadFrame(str(misfit)) from None
+
+
+def _read(name: str, read: field_types.Reader, value: Any) -> Any:
+    try:
+        return read(value)
+    except field_types.Misfit as misfit:
+        raise misfit.within(name) from None
+
+
+def _completed(shape: type[M], fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields with the defaults of those that are missing."""
+    try:
+        return shape(**fields)._asdict()  # type: ignore[attr-defined, no-any-return]
     except TypeError as error:
         raise frames.BadFrame(f"{error}") from None
-    for at, value in enumerate(message):
-        if not checks[at](value):
-            raise frames.BadFrame(f"{names[at]}: expected {shape.__annotations__[names[at]]}")
-    return message
 
 
-def _checks(shape: type[M]) -> tuple[tuple[str, ...], list[field_types.Check]]:
-    """Return the names of a message's fields, and the check for each."""
-    known = _CHECKS_OF.get(shape)
-    if known is None:
-        types = shape.__annotations__
-        known = tuple(types), [_CHECKS[field_type] for field_type in types.values()]
-        _CHECKS_OF[shape] = known
-    return known
+def _facts() -> type[Facts]:
+    from .facts import Facts
+
+    return Facts
 
 
-def allow_rows(shape: type[M]) -> None:
-    """Let messages have a field with a row for each of some values of this shape."""
-    _CHECKS[f"tuple[{shape.__name__}, ...]"] = field_types.rows(shape)
+def _network() -> type[Network]:
+    from .reach_messages import Network
+
+    return Network
 
 
-_CHECKS_OF: dict[type, tuple[tuple[str, ...], list[field_types.Check]]] = {}
-_CHECKS = dict(field_types.CHECKS)
-allow_rows(WorkerBinding)
+field_types.register(Hello, Program, Rendezvous, WorkerBinding)
+field_types.register(*POLICIES)
+field_types.register_later("Facts", _facts)
+field_types.register_later("Network", _network)

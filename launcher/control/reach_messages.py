@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from . import field_types, messages
+from ..specs.field_types import register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .field_types import Id, Name, Port
+    from ..specs.field_types import Id, Name, Port
 
 
 class Interface(NamedTuple):
@@ -64,14 +64,4 @@ class Reached(NamedTuple):
     verdicts: tuple[Name, ...]
 
 
-is_valid = field_types.row(Network, interfaces=field_types.rows(Interface))
-"""Whether a value is the row of a Network."""
-
-messages.allow_rows(Dial)
-
-
-def restored(row: tuple[object, ...]) -> Network:
-    """Return the network in a row of a message, which was checked."""
-    network = Network._make(row)
-    interfaces = tuple(Interface._make(one) for one in network.interfaces)
-    return network._replace(nccl=tuple(network.nccl), interfaces=interfaces)
+register(Interface, Dial)

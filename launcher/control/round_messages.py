@@ -6,7 +6,7 @@ They are apart from `messages`, as most jobs have no rounds.
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .field_types import Port, Rank
+from ..specs.field_types import Port, Rank
 
 
 class Join(NamedTuple):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .field_types import Id, Pid, Rank, Size
-from .messages import allow_rows
+from ..specs.field_types import Id, Pid, Rank, Size, register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 
 CLIENTS, CLIENT, CONNECTION = "clients", "client", "connection"
@@ -147,20 +146,4 @@ class Stacks(NamedTuple):
     more: float = 0.0
 
 
-def restored(stacks: Stacks) -> Stacks:
-    """Return a message that was received, with its rows as values and their lists as tuples."""
-    return stacks._replace(
-        processes=tuple(ProcessState(*row) for row in stacks.processes),
-        threads=tuple(ThreadStack(*row[:4], tuple(row[4])) for row in stacks.threads),
-        collectives=tuple(_collective(*row) for row in stacks.collectives),
-        network=tuple(NetworkUse(*row) for row in stacks.network),
-    )
-
-
-def _collective(*row: Any) -> Collective:
-    whole = Collective(*row)
-    return whole._replace(members=tuple(whole.members))
-
-
-for shape in (ProcessState, ThreadStack, Collective, NetworkUse):
-    allow_rows(shape)
+register(ProcessState, ThreadStack, Collective, NetworkUse)

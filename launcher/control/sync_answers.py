@@ -6,8 +6,8 @@ Paths are texts as `environment.to_wire` makes them. The first field of an answe
 from __future__ import annotations
 
 from ..common.values import NamedTuple
+from ..specs.field_types import Count, Size
 from . import frames, messages
-from .field_types import Count, Size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

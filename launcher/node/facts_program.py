@@ -48,7 +48,7 @@ def answer(task: messages.Task, options: Sequence[str]) -> dict[str, Any]:
     notes: list[str] = []
     task = task._replace(facts=True)
     setup = NodeSetup(task, notes.append, check(task))
-    found: dict[str, Any] = {"hello": setup.hello()._asdict(), "notes": notes}
+    found: dict[str, Any] = {"hello": setup.hello(), "notes": notes}
     if "--files" in options:
         from .facts.code import python_files
 

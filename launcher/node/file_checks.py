@@ -37,7 +37,7 @@ def check(task: Task, at: At = str, devices: Devices | None = None) -> Found:
         devices: of this node, if they were detected before.
     """
     made = with_devices(_Checks(task, at).make(), task, devices)
-    if made.problems or not (task.debug or task.log_dir or task.log_private or task.facts):
+    if made.problems or not (task.debug_secret or task.writes_logs or task.facts):
         return made
     # The port and the synced folder are held by the node launcher itself.
     setup = NodeSetup(task._replace(port=None, synced=()), lambda _: None, made)
@@ -131,20 +131,21 @@ class _Checks:
 
     def _enter_venv(self) -> bytes:
         """Source --venv_script; return the Python that it puts on PATH, b"" for none."""
-        if not self._task.venv_script or not system.isdir(self._workdir):
+        named = self._task.workers.venv_script
+        if not named or not system.isdir(self._workdir):
             return b""
         from . import venv
 
-        script, wire = environment.from_wire(self._task.venv_script), environment.from_wire
+        script, wire = environment.from_wire(named), environment.from_wire
         before = {wire(name): wire(value) for name, value in self._base.items()}
         self._at(os.fsdecode(script))
         try:
             environ = venv.environ_after(script, before, self._workdir)
         except OSError as error:
-            self._check(f"--venv_script {self._task.venv_script}: {reason(error)}")
+            self._check(f"--venv_script {named}: {reason(error)}")
             return b""
         except ValueError as error:
-            self._check(f"--venv_script {self._task.venv_script}: {error}")
+            self._check(f"--venv_script {named}: {error}")
             return b""
         self._base = {to_wire(name): to_wire(value) for name, value in environ.items()}
         return venv.interpreter(before, environ)
@@ -176,7 +177,7 @@ class _Checks:
 
 
 def _debugger_problem(setup: NodeSetup, at: At) -> str:
-    if not setup.task.debug:
+    if not setup.task.debug_secret:
         return ""
     from .debug import check as debugpy
 
@@ -189,7 +190,7 @@ def _log_problem(setup: NodeSetup, at: At) -> str:
     if setup.folder is None:
         return ""
     path = setup.folder.path
-    folder = os.path.dirname(path) if setup.task.log_dir else path
+    folder = os.path.dirname(path) if setup.task.output.log_dir else path
     at(folder)
     where = to_wire(folder)
     try:

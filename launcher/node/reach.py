@@ -195,7 +195,7 @@ class Reaching:
 
     def dial(self, request: Reach) -> None:
         """Answer within `SECONDS` which of the nodes were reached."""
-        if dials := [Dial._make(row) for row in request.dials]:
+        if dials := request.dials:
             self._dials.append(Dials(self._loop, dials, partial(self._answer, request.id)))
 
     def close_door(self) -> None:

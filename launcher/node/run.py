@@ -115,7 +115,7 @@ class NodeRun:
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
         self._preloaded = self._preload(kept)
-        self._services = Services(loop, send, self._note, shard_queue=task.shard_queue)
+        self._services = Services(loop, send, self._note, shard_queue=task.workers.shard_queue)
         self._watches = Watches(loop, send, self._on_port_taken)
         self._failures = FailureDetails({}, {}, {}, {})
         self._calls = Calls(loop)
@@ -145,12 +145,12 @@ class NodeRun:
     def open_to_store(self) -> None:
         """Stop listening on the master port, so that rank 0's store can, and for other nodes."""
         self._setup.open_to_store()
-        self._services.started(elastic=self.task.elastic)
+        self._services.started(elastic=self.task.has_rounds)
 
     def start(self, start: messages.Start) -> None:
         """Start the workers, or the agent that decides when they start."""
         self.phase = Phase.RUNNING
-        if self.task.elastic:
+        if self.task.has_rounds:
             self._start_rounds(start)
         else:
             self._start_workers(start)
@@ -231,7 +231,7 @@ class NodeRun:
 
     def _preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
         """Let a preloader begin with its imports while the other nodes get ready."""
-        if not self.task.preload and kept is None:
+        if not self.task.workers.preload and kept is None:
             return None
         from .preload.preloaded_workers import PreloadedWorkers
 
@@ -247,7 +247,7 @@ class NodeRun:
         self._starting()
         if self.phase is not Phase.RUNNING or (self._rounds is not None and self._rounds.over):
             return
-        policy = StopPolicy(self._setup.program.no_python, self.task.allow_background)
+        policy = StopPolicy(self._setup.program.no_python, self.task.supervision.allow_background)
         credit = start.credit if self._group is None else self._group.credit
         one = spawn if self._preloaded is None else self._preloaded.spawn
         self._group = group = WorkerGroup(
@@ -302,7 +302,7 @@ class NodeRun:
     def _on_port_taken(self, text: str) -> None:
         """End the job: the workers would connect to another user's program."""
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
-        self.stop(signal.SIGTERM, self.task.grace, reason=text)
+        self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
 
     # -- rounds -----------------------------------------------------------------------------
 

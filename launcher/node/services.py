@@ -115,7 +115,7 @@ class Services:
         self, specs: Sequence[WorkerSpec], task: Task
     ) -> AbstractContextManager[Sequence[WorkerSpec]]:
         """Give sockets for editors to the workers that are debugged, if any are."""
-        if not task.debug:
+        if not task.debug_secret:
             return nullcontext(specs)
         from .debug.sockets import given
 

@@ -372,12 +372,16 @@ class Session:
         self.code, reason = LOST, "its guard was killed"
         run = self._leave(reason, signal.SIGKILL)
         if run is not None:
-            run.stop(signal.SIGTERM, run.task.grace if run.task.by_engine else 0, reason=reason)
+            run.stop(
+                signal.SIGTERM,
+                run.task.supervision.grace if run.task.by_engine else 0,
+                reason=reason,
+            )
 
     def _leave_by_signal(self, number: int, *, delivered: bool) -> None:
         run = self._leave(f"the node launcher got {signal.Signals(number).name}", number)
         if run is not None:
-            run.stop(number, run.task.grace, delivered=delivered)
+            run.stop(number, run.task.supervision.grace, delivered=delivered)
 
     def _leave(self, reason: str, number: int) -> NodeRun | None:
         """Serve no other run; return the one to stop, None if the session ends now."""

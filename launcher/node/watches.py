@@ -67,7 +67,9 @@ class Watches:
         from .links import links
 
         given = group.running, group.printed, self._send
-        self._sampling = Sampler(self._loop, task.sample, *given, links if task.links else tuple)
+        self._sampling = Sampler(
+            self._loop, task.sample, *given, links if task.watch.slow else tuple
+        )
 
     def _stop_sampling(self) -> None:
         if self._sampling is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..common.errors import UsageError, conflict
-from ..specs.binding_policy import BindingPolicy
+from ..specs.policies import BindingPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +27,7 @@ def binding_policy(options: Options) -> BindingPolicy:
     if bind_to == "none":
         _refuse_parts(options)
     return BindingPolicy(
-        bind_to=bind_to,
-        smt=options.bind_smt == "yes",
-        memory=options.bind_memory,
-        nics=options.bind_nic,
-        report=options.report_bindings,
+        bind_to=bind_to, smt=options.bind_smt == "yes", **options.policy("binding")
     )
 
 

@@ -18,23 +18,12 @@ if TYPE_CHECKING:
     from ..specs.job import JobSpec
     from .held import HeldNodes
 
-SHARED = frozenset(
-    {
-        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
-        *("num_gpus", "standalone", "accelerator", "launcher", "launcher_args", "launcher_path"),
-        *("ssh_port", "accept_new_host_keys", "force_multi", "control_port", "connect_timeout"),
-        *("start_timeout", "heartbeat_timeout", "python", "venv_script", "workdir", "export"),
-        *("env_file", "strict", "color", "log_level", "quiet"),
-    }
-)
-"""The options that dsrun-check shares with dsrun."""
-
 
 def plan_check(options: Options, script: Sequence[str], held: HeldNodes | None = None) -> JobSpec:
     """Return a job for these nodes.
 
     Args:
-        options: those of `SHARED` that are given.
+        options: those that dsrun-check shares with dsrun.
         script: the script with its arguments, which nodes are to have; () for none.
         held: the nodes of a hold, if one was named.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError, conflict
-from ..specs.check_policy import CheckPolicy
+from ..specs.policies import CheckPolicy
 from .elastic import node_limits, nodes_range
 
 TYPE_CHECKING = False
@@ -20,10 +20,7 @@ def check_policy(options: Options, nodes: int) -> CheckPolicy:
     if options.strict and options.no_check:
         raise conflict("--strict", "--no_check")
     return CheckPolicy(
-        quick=not options.no_check,
-        strict=options.strict,
-        health_command=options.health_command,
-        health_timeout=options.health_timeout,
+        **options.policy("checks"),
         least=_least(options, nodes) if options.exclude_unhealthy else None,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..common.errors import UsageError
 from ..resources.ranges import parse_ranks
-from ..specs.debug_policy import DebugPolicy
+from ..specs.policies import DebugPolicy
 from .folders import from_here
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def debug_policy(options: Options) -> DebugPolicy | None:
         from ..common import launch_json
 
         launch_json.read("--debug_file", file)
-    return DebugPolicy(ranks, wait=not options.no_debug_wait, file=file)
+    return DebugPolicy(ranks, file=file, **options.policy("debug"))
 
 
 def _check_alone(options: Options) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..cli.options import all_options
 from ..common import signals
 from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
 from ..common.wording import counted
-from ..specs.elastic_policy import ElasticPolicy
+from ..specs.policies import ElasticPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ processes that SIGKILL does not end."""
 
 GROWING = ("watch_hostfile", "host_discovery_script")
 """Options that can add hosts to a running job."""
-
-ELASTIC_ONLY = (
-    *("min_wait", "restart_window", "min_uptime", "no_restart_codes", "restart_on"),
-    *("change_notice", "warm_workers", "elastic_agent", *GROWING),
-)
-"""Options that have an effect only in an elastic job."""
 
 
 def has_own_logs(options: Options) -> bool:
@@ -103,13 +98,9 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
         least=least,
         most=most,
         restarts=restarts if options.max_restarts is None else options.max_restarts,
-        window=options.restart_window,
-        uptime=options.min_uptime,
+        **options.policy("elastic"),
         restart_on=_classes(options.restart_on),
         final=frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
-        wait=options.min_wait,
-        cool=options.cool_down,
-        gain_delay=options.gain_delay,
         notice=options.change_delay if notice_by else 0.0,
         patience=options.grace + MARGIN,
         notice_by=notice_by,
@@ -167,7 +158,8 @@ def bounds(nnodes: str) -> tuple[int, int]:
 
 
 def _check_static(options: Options) -> None:
-    names = [name for name in ELASTIC_ONLY if getattr(options, name)]
+    rows = all_options().items()
+    names = [name for name, row in rows if row.elastic and getattr(options, name)]
     if names:
         raise UsageError(
             f"--{names[0]}: only in an elastic job; add --elastic_training, --max_restarts N or"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .. import __version__
+from ..cli.options import all_options
 from ..common import output_file
 from ..common.errors import NodeError, UsageError
 from ..common.values import NamedTuple
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..specs.job import JobSpec
-
-DECIDED = (
-    *("hostfile", "host", "watch_hostfile", "host_discovery_script", "standalone", "launcher"),
-    *("launcher_args", "launcher_path", "rank_per_task", "ssh_port", "accept_new_host_keys"),
-    *("force_multi", "no_ssh", "node_rank", "control_port", "token_file", "heartbeat_timeout"),
-)
-"""Options that dsrun-hold takes, not a job on its nodes."""
 
 NAMED = 3
 """Lost nodes that are named in one line."""
@@ -80,7 +74,8 @@ def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -
     Raises:
         UsageError: one does.
     """
-    named = [*(f"--{name}" for name in DECIDED if name in given), *others]
+    decided = [name for name, row in all_options().items() if row.by_hold and name in given]
+    named = [*(f"--{name}" for name in decided), *others]
     if named:
         raise UsageError(
             f"--on {hold}: not with {', '.join(named)}, which dsrun-hold decides;"

@@ -15,25 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
 
-SHARED = frozenset(
-    {
-        *("hostfile", "host", "include", "exclude", "num_nodes"),
-        *("num_gpus", "standalone", "accelerator", "launcher", "launcher_args", "launcher_path"),
-        *("ssh_port", "accept_new_host_keys", "force_multi", "control_port", "python", "export"),
-        *(
-            "env_file",
-            "preload",
-            "workdir",
-            "connect_timeout",
-            "start_timeout",
-            "heartbeat_timeout",
-            "grace",
-        ),
-        *("log_level", "quiet", "color"),
-    }
-)
-"""The options that dsrun-hold shares with dsrun."""
-
 CHECK = "dsrun-hold"
 """What stands for the program of the job whose nodes are held: no node looks for a module."""
 
@@ -42,7 +23,7 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
     """Return what is held.
 
     Args:
-        options: those of `SHARED` that are given.
+        options: those that dsrun-hold shares with dsrun.
         name: by which jobs name it; "" for a short one.
         idle_timeout: seconds without a run until the nodes are released; 0 for never.
 

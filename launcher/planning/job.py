@@ -22,8 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
     from ..cli.parser import Command
-    from ..specs.elastic_policy import ElasticPolicy
     from ..specs.plan import Plan
+    from ..specs.policies import ElasticPolicy
     from .planner import PlannedJob
 
 

@@ -139,15 +139,11 @@ def backend_settings(program: Program, options: Options) -> BackendSettings:
     return BackendSettings(
         python=program.python or sys.executable,
         args=_words(options.launcher_args),
-        port=options.ssh_port,
+        **options.policy("backend"),
         connect_timeout=options.connect_timeout,
         keepalive=options.heartbeat_timeout / 3,
-        accept_new_host_keys=options.accept_new_host_keys,
-        path=options.launcher_path,
         bind=binds(options),
-        rank_per_task=options.rank_per_task,
         elastic=is_elastic(options),
-        force_multi=options.force_multi,
     )
 
 

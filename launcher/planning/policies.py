@@ -8,10 +8,16 @@ from ..common import output_file, signals
 from ..common.errors import UsageError, conflict
 from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
-from ..specs.hook_policy import HookPolicy
-from ..specs.job import WorkerPolicy
-from ..specs.output_policy import NUMBERS, PREFIX_FIELDS, OutputPolicy, Streams, can_fold
-from ..specs.supervision_policy import SupervisionPolicy
+from ..specs.policies import (
+    PREFIX_FIELDS,
+    STREAM_NUMBERS,
+    HookPolicy,
+    OutputPolicy,
+    Streams,
+    SupervisionPolicy,
+    WorkerPolicy,
+    can_fold,
+)
 from .elastic import has_own_logs, has_private_logs
 from .folders import from_here
 from .preload import preloaded
@@ -35,12 +41,7 @@ def supervision_policy(options: Options, environ: Mapping[str, str]) -> Supervis
     for name in names:
         signals.parse("--signals_to_handle", name)
     return SupervisionPolicy(
-        connect_timeout=options.connect_timeout,
-        start_timeout=options.start_timeout,
-        heartbeat_timeout=options.heartbeat_timeout,
-        grace=options.grace,
-        graceful_term_ok=options.graceful_term_ok,
-        allow_background=options.allow_background,
+        **options.policy("supervision"),
         end_signals=names,
         requeue_codes=_requeue_codes(options, environ) if options.requeue_on else frozenset(),
         no_requeue_code=options.no_requeue_code or 0,
@@ -78,7 +79,8 @@ def hook_policy(options: Options) -> HookPolicy:
         path = os.path.abspath(path)
         if options.report_file and os.path.abspath(options.report_file) == path:
             raise UsageError(f"--metrics_file {path}: is --report_file as well; name another file")
-    return HookPolicy(path, options.on_event, from_here("") if options.on_event else "/")
+    folder = from_here("") if options.on_event else "/"
+    return HookPolicy(path, folder=folder, **options.policy("hooks"))
 
 
 def output_policy(options: Options) -> OutputPolicy:
@@ -92,7 +94,7 @@ def output_policy(options: Options) -> OutputPolicy:
     own_logs = has_own_logs(options)
     _check_prefix(options.prefix)
     policy = OutputPolicy(
-        prefix=options.prefix,
+        **options.policy("output"),
         redirects=_streams("--redirects", options.redirects),
         tee=_streams("--tee", options.tee),
         console_ranks=parse_ranks("--console_ranks", options.console_ranks),
@@ -101,10 +103,8 @@ def output_policy(options: Options) -> OutputPolicy:
         log_private=has_private_logs(options),
         log_layout=options.log_layout or "dsrun",
         fold=_fold(options),
-        color=options.color,
         level="error" if options.quiet else options.log_level,
         stdin=options.stdin == "rank0",
-        report_file=options.report_file,
     )
     return policy if own_logs else policy._replace(logs_specs=_logs_specs(options, policy))
 
@@ -121,7 +121,7 @@ def _streams(where: str, text: str) -> Streams:
     try:
         for item in text.split(","):
             rank, colon, number = item.rpartition(":")
-            if int(number) not in NUMBERS:
+            if int(number) not in STREAM_NUMBERS:
                 raise ValueError
             if colon:
                 by_rank[int(rank)] = int(number)
@@ -162,12 +162,9 @@ def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
     named = options.nproc_per_node in {"gpu", "xpu"}
     return WorkerPolicy(
         venv_script=from_here(options.venv_script) if options.venv_script else "",
-        role=options.role,
+        **options.policy("workers"),
         run_id="" if options.rdzv_id == UNNAMED else options.rdzv_id,
-        one_device=options.virtual_local_rank,
-        shard_queue=options.shard_queue,
         preload=preloaded(options),
-        warm=options.warm_workers,
         expects_devices=_expects_devices(options, plan),
         needs_devices=f"--nproc_per_node {options.nproc_per_node}" if named else "",
     )
@@ -183,8 +180,7 @@ def _expects_devices(options: Options, plan: Plan) -> bool:
 def dial_in(options: Options, plan: Plan) -> DialIn:
     """Return how node launchers that dial in reach the runner."""
     return DialIn(
-        port=options.control_port,
+        **options.policy("dial_in"),
         first=options.master_addr or plan.nodes[0].host.name,
         node_rank=options.node_rank or 0,
-        token_file=options.token_file,
     )

@@ -5,21 +5,24 @@ from __future__ import annotations
 from ..backends import BACKENDS
 from ..common.wording import counted, either
 from ..resources.ranges import show_slots
-from ..specs.watch_policy import WatchPolicy
+from ..specs.policies import WatchPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..specs.backend import BackendSettings
-    from ..specs.check_policy import CheckPolicy
-    from ..specs.debug_policy import DebugPolicy
-    from ..specs.elastic_policy import ElasticPolicy
-    from ..specs.hook_policy import HookPolicy
     from ..specs.job import JobSpec
-    from ..specs.output_policy import OutputPolicy, Streams
+    from ..specs.policies import (
+        CheckPolicy,
+        DebugPolicy,
+        ElasticPolicy,
+        HookPolicy,
+        OutputPolicy,
+        Streams,
+        SupervisionPolicy,
+    )
     from ..specs.rendezvous import Rendezvous
-    from ..specs.supervision_policy import SupervisionPolicy
     from ..specs.sync import SyncSpec
 
 FOLDS = {"always": "the same line of several ranks once", "never": "every line of every rank"}

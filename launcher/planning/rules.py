@@ -9,8 +9,7 @@ from ..cli.durations import FORMS, seconds
 from ..common.errors import UsageError
 from ..common.wording import either
 from ..resources.ranges import parse_ranks
-from ..specs.rule import EXPECT, Rule
-from ..specs.watch_policy import ALERT_ACTIONS
+from ..specs.policies import ALERT_ACTIONS, EXPECT, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

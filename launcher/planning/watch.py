@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 
 from ..common.errors import UsageError
-from ..specs.rule import EXPECT
-from ..specs.watch_policy import WatchPolicy
+from ..specs.policies import EXPECT, WatchPolicy
 from .folders import workdir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
-    from ..specs.elastic_policy import ElasticPolicy
-    from ..specs.rule import Rule
+    from ..specs.policies import ElasticPolicy, Rule
 
 
 def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy:
@@ -34,15 +32,7 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
             torchs = f"with --rdzv_backend {backend} torch restarts the workers"
             why = torchs if backend != "static" else "allow it with --max_restarts N"
             raise UsageError(f"{name}: the job cannot be restarted; {why}")
-    return WatchPolicy(
-        hang_timeout=options.hang_timeout,
-        on_hang=options.on_hang,
-        rules=rules,
-        fruitless_rounds=options.stop_without_progress,
-        checkpoints=_checkpoints(options),
-        slow=options.warn_slow,
-        hook=not options.no_worker_hook,
-    )
+    return WatchPolicy(rules=rules, checkpoints=_checkpoints(options), **options.policy("watch"))
 
 
 def _rules(options: Options) -> tuple[Rule, ...]:

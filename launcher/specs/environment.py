@@ -15,7 +15,10 @@ from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 TRAVEL = (
     *("MLFLOW", "PYTHON", "MV2_", "UCX_", "NEBULA_", "AZUREML_"),  # DeepSpeed's own list
@@ -310,6 +313,8 @@ def _including(folder: str, path: str) -> str:
 
 def to_wire(text: str | bytes) -> str:
     """Return text of the file system's encoding as JSON can carry it: decoded as UTF-8."""
+    if isinstance(text, str) and text.isascii():
+        return text
     return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
@@ -321,3 +326,19 @@ def from_wire(text: str) -> bytes:
 def text_from_wire(text: str) -> str:
     """Return the string that `to_wire` was given."""
     return os.fsdecode(from_wire(text))
+
+
+def each_text(value: T, convert: Callable[[str], str]) -> T:
+    """Return a value with every text in it converted; it may be a spec, a message or a part."""
+
+    def converted(part: Any) -> Any:
+        kind = type(part)
+        if isinstance(part, str):
+            return convert(part)
+        if isinstance(part, dict):
+            return {converted(name): converted(one) for name, one in part.items()}
+        if isinstance(part, tuple):
+            return tuple.__new__(kind, [converted(one) for one in part])
+        return frozenset(map(converted, part)) if kind is frozenset else part
+
+    return converted(value)  # type: ignore[no-any-return]

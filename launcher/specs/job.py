@@ -10,50 +10,27 @@ import time
 
 from ..common.values import NamedTuple
 from .backend import BackendSettings
-from .binding_policy import BindingPolicy
-from .check_policy import CheckPolicy
-from .debug_policy import DebugPolicy
 from .dial_in import DialIn
 from .environment import Travel
-from .hook_policy import HookPolicy
 from .origin import Origin
-from .output_policy import OutputPolicy
-from .supervision_policy import SupervisionPolicy
-from .watch_policy import WatchPolicy
+from .policies import (
+    BindingPolicy,
+    CheckPolicy,
+    DebugPolicy,
+    HookPolicy,
+    OutputPolicy,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .batch_plan import BatchPlan
-    from .elastic_policy import ElasticPolicy
     from .host_updates import HostUpdates
     from .plan import Plan
+    from .policies import ElasticPolicy
     from .sync import SyncSpec
-
-
-class WorkerPolicy(NamedTuple):
-    """How workers are started, apart from program, folder and variables.
-
-    Attributes:
-        venv_script: a shell file to source first, as an absolute path; "" for none.
-        role: their ROLE_NAME.
-        run_id: their TORCHELASTIC_RUN_ID; "" for the job's id.
-        one_device: each worker sees one device only, as LOCAL_RANK 0.
-        shard_queue: workers can take shards of data from the runner.
-        preload: modules that one process on each node imports, from which the workers are forked.
-        warm: for each worker of an elastic job such a fork waits for the next round.
-        expects_devices: accelerators are expected; print a line if there are none.
-        needs_devices: the option that requires accelerators; "" for none.
-    """
-
-    venv_script: str = ""
-    role: str = "default"
-    run_id: str = ""
-    one_device: bool = False
-    shard_queue: bool = False
-    preload: tuple[str, ...] = ()
-    warm: bool = False
-    expects_devices: bool = False
-    needs_devices: str = ""
 
 
 class JobSpec(NamedTuple):

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.api.errors import LaunchError
-from dsrun.launcher.api.options import REFUSED, arguments, check_arguments, words
-from dsrun.launcher.cli.options import table
+from dsrun.launcher.api.options import arguments, check_arguments, words
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
 
@@ -68,10 +67,6 @@ def test_wrong_values(given: dict[str, object], expected: str) -> None:
         words(given)
     assert str(caught.value) == expected
     assert caught.value.exit_code == 2
-
-
-def test_what_is_refused_exists() -> None:
-    assert REFUSED.keys() - {"help", "version"} <= table().keys()
 
 
 def test_arguments_of_a_script() -> None:

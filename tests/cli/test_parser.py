@@ -6,7 +6,7 @@ import pytest
 
 from dsrun.launcher.cli.options import all_options, table
 from dsrun.launcher.cli.parser import Command, name_variables, other_variables, parse
-from dsrun.launcher.cli.peers import PET, REFUSED
+from dsrun.launcher.cli.peers import REFUSED
 from dsrun.launcher.common.errors import UsageError
 
 OPTIONS = all_options()
@@ -421,7 +421,7 @@ def test_every_option_of_torchrun_has_its_variable() -> None:
     flags = {word[2:].replace("-", "_") for word in TORCHRUN if len(word) > 2}
     # What torchrun reads from no variable, what is refused, and what identifies the node.
     others = {"logs_specs", "numa_binding", "use_env", "node_rank", *REFUSED}
-    assert flags - others == PET
+    assert flags - others == {row.torchrun for row in all_options().values() if row.torchrun}
 
 
 @pytest.mark.parametrize(

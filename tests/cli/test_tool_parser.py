@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.cli.option import option
+from dsrun.launcher.cli.tool_options import OWN
 from dsrun.launcher.cli.tool_parser import ToolCommand, parse
 from dsrun.launcher.common.errors import UsageError
 
-OWN = {"to": option("", "str", "DIR"), "copy": option(False, "bool"), "json": option(False, "bool")}
-SHARED = ("hostfile", "num_nodes")
-
 
 def parsed(*words: str, **environ: str) -> ToolCommand:
-    return parse("dsrun-exec", words, OWN, SHARED, environ, mixing=("copy",))
+    return parse("dsrun-exec", words, environ, mixing=("copy",))
 
 
 def test_own_and_shared_options_are_told_apart() -> None:
     command = parsed("-H", "hosts", "--num-nodes=2", "--json", "ls", "-l", "--to", "x")
-    assert command.own == {"to": "", "copy": False, "json": True}
+    defaults = {name: row.default for name, row in OWN["dsrun-exec"].items()}
+    assert command.own == {**defaults, "json": True}
     assert (command.options.hostfile, command.options.num_nodes) == ("hosts", 2)
     assert command.given == {"hostfile", "num_nodes", "json"}
     assert command.rest == ("ls", "-l", "--to", "x")
@@ -49,12 +47,10 @@ def test_variables_set_shared_options_alone() -> None:
 
 
 def test_what_is_given_twice_is_joined_or_noted() -> None:
-    command = parse(
-        "dsrun-exec", ["--host", "a", "--host=b", "--to=x", "--to", "y"], OWN, ("host",), {}
-    )
+    command = parsed("--host", "a", "--host=b", "--to=x", "--to", "y")
     assert (command.options.host, command.own["to"]) == ("a,b", "y")
     assert command.notes == ("--to is given 2 times; only the last one counts",)
-    assert parse("dsrun-exec", ["-q", "--to=x", "--to", "y"], OWN, ("quiet",), {}).notes == ()
+    assert parsed("-q", "--to=x", "--to", "y").notes == ()
 
 
 def test_help_needs_nothing_else() -> None:

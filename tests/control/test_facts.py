@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.facts import DeviceFacts, Facts, Space, is_valid, restored
+from dsrun.launcher.control.facts import DeviceFacts, Facts, Space
+from dsrun.launcher.specs.field_types import Misfit, reader
 
 ODD = "a\udcff\udc80 é€😀\n\0'\"\\"
 
@@ -34,9 +35,9 @@ def test_facts_come_back_as_they_were() -> None:
     hello = messages.Hello("1", "h", "m", "3", "cpu", (), 1, None, (), (), 1.0, facts=FACTS)
     ((_, body),) = frames.Decoder().feed(messages.pack(frames.HELLO, hello))
     back = messages.unpack(messages.Hello, body)
+    assert back.facts == FACTS
     assert back.facts is not None
-    assert restored(back.facts) == FACTS
-    assert isinstance(restored(back.facts).devices[0], DeviceFacts)
+    assert isinstance(back.facts.devices[0], DeviceFacts)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,8 @@ def test_facts_come_back_as_they_were() -> None:
     ],
 )
 def test_a_field_that_is_not_valid_is_refused(name: str, value: Any) -> None:
-    assert is_valid(list(FACTS))
-    assert not is_valid(list((FACTS._asdict() | {name: value}).values()))
-    assert not is_valid([*FACTS, 1])
+    read = reader("Facts")
+    assert read(list(FACTS)) == FACTS
+    for row in ((FACTS._asdict() | {name: value}).values(), [*FACTS, 1]):
+        with pytest.raises(Misfit):
+            read(list(row))

@@ -15,7 +15,6 @@ from dsrun.launcher.control.stack_messages import (
     Stacks,
     StacksAsk,
     ThreadStack,
-    restored,
 )
 
 PROCESS = ProcessState(3, 4003, 4000, "python a.py", "S", "futex_wait", "py-spy", "")
@@ -32,7 +31,7 @@ BODY = messages.pack(frames.STACKS, STACKS)[5:]
 
 
 def test_stacks_come_back_with_their_rows() -> None:
-    assert restored(messages.unpack(Stacks, BODY)) == STACKS
+    assert messages.unpack(Stacks, BODY) == STACKS
 
 
 def test_a_question_comes_back_as_it_was() -> None:
@@ -44,11 +43,14 @@ def test_a_question_comes_back_as_it_was() -> None:
     ("wrong", "fault"),
     [
         ({"number": -1}, "number: expected Id"),
-        ({"processes": [list(PROCESS)[1:]]}, "processes: expected"),
-        ({"threads": [[4003, "x", True, False, [1]]]}, "threads: expected"),
-        ({"threads": [[4003, "x", 1, False, []]]}, "threads: expected"),
-        ({"network": [[*NETWORK[:4], -1, 0]]}, "network: expected"),
-        ({"collectives": [[*COLLECTIVE[:2], [-1], *COLLECTIVE[3:]]]}, "collectives: expected"),
+        ({"processes": [list(PROCESS)[1:]]}, r"processes\[0\]: expected"),
+        ({"threads": [[4003, "x", True, False, [1]]]}, r"threads\[0\].frames\[0\]: expected"),
+        ({"threads": [[4003, "x", 1, False, []]]}, r"threads\[0\].main: expected"),
+        ({"network": [[*NETWORK[:4], -1, 0]]}, r"network\[0\].received: expected"),
+        (
+            {"collectives": [[*COLLECTIVE[:2], [-1], *COLLECTIVE[3:]]]},
+            r"collectives\[0\].members\[0\]: expected",
+        ),
     ],
 )
 def test_values_of_another_type_are_refused(wrong: dict[str, object], fault: str) -> None:

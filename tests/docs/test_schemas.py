@@ -15,19 +15,22 @@ from dsrun.launcher.head.report.document import crash_json
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
-from dsrun.launcher.specs.binding_policy import BindingPolicy
-from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.dial_in import DialIn
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
-from dsrun.launcher.specs.hook_policy import HookPolicy
 from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
-from dsrun.launcher.specs.job import WorkerPolicy
 from dsrun.launcher.specs.origin import Origin
-from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
+from dsrun.launcher.specs.policies import (
+    BindingPolicy,
+    CheckPolicy,
+    ElasticPolicy,
+    HookPolicy,
+    OutputPolicy,
+    Rule,
+    Streams,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
 from dsrun.launcher.specs.rendezvous import Rendezvous
-from dsrun.launcher.specs.rule import Rule
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
-from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 from ..support import schemas
 from ..support.checkout import CHECKOUT

@@ -13,7 +13,7 @@ import pytest
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.activity_messages import Activity, restored
+from dsrun.launcher.control.activity_messages import Activity
 from dsrun.launcher.node import activity
 from dsrun.launcher.node.activity import Idle, Sampler, family, is_traced, work_of
 from dsrun.launcher.node.workers.spawn import Process
@@ -163,7 +163,7 @@ def received(frame: bytes) -> Activity:
     """The message in a frame, as the runner has it."""
     ((kind, body),) = frames.Decoder().feed(frame)
     assert kind == frames.ACTIVITY
-    return restored(messages.unpack(Activity, body))
+    return messages.unpack(Activity, body)
 
 
 def test_what_takes_long_is_done_seldom(monkeypatch: pytest.MonkeyPatch) -> None:

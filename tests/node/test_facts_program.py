@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control import messages
+from dsrun.launcher.control import frames, messages
 from dsrun.launcher.node import facts_program as program
 from dsrun.launcher.node.programs import command_line
+from dsrun.launcher.specs.field_types import reader
 from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def task(workdir: Path) -> str:
     made = messages.Task(
         __version__, "j", "n0", Program("check", module=True), str(workdir), env, None, None
     )
-    return json.dumps(made._asdict())
+    return frames.json_line(made._asdict()).decode()
 
 
 def test_it_prints_a_hello_with_facts(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_it_prints_a_hello_with_facts(tmp_path: Path) -> None:
     )
     (line,) = done.stdout.splitlines()
     found = json.loads(line)
-    hello = messages.from_fields(messages.Hello, found["hello"])
+    hello = reader("Hello")(found["hello"])
     assert hello.problems == ()
     assert hello.facts is not None
     assert "files" in found

@@ -16,6 +16,8 @@ from dsrun.launcher.node.file_checks import check, environment_of, restored, wri
 from dsrun.launcher.node.workers.prepare import Found
 from dsrun.launcher.specs.program import Program
 
+from ..support.tasks import task_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -35,7 +37,7 @@ def task(tmp_path: Path, **fields: Any) -> Task:
         "slots": (0,),
         "port": None,
     }
-    return Task(**usual | fields)
+    return task_of(**usual | fields)
 
 
 def told(one: Task) -> tuple[list[str], Found]:
@@ -98,7 +100,7 @@ def test_devices_that_are_known_are_not_detected_again(tmp_path: Path) -> None:
     known = Devices(environment_of(one), one.env)
     assert check(one, devices=known).devices is known
     (tmp_path / "activate").write_text("export CUDA_VISIBLE_DEVICES=3\n")
-    of_venv = one._replace(venv_script=str(tmp_path / "activate"))
+    of_venv = one._replace(workers=one.workers._replace(venv_script=str(tmp_path / "activate")))
     found = check(of_venv, devices=known)
     assert found.base["CUDA_VISIBLE_DEVICES"] == "3"
     assert found.devices is None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control import field_types
 from dsrun.launcher.control.activity_messages import LinkActivity
 from dsrun.launcher.node import links
 from dsrun.launcher.node.sock_diag import TcpSocket, tcp_sockets
+from dsrun.launcher.specs.field_types import reader
 
 from ..support.limits import wait_for
 
@@ -58,7 +58,7 @@ def test_bytes_to_another_address_are_counted(monkeypatch: pytest.MonkeyPatch) -
     assert after.sent - size in {0, 1, 2}, "the kernel may count the starts of both directions"
     assert 0 <= after.busy < 60
     assert 0 < after.rtt < 60
-    assert field_types.row(LinkActivity)(list(after))
+    assert reader("tuple[LinkActivity, ...]")([list(after)]) == (after,)
 
 
 def test_what_stays_on_this_machine_is_left_out() -> None:

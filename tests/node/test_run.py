@@ -15,18 +15,19 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import leftovers, port_watch, ports, processes, run
 from dsrun.launcher.node.deaths import memory, watch
 from dsrun.launcher.node.deaths.kernel_log import KernelLog
 from dsrun.launcher.node.run import Phase
 from dsrun.launcher.node.workers.spawn import spawn
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import TRAP
 from ..support.limits import NEVER
 from ..support.played_run import Played
+from ..support.tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +66,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Played]]:
             "slots": (0,),
             "port": None,
         }
-        return Played(Task(program=program, **usual | fields))
+        return Played(task_of(program=program, **usual | fields))
 
     yield made
     signal.set_wakeup_fd(-1)
@@ -245,7 +246,7 @@ def test_without_the_runner_output_is_dropped_and_the_workers_are_stopped(
 
 
 def test_input_is_passed_on(make: Callable[..., Played]) -> None:
-    played = make(shell("cat"), keep_stdin=True)
+    played = make(shell("cat"), stdin=True)
     played.run.receive(frames.INPUT, b"too early")
     played.run.start(START)
     played.run.receive(frames.INPUT, b"text\n")

@@ -16,13 +16,15 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import leftovers, processes
 from dsrun.launcher.node.file_checks import check
 from dsrun.launcher.node.run import NodeRun, Phase, Surroundings
+from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
 from ..support.played_run import Played
+from ..support.tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +65,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
             "lease": 1e6,
             "preload": ("mine",),
         }
-        return Played(Task(**usual | fields))
+        return Played(task_of(**usual | fields))
 
     yield made
     signal.set_wakeup_fd(-1)
@@ -167,7 +169,7 @@ def at_rest(pid: int) -> bool:
 
 def test_input_is_kept_until_there_is_a_worker(make: Callable[..., Played]) -> None:
     script = "import sys; print(sys.stdin.read(), 'mine' in sys.modules)"
-    played = make(script, keep_stdin=True, slots=(0,))
+    played = make(script, stdin=True, slots=(0,))
     played.run.start(TWO._replace(slots=(0,)))
     played.run.receive(frames.INPUT, b"a\n")
     played.run.receive(frames.INPUT, b"b")
@@ -305,7 +307,7 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     assert [line.split()[3:6] for line in lines(played)] == [["29501", "0", "True"]] * 2
     assert (processes.children(), played.notes()) == ([pid], [])
     # The last one has no use for it.
-    task = former.task._replace(preload=(), held=False)
+    task = former.task._replace(workers=WorkerPolicy(), held=False)
     around = Surroundings(played.run.kept)
     NodeRun(played.loop, task, played._send, played._ended, check(task), around)
     os.waitpid(pid, 0)

@@ -16,6 +16,7 @@ from dsrun.launcher.node.deaths import memory, watch
 from dsrun.launcher.node.deaths.kernel_log import KernelLog
 from dsrun.launcher.node.watches import Watches
 from dsrun.launcher.node.workers.spawn import Process
+from dsrun.launcher.specs.policies import WatchPolicy
 
 from ..support.clock import Clock
 from ..support.specs import shell
@@ -88,7 +89,7 @@ def test_what_workers_do_is_reported_of_those_started_last() -> None:
 
     def started(rank: int, sample: float) -> None:
         setup: Any = SimpleNamespace(
-            task=SimpleNamespace(sample=sample, links=False, rendezvous="torch's")
+            task=SimpleNamespace(sample=sample, watch=WatchPolicy(), rendezvous="torch's")
         )
         group: Any = SimpleNamespace(running=lambda: [worker(rank)], printed=lambda _rank: 7)
         one.started(setup, 29500, group)

@@ -10,7 +10,7 @@ from dsrun.launcher.cli.options import Options, all_options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.node.binding.policies import POLICIES
 from dsrun.launcher.planning.binding import binding_policy, binds, core_lists
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 HOSTS = ("n1", "n2", "10.0.0.7", "fd00::7")
 

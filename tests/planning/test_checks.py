@@ -8,7 +8,7 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.checks import check_policy
 from dsrun.launcher.planning.elastic import is_elastic
-from dsrun.launcher.specs.check_policy import CheckPolicy
+from dsrun.launcher.specs.policies import CheckPolicy
 
 
 def test_without_options_the_nodes_are_compared() -> None:

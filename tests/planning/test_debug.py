@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.debug import debug_policy
-from dsrun.launcher.specs.debug_policy import DebugPolicy
+from dsrun.launcher.specs.policies import DebugPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.elastic import elastic_policy, is_elastic
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 
 def asked(nodes: int = 4, **given: Any) -> ElasticPolicy | None:

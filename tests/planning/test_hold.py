@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.cli.options import Options, all_options
+from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.planning.hold import SHARED, plan_hold
+from dsrun.launcher.planning.hold import plan_hold
 
 
 def options(**given: object) -> Options:
@@ -58,7 +58,3 @@ def test_this_machine_is_held_without_hosts(monkeypatch: pytest.MonkeyPatch) -> 
     job = plan_hold(options(num_gpus=2)).job
     assert (job.plan.launcher, job.workdir) == ("local", "/")
     assert [node.slots for node in job.plan.nodes] == [(0, 1)]
-
-
-def test_all_shared_options_are_options_of_dsrun() -> None:
-    assert all_options().keys() >= SHARED

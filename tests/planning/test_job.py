@@ -12,14 +12,18 @@ from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning import rendezvous
 from dsrun.launcher.planning.job import plan_job
-from dsrun.launcher.specs.binding_policy import BindingPolicy
-from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
-from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
+from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.origin import Origin
-from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.policies import (
+    BindingPolicy,
+    CheckPolicy,
+    OutputPolicy,
+    Streams,
+    SupervisionPolicy,
+    WorkerPolicy,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.policies import output_policy, supervision_policy
-from dsrun.launcher.specs.output_policy import OutputPolicy
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.policies import OutputPolicy, SupervisionPolicy
 
 
 def test_without_options_policies_are_those_of_a_program() -> None:

@@ -7,21 +7,25 @@ import pytest
 from dsrun.launcher.planning.policy_rows import rows
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
-from dsrun.launcher.specs.binding_policy import BindingPolicy
-from dsrun.launcher.specs.check_policy import CheckPolicy
-from dsrun.launcher.specs.debug_policy import DebugPolicy
 from dsrun.launcher.specs.dial_in import DialIn
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.host_updates import HostUpdates
-from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
+from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import (
+    BindingPolicy,
+    CheckPolicy,
+    DebugPolicy,
+    ElasticPolicy,
+    OutputPolicy,
+    Rule,
+    Streams,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
-from dsrun.launcher.specs.rule import Rule
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
-from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 PLAN = Plan(lay_out([Host("w0", (0,)), Host("w1", (0,))]), Program("x.py"), "ssh", None, 4000)
 SPEC = JobSpec("j", PLAN, "/work")

@@ -10,9 +10,9 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.preflight import check
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:

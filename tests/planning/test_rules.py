@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.rules import rules
-from dsrun.launcher.specs.rule import EXPECT, Rule
+from dsrun.launcher.specs.policies import EXPECT, Rule
 
 if TYPE_CHECKING:
     from pathlib import Path

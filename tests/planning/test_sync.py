@@ -10,8 +10,9 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.sync import sync_spec
 from dsrun.launcher.specs.environment import Travel
-from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
+from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan
+from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 from dsrun.launcher.specs.sync import SyncSpec

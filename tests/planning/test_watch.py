@@ -9,8 +9,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.watch import watch_policy
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
-from dsrun.launcher.specs.watch_policy import WatchPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy, WatchPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path

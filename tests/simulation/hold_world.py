@@ -21,10 +21,10 @@ from dsrun.launcher.head.hold.hold import Hold, Phase
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.node import main
 from dsrun.launcher.specs import codec
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from .programs import run_tool
 from .world import FOLDER, World

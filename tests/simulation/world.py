@@ -20,16 +20,19 @@ from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.events import RanksStarted, Round, Started
 from dsrun.launcher.head.run.start import Start
-from dsrun.launcher.specs.check_policy import CheckPolicy
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import (
+    CheckPolicy,
+    ElasticPolicy,
+    OutputPolicy,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
-from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 from .faults import Faults
 from .history import Event

@@ -22,6 +22,7 @@ from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.codec import decode, encode
 from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.field_types import fields
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, by_task, lay_out
@@ -74,7 +75,7 @@ def test_every_field_of_a_job_is_covered() -> None:
     spec = SPEC._replace(plan=by_task(SPEC.plan._replace(nodes=SPEC.plan.nodes[:1])))
     assert typed(there_and_back(spec)) == typed(spec)
     for shape in codec.SHAPES:
-        assert codec.codec(shape.__name__)
+        assert fields(shape).keys() == set(shape.__annotations__)
 
 
 def test_settings_alone() -> None:
@@ -92,12 +93,12 @@ def test_many_hosts() -> None:
     ("change", "words"),
     [
         ({"workdir": 3}, r"invalid JobSpec: \.workdir: expected str"),
-        ({"workdir": "\ud800"}, r"\.workdir: expected str"),
+        ({"workdir": "\ud800"}, "a text has no form in bytes"),
         ({"plan": None}, r"\.plan: expected Plan"),
         ({"only": True}, r"\.only: expected int | None"),
         ({"only": 1 << 70}, r"\.only: expected int | None"),
         ({"core_lists": (("a",),)}, r"\.core_lists\[0\]: expected tuple\[str, str\]"),
-        ({"core_lists": ["a"]}, r"\.core_lists: expected tuple"),
+        ({"core_lists": ["a"]}, r"\.core_lists\[0\]: expected tuple"),
         ({"travel": Travel({"A": 1})}, r"\.travel\.values\['A'\]: expected str"),  # type: ignore[dict-item]
         ({"supervision": SPEC.supervision._replace(grace=float("inf"))}, r"grace: expected float"),
         ({"supervision": SPEC.supervision._replace(grace=float("nan"))}, r"grace: expected float"),
@@ -109,11 +110,16 @@ def test_a_job_that_is_none_is_not_sent(change: dict[str, Any], words: str) -> N
 
 
 def changed(*path: str, to: object) -> Any:
-    """A job as JSON values, with one of them changed; a field that is new is added."""
+    """A job as JSON values, with the value at this path of fields changed."""
     message = whole = json.loads(json.dumps(encode(SPEC)))
-    for step in path[:-1]:
+    steps: list[Any] = [path[0]]
+    value: Any = SPEC
+    for name in path[1:]:
+        steps.append(value._fields.index(name))
+        value = getattr(value, name)
+    for step in steps[:-1]:
         message = message[step]
-    message[path[-1]] = to
+    message[steps[-1]] = to
     return whole
 
 
@@ -129,14 +135,14 @@ def changed(*path: str, to: object) -> Any:
         (encode(BackendSettings()), "expected the fields dsrun and JobSpec"),
         (changed("more", to=1), "expected the fields"),
         (changed("JobSpec", to=[]), "invalid JobSpec: expected JobSpec"),
-        (changed("JobSpec", "more", to=1), "missing or unknown field 'more' of JobSpec"),
+        (changed("JobSpec", to={"job_id": "j"}), "invalid JobSpec: expected JobSpec"),
         (changed("JobSpec", "job_id", to=None), r"\.job_id: expected str"),
         (changed("JobSpec", "job_id", to="\ud800"), r"\.job_id: expected str"),
         (changed("JobSpec", "job_id", to=b"x"), r"\.job_id: expected str"),
         (changed("JobSpec", "plan", "nodes", to={}), r"\.plan\.nodes: expected tuple"),
         (changed("JobSpec", "plan", "nodes", to=[1]), r"\.plan\.nodes\[0\]: expected Node"),
         (changed("JobSpec", "only", to=1.0), r"\.only: expected int | None"),
-        (changed("JobSpec", "travel", "secret", to=[[]]), r"secret: expected str"),
+        (changed("JobSpec", "travel", "secret", to=[[]]), r"secret\[0\]: expected str"),
         (changed("JobSpec", "travel", "values", to=[]), r"values: expected dict\[str, str\]"),
         (changed("JobSpec", "output", "stdin", to=0), r"\.output\.stdin: expected bool"),
     ],

@@ -11,16 +11,20 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.specs.backend import BackendSettings
-from dsrun.launcher.specs.binding_policy import BindingPolicy
-from dsrun.launcher.specs.debug_policy import DebugPolicy
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import JobSpec, WorkerPolicy, new_job_id
-from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
+from dsrun.launcher.specs.job import JobSpec, new_job_id
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import (
+    BindingPolicy,
+    DebugPolicy,
+    ElasticPolicy,
+    OutputPolicy,
+    Streams,
+    SupervisionPolicy,
+    WorkerPolicy,
+)
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 from ..support.limits import HANG
 
@@ -34,7 +38,7 @@ from dsrun.launcher.head.run.start import launch
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec, new_job_id
-from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.policies import OutputPolicy
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 

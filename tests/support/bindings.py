@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.cpu_list import format_cpus
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 from .checkout import IMPORTABLE
 

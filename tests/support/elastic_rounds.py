@@ -22,7 +22,7 @@ from dsrun.launcher.head.elastic.round_actions import (
     TooFew,
 )
 from dsrun.launcher.head.elastic.rounds import Rounds
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from .clock import Clock
 

@@ -9,9 +9,7 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.watch.attach import attach
-from dsrun.launcher.specs.check_policy import CheckPolicy
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
-from dsrun.launcher.specs.watch_policy import WatchPolicy
+from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

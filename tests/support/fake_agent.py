@@ -16,6 +16,7 @@ from dsrun.launcher.control import messages
 from dsrun.launcher.specs.program import Program
 
 from .limits import HANG
+from .tasks import task_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,7 +140,7 @@ class FakeAgents:
             "elastic": True,
             "torch_agent": True,
         }
-        return messages.Task(**usual | fields)
+        return task_of(**usual | fields)
 
     def accept(self) -> Agent:
         """Wait for the next agent to have started."""

@@ -23,6 +23,7 @@ from dsrun.launcher.control.stream import FrameStream
 
 from . import schemas
 from .limits import HANG
+from .tasks import unusual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -170,7 +171,7 @@ class FakeNode:
 
     def frames(self) -> list[list[Any]]:
         """Return what has come, by name, without what time alone has brought."""
-        return [[NAMES[k], _value(body)] for k, body in self.received if k not in UNTIMED]
+        return [[NAMES[k], _value(k, body)] for k, body in self.received if k not in UNTIMED]
 
     def read(self) -> None:
         """Take in what the runner has sent."""
@@ -286,9 +287,11 @@ def dispositions() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _value(body: bytes) -> Any:
-    """Return a frame's body as JSON, or what it is otherwise as text."""
+def _value(kind: int, body: bytes) -> Any:
+    """Return a frame's body as JSON, or as text; of a task only what is not usual."""
     try:
+        if kind == frames.JOB:
+            return json.loads(frames.json_line(unusual(messages.unpack(messages.Task, body))))
         return json.loads(body)
     except ValueError:
         return repr(body)

@@ -26,6 +26,7 @@ from dsrun.launcher.specs.program import Program
 
 from .fake_nodes import NAMES
 from .limits import HANG
+from .tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,7 +136,7 @@ class FakeRunner:
             "port": None,
             "lease": 1e6,
         }
-        self.says(frames.JOB, messages.Task(**usual | fields))
+        self.says(frames.JOB, task_of(**usual | fields))
 
     def start(self, **fields: Any) -> None:
         """Send START for one worker, unless there are more slots."""

@@ -8,7 +8,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.stack_messages import Collective, Stacks, ThreadStack
 from dsrun.launcher.head.watch.hang import HangWatch
-from dsrun.launcher.specs.watch_policy import WatchPolicy
+from dsrun.launcher.specs.policies import WatchPolicy
 
 from .stacks import ALL_REDUCE, process, thread
 

@@ -1,4 +1,4 @@
-"""The text of the help: what each option means, topics, and the pages made of them.
+"""The pages of the help, made of the table of options, and what they say beside it.
 
 Nothing here is imported unless help is printed or documentation is generated.
 """

@@ -8,8 +8,7 @@ from ...common.wording import either
 from ..peers import REFUSED
 from . import summary, topics
 from .essentials import ESSENTIALS, EXAMPLES, NOTE
-from .groups import GROUPS
-from .rows import row
+from .rows import groups, row
 from .tools import TOOLS
 
 TYPE_CHECKING = False
@@ -74,7 +73,7 @@ def _complete() -> str:
         "\n".join(_usage()),
         *_wrapped((summary.PURPOSE, *summary.RULES)),
         _examples(),
-        *(f"{title}:\n{_rows(group)}" for title, group in GROUPS.items()),
+        *(f"{title}:\n{_rows(group)}" for title, group in groups().items()),
         _help_rows(),
         _refused(),
         _exit_codes(),

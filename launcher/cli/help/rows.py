@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from ..options import all_options
-from .groups import descriptions
+from ...common.wording import either
+from ..options import GROUPS, all_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..option import Option
-    from .description import Description
 
 
 class Row(NamedTuple):
@@ -40,35 +39,50 @@ class Row(NamedTuple):
         return f"{self.text}{chosen}" + (f" [default: {self.default}]" if self.default else "")
 
 
+def groups() -> dict[str, tuple[str, ...]]:
+    """Return the names of the options of each group by its title."""
+    names = list(all_options())
+    starts = [names.index(first) for first in GROUPS.values()]
+    spans = zip(starts, [*starts[1:], None], strict=True)
+    return {
+        title: tuple(names[start:end]) for title, (start, end) in zip(GROUPS, spans, strict=True)
+    }
+
+
 def row(name: str) -> Row:
     """Return an option of dsrun."""
-    option, description = all_options()[name], descriptions()[name]
+    return of(name, all_options()[name])
+
+
+def of(name: str, option: Option) -> Row:
+    """Return an option of any command."""
+    values = option.suggestions
     return Row(
-        names=spellings(name, option),
+        names=_spellings(name, option),
         metavar=option.metavar,
-        text=description.words(),
-        default=default(name, option, description),
+        text=option.text.replace("{values}", either(values)) if values else option.text,
+        default=_default(name, option),
         choices=option.choices,
-        values=description.suggestions(),
+        values=values,
         repeatable=option.repeatable,
     )
 
 
-def spellings(name: str, option: Option) -> tuple[str, ...]:
+def _spellings(name: str, option: Option) -> tuple[str, ...]:
     """Return the names of an option as they are typed, one-letter names first."""
     short = [also for also in option.also if also.startswith("-")]
     return (*short, *(f"--{also}" for also in (name, *option.also) if also not in short))
 
 
-def default(name: str, option: Option, description: Description) -> str:
+def _default(name: str, option: Option) -> str:
     """Return what applies when an option is not given; "" for a flag."""
     if option.kind == "bool":
         return ""
-    if description.default:
-        return description.default
+    if option.unset:
+        return option.unset
     if option.kind == "seconds":
         return f"{option.default:g} s"
     if option.default in {None, "", ()}:
-        raise ValueError(f"--{name}: its description has to say what applies without it")
+        raise ValueError(f"--{name}: its row has to say what applies without it")
     value = str(option.default)
     return f"'{value}'" if " " in value else value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from .rows import Row, row
+from ..options import shared
+from ..tool_options import OWN
+from .rows import Row, of, row
 
 
 class Tool(NamedTuple):
@@ -35,6 +37,16 @@ def _of_dsrun(name: str, text: str, otherwise: str = "none") -> Row:
 
 
 _HELP = Row(("-h", "--help"), "", "Print this help.")
+
+
+def _own(command: str) -> tuple[Row, ...]:
+    """Return the options that a command has of its own, and its help."""
+    return (*(of(name, option) for name, option in OWN[command].items()), _HELP)
+
+
+def _shared(command: str) -> tuple[str, ...]:
+    return tuple(shared(command.removeprefix("dsrun-")))
+
 
 TOPO = Tool(
     "draw this machine and show how ranks would be bound to its cores",
@@ -100,21 +112,8 @@ JOB = Tool(
         "  kill [JOB]          stop a job, and wait for its end\n"
         "  kill ID -H FILE     end what a job whose dsrun is gone has left on hosts",
     ),
-    (
-        Row(("-f", "--follow"), "", "logs: continue with what comes later."),
-        Row(("--ranks",), "RANKS", "logs, stacks: only of these: 0,8-15."),
-        Row(("--all_threads",), "", "stacks: all threads and processes, with all frames."),
-        Row(("--native",), "", "stacks: C and C++ frames, too; takes seconds."),
-        Row(("--save",), "", "stacks: also write files beside the ranks' logs."),
-        Row(("--json",), "", "Print JSON."),
-        Row(("--now",), "", "kill: without the grace."),
-        _HELP,
-    ),
-    shared=(
-        *("hostfile", "host", "include", "exclude", "num_nodes", "launcher", "launcher_args"),
-        *("launcher_path", "ssh_port", "accept_new_host_keys", "force_multi", "python"),
-        *("connect_timeout", "start_timeout", "grace"),
-    ),
+    rows=_own("dsrun-job"),
+    shared=_shared("dsrun-job"),
     shared_words="kill takes options of dsrun about hosts, too: see `man dsrun-job`.",
 )
 
@@ -126,40 +125,8 @@ HOLD = Tool(
         " once on different devices: dsrun --on NAME SCRIPT. The nodes are released by --release,"
         " Ctrl-C, --idle_timeout, and when this process ends in any other way.",
     ),
-    (
-        Row(("--name",), "NAME", "Name of the hold, for --on and --release.", "a short one"),
-        Row(
-            ("--idle_timeout",),
-            "DURATION",
-            "Release the nodes after this time without a job; 0: never.",
-            "30m",
-        ),
-        Row(
-            ("--detach",),
-            "",
-            "Return once the nodes are ready; the hold goes on, also after a logout.",
-        ),
-        Row(
-            ("--release",),
-            "NAME",
-            "Stop the jobs of this hold, and release its nodes.",
-        ),
-        _HELP,
-    ),
-    shared=(
-        *("hostfile", "host", "include", "exclude", "num_nodes", "num_gpus", "standalone"),
-        *(
-            "accelerator",
-            "preload",
-            "launcher",
-            "launcher_args",
-            "launcher_path",
-            "ssh_port",
-        ),
-        *("accept_new_host_keys", "force_multi", "python", "workdir", "control_port", "export"),
-        *("env_file", "connect_timeout", "start_timeout", "heartbeat_timeout", "grace", "color"),
-        *("log_level", "quiet"),
-    ),
+    rows=_own("dsrun-hold"),
+    shared=_shared("dsrun-hold"),
 )
 
 EXEC = Tool(
@@ -169,29 +136,8 @@ EXEC = Tool(
         "Run a command on all hosts at once, and print equal outputs once. The exit code is the"
         " largest of all hosts, 69 if one cannot be reached. Ctrl-C ends the command everywhere.",
     ),
-    (
-        Row(("--shell",), "LINE", "Run this line in the sh of each host.", "COMMAND ARGS"),
-        Row(("--copy",), "", "Copy files and folders to all hosts."),
-        Row(("--fetch",), "", "Fetch files and folders, into a folder for each host."),
-        Row(("--to",), "DIR", "Where the files go.", "the same path; --fetch: here"),
-        Row(
-            ("--stdin",),
-            "WHO",
-            "Who reads our input: all, or a host.",
-            "none",
-            values=("all", "none"),
-        ),
-        Row(("--timeout",), "DURATION", "End the command after this time.", "never"),
-        Row(("--no_fold",), "", "Print lines as they come, with their host."),
-        Row(("--json",), "", "Print output and exit code of each host as JSON."),
-        _HELP,
-    ),
-    shared=(
-        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
-        *("workdir", "launcher", "launcher_args", "launcher_path", "ssh_port", "connect_timeout"),
-        *("start_timeout", "accept_new_host_keys", "force_multi", "python", "control_port"),
-        *("color", "log_level", "quiet"),
-    ),
+    rows=_own("dsrun-exec"),
+    shared=_shared("dsrun-exec"),
 )
 
 CHECK = Tool(
@@ -202,29 +148,8 @@ CHECK = Tool(
         " print a table and what was found. SCRIPT is compared, too. The exit code is 69 if there"
         " is an error, with --strict also if there is a warning.",
     ),
-    (
-        Row(("--compare",), "", "Print what differs between nodes instead of the table."),
-        Row(
-            ("--report",),
-            "",
-            "Print everything that is known of the nodes, torch and DeepSpeed included.",
-        ),
-        Row(
-            ("--full",),
-            "",
-            "Also measure cores, memory, disks, devices, the network and collectives.",
-        ),
-        Row(("--svg",), "FILE", "With --full: draw the matrices into this file."),
-        Row(("--json",), "", "Print everything as JSON."),
-        _HELP,
-    ),
-    shared=(
-        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
-        *("num_gpus", "standalone", "accelerator", "python", "venv_script", "workdir", "export"),
-        *("env_file", "strict", "launcher", "launcher_args", "launcher_path", "ssh_port"),
-        *("accept_new_host_keys", "force_multi", "control_port", "connect_timeout"),
-        *("start_timeout", "heartbeat_timeout", "color", "log_level", "quiet"),
-    ),
+    rows=_own("dsrun-check"),
+    shared=_shared("dsrun-check"),
 )
 
 TOOLS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from . import cores, elastic, hosts, output
+from .rows import groups
 
 
 class Topic(NamedTuple):
@@ -20,6 +20,8 @@ class Topic(NamedTuple):
     options: tuple[str, ...]
 
 
+_GROUPS = groups()
+
 TOPICS = {
     "hosts": Topic(
         "choosing hosts and reaching them",
@@ -34,7 +36,7 @@ TOPICS = {
             " the same paths. This machine needs no ssh. More: docs/hosts.md",
         ),
         (
-            *hosts.OPTIONS,
+            *_GROUPS["Hosts and devices"],
             *("launcher", "launcher_args", "ssh_port", "accept_new_host_keys", "force_multi"),
             *("no_ssh", "node_rank", "master_addr", "connect_timeout", "start_timeout"),
         ),
@@ -49,7 +51,7 @@ TOPICS = {
             "dsrun's own messages begin with 'dsrun: ' and go to standard error."
             " More: docs/environment.md, docs/failures.md",
         ),
-        tuple(output.OPTIONS),
+        _GROUPS["Output"],
     ),
     "elastic": Topic(
         "restarts, and nodes that come and go",
@@ -63,7 +65,7 @@ TOPICS = {
             "dsrun-job scale changes the number of nodes of a running job. More: docs/elastic.md",
         ),
         (
-            *elastic.OPTIONS,
+            *_GROUPS["Elastic jobs"],
             *("nnodes", "watch_hostfile", "host_discovery_script", "elastic_config", "grace"),
             "heartbeat_timeout",
         ),
@@ -77,7 +79,7 @@ TOPICS = {
             "  dsrun-topo --num_gpus 8",
             "More: docs/binding.md",
         ),
-        tuple(cores.OPTIONS),
+        _GROUPS["Cores and memory"],
     ),
     "slurm": Topic(
         "Slurm, inside and outside of its jobs",

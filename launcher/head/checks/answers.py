@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 from ...common.text import plain
 from ...common.values import NamedTuple
-from ...control import field_types, frames, messages
-from ...control.facts import restored
+from ...control import frames, messages
 from .compared_node import ComparedNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from ...control.messages import Hello, Task
     from ..exec.programs import NodePrograms, RunningProgram
@@ -67,7 +64,7 @@ class Question:
         words = dict.fromkeys(tasks, options)
         self._running = self._programs.start("facts", words, self._on_line, self._on_end)
         for name, task in tasks.items():
-            self._running.send(name, json.dumps(task._asdict()).encode() + b"\n")
+            self._running.send(name, frames.json_line(task._asdict()) + b"\n")
         self._timer = self._programs.loop.call_later(seconds, lambda: self._give_up(seconds))
         self._look()
 
@@ -112,40 +109,26 @@ def compared_node(name: str, answer: Answer, *, torch: bool = False) -> Compared
     )
 
 
+class _Line(NamedTuple):
+    """What the program `facts` prints."""
+
+    hello: Hello
+    notes: tuple[str, ...]
+    files: dict[str, int] | None = None
+    report: dict[str, str] | None = None
+
+
 def _parsed(line: bytes, sent: float) -> Answer:
     """Return the answer in a line; every field of it is checked."""
     try:
-        fields: dict[str, Any] = frames.unpack_json(line)
-        valid = {"hello": _dict, "files": _files, "report": _texts, "notes": _lines}
-        wrong = [name for name, check in valid.items() if not check(fields.get(name))]
-        if wrong:
-            raise frames.BadFrame(f"{wrong[0]} is not valid")
-        hello = messages.from_fields(messages.Hello, fields["hello"])
+        said = messages.unpack(_Line, line)
     except frames.BadFrame as error:
         return Answer(error=f"{INVALID}: {plain(str(error))[:200]}")
-    if hello.facts is not None:
-        hello = hello._replace(facts=restored(hello.facts))
     return Answer(
-        hello=hello,
-        files=fields.get("files"),
-        report=fields.get("report") or {},
-        notes=tuple(fields.get("notes") or ()),
+        hello=said.hello,
+        files=said.files,
+        report=said.report or {},
+        notes=said.notes,
         sent=sent,
         arrived=time.time(),
     )
-
-
-def _dict(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _files(value: object) -> bool:
-    return value is None or field_types.CHECKS["dict[str, int]"](value)
-
-
-def _texts(value: object) -> bool:
-    return field_types.CHECKS["dict[str, str] | None"](value)
-
-
-def _lines(value: object) -> bool:
-    return value is None or field_types.CHECKS["tuple[str, ...]"](value)

@@ -69,7 +69,7 @@ class DebuggedRank:
         run, fleet, task = self._run, self._run.fleet, self._node.task
         self._editor = editor = Editor(run.loop, line, self._begins, self._gone)
         self._note()
-        spec = CommandSpec([f"{task.debug}-{self._rank}"], stdin=True, program=PROGRAM)
+        spec = CommandSpec([f"{task.debug_secret}-{self._rank}"], stdin=True, program=PROGRAM)
         first = fleet.nodes[self._node.connection.number]
         editor.begin(fleet.commands.run([first], spec, editor.on_event))
         run.log(f"rank {self._rank}: a debugger has connected", "debug")

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...specs.elastic_policy import ElasticPolicy
+    from ...specs.policies import ElasticPolicy
     from .node_states import NodeStates
 
 

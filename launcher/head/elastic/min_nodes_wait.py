@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...common.loop import Timer, Timers
-    from ...specs.elastic_policy import ElasticPolicy
+    from ...specs.policies import ElasticPolicy
 
 
 class MinNodesWait:

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...specs.elastic_policy import ElasticPolicy
+    from ...specs.policies import ElasticPolicy
 
 LONGEST = 60.0
 """Longest delay between a failure and the next round, in seconds. The first restart is not delayed,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import Any
 
-    from ...specs.elastic_policy import ElasticPolicy
+    from ...specs.policies import ElasticPolicy
     from .node_directory import NodeDirectory
     from .round_actions import RoundAction
     from .round_events import RoundEvent

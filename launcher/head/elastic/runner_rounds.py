@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from ...common.loop import Timer
     from ...control.messages import Hello
     from ...control.round_messages import Join
-    from ...specs.elastic_policy import ElasticPolicy
     from ...specs.host import Host
     from ...specs.plan import Plan
+    from ...specs.policies import ElasticPolicy
     from ..run.run import Run
     from ..run.run_node import RunNode
     from .restart_filter import RestartFilter

@@ -8,8 +8,8 @@ from .runner_rounds import RunnerRounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...specs.elastic_policy import ElasticPolicy
     from ...specs.host_updates import HostUpdates
+    from ...specs.policies import ElasticPolicy
     from ..run.run import Run
 
 

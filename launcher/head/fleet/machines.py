@@ -75,11 +75,9 @@ class Machines:
             raise frames.BadFrame("nobody has asked for USAGE")
         self._owed[node] -= 1
         used = messages.unpack(job_messages.Usage, body)
-        rows = tuple(job_messages.RankUsage(*row) for row in used.ranks)
-        devices = tuple(job_messages.DeviceUsage(*row) for row in used.devices)
         self._questions = [one for one in self._questions if not one.over]
         for question in tuple(self._questions):
-            question.add(node, used._replace(ranks=rows, devices=devices))
+            question.add(node, used)
 
     # -- stacks -----------------------------------------------------------------------------
 
@@ -117,7 +115,7 @@ class Machines:
         if question is not None and told.more > 0:
             question.put_off(node, more)
         elif question is not None:
-            question.add(node, stack_messages.restored(told))
+            question.add(node, told)
 
     # -- what a job has left ----------------------------------------------------------------
 

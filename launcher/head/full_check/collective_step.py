@@ -166,7 +166,7 @@ class _Work:
             if answer.failed:
                 self.failed[name] = plain(answer.failed)
             for row in answer.rows:
-                self._take(name, Reduced(*row), found)
+                self._take(name, row, found)
         self._seen |= {nodes: one for nodes, one in found.items() if nodes not in self._seen}
         return found
 

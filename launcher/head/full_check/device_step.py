@@ -129,8 +129,8 @@ class _Tests:
         good, failed = answered(answers, Measurements)
         self.notes += [f"{name}: {words}: {why}" for name, why in failed.items()]
         for name, one in good.items():
-            self._note(name, [Broken(*row) for row in one.broken])
-        return {name: [Measured(*row) for row in one.rows] for name, one in good.items()}
+            self._note(name, one.broken)
+        return {name: list(one.rows) for name, one in good.items()}
 
     def _note(self, name: str, broken: Sequence[Broken]) -> None:
         for part, text in broken:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from ...common.boundary import Log
-    from ...specs.hook_policy import HookPolicy
+    from ...specs.policies import HookPolicy
     from ..output.console import Console
     from ..run.events import RunEvent
     from ..run.run import Run

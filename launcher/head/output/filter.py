@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.wording import counted
 from ...resources.ranges import runs_of, show_slots
-from ...specs.output_policy import can_fold
+from ...specs.policies import can_fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

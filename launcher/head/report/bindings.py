@@ -13,14 +13,9 @@ NOTHING = "-"
 TITLE = "bindings, as reported by each node's kernel:"
 
 
-def workers(message: NodeBindings) -> list[WorkerBinding]:
-    """Return the workers of a message; JSON has them as lists."""
-    return [WorkerBinding(*row) for row in message.workers]
-
-
 def table(seen: Iterable[tuple[str, NodeBindings]], title: str = TITLE) -> str:
     """Return a table with a line for each worker, host by host."""
-    rows = [HEAD, *(_row(host, bound, one) for host, bound in seen for one in workers(bound))]
+    rows = [HEAD, *(_row(host, bound, one) for host, bound in seen for one in bound.workers)]
     used = [at for at in range(len(HEAD)) if at < 3 or any(row[at] != NOTHING for row in rows[1:])]
     widths = {at: max(len(row[at]) for row in rows) for at in used}
     lines = ("  ".join(f"{row[at]:<{widths[at]}}" for at in used).rstrip() for row in rows)
@@ -32,7 +27,7 @@ def as_json(seen: Iterable[tuple[str, NodeBindings]]) -> list[dict[str, object]]
     return [
         {"host": host, "accelerator": bound.accelerator, **one._asdict()}
         for host, bound in seen
-        for one in workers(bound)
+        for one in bound.workers
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ... import __version__
+from ...control import frames
 from ...control.messages import Task
 from ...specs.program import Program
 from ..checks.versions import differing
@@ -73,7 +74,7 @@ class FileLists:
         spec = self._run.spec
         program = Program("", no_python=True)
         task = Task(__version__, spec.job_id, node.name, program, _folder(node), {}, (), None)
-        return json.dumps(task._asdict()).encode() + b"\n"
+        return frames.json_line(task._asdict()) + b"\n"
 
     def cancel(self) -> None:
         """Stop asking; nothing more is told."""

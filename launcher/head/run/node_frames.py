@@ -56,15 +56,7 @@ class NodeFrames:
         if node.hello is not None or node.busy:
             raise frames.BadFrame("a second HELLO")
         if hello.facts is not None:
-            from ...control.facts import restored
-
-            facts = restored(hello.facts)
-            hello = hello._replace(facts=facts)
-            node.read_wall(facts.wall, self._run.loop.clock() - node.asked)
-        if hello.network is not None:
-            from ...control import reach_messages
-
-            hello = hello._replace(network=reach_messages.restored(hello.network))
+            node.read_wall(hello.facts.wall, self._run.loop.clock() - node.asked)
         node.connection.read_clock(hello.clock, self._run.loop.clock())
         if self._run.health is None or hello.problems:
             self._on_fit(node, hello)
@@ -124,8 +116,7 @@ class NodeFrames:
         from ...control import activity_messages
 
         self._run.check_started()
-        said = messages.unpack(activity_messages.Activity, body)
-        activity = activity_messages.restored(said)
+        activity = messages.unpack(activity_messages.Activity, body)
         for one in activity.ranks:
             node.check_rank(one.rank)
         if self._run.observers:

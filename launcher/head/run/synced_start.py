@@ -128,7 +128,7 @@ def placed(task: Task, moved: Mapping[str, str], copy: str) -> Task:
     return task._replace(
         workdir=there(task.workdir),
         program=program._replace(script=there(program.script), python=python),
-        venv_script=there(task.venv_script),
+        workers=task.workers._replace(venv_script=there(task.workers.venv_script)),
         env={**task.env, **env},
     )
 

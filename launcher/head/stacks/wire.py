@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...common.errors import LostError
 from ...control import frames
 from ...control.local_client import checked
-from ...control.stack_messages import Stacks, restored
+from ...control.stack_messages import Collective, NetworkUse, ProcessState, ThreadStack
+from ...specs.field_types import Misfit, reader, register
 from .view import RankView
 
 TYPE_CHECKING = False
@@ -58,13 +59,11 @@ def ask(client: LocalClient, request: Message, patience: float) -> dict[int, Ran
 
 def _received(message: Message) -> RankView:
     """Return the view in an event."""
-    view = RankView(*message["view"])
-    stacks = restored(
-        Stacks(0, view.processes, view.threads, view.collectives, network=view.network)
-    )
-    return view._replace(
-        processes=stacks.processes,
-        threads=stacks.threads,
-        collectives=stacks.collectives,
-        network=stacks.network,
-    )
+    try:
+        view: RankView = reader("RankView")(message.get("view"))
+    except Misfit as misfit:
+        raise LostError(f"its answer is not valid: {misfit}") from None
+    return view
+
+
+register(RankView, Collective, NetworkUse, ProcessState, ThreadStack)

@@ -13,7 +13,7 @@ from functools import partial
 from ...common import system
 from ...common.text import plain
 from ...common.wording import counted
-from ...specs.rule import EXPECT
+from ...specs.policies import EXPECT
 from ..run.events import Alarm, Exit, Lost, Round
 from .alert_action import AlertAction
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from re import Match
 
-    from ...specs.rule import Rule
+    from ...specs.policies import Rule
     from ..run.events import RankOutput
 
 SHOWN = 120

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.text import plain
-from ...specs.rule import EXPECT
+from ...specs.policies import EXPECT
 from ..run.events import RESULT, Exit, JobEnded, RankOutput, Round, Started
 from .alert_action import AlertAction
 from .lines import Lines

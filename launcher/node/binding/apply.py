@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...specs.binding_policy import BindingPolicy
+    from ...specs.policies import BindingPolicy
     from .plan import BindingPlan
 
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...specs.binding_policy import BindingPolicy
+    from ...specs.policies import BindingPolicy
     from .topology import Core, Topology
 
 # Policies that give each core to one worker, and what workers share if there are too few.

@@ -36,12 +36,12 @@ def given(specs: Sequence[WorkerSpec], task: Task) -> Iterator[Sequence[WorkerSp
     Raises:
         OSError: a socket cannot be made.
     """
-    made = {}
+    made, policy = {}, task.debug
     try:
         for spec in specs:
-            if not task.debug_ranks or spec.rank in task.debug_ranks:
-                made[spec.rank] = local.listener("debug", name(task.debug, spec.rank))
-        wait = b"wait" if task.debug_wait else b""
+            if policy and policy.has(spec.rank):
+                made[spec.rank] = local.listener("debug", name(task.debug_secret, spec.rank))
+        wait = b"wait" if policy and policy.wait else b""
         yield [
             _with(spec, made[spec.rank].fileno(), wait) if spec.rank in made else spec
             for spec in specs

@@ -7,7 +7,6 @@ import os
 import sys
 
 from ...specs import environment
-from ...specs.rendezvous import Rendezvous
 from ..workers.spawn import WorkerSpec
 
 TYPE_CHECKING = False
@@ -51,14 +50,14 @@ def agent(setup: NodeSetup, start: Start, stdin: int) -> WorkerSpec:
 
 def _settings(task: Task, workers: int) -> dict[str, object]:
     # The JSON list of a rendezvous becomes an object for the agent.
-    rendezvous = Rendezvous(*task.rendezvous)._asdict() if task.rendezvous is not None else None
+    rendezvous = task.rendezvous._asdict() if task.rendezvous is not None else None
     return {
-        "role": task.role,
+        "role": task.workers.role,
         "workers": workers,
         "job": task.job_id,
         "shim": [sys.executable, "-E", "-S", os.path.join(_FOLDER, "shim.py")],
         "interval": INTERVAL,
         "barrier": BARRIER,
         "rendezvous": rendezvous,
-        "logs": task.logs_specs,
+        "logs": task.output.logs_specs,
     }

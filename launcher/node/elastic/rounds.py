@@ -86,14 +86,15 @@ class NodeRounds:
         }
         self._send = send
         self._emit = emit
-        self._grace = setup.task.grace
+        self._grace = setup.task.supervision.grace
         self._template = start if setup.task.rendezvous is not None else None
         self._workers = len(start.slots)
         self._phase = Phase.JOINING
         self._number = 0
         self._start: Start | None = None
         self._workers_left = False
-        how = os.fsdecode(environment.from_wire(setup.task.notice))
+        policy = setup.task.elastic
+        how = os.fsdecode(environment.from_wire(policy.notice_by)) if policy else ""
         self._notice = ChangeNotice(how, setup.workdir, self._note, calls)
         self._agent = make_agent(loop, setup, start, self._on_event)
 

@@ -43,7 +43,7 @@ class PreloadedWorkers:
         self._preloader: Preloader | None = None
         self._next: Preloader | None = None
         self.waiting = False
-        if not (self._task.preload and setup.usable):
+        if not (self._task.workers.preload and setup.usable):
             self._leave(kept)
             return
         wanted = request(setup)
@@ -117,7 +117,7 @@ class PreloadedWorkers:
         """Continue after so many workers have been started."""
         if self._preloader is None:
             return
-        if self._task.warm:
+        if self._task.workers.warm:
             self._preloader.when_ready(count, lambda: None)
         elif not self._task.elastic and not self._task.held:
             self._preloader.close()
@@ -154,7 +154,7 @@ class PreloadedWorkers:
         """Tell the user once why workers import for themselves."""
         if why and why not in self._told:
             self._told.add(why)
-            modules = ", ".join(self._task.preload)
+            modules = ", ".join(self._task.workers.preload)
             self._note(f"workers import {modules} themselves: {why}")
 
 

@@ -41,7 +41,7 @@ def request(setup: NodeSetup) -> Request:
     """
     return Request(
         python=setup.python,
-        modules=setup.task.preload,
+        modules=setup.task.workers.preload,
         folders=tuple(map(to_wire, _folders(setup))),
         workdir=setup.workdir,
         env=WorkerSpecs(setup, lambda _: None).common(),

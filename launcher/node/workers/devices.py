@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ....accelerator.hardware.nics import Nic
-    from ...specs.binding_policy import BindingPolicy
     from ...specs.host import Slot
+    from ...specs.policies import BindingPolicy
     from ..devices import Devices
 
 

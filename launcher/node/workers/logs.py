@@ -118,14 +118,15 @@ class JobFolder(NamedTuple):
 
 def job_folder(task: Task, workdir: bytes) -> JobFolder:
     """Return where a job's log files are, for a job that writes some."""
+    output = task.output
     # Named as by torchrun, and made unique: a shared folder may hold many.
-    torchruns = f"{task.run_id or 'none'}_{task.job_id}_{task.host}".replace("/", "_")
-    name = to_text(torchruns if task.log_layout == "torchrun" else task.job_id)
-    if not task.log_private:
-        folder = os.path.join(os.fsdecode(workdir), to_text(task.log_dir))
-        return JobFolder(os.path.join(folder, name), task.log_layout)
+    torchruns = f"{task.workers.run_id or 'none'}_{task.job_id}_{task.host}".replace("/", "_")
+    name = to_text(torchruns if output.log_layout == "torchrun" else task.job_id)
+    if not output.log_private:
+        folder = os.path.join(os.fsdecode(workdir), to_text(output.log_dir))
+        return JobFolder(os.path.join(folder, name), output.log_layout)
     folder = os.environ.get("TMPDIR") or "/tmp"
-    return JobFolder(os.path.join(folder, f"dsrun-{name}"), task.log_layout, private=True)
+    return JobFolder(os.path.join(folder, f"dsrun-{name}"), output.log_layout, private=True)
 
 
 def to_text(wire: str) -> str:

@@ -12,9 +12,7 @@ from ...common.network import own_addresses
 from ...common.values import NamedTuple
 from ...control import messages
 from ...specs import environment
-from ...specs.binding_policy import BindingPolicy
 from ...specs.environment import to_wire
-from ...specs.program import Program
 from .. import ports
 from ..binding import apply
 from ..devices import Devices
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from ...control.facts import Facts
     from ...control.reach_messages import Network
     from ...specs.host import Slot
+    from ...specs.program import Program
     from .logs import JobFolder
 
 
@@ -49,7 +48,7 @@ class Found(NamedTuple):
 
 
 def _log_folder(task: messages.Task, workdir: bytes) -> JobFolder | None:
-    if not task.log_dir and not task.log_private:
+    if not task.writes_logs:
         return None
     from .logs import job_folder
 
@@ -58,12 +57,16 @@ def _log_folder(task: messages.Task, workdir: bytes) -> JobFolder | None:
 
 def program_of(task: messages.Task) -> Program:
     """Return what the workers run."""
-    program = Program(*task.program)
     if not task.payload:
-        return program
+        return task.program
     from . import calls
 
-    return calls.program(program)
+    return calls.program(task.program)
+
+
+def _needs_addresses(task: messages.Task) -> bool:
+    """Return whether others may connect to this node, or its links are to be told apart."""
+    return task.has_rounds or task.port is not None or task.watch.slow
 
 
 def machine() -> str:
@@ -95,7 +98,7 @@ class NodeSetup:
         `note` is called with messages for the user. `found` is what the others have found.
         """
         self.task = task
-        self.policy = BindingPolicy(*task.binding)
+        self.policy = task.binding
         self.program = program_of(task)
         self._note = note
         self._reservation: ports.Reservation | None = None
@@ -119,8 +122,6 @@ class NodeSetup:
     def hello(self, network: Network | None = None) -> messages.Hello:
         """Return this node's HELLO, with its interfaces if others are to try them."""
         port = self._reservation.port if self._reservation else None
-        task = self.task
-        links = task.elastic or task.port is not None or task.links
         return messages.Hello(
             dsrun=__version__,
             hostname=system.uname().nodename,
@@ -130,7 +131,7 @@ class NodeSetup:
             devices=self.devices.visible,
             slots=self.slots,
             port=port,
-            addresses=own_addresses() if links else (),
+            addresses=own_addresses() if _needs_addresses(self.task) else (),
             problems=tuple(problem for problem in self._problems if problem),
             clock=system.monotonic(),
             log_dir=to_wire(self.folder.path) if self.folder else "",

@@ -93,7 +93,8 @@ class WorkerSpecs:
 
     def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
         setup, rank = self._setup, start.first_rank + local
-        argv = setup.program.argv(to_wire(setup.python), 0 if setup.task.one_device else local)
+        one = setup.task.workers.one_device
+        argv = setup.program.argv(to_wire(setup.python), 0 if one else local)
         return WorkerSpec(
             rank=rank,
             argv=[environment.from_wire(word) for word in argv],
@@ -104,7 +105,7 @@ class WorkerSpecs:
             ),
             workdir=setup.workdir,
             cpus=cores.cpus,
-            keep_stdin=setup.task.keep_stdin and rank == 0,
+            keep_stdin=setup.task.output.stdin and rank == 0,
             prefix=tuple(environment.from_wire(word) for word in cores.prefix),
             memory=MemoryPolicy(*cores.memory) if cores.memory else None,
             hook=os.fsencode(hook.FOLDER) if self._hooked else b"",
@@ -130,7 +131,7 @@ class WorkerSpecs:
     @property
     def _hooked(self) -> bool:
         """Whether the workers run Python and get ready to say where they are."""
-        hooked = self._setup.task.hook and not self._setup.program.no_python
+        hooked = self._setup.task.watch.hook and not self._setup.program.no_python
         return hooked and ":" not in hook.FOLDER  # as PYTHONPATH cannot have such a folder
 
     @property
@@ -159,14 +160,14 @@ class WorkerSpecs:
         """Return the variables that show a worker the devices of this node, or only its own."""
         devices = self._setup.devices
         entries = devices.entries(slots)
-        alone = self._setup.task.one_device or devices.alone
+        alone = self._setup.task.workers.one_device or devices.alone
         return devices.mask(entries[local : local + 1] if alone else entries)
 
     def _rank_info(self, start: Start, local: int) -> environment.RankInfo:
         task = self._setup.task
         return environment.RankInfo(
             rank=start.first_rank + local,
-            local_rank=0 if task.one_device else local,
+            local_rank=0 if task.workers.one_device else local,
             local_size=len(start.slots),
             world_size=start.world_size,
             node_rank=start.node_rank,
@@ -174,11 +175,11 @@ class WorkerSpecs:
             master_addr=start.master_addr,
             master_port=start.master_port,
             job_id=task.job_id,
-            role=task.role,
+            role=task.workers.role,
             restarts=start.restarts,
             max_restarts=start.max_restarts,
             agent_store=task.torch_agent,
-            run_id=task.run_id,
+            run_id=task.workers.run_id,
             world=start.world,
             error_file=self.files.error_file(start, local),
         )

@@ -10,7 +10,7 @@ function __dsrun_job_options --description 'Test whether an option may come next
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __ranks _H __hostfile __host _i __include _e __exclude __num_nodes __launcher __launcher_args __launcher_path __ssh_port __python __connect_timeout __start_timeout __grace __shutdown_timeout
+            case __ranks _H __hostfile __host _i __include _e __exclude __num_nodes __python __launcher __launcher_args __launcher_path __ssh_port __connect_timeout __start_timeout __grace __shutdown_timeout
                 set value yes
             case '_*'
             case '*'
@@ -41,6 +41,7 @@ complete -c dsrun-job -n __dsrun_job_options -s i -l include -x -d 'Use only the
 complete -c dsrun-job -n __dsrun_job_options -s e -l exclude -x -d 'Use all hosts and slots except these'
 complete -c dsrun-job -n __dsrun_job_options -l num_nodes -x -d 'Use the first N hosts'
 complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l num-nodes -x -d 'Use the first N hosts'
+complete -c dsrun-job -n __dsrun_job_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
 complete -c dsrun-job -n __dsrun_job_options -l launcher -x -a 'auto local ssh openssh pdsh openmpi mpich impi mvapich slurm' -d 'How the nodes are started: auto, local, ssh, openssh, pdsh, openmpi, ...'
 complete -c dsrun-job -n __dsrun_job_options -l launcher_args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
 complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l launcher-args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
@@ -52,7 +53,6 @@ complete -c dsrun-job -n __dsrun_job_options -l accept_new_host_keys -d 'Add unk
 complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l accept-new-host-keys -d 'Add unknown host keys to known_hosts'
 complete -c dsrun-job -n __dsrun_job_options -l force_multi -d 'Reach this machine over the launcher, like any other host'
 complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l force-multi -d 'Reach this machine over the launcher, like any other host'
-complete -c dsrun-job -n __dsrun_job_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
 complete -c dsrun-job -n __dsrun_job_options -l connect_timeout -x -d 'Time limit for connecting to a host'
 complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l connect-timeout -x -d 'Time limit for connecting to a host'
 complete -c dsrun-job -n __dsrun_job_options -l start_timeout -x -d 'Time limit until all nodes are ready to start their workers'

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from dsrun.launcher.cli.help.essentials import ESSENTIALS
-from dsrun.launcher.cli.help.groups import GROUPS, descriptions
 from dsrun.launcher.cli.help.pages import of_tool, text
+from dsrun.launcher.cli.help.rows import groups
+from dsrun.launcher.cli.help.rows import row as option_row
 from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
 from dsrun.launcher.cli.option import Option
@@ -30,13 +31,13 @@ def row(page: str, name: str) -> str:
 
 
 def test_every_option_is_described_once() -> None:
-    names = [name for group in GROUPS.values() for name in group]
-    assert sorted(names) == sorted(OPTIONS)
+    names = [name for group in groups().values() for name in group]
+    assert names == list(OPTIONS)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_description_is_sentences(name: str) -> None:
-    words = descriptions()[name].words()
+    words = option_row(name).text
     assert words[0].isupper() or words.startswith("torchrun's ")
     assert words.endswith(".")
     assert "  " not in words
@@ -92,9 +93,9 @@ def test_a_topic_has_its_options_as_the_complete_page_has_them(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["launcher", "accelerator", "rdzv_backend", "nproc_per_node"])
 def test_suggested_values_are_named_in_the_description(name: str) -> None:
-    known = descriptions()[name]
-    assert known.suggestions()
-    assert [one for one in known.suggestions() if one not in known.words()] == []
+    known = option_row(name)
+    assert known.values
+    assert [one for one in known.values if one not in known.text] == []
 
 
 @pytest.mark.parametrize("name", TOOLS)

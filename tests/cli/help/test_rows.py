@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.cli.help.description import Description
-from dsrun.launcher.cli.help.rows import default, row
-from dsrun.launcher.cli.option import Option
+from dsrun.launcher.cli.help.rows import of, row
+from dsrun.launcher.cli.option import Option, option
 
 
 def test_a_row_has_all_that_the_tables_know() -> None:
@@ -19,20 +18,20 @@ def test_a_row_has_all_that_the_tables_know() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "otherwise", "expected"),
+    ("made", "expected"),
     [
-        (Option(True, "bool", ""), "", ""),
-        (Option(1.5, "seconds", "DURATION"), "", "1.5 s"),
-        (Option("a b ", "str", "TEXT"), "", "'a b '"),
-        (Option(0, "int", "N"), "", "0"),
-        (Option(None, "int", "N"), "all", "all"),
+        (option(True, "Text."), ""),
+        (option(1.5, "Text."), "1.5 s"),
+        (option("a b ", "Text.", "TEXT"), "'a b '"),
+        (option(0, "Text."), "0"),
+        (option(None, "Text.", kind="int", unset="all"), "all"),
     ],
 )
-def test_a_default_is_shown_as_it_is_typed(option: Option, otherwise: str, expected: str) -> None:
-    assert default("name", option, Description("Text.", otherwise)) == expected
+def test_a_default_is_shown_as_it_is_typed(made: Option, expected: str) -> None:
+    assert of("name", made).default == expected
 
 
 @pytest.mark.parametrize("empty", [None, "", ()])
 def test_a_default_that_says_nothing_needs_words(empty: object) -> None:
     with pytest.raises(ValueError, match=r"^--name: "):
-        default("name", Option(empty, "str", "TEXT"), Description("Text."))
+        of("name", option(empty, "Text.", "TEXT"))

@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.watch.attach import attach
-from dsrun.launcher.specs.debug_policy import DebugPolicy
+from dsrun.launcher.specs.policies import DebugPolicy
 
 from ...support.limits import wait_for
 from .loopback import connect, on_the_way

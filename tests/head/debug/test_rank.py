@@ -22,8 +22,10 @@ def test_an_editor_gets_a_program_that_knows_the_worker_s_socket(desk_of: DeskOf
     assert task is not None
     assert other is not None
     assert kind == "EXEC"
-    assert (command["program"], command["argv"]) == ("debug", [to_wire(f"{task.debug}-1")])
-    assert (len(task.debug), other.debug) == (32, ""), "only where there is such a rank"
+    assert (command["program"], command["argv"]) == ("debug", [to_wire(f"{task.debug_secret}-1")])
+    assert (len(task.debug_secret), other.debug_secret) == (32, ""), (
+        "only where there is such a rank"
+    )
 
 
 def test_the_next_one_waits_until_the_one_before_has_left(desk_of: DeskOf) -> None:

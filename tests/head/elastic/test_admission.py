@@ -11,8 +11,8 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.head.elastic.admission import PAUSES, SPARES
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support.elastic_run import Job, lost, started
 from ...support.node_facts import facts

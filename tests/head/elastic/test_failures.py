@@ -6,7 +6,7 @@ from typing import Any
 
 from dsrun.launcher.head.elastic.failures import Failures
 from dsrun.launcher.head.elastic.node_states import NodeStates
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.clock import Clock
 

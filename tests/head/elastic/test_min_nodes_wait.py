@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.elastic.min_nodes_wait import MinNodesWait
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.clock import Clock
 

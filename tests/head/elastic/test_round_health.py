@@ -8,7 +8,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.run.health import FRESH
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.specs.check_policy import CheckPolicy
+from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes
 from ...support.elastic_run import LINE, Job

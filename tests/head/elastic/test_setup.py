@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.elastic.setup import runner_rounds
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host_updates import HostUpdates
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

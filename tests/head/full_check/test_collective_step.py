@@ -61,10 +61,9 @@ class Nodes:
 
     def _row(self, names: list[str], places: Any) -> Any:
         nodes = tuple(sorted(names[at] for at in places))
-        row = Reduced(
+        return Reduced(
             tuple(places), 0.001, self.bandwidth.get(nodes, 1e9), int(nodes in self.wrong)
         )
-        return list(row)
 
 
 def test_all_nodes_and_all_pairs_reduce() -> None:
@@ -169,7 +168,7 @@ def test_a_failure_is_a_fault_and_nothing_more_is_asked(answer: Any) -> None:
 
 def test_reports_about_others_do_not_count() -> None:
     nodes = Nodes(3)
-    lie = Reductions(([[1, 2], 0.001, 1.0, 5], [[0, 9], 0.001, 1.0, 5]), "")  # type: ignore[arg-type]
+    lie = Reductions((Reduced((1, 2), 0.001, 1.0, 5), Reduced((0, 9), 0.001, 1.0, 5)), "")
     nodes.failed = {"n1": lie}
     result = nodes.check()
     assert result.faults == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.control.measurements import Measurements
+from dsrun.launcher.control.measurements import Broken, Measured, Measurements
 from dsrun.launcher.head.full_check.device_step import LONGEST, MOST, TIMES, step
 from dsrun.launcher.head.full_check.steps import Failed
 
@@ -47,8 +47,8 @@ class Nodes:
         if "cpu" in request.tests:
             values = self.running.get(name, [100.0])
             value = values.pop(0) if len(values) > 1 else values[0]
-            rows = (["running", "cores", value, ""],)
-        return Measurements(tuple(rows), tuple(self.broken.get(name, ())))  # type: ignore[arg-type]
+            rows = (Measured("running", "cores", value, ""),)
+        return Measurements(tuple(rows), tuple(Broken(*one) for one in self.broken.get(name, ())))
 
     @property
     def again(self) -> list[list[str]]:

@@ -15,8 +15,7 @@ from dsrun.launcher.common.errors import OUTPUT
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.local_client import running
 from dsrun.launcher.head.run import job
-from dsrun.launcher.specs.hook_policy import HookPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.policies import HookPolicy, OutputPolicy
 
 from ...support.leaks import open_files
 from ...support.local_control import new_name
@@ -323,7 +322,7 @@ def test_a_lost_node_ends_the_run_and_is_looked_for(hold_of: HoldOf) -> None:
 
 def test_elastic_jobs_use_the_nodes_of_the_hold(hold_of: HoldOf) -> None:
     """With as many nodes as there are; a failure forms another round on them."""
-    from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+    from dsrun.launcher.specs.policies import ElasticPolicy
 
     fake = hold_of("n0", "n1").ready()
     client = fake.client()

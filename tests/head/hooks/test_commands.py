@@ -18,7 +18,7 @@ from dsrun.launcher.head.hooks.commands import CommandQueue, EventCommands
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import JobEnded
 from dsrun.launcher.node import processes
-from dsrun.launcher.specs.hook_policy import HookPolicy
+from dsrun.launcher.specs.policies import HookPolicy
 
 from ...support.limits import HANG, wait_for
 from ...support.reports import report

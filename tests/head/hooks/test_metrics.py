@@ -10,7 +10,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm, JobEnded
-from dsrun.launcher.specs.hook_policy import HookPolicy
+from dsrun.launcher.specs.policies import HookPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from dsrun.launcher.head.elastic.setup import runner_rounds
 from dsrun.launcher.head.local.job_requests import MOST_PENDING
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.stacks.view import RankView
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.asked_run import AskedRun, chunks, events, new_job_id
 from ...support.own_names import own_names

@@ -11,8 +11,8 @@ from dsrun.launcher.control.job_status import JobStatus, NodeStatus
 from dsrun.launcher.head.elastic.setup import runner_rounds
 from dsrun.launcher.head.local.job_status import status
 from dsrun.launcher.head.report.slow import Slow
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

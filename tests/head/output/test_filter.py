@@ -11,8 +11,8 @@ from dsrun.launcher.head.output.filter import OutputFilter
 from dsrun.launcher.planning.policies import output_policy
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.output_policy import OutputPolicy
 from dsrun.launcher.specs.plan import Node, Plan, lay_out
+from dsrun.launcher.specs.policies import OutputPolicy
 from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:

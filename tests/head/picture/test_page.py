@@ -7,7 +7,7 @@ import hashlib
 import re
 
 from dsrun.launcher.head.picture import page as pages
-from dsrun.launcher.head.run.events import Started, RankOutput, RanksStarted
+from dsrun.launcher.head.run.events import RankOutput, RanksStarted, Started
 
 from ...support.pictures import HOSTILE, REPORT, Played, Read, embedded, made
 

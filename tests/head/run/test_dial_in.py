@@ -18,10 +18,10 @@ from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.run import dial_in
 from dsrun.launcher.specs.dial_in import DialIn
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import ElasticPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock

@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.deaths import verdict
 from dsrun.launcher.head.run.ending import ending_of
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
 
 if TYPE_CHECKING:

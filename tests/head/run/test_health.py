@@ -10,8 +10,8 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
 from dsrun.launcher.head.run.health import FRESH
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes
 from ...support.fake_fleet import refusal

@@ -12,7 +12,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.reach_messages import Interface, Network, Reached
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.run.interfaces import PATIENCE
-from dsrun.launcher.specs.check_policy import CheckPolicy
+from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support.elastic_run import Job
 from ...support.fake_fleet import refusal

@@ -15,17 +15,14 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.head.run.start import Start
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
-from dsrun.launcher.specs.hook_policy import HookPolicy
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.origin import Origin
-from dsrun.launcher.specs.output_policy import OutputPolicy
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy, OutputPolicy, SupervisionPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 from ...support.fake_nodes import FakeNode, FakeNodes, dispositions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.run.preload_wait import PATIENCE
-from dsrun.launcher.specs.job import WorkerPolicy
+from dsrun.launcher.specs.policies import WorkerPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.checks.findings import TABLE
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.run.file_lists import PATIENCE
-from dsrun.launcher.specs.check_policy import CheckPolicy
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.sync import SyncSpec
 

@@ -14,8 +14,8 @@ from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 from ...support.fake_fleet import refusal, story
 

@@ -11,10 +11,8 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import WorkerPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy, WorkerPolicy
 
 from ...support.fake_fleet import refusal
 

@@ -18,8 +18,8 @@ from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

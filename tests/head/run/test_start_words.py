@@ -8,8 +8,7 @@ import pytest
 
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run_start import NO_DEVICES
-from dsrun.launcher.specs.job import WorkerPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

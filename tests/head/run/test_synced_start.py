@@ -11,6 +11,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.synced_start import SyncedStart, placed
+from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_fleet import refusal
@@ -123,13 +124,13 @@ def test_what_is_not_copied_is_said(fleet_of: FleetOf, folder: Path) -> None:
 def test_paths_in_the_folder_are_those_of_the_copy() -> None:
     program = Program("/proj/x.py", python="/proj/.venv/bin/python")
     task = Task("1", "j", "h", program, "/proj/sub", {"PYTHONPATH": "/proj/src:/opt"}, None, None)
-    task = task._replace(venv_script="/proj/activate")
+    task = task._replace(workers=WorkerPolicy(venv_script="/proj/activate"))
     moved = {"/proj": "", "/proj/sub": "sub", "/proj/x.py": "x.py", "/proj/src": "src"}
     there = placed(task, moved, "/copy")
     assert there.workdir == "/copy/sub"
     assert there.program.script == "/copy/x.py"
     assert there.program.python == "/proj/.venv/bin/python", "it is not in the copy"
-    assert there.venv_script == "/proj/activate"
+    assert there.workers.venv_script == "/proj/activate"
     assert there.env == {"PYTHONPATH": "/copy/src:/opt"}
     bare = task._replace(program=Program("x.py"), env={}, workdir="/proj")
     assert placed(bare, moved, "/copy") == bare._replace(workdir="/copy")

@@ -8,20 +8,23 @@ import pytest
 
 from dsrun.launcher.head.run.tasks import tasks
 from dsrun.launcher.specs.backend import BackendSettings
-from dsrun.launcher.specs.binding_policy import BindingPolicy
-from dsrun.launcher.specs.check_policy import CheckPolicy
-from dsrun.launcher.specs.debug_policy import DebugPolicy
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
-from dsrun.launcher.specs.hook_policy import HookPolicy
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import (
+    BindingPolicy,
+    CheckPolicy,
+    DebugPolicy,
+    ElasticPolicy,
+    HookPolicy,
+    OutputPolicy,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
-from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 PLAN = Plan(lay_out([Host("w0", (0, 1)), Host("w1", (3,))]), Program("x.py"), "ssh", None, 4000)
 SPEC = JobSpec("j", PLAN, "/work", supervision=SupervisionPolicy(heartbeat_timeout=16.0))
@@ -53,13 +56,13 @@ def test_core_lists_are_a_hosts_own_or_everybodys() -> None:
 
 def test_nodes_of_an_elastic_job_end_before_others_have_their_ranks() -> None:
     static = tasks(SPEC)(PLAN.nodes[0])
-    assert (static.lease, static.last_grace, static.elastic) == (16.0, 30.0, False)
+    assert (static.lease, static.last_grace, static.has_rounds) == (16.0, 30.0, False)
     policy = ElasticPolicy(1, 2, 3, notice_by="SIGUSR1")
     elastic = tasks(SPEC._replace(elastic=policy))(PLAN.nodes[0])
-    assert (elastic.lease, elastic.last_grace, elastic.elastic) == (15.0, 1.0, True)
-    assert (elastic.notice, static.notice) == ("SIGUSR1", "")
+    assert (elastic.lease, elastic.last_grace, elastic.has_rounds) == (15.0, 1.0, True)
+    assert (elastic.elastic, static.elastic) == (policy, None)
     torchs = tasks(SPEC._replace(plan=PLAN._replace(rendezvous=TORCH)))(PLAN.nodes[0])
-    assert (torchs.lease, torchs.last_grace, torchs.elastic) == (16.0, 30.0, True)
+    assert (torchs.lease, torchs.last_grace, torchs.has_rounds) == (16.0, 30.0, True)
 
 
 @pytest.mark.parametrize(("timeout", "sample"), [(0.0, 0.0), (0.5, 0.2), (20.0, 2.0), (300.0, 2.0)])
@@ -67,7 +70,7 @@ def test_nodes_report_what_workers_do_if_that_is_watched(timeout: float, sample:
     spec = SPEC._replace(watch=WatchPolicy(hang_timeout=timeout))
     assert tasks(spec)(PLAN.nodes[0]).sample == sample
     slow = tasks(SPEC._replace(watch=WatchPolicy(timeout, slow=True)))(PLAN.nodes[0])
-    assert (slow.sample, slow.links) == (min(sample or 1.0, 1.0), True)
+    assert (slow.sample, slow.watch.slow) == (min(sample or 1.0, 1.0), True)
     metrics = spec._replace(hooks=HookPolicy(metrics_file="m.prom"))
     assert tasks(metrics)(PLAN.nodes[0]).sample == (sample or 2.0)
 
@@ -86,9 +89,9 @@ def test_only_nodes_that_may_have_debugged_ranks_need_a_debugger(
 ) -> None:
     task = tasks(SPEC._replace(debug=DebugPolicy(ranks), **changes))
     made = [task(node) for node in PLAN.nodes]
-    assert [bool(one.debug) for one in made] == nodes
-    assert {(one.debug_ranks, one.debug_wait) for one in made} == {(tuple(ranks), True)}
-    assert tasks(SPEC)(PLAN.nodes[0]).debug == ""
+    assert [bool(one.debug_secret) for one in made] == nodes
+    assert {one.debug for one in made} == {DebugPolicy(ranks)}
+    assert tasks(SPEC)(PLAN.nodes[0]).debug_secret == ""
 
 
 def test_torchs_agent_is_for_torchs_rounds_and_where_it_is_asked_for() -> None:
@@ -111,9 +114,10 @@ def test_texts_travel_by_their_bytes() -> None:
         output=OutputPolicy(log_dir=odd),
     )
     sent = tasks(spec)(PLAN.nodes[0])
-    texts = (sent.program.script, *sent.program.args, sent.run_id, sent.log_dir, sent.env["A"])
+    texts = (sent.program.script, *sent.program.args, sent.workers.run_id, sent.env["A"])
+    texts += (sent.output.log_dir,)
     assert set(texts) == {odd}
-    assert (sent.workdir, sent.venv_script, sent.program.python) == (f"/{odd}",) * 3
+    assert (sent.workdir, sent.workers.venv_script, sent.program.python) == (f"/{odd}",) * 3
 
 
 def test_the_users_own_variable_wins_over_the_signals_that_end_the_job() -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.progress import newest
-from dsrun.launcher.specs.rule import EXPECT, Rule
-from dsrun.launcher.specs.watch_policy import WatchPolicy
+from dsrun.launcher.specs.policies import EXPECT, Rule, WatchPolicy
 
 from ...support.elastic_run import Job
 from ...support.fake_fleet import story

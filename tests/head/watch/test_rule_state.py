@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.head.run.events import RankOutput
 from dsrun.launcher.head.watch.rule_state import NO_NUMBER, Finding, RuleState
-from dsrun.launcher.specs.rule import Rule
+from dsrun.launcher.specs.policies import Rule
 
 LOSS = r"loss (?P<loss>\S+)"
 

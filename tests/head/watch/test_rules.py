@@ -11,8 +11,7 @@ from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.head.watch.rules import LATE, LOOK
-from dsrun.launcher.specs.rule import EXPECT, Rule
-from dsrun.launcher.specs.watch_policy import WatchPolicy
+from dsrun.launcher.specs.policies import EXPECT, Rule, WatchPolicy
 
 from ...support.elastic_run import Job
 from ...support.fake_fleet import story

@@ -10,14 +10,14 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.node.binding import apply as shares
 from dsrun.launcher.node.binding.plan import plan
 from dsrun.launcher.node.binding.topology import read_topology
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 from ...support.bindings import CORE, run
 from ...support.needs import need
 
 SHOW_SHARES = """
 import json
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.node.binding import apply as shares
 said = []
 shares = shares.bound(BindingPolicy("core"), [None, None], "/nowhere", said.append)
@@ -67,7 +67,7 @@ def test_what_cannot_be_bound_is_told_before_the_start() -> None:
 def test_planning_loads_nothing_slow() -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
-        "from dsrun.launcher.specs.binding_policy import BindingPolicy\n"
+        "from dsrun.launcher.specs.policies import BindingPolicy\n"
         "from dsrun.launcher.node.binding import apply as shares\n"
         "shares.bound(BindingPolicy('core'), [None] * 2, '', print)\n"
         "print(sorted(set(sys.modules) - before))"

@@ -3,7 +3,7 @@
 import pytest
 
 from dsrun.launcher.node.binding.plan import plan
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 from ...support import machines
 from ...support.bindings import written

@@ -10,7 +10,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.node.binding.plan import BindingPlan, plan
 from dsrun.launcher.node.binding.policies import POLICIES
 from dsrun.launcher.node.binding.topology import Topology
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 from ...support import machines
 from ...support.bindings import Row, without, written

@@ -4,7 +4,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.node.binding.plan import BindingPlan, plan
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 from ...support import machines
 from ...support.bindings import without, written

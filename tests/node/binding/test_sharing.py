@@ -7,7 +7,7 @@ import pytest
 
 from dsrun.launcher.node.binding.plan import plan
 from dsrun.launcher.node.binding.topology import Core, Topology, read_topology
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 from ...support import machines
 from ...support.bindings import CORE, Row, without, written

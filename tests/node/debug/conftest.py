@@ -17,6 +17,7 @@ from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node.debug import sockets
 from dsrun.launcher.node.processes import die_with_parent
 from dsrun.launcher.node.workers.spawn import WorkerSpec
+from dsrun.launcher.specs.policies import DebugPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.checkout import CHECKOUT
@@ -42,7 +43,9 @@ def die_with_this() -> None:
 def task(*ranks: int, wait: bool = True) -> Task:
     """A job with a secret of its own."""
     plain = Task("", "", "", Program("x"), "/", {}, None, None)
-    return plain._replace(debug=os.urandom(8).hex(), debug_ranks=ranks, debug_wait=wait)
+    return plain._replace(
+        debug_secret=os.urandom(8).hex(), debug=DebugPolicy(frozenset(ranks), wait=wait)
+    )
 
 
 class Debugged:
@@ -55,7 +58,7 @@ class Debugged:
 
     def __init__(self, script: Path, *args: str, wait: bool = True, **env: str) -> None:
         job = task(0, wait=wait)
-        self.name = sockets.name(job.debug, 0)
+        self.name = sockets.name(job.debug_secret, 0)
         whole = {
             os.fsencode(name): os.fsencode(value) for name, value in {**os.environ, **env}.items()
         }

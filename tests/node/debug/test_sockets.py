@@ -32,9 +32,9 @@ def test_only_they_get_a_socket_that_listens_until_they_have_it() -> None:
             b"PYTHONPATH": sockets.HOOK + b":/mine:/yours",
             b"DSRUN_DEBUG": b"%d:wait" % fd,
         }
-        connect(sockets.name(job.debug, 5))
+        connect(sockets.name(job.debug_secret, 5))
     with pytest.raises(ConnectionRefusedError):
-        connect(sockets.name(job.debug, 5))
+        connect(sockets.name(job.debug_secret, 5))
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(fd)
 
@@ -49,7 +49,7 @@ def test_all_of_them_that_do_not_wait() -> None:
 
 def test_a_name_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
     job = task()
-    taken = local.listener("debug", sockets.name(job.debug, 5))
+    taken = local.listener("debug", sockets.name(job.debug_secret, 5))
     with pytest.raises(OSError, match="in use"), sockets.given(SPECS, job):
         pass
     taken.close()

@@ -10,10 +10,12 @@ from pathlib import Path
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node.elastic import commands
+from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
 from ...support.node_setup import node_setup
+from ...support.tasks import ELASTIC
 
 FOLDER = Path(commands.__file__).parent
 START = Start(4, (0, 1, 2), 8, 2, 3, "h", 1, 1)
@@ -26,10 +28,10 @@ TASK = Task(
     {"DSRUN_ACCELERATOR": "cpu", "MINE": "1", "TORCH_ELASTIC_WORKER_IDENTICAL": "1"},
     (0, 1, 2),
     None,
-    elastic=True,
-    role="trainer",
+    workers=WorkerPolicy(role="trainer"),
+    output=OutputPolicy(logs_specs=("name", "dir", "", "", "")),
+    elastic=ELASTIC,
     lease=20.0,
-    logs_specs=("name", "dir", "", "", ""),
 )
 
 

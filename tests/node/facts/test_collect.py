@@ -12,13 +12,14 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.facts import MOST_FILES, restored
+from dsrun.launcher.control.facts import MOST_FILES
 from dsrun.launcher.node.facts.collect import collect
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.program import Program
 
 from ...support.cost import calls
 from ...support.node_setup import node_setup
+from ...support.tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,7 @@ def make(tmp_path: Path) -> Make:
             "port": None,
             "facts": True,
         }
-        return node_setup(messages.Task(**usual | fields), lambda _text: None)
+        return node_setup(task_of(**usual | fields), lambda _text: None)
 
     return setup
 
@@ -56,7 +57,7 @@ def test_a_hello_has_the_facts_if_they_are_asked_for(make: Make, tmp_path: Path)
     ((_, body),) = frames.Decoder().feed(messages.pack(frames.HELLO, hello))
     back = messages.unpack(messages.Hello, body)
     assert back.facts is not None
-    facts = restored(back.facts)
+    facts = back.facts
     assert facts == hello.facts
     assert before <= facts.wall <= after
     assert facts.script == hashlib.sha256(b"print(1)\n").hexdigest()

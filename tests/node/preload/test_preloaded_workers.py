@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.preload.preloaded_workers import PreloadedWorkers
 from dsrun.launcher.node.preload.preloader import Phase, Preloader
@@ -21,6 +20,7 @@ from ...support.clock import Clock
 from ...support.fake_preloader import FakePreloader
 from ...support.limits import wait_for
 from ...support.node_setup import node_setup
+from ...support.tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +57,7 @@ class Runs:
             "port": None,
             "preload": ("m",),
         }
-        setup = node_setup(Task(**usual | fields), print)
+        setup = node_setup(task_of(**usual | fields), print)
         loop = self.clock.loop
         self.workers = PreloadedWorkers(loop, setup, self.notes.append, kept, self._make)
         return self.workers

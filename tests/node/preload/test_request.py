@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node.preload.request import Request, request
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.node_setup import node_setup
+from ...support.tasks import task_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def made(folder: Path, **fields: Any) -> Request:
         "port": None,
         "preload": ("torch", "re"),
     }
-    return request(node_setup(Task(**usual | fields), print))
+    return request(node_setup(task_of(**usual | fields), print))
 
 
 def test_it_is_run_as_the_workers_are(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.stack_messages import Stacks, StacksAsk, restored
+from dsrun.launcher.control.stack_messages import Stacks, StacksAsk
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.stacks import faults, questions
 from dsrun.launcher.node.stacks.family import families
@@ -81,7 +81,7 @@ def asked(r: FakeRunner, number: int = 7, **fields: object) -> Steps:
 
 def answers(r: FakeRunner) -> list[Stacks]:
     bodies = [body for kind, body in r.received if kind == frames.STACKS]
-    return [restored(messages.unpack(Stacks, body)) for body in bodies]
+    return [messages.unpack(Stacks, body) for body in bodies]
 
 
 def functions(stacks: Stacks, pid: int) -> list[list[str]]:
@@ -182,7 +182,7 @@ def test_without_py_spy_there_are_states_and_the_reason(
     monkeypatch.setenv("PATH", "/bin")
 
     def history(r: FakeRunner) -> Steps:
-        yield from prepared(r, "echo ready; read forever", keep_stdin=True)
+        yield from prepared(r, "echo ready; read forever", stdin=True)
         r.start()
         yield r.prints("ready")
         yield lambda: processes.stat(r.all(frames.STARTED)[0]["pids"][0])[0] == "S"

@@ -6,7 +6,7 @@ import pytest
 
 from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.workers.devices import WorkerDevices
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 
 from ...support.vendor_machines import ADDRESSES, Machine, built, machine
 

@@ -13,7 +13,10 @@ from dsrun.launcher.common.network import own_addresses
 from dsrun.launcher.control.messages import Hello, Task
 from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.workers.prepare import Found, NodeSetup, machine
+from dsrun.launcher.specs.policies import OutputPolicy, WatchPolicy
 from dsrun.launcher.specs.program import Program
+
+from ...support.tasks import ELASTIC
 
 TASK = Task(__version__, "j", "n0", Program("train.py"), "/", {}, (0, 1, 2), None)
 CPU = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
@@ -40,7 +43,7 @@ def hello(task: Task, *problems: str) -> Hello:
 
 def test_a_hello_has_all_that_was_found() -> None:
     before = time.monotonic()
-    found = hello(TASK._replace(log_dir="logs"), "", "one problem")
+    found = hello(TASK._replace(output=OutputPolicy(log_dir="logs")), "", "one problem")
     assert before <= found.clock <= time.monotonic()
     assert found._replace(clock=0.0) == (
         __version__,
@@ -65,5 +68,7 @@ def test_addresses_are_told_where_others_need_them() -> None:
     first = hello(TASK._replace(port=0))
     assert first.port
     assert first.addresses == own_addresses()
-    elastic = hello(TASK._replace(elastic=True))
+    elastic = hello(TASK._replace(elastic=ELASTIC))
     assert (elastic.port, elastic.addresses) == (None, own_addresses())
+    linked = hello(TASK._replace(watch=WatchPolicy(slow=True)))
+    assert linked.addresses == own_addresses()

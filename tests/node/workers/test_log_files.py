@@ -15,9 +15,11 @@ from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node.workers import error_file
 from dsrun.launcher.node.workers.log_files import LogFiles
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
+from dsrun.launcher.specs.policies import OutputPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.node_setup import node_setup
+from ...support.tasks import task_of
 from ...support.unkillable import held, unkillable
 from ...support.written_logs import write
 
@@ -27,7 +29,14 @@ START = Start(4, (0, 1), 8, 2, 3, "h", 1, 1, generation=1, restarts=2)
 def files(folder: Path, **fields: Any) -> LogFiles:
     """Return the files of a task whose log folder is here."""
     program = Program("true", no_python=True)
-    task = Task(__version__, "j", "n1", program, str(folder), {}, (0, 1), None, **fields)
+    task = task_of(
+        dsrun=__version__,
+        job_id="j",
+        host="n1",
+        program=program,
+        workdir=str(folder),
+        **{"env": {}, "slots": (0, 1), "port": None, **fields},
+    )
     return LogFiles(node_setup(task, print), print)
 
 
@@ -106,7 +115,8 @@ def test_a_kernel_without_files_in_memory_keeps_no_exceptions(
 def test_a_disk_that_is_full_in_every_round_is_told_of_once(tmp_path: Path) -> None:
     program = Program("true", no_python=True)
     log_dir = str(tmp_path / "logs")
-    task = Task(__version__, "j", "n1", program, str(tmp_path), {}, (0,), None, log_dir=log_dir)
+    task = Task(__version__, "j", "n1", program, str(tmp_path), {}, (0,), None)
+    task = task._replace(output=OutputPolicy(log_dir=log_dir))
     said: list[str] = []
     setup = node_setup(task, said.append)
     made = WorkerSpecs(setup, said.append)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node.workers.logs import RECORDED, JobFolder, job_folder, named_log, own_log
 from dsrun.launcher.specs.program import Program
+
+from ...support.tasks import task_of
 
 NOBODY = 65534
 
@@ -86,12 +88,21 @@ def test_an_own_file_must_be_new_but_in_a_later_round(tmp_path: Path) -> None:
             own_log(folder.files(8, 2, 0), pytest.fail, again=again)
 
 
-TASK = Task("1", "j", "h", Program("x"), "/", {}, None, None)
+PLAIN: dict[str, Any] = {
+    "dsrun": "1",
+    "job_id": "j",
+    "host": "h",
+    "program": Program("x"),
+    "workdir": "/",
+    "env": {},
+    "slots": None,
+    "port": None,
+}
 
 
 def test_torchruns_names(tmp_path: Path) -> None:
     """Where scripts look, as with `glob.glob("logs/my_*/attempt_0/*/stderr.log")`."""
-    task = TASK._replace(log_dir="logs", log_layout="torchrun", run_id="my/../id")
+    task = task_of(**PLAIN, log_dir="logs", log_layout="torchrun", run_id="my/../id")
     folder = job_folder(task, os.fsencode(tmp_path))
     folder.check()
     folder.make()
@@ -114,7 +125,7 @@ def test_a_folder_among_temporary_files_is_this_users_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    folder = job_folder(TASK._replace(log_private=True), b"/")
+    folder = job_folder(task_of(**PLAIN, log_private=True), b"/")
     path = tmp_path / "dsrun-j"
     assert folder.path == str(path)
     folder.check()

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node import ports, preflight
 from dsrun.launcher.node.workers.prepare import NodeSetup
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.node_setup import node_setup
+from ...support.tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def make(tmp_path: Path, noted: list[str]) -> Iterator[Callable[..., NodeSetup]]
             "slots": (0, 1),
             "port": None,
         }
-        made.append(node_setup(Task(**usual | fields), noted.append))
+        made.append(node_setup(task_of(**usual | fields), noted.append))
         return made[-1]
 
     yield setup

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import hook, processes
 from dsrun.launcher.node.binding import apply
 from dsrun.launcher.node.binding.apply import WorkerCores
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.node_setup import node_setup
+from ...support.tasks import task_of
 from ...support.written_logs import write
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., WorkerSpecs]]:
             "slots": (0, 1),
             "port": None,
         }
-        made.append(WorkerSpecs(node_setup(Task(**usual | fields), print), print))
+        made.append(WorkerSpecs(node_setup(task_of(**usual | fields), print), print))
         return made[-1]
 
     yield specs
@@ -96,9 +97,9 @@ def test_one_worker_may_be_enough(make: Callable[..., WorkerSpecs]) -> None:
 
 
 def test_rank_0_alone_keeps_standard_input(make: Callable[..., WorkerSpecs]) -> None:
-    specs, _ = make(keep_stdin=True).make(START._replace(first_rank=0))
+    specs, _ = make(stdin=True).make(START._replace(first_rank=0))
     assert [spec.keep_stdin for spec in specs] == [True, False]
-    specs, _ = make(keep_stdin=True).make(START)
+    specs, _ = make(stdin=True).make(START)
     assert [spec.keep_stdin for spec in specs] == [False, False]
 
 

@@ -6,22 +6,32 @@ import math
 
 import pytest
 
-from dsrun.launcher.control.field_types import (
-    CHECKS,
+from dsrun.launcher.control import messages
+from dsrun.launcher.specs.field_types import (
     LONGEST_NAME,
+    MOST,
     MOST_RANKS,
     MOST_SLOTS,
-    row,
-    rows,
+    PLAIN,
+    Misfit,
+    reader,
 )
-from dsrun.launcher.control.frames import MOST
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import POLICIES, Rule
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.rendezvous import Rendezvous
 
 NETWORK = [4711, "token", "", ["ib0"], [["eth0", "10.0.0.1"]]]
 FACTS = [1.5, "3.11.2", "/py", {}, "", "", 0, {}, {}, 0, 0, 1, {}, [], [], False]
 RENDEZVOUS = ["c10d", "h:1", "id", 1, 2, {}, "", 0, 1.5]
+
+
+def fits(hint: str, value: object) -> bool:
+    """Whether a value is of a type."""
+    try:
+        reader(hint)(value)
+    except Misfit:
+        return False
+    return True
+
 
 BOUNDS = {
     "int": (1 - MOST, MOST - 1),
@@ -39,10 +49,10 @@ BOUNDS = {
 @pytest.mark.parametrize("name", BOUNDS)
 def test_whole_numbers_have_bounds(name: str) -> None:
     least, most = BOUNDS[name]
-    assert [CHECKS[name](value) for value in (least, most)] == [True, True]
+    assert [fits(name, value) for value in (least, most)] == [True, True]
     beyond = (least - 2, most + 2) if name == "int" else (least - 1, most + 1)
-    assert [CHECKS[name](value) for value in beyond] == [False, False]
-    assert not [value for value in (True, 1.0, "1", None, [1]) if CHECKS[name](value)]
+    assert [fits(name, value) for value in beyond] == [False, False]
+    assert not [value for value in (True, 1.0, "1", None, [1]) if fits(name, value)]
 
 
 GOOD: dict[str, tuple[object, ...]] = {
@@ -62,7 +72,9 @@ GOOD: dict[str, tuple[object, ...]] = {
     "dict[str, list[str]]": ({}, {"0": ["out", ""]}),
     "tuple[dict[str, str], ...]": ([], [{}, {"a": "b"}]),
     "Program": (["x", ["a"], False, False, None, True, False, "--x"], Program("x")),
-    "BindingPolicy": (BindingPolicy(),),
+    "frozenset[int]": ([], [1, 2]),
+    "tuple[tuple[str, int], ...]": ([], [["a", 1]]),
+    "Rule": (["n", "x", 0.0, 0, "", "", 0, [1], "stop"],),
     "Rendezvous": (RENDEZVOUS,),
     "Facts": (FACTS,),
     "Facts | None": (None, FACTS),
@@ -100,7 +112,9 @@ BAD: dict[str, tuple[object, ...]] = {
         {"script": "x"},
         None,
     ),
-    "BindingPolicy": ([], None),
+    "frozenset[int]": (3, "12", {"1": 1}, ["1"]),
+    "tuple[tuple[str, int], ...]": ([["a"]], [["a", 1, 2]], [["a", "b"]], ["a1"]),
+    "Rule": ([], [*Rule("n", "x")][:-1], None),
     "Rendezvous": (RENDEZVOUS[:-1], [*RENDEZVOUS, 1], [None, *RENDEZVOUS[1:]]),
     "Facts": ([], FACTS[:-1], None),
     "Facts | None": ([], {"wall": 1.5}),
@@ -115,32 +129,54 @@ BAD: dict[str, tuple[object, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(CHECKS.keys() - BOUNDS.keys()))
+@pytest.mark.parametrize("name", GOOD)
 def test_what_is_of_a_type_and_what_is_not(name: str) -> None:
-    assert [value for value in GOOD[name] if not CHECKS[name](value)] == []
-    assert [value for value in BAD[name] if CHECKS[name](value)] == []
+    assert [value for value in GOOD[name] if not fits(name, value)] == []
+    assert [value for value in BAD[name] if fits(name, value)] == []
 
 
-def test_a_row_has_a_value_for_each_field() -> None:
-    check, many = row(Program), rows(Program)
-    whole = list(Program("x", ("a",)))
-    assert check(whole)
-    assert check(tuple(whole))
-    assert not check(whole[:-1])
-    assert not check([*whole, 1])
-    assert not check([1, *whole[1:]])
-    assert not check("x" * len(whole))
-    assert many([whole, whole])
-    assert many([])
-    assert not many([whole, whole[:-1]])
-    assert not many(whole)
+def test_a_value_comes_back_with_its_types() -> None:
+    rule = Rule("n", "x", ranks=frozenset({1, 2}))
+    row = [[*rule[:7], [2, 1], "report"]]
+    made = reader("tuple[Rule, ...]")(row)
+    assert made == (rule,)
+    assert type(made[0]) is Rule
+    assert reader("dict[str, tuple[int, ...]]")({"a": [1]}) == {"a": (1,)}
 
 
-def test_every_type_of_a_shared_value_is_known() -> None:
-    for shape in (Program, BindingPolicy, Rendezvous):
-        assert set(shape.__annotations__.values()) <= CHECKS.keys()
+@pytest.mark.parametrize(
+    ("hint", "value", "words"),
+    [
+        (
+            "Program",
+            ["x", ["a", 3], False, False, None, True, False, "-"],
+            ".args[1]: expected str",
+        ),
+        ("dict[str, int]", {"a": "b"}, "['a']: expected int"),
+        ("tuple[Slot, ...] | None", [1, None], "[1]: expected Slot"),
+        ("str | None", 3, "expected str | None"),
+        ("Program", {"script": "x"}, "expected Program"),
+    ],
+)
+def test_the_place_of_a_misfit_is_told(hint: str, value: object, words: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        reader(hint)(value)
+    assert str(caught.value) == words
+
+
+def test_a_type_that_is_not_known_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        reader("Nothing")
+
+
+def test_every_field_of_a_message_and_of_a_policy_can_be_read() -> None:
+    shapes = [one for one in vars(messages).values() if hasattr(one, "_fields")]
+    assert len(shapes) > 12
+    for shape in (*shapes, *POLICIES):
+        for hint in shape.__annotations__.values():
+            reader(hint)
 
 
 def test_no_type_is_without_examples() -> None:
-    assert GOOD.keys() | BOUNDS.keys() == CHECKS.keys()
+    assert GOOD.keys() | BOUNDS.keys() >= PLAIN.keys() - {"None", "Slot", "list[str]"}
     assert BAD.keys() == GOOD.keys()

@@ -1,0 +1,87 @@
+"""Complete `docs/schemas/dry_run.schema.json`: every field of a policy has an entry, and no other.
+
+An entry that is there stays: it may say more than a type does. A new one has the type of the
+field, its text in the policy's docstring, and the choices of the option that fills it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsrun.launcher.cli.options import all_options
+from dsrun.launcher.specs import policies
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.job import JobSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[2]
+PATH = "docs/schemas/dry_run.schema.json"
+
+PLAIN = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "None": "null"}
+
+SHAPES: dict[str, Any] = {
+    one.__name__: one for one in (*policies.POLICIES, BackendSettings, DialIn)
+}
+
+
+def files() -> dict[str, str]:
+    """Return the schema by its path from the root."""
+    whole = json.loads((ROOT / PATH).read_text(encoding="utf-8"))
+    for name, shape in _shapes(whole["$defs"]).items():
+        _complete(whole["$defs"][name], shape, name)
+    return {PATH: json.dumps(whole, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _shapes(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the policy that each definition of the schema describes."""
+    hints = JobSpec.__annotations__.items()
+    fields = {name: SHAPES.get(hint.removesuffix(" | None")) for name, hint in hints}
+    parts = {"streams": policies.Streams, "rule": policies.Rule}
+    return {name: shape for name, shape in (fields | parts).items() if shape and name in known}
+
+
+def _complete(definition: dict[str, Any], shape: Any, policy: str) -> None:
+    old, texts = definition["properties"], _texts(shape)
+    definition["properties"] = {
+        name: old.get(name)
+        or {"description": texts[name], **_type(hint), **_choices(f"{policy}.{name}")}
+        for name, hint in shape.__annotations__.items()
+    }
+    definition["required"] = list(shape.__annotations__)
+
+
+def _texts(shape: Any) -> dict[str, str]:
+    """Return what the docstring of a class says of its fields."""
+    found = re.findall(r"^        ([\w, ]+): (.*(?:\n            .*)*)", shape.__doc__, re.M)
+    return {
+        name: f"{text[0].upper()}{' '.join(text[1:].split())}"
+        for names, text in found
+        for name in names.split(", ")
+    }
+
+
+def _type(hint: str) -> dict[str, Any]:
+    """Return the schema of a type hint.
+
+    Raises:
+        KeyError: there is none for it.
+    """
+    inner = re.fullmatch(r"(?:tuple|frozenset)\[(\w+)(?:, \.\.\.)?\]", hint)
+    if inner:
+        return {"type": "array", "items": _type(inner[1])}
+    if hint in SHAPES:
+        return {"$ref": f"#/$defs/{hint.lower()}"}
+    names = [PLAIN[one] for one in hint.split(" | ")]
+    return {"type": names if len(names) > 1 else names[0]}
+
+
+def _choices(field: str) -> dict[str, Any]:
+    """Return the values that the option that fills a field may have, if it says so."""
+    choices = [list(row.choices) for row in all_options().values() if row.fills == field]
+    return {"enum": choices[0]} if any(choices) else {}

@@ -1,0 +1,61 @@
+"""The options that the commands beside dsrun have of their own: a table for each."""
+
+from __future__ import annotations
+
+from .option import option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .option import Option
+
+OWN: dict[str, dict[str, Option]] = {
+    "dsrun-job": {
+        "follow": option(False, "logs: continue with what comes later.", also=("-f",)),
+        "ranks": option(
+            "", "logs, stacks: only of these: 0,8-15.", "RANKS", separator=",", unset="all"
+        ),
+        "all_threads": option(False, "stacks: all threads and processes, with all frames."),
+        "native": option(False, "stacks: C and C++ frames, too; takes seconds."),
+        "save": option(False, "stacks: also write files beside the ranks' logs."),
+        "json": option(False, "Print JSON."),
+        "now": option(False, "kill: without the grace."),
+    },
+    "dsrun-hold": {
+        "name": option(
+            "", "Name of the hold, for --on and --release.", "NAME", unset="a short one"
+        ),
+        "idle_timeout": option(
+            1800.0, "Release the nodes after this time without a job; 0: never.", unset="30m"
+        ),
+        "detach": option(
+            False, "Return once the nodes are ready; the hold goes on, also after a logout."
+        ),
+        "release": option("", "Stop this hold and its jobs.", "NAME", unset="none"),
+    },
+    "dsrun-exec": {
+        "shell": option(
+            None, "Run this line in the sh of each host.", "LINE", unset="COMMAND ARGS"
+        ),
+        "copy": option(False, "Copy files and folders to all hosts."),
+        "fetch": option(False, "Fetch files and folders, into a folder for each host."),
+        "to": option("", "Where the files go.", "DIR", unset="the same path; --fetch: here"),
+        "stdin": option(
+            "none", "Who reads our input: all, or a host.", "WHO", values=("all", "none")
+        ),
+        "timeout": option(0.0, "End the command after this time.", unset="never"),
+        "no_fold": option(False, "Print lines as they come, with their host."),
+        "json": option(False, "Print output and exit code of each host as JSON."),
+    },
+    "dsrun-check": {
+        "compare": option(False, "Print what differs between nodes instead of the table."),
+        "report": option(
+            False, "Print everything that is known of the nodes, torch and DeepSpeed included."
+        ),
+        "full": option(
+            False, "Also measure cores, memory, disks, devices, the network and collectives."
+        ),
+        "svg": option("", "With --full: draw the matrices into this file.", "FILE", unset="none"),
+        "json": option(False, "Print everything as JSON."),
+    },
+}
+"""The options by the name of the command; `Option.tools` names those that it shares with dsrun."""
