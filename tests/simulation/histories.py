@@ -476,6 +476,46 @@ def both_stopped() -> list[Event]:
     return made.finish(unseen=("may still be running on n1: pids 122-123",))
 
 
+def stopped_without_a_guard() -> list[Event]:
+    """The node launcher of n1 stands still, and its guard is killed: as `both_stopped`."""
+    made = begun(elastic=True)
+    made.fault("freeze", "launcher", "n1")
+    made.fault("kill", "guard", "n1")
+    made.end("n1", 10, KILLED)
+    made.wait(LEASE)
+    made.add("head", "shown", rank=-1, line="may still be running on n1: pids 122-123")
+    stopped(made, (0, 1))
+    made.round(2, "n0")
+    made.wait(1.0)
+    made.heal("freeze", "launcher", "n1")
+    for rank in (2, 3):
+        made.exits(1, rank, KILLED)
+    made.end("n1", 11, 75 << 8)
+    for rank in range(2):
+        made.exits(2, rank)
+    made.leave("n0")
+    return made.finish()
+
+
+def cut_while_suspended() -> list[Event]:
+    """n1 is cut off while the runner is suspended, so it does not know that it is missed."""
+    made = begun(elastic=True)
+    made.fault("suspend", "runner")
+    made.fault("cut", "n1", "n1")
+    made.wait(1.0)
+    made.heal("suspend", "runner")
+    made.wait(LEASE)
+    stopped(made, (0, 1))
+    made.round(2, "n0")
+    for rank in range(2):
+        made.exits(2, rank)
+    made.leave("n0")
+    made.heal("cut", "n1", "n1")
+    stopped(made, (2, 3))
+    made.leave("n1")
+    return made.finish(unseen=("may still be running on n1: pids 122-123",))
+
+
 def refused() -> list[Event]:
     """n1 cannot be reached: no worker starts."""
     made = Maker()

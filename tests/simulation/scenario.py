@@ -282,8 +282,7 @@ def _plain(seed: int) -> Scenario:
     logs = chance.random() < 0.3
     program = _program(chance, sum(host.workers for host in hosts), elastic is not None)
     grace, lease = chance.choice((0.0, 1.0, 5.0, 30.0)), chance.choice((4.0, 4.0, 15.0, 60.0))
-    found = _faults(chance, hosts, program, lease, logs=logs)
-    faults = tuple(one for one in found if one.kind != "reset" or elastic is None)
+    faults = tuple(_faults(chance, hosts, program, lease, logs=logs))
     background = elastic is None and chance.random() < 0.1
     streams = _streams(chance, elastic is not None, faults)
     clean = chance.random() < 0.1
@@ -449,13 +448,7 @@ def _command(chance: Random, hosts: Sequence[HostSpec]) -> HeldCommand:
 
 
 def _at_rest(chance: Random, fault: Fault) -> Fault:
-    """Let some faults strike while the nodes are at rest, and some a lane.
-
-    Disks of logs stay well, and guards do not die together with their node launchers: what becomes
-    of jobs side by side then is not looked into yet.
-    """
-    if fault.kind in {"fill disk", "freeze disk", "kill both"}:
-        fault = fault._replace(kind="kill launcher", heals=0.0)
+    """Let some faults strike while the nodes are at rest, and some a lane."""
     if fault.kind in {"kill launcher", "freeze launcher"} and chance.random() < 0.3:
         fault = fault._replace(kind=fault.kind.replace("launcher", "lane"))
     if chance.random() < 0.4:

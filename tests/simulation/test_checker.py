@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import histories
-from .checker import RULES, check, check_exceptions
+from .checker import RULES, check, check_exceptions, hold
 from .history import Event, as_text, parse
 
 if TYPE_CHECKING:
@@ -50,6 +50,14 @@ GOOD: dict[str, tuple[Callable[[], History], dict[str, int]]] = {
     "stopped": (
         histories.both_stopped,
         {"guard and launcher stopped leave workers": 4},
+    ),
+    "unguarded": (
+        histories.stopped_without_a_guard,
+        {"guard and launcher stopped leave workers": 4},
+    ),
+    "suspended": (
+        histories.cut_while_suspended,
+        {"a node that is cut off while the runner is suspended does not miss it": 4},
     ),
 }
 
@@ -586,3 +594,18 @@ def test_a_problem_says_where_it_is() -> None:
     event = history[problem.at]
     assert (event.kind, event.fields["rank"], event.time) == ("shown", 1, problem.time)
     assert (problem.rule, problem.rank, "hello 1" in problem.text) == ("lines_once", 1, True)
+
+
+def test_what_a_job_on_held_nodes_leaves_is_not_of_another_job() -> None:
+    left = {"processes": ["n0: child (pid 6, S)", "n0: guard (pid 4, S)"]}
+    history = [
+        *(Event(0.0, "login", "job", {"of": number, "nodes": {"n0": 1}}) for number in (0, 1)),
+        Event(1.0, "n0", "spawned", {"pid": 5, "parent": 4}),
+        Event(1.0, "n0", "worker", {"pid": 5, "of": 0}),
+        Event(2.0, "n0", "spawned", {"pid": 6, "parent": 5}),
+        Event(3.0, "login", "left", left),
+    ]
+    owner, other = hold.jobs(history)
+    assert owner[-1] == history[-1]
+    assert other[-1].fields["processes"] == left["processes"][1:]
+    assert [event.fields["pid"] for event in other if event.kind == "spawned"] == [5]

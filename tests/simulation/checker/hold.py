@@ -9,6 +9,7 @@ from .facts import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ..history import Event
     from .facts import Facts, Problem
@@ -19,15 +20,46 @@ OF_ALL = ("hold", "serving", "resting", "resources", "command", "command_end", "
 
 def jobs(history: Sequence[Event]) -> Iterator[list[Event]]:
     """Return a history of each job: without what is of others, or of nodes that it does not use."""
+    children = _children(history)
     for job in (event for event in history if event.kind == "job"):
         hosts, number = {"login", *job.fields["nodes"]}, job.fields["of"]
-        yield [one for one in history if _belongs(one, number, hosts)]
+        foreign = {child for child, of in children.items() if of != number}
+        yield [_without(one, foreign) for one in history if _belongs(one, number, hosts, foreign)]
 
 
-def _belongs(event: Event, number: int, hosts: set[str]) -> bool:
+def _children(history: Sequence[Event]) -> dict[tuple[str, int], int]:
+    """Return whose job the processes are that workers have started, by host and pid."""
+    owners: dict[tuple[str, int], int] = {}
+    found: dict[tuple[str, int], int] = {}
+    for event in history:
+        if event.kind == "worker":
+            owners[event.host, event.fields["pid"]] = event.fields["of"]
+        elif event.kind == "spawned" and (event.host, event.fields["parent"]) in owners:
+            child = event.host, event.fields["pid"]
+            owners[child] = found[child] = owners[event.host, event.fields["parent"]]
+    return found
+
+
+def _belongs(
+    event: Event, number: int, hosts: set[str], foreign: AbstractSet[tuple[str, int]]
+) -> bool:
     if event.kind in OF_ALL or event.fields.get("of", number) != number:
         return False
+    if (event.host, event.fields.get("pid", 0)) in foreign:
+        return False
     return event.kind not in {"fault", "healed"} or event.host in hosts
+
+
+def _without(event: Event, foreign: AbstractSet[tuple[str, int]]) -> Event:
+    """Return the look at what is left without these processes."""
+    if event.kind != "left":
+        return event
+    left = [
+        text
+        for text in event.fields["processes"]
+        if not any(text.startswith(f"{host}: ") and f"(pid {pid}," in text for host, pid in foreign)
+    ]
+    return event._replace(fields={**event.fields, "processes": left})
 
 
 def _struck(facts: Facts, index: int) -> bool:
