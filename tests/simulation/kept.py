@@ -113,12 +113,46 @@ KEPT = {
         grace=30.0,
         lease=60.0,
     ),
+    "nothing said what a node had left that was lost while it started its workers": Scenario(
+        seed=728,
+        hosts=(HostSpec("n1", 1),),
+        program=ProgramSpec(pause=1.0, child="daemon"),
+        faults=(
+            Fault("running", 0.0, "half open", "n1"),
+            Fault("connected", 4.26117, "kill both", "n1"),
+        ),
+    ),
+    "nothing said what the workers of an elastic round had left on a lost node": Scenario(
+        seed=193,
+        hosts=(HostSpec("n1", 3), HostSpec("n2", 2, start="chatty")),
+        program=ProgramSpec(term="slow", child="tied"),
+        faults=(Fault("running", 0.0006141184780402498, "kill both", "n2"),),
+        elastic=ElasticSpec(least=1, restarts=3),
+    ),
+    "nothing said what workers had left that had ended before their node was lost": Scenario(
+        seed=3782,
+        hosts=(HostSpec("n2", 1),),
+        program=ProgramSpec(pause=0.0, term="ignore", child="stays"),
+        faults=(Fault("running", 0.0813642761723562, "kill both", "n2"),),
+    ),
+    "what a killed node launcher had left ran on beside the next rounds of its job": Scenario(
+        seed=1,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=20, pause=1.0, child="daemon"),
+        faults=(Fault("running", 1.0, "kill both", "n2"),),
+        elastic=ElasticSpec(least=1, restarts=1),
+    ),
+    "a node that connected after Ctrl-Z took the runner for dead": Scenario(
+        seed=1566,
+        hosts=(HostSpec("n1", 1),),
+        program=ProgramSpec(pause=1.0),
+        faults=(Fault("start", 0.0007951914181093556, "suspend runner", "login", heals=6.0),),
+        lease=4.0,
+    ),
 }
 
 UNSOLVED = {
-    193: "nothing_left: guard and node launcher killed at once leave a child, and no line says so",
     323: "one_round_at_a_time: a node whose connection was lost runs on beside the next round",
     475: "one_round_at_a_time: as 323",
-    728: "nothing_left: as 193",
 }
 """Seeds below 1,000 whose worlds break a rule, and which: not judged or not mended yet."""

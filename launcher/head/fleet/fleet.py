@@ -257,6 +257,7 @@ class Fleet:
         handlers = {kind: partial(self._on_frame, node, kind) for kind in FROM_NODES}
         opened = Connection(self.loop, stream, handlers, lambda why: self._on_disconnect(node, why))
         node.open(opened)
+        self._suspension.on_connected(node)
         self.emit(NodeConnected(node))
         return opened
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import truth
-from .facts import KILL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,19 +92,9 @@ def _both(facts: Facts, host: str, name: str) -> bool:
 
 
 def _told(facts: Facts, host: str) -> bool:
-    """Return whether the report, or a line, says of a host that something may be left there."""
+    """Return whether the report says of a host that something may be left there."""
     texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
-    shown = [event.fields["line"] for _, event in facts.of_kind("shown")]
-    texts += [line for line in shown if f"left over on {host}: " in line]
-    return any(host in text for text in texts) or _lost_without_workers(facts, host)
-
-
-def _lost_without_workers(facts: Facts, host: str) -> bool:
-    """Return whether a host is reported as lost whose workers had ended before it was."""
-    lost = [one["host"] for one in facts.report.get("lost", ())]
-    return host in lost and all(
-        one.status is not None and one.status != KILL for one in facts.workers if one.host == host
-    )
+    return any(host in text for text in texts)
 
 
 def _both_killed(facts: Facts, problem: Problem) -> bool:
