@@ -21,13 +21,28 @@ def jobs(history: Sequence[Event]) -> Iterator[list[Event]]:
     """Return a history of each job: without what is of others, or of nodes that it does not use."""
     for job in (event for event in history if event.kind == "job"):
         hosts, number = {"login", *job.fields["nodes"]}, job.fields["of"]
-        yield [one for one in history if _belongs(one, number, hosts)]
+        here = (one for one in history if _belongs(one, number, hosts))
+        yield [_left_on(hosts, one) if one.kind == "left" else one for one in here]
+
+
+def used(history: Sequence[Event]) -> set[str]:
+    """Return the hosts that jobs have used."""
+    return {host for one in history if one.kind == "job" for host in one.fields["nodes"]}
 
 
 def _belongs(event: Event, number: int, hosts: set[str]) -> bool:
     if event.kind in OF_ALL or event.fields.get("of", number) != number:
         return False
-    return event.kind not in {"fault", "healed"} or event.host in hosts
+    return event.host in hosts
+
+
+def _left_on(hosts: set[str], event: Event) -> Event:
+    """Return what is left on these hosts; texts begin with `HOST: `."""
+    kept = {
+        name: [one for one in texts if one.partition(":")[0] in hosts]
+        for name, texts in event.fields.items()
+    }
+    return event._replace(fields=kept)
 
 
 def _struck(facts: Facts, index: int) -> bool:
