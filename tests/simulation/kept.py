@@ -6,6 +6,7 @@ They are kept as values and not as seeds, so that they stay the same when seeds 
 from __future__ import annotations
 
 from .scenario import (
+    Change,
     Deed,
     ElasticSpec,
     Fault,
@@ -148,6 +149,33 @@ KEPT = {
         program=ProgramSpec(pause=1.0),
         faults=(Fault("start", 0.0007951914181093556, "suspend runner", "login", heals=6.0),),
         lease=4.0,
+    ),
+    "a node launcher that a signal ended had not sent the end of its output": Scenario(
+        seed=1765,
+        hosts=(HostSpec("n3", 3),),
+        program=ProgramSpec(pause=0.0, length=30_000),
+        faults=(
+            Fault("running", 0.001, "delay", "n3", heals=1.0),
+            Fault("running", 0.2, "signal guard", "n3", value=2),
+        ),
+        hold=HoldSpec(((HeldJob((("n3", 0, 3),)),),)),
+    ),
+    "a guard crashed to which nobody listened any more": Scenario(
+        seed=5524,
+        hosts=(HostSpec("n2", 1),),
+        faults=(
+            Fault("running", 0.4654682111381163, "cut and reset", "n2", heals=1.0),
+            Fault("running", 0.007126613134548514, "stick launcher", "n2", heals=6.0),
+        ),
+        lease=4.0,
+    ),
+    "the end of a released node's session was taken for that of its next one": Scenario(
+        seed=5672,
+        hosts=(HostSpec("n1", 1), HostSpec("n3", 1), HostSpec("n4", 3, start="slow")),
+        program=ProgramSpec(steps=19, term="slow"),
+        elastic=ElasticSpec(least=2, restarts=0),
+        spares=(HostSpec("s0", 1),),
+        changes=(Change(7.8, ("n1", "n3")), Change(8.0, ("n3", "n4", "s0"))),
     ),
 }
 
