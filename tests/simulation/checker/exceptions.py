@@ -172,10 +172,15 @@ def _stopped(facts: Facts, problem: Problem) -> bool:
 
 
 def _holder_lost(facts: Facts, problem: Problem) -> bool:
-    """Return whether the host, or its node launcher, stood still before, or was cut off."""
+    """Return whether the host, or its node launcher, stood still before, or was cut off.
+
+    A line that fails is noticed at once.
+    """
     until = problem.time - truth.MOMENT
     struck = _struck(facts, problem.host, "launcher", "guard", until=until)
-    return struck or _cut_off(facts, problem.host, until)
+    failed = _faults(facts, "reset", "garbage", until=problem.time)
+    here = any(event.fields["target"] == problem.host for event, _ in failed)
+    return struck or here or _cut_off(facts, problem.host, until)
 
 
 def _in_background(facts: Facts, problem: Problem) -> bool:
