@@ -17,6 +17,7 @@ import select
 import signal
 import sys
 import time as clocks
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,9 +229,10 @@ def fork(child: Callable[[], NoReturn]) -> int:
 
 
 def write_error(text: str) -> None:
-    """Write text to standard error."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    """Write text to standard error; if nobody can read it, nothing happens."""
+    with suppress(OSError, ValueError):  # gone, full, or closed
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def use(calls: Mapping[str, object]) -> dict[str, object]:

@@ -12,6 +12,7 @@ import os
 import signal
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 from ..common import system
 from ..common.network import lines_of
@@ -75,6 +76,21 @@ def find(job_id: str) -> Iterator[Found]:
     for pid in processes.newest_first():
         if pid not in ours and _belongs(pid, wanted):
             yield from _held([pid], lambda pid: _belongs(pid, wanted))
+
+
+def kill_left(job_id: str) -> list[str]:
+    """Kill the processes of a job whose node launcher and guard are gone; return them as texts."""
+    stopped: dict[int, Found] = {}
+    for one in chain.from_iterable(find(job_id) for _ in range(SWEEPS)):
+        if one.pid not in stopped and leftovers.is_left(one.pid):
+            one.send(signal.SIGSTOP)  # it can fork no more
+            stopped[one.pid] = one
+        else:
+            one.close()
+    for one in stopped.values():
+        one.send(signal.SIGKILL)
+        one.close()
+    return [one.text for one in stopped.values()]
 
 
 def launchers(found: Iterable[Found]) -> list[Found]:

@@ -19,16 +19,17 @@ def identity(pid: int) -> str:
     return f"{pid}:{processes.started(pid)}"
 
 
-def leftovers() -> list[str]:
-    """Return a text for each process of this user whose node launcher and guard are gone.
+def leftovers() -> list[int]:
+    """Return the processes of this user whose node launcher and guard are gone.
 
     Such a process was left behind by a job. While the guard runs, it ends what a dead node launcher
     has left.
     """
-    return [f"pid {pid} of a dsrun job that has ended" for pid in processes.pids() if _is_left(pid)]
+    return [pid for pid in processes.pids() if is_left(pid)]
 
 
-def _is_left(pid: int) -> bool:
+def is_left(pid: int) -> bool:
+    """Return whether a process is one of these."""
     began = processes.started(pid)
     return (
         bool(owners := owners_of(pid))

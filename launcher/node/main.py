@@ -223,7 +223,8 @@ def _code_of(call: Callable[[], int]) -> int:
 
         system.write_error(traceback.format_exc())
         code = INTERNAL
-    sys.stderr.flush()
+    with suppress(OSError, ValueError):  # nobody reads it
+        sys.stderr.flush()
     return code
 
 

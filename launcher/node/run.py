@@ -156,9 +156,19 @@ class NodeRun:
             self._start_workers(start)
 
     def look_for_leftovers(self) -> None:
-        """Name what jobs that have ended have left here."""
-        for text in leftovers.leftovers():
-            self._note(f"left over on {self.task.host}: {text}")
+        """Name what jobs that have ended have left here; end what this one has.
+
+        A node that has come back to a job has another node launcher than before.
+        """
+        found, job_id = leftovers.leftovers(), os.fsencode(self.task.job_id)
+        others = [pid for pid in found if leftovers.variable(pid, b"DSRUN_JOB_ID") != job_id]
+        for pid in others:
+            self._note(f"left over on {self.task.host}: pid {pid} of a dsrun job that has ended")
+        if found != others:
+            from .job_processes import kill_left
+
+            killed = ", ".join(kill_left(self.task.job_id))
+            self._note(f"killed what an earlier node launcher of this job had left: {killed}")
 
     def receive(self, kind: int, body: bytes) -> None:
         """Handle a frame of the runner; ignore one that comes late.

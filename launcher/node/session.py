@@ -47,7 +47,7 @@ class Phase(Enum):
     Attributes:
         SERVING: it serves one run after another.
         LEAVING: it waits for the end of the active run; no other run follows.
-        CLEARING: it waits for the end of what it has started beside its runs.
+        CLEARING: it waits for the end of what it has started beside its runs, and of what is sent.
         OVER: the process ends.
     """
 
@@ -111,18 +111,20 @@ class Session:
         return self.code
 
     def _end(self) -> None:
-        """End the session, as soon as nothing runs beside its runs."""
+        """End the session, as soon as nothing runs beside its runs, and all is sent."""
         self._checks.close()
         if self._checks.pids and not (self._run and self._run.leaves_background):
             self._spare(self._checks.pids)
         if self._machine is not None:
             self._machine.close()
         self._phase = Phase.CLEARING
-        if self._side_services is None or self._side_services.over:
+        if self._side_services is not None and not self._side_services.over:
+            self._side_services.close()
+        elif self._link.pending:
+            self._link.on_drained = self._end
+        else:
             self._phase = Phase.OVER
             self._loop.stop()
-        else:
-            self._side_services.close()
 
     @property
     def _active(self) -> NodeRun | None:
@@ -263,6 +265,7 @@ class Session:
         if self._side_services is not None:
             self._side_services.close()
         if self._phase is Phase.CLEARING:
+            self._end()
             return
         if not self._ended:
             self.code = LOST

@@ -202,6 +202,15 @@ def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
     assert errors == "the node launcher was killed by SIGKILL; its workers were stopped\n"
 
 
+def test_a_guard_to_which_nobody_listens_ends_as_any_other() -> None:
+    with guarded() as (guard, launcher):
+        first_sign(guard)
+        assert guard.stderr is not None
+        guard.stderr.close()
+        os.kill(launcher, signal.SIGKILL)
+        assert guard.wait(timeout=HANG) == LOST
+
+
 def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
     """A scheduler suspends all processes of a job, and continues them in any order."""
     with guarded(patience=LONG_PATIENCE) as (guard, launcher):

@@ -16,8 +16,8 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import EndedJob, EndJob
-from dsrun.launcher.node import job_processes, processes
-from dsrun.launcher.node.job_processes import Ending, Found, find, launchers
+from dsrun.launcher.node import job_processes, leftovers, processes
+from dsrun.launcher.node.job_processes import Ending, Found, find, kill_left, launchers
 
 from ..support.launcher_name import NAME
 from ..support.limits import HANG, NEVER
@@ -148,6 +148,15 @@ print(list(find({JOB!r})))
     argv = ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", code]
     ran = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+def test_what_a_killed_node_launcher_has_left_is_killed(some: Processes) -> None:
+    left, other = some.start(), some.start(job=JOB + "0")
+    owned = some.start(launcher=f"{GONE},{leftovers.identity(os.getpid())}")
+    assert [text.split()[1] for text in kill_left(JOB)] == [str(left.pid)]
+    assert left.wait() == -signal.SIGKILL
+    assert (other.poll(), owned.poll()) == (None, None)
+    assert kill_left(JOB) == []
 
 
 def test_a_stopped_process_is_continued_to_end(some: Processes) -> None:

@@ -25,6 +25,7 @@ from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import TRAP
+from ..support.launcher_name import NAME
 from ..support.limits import NEVER
 from ..support.played_run import Played
 from ..support.tasks import task_of
@@ -208,10 +209,26 @@ def test_why_a_worker_was_killed_is_known_from_this_runs_start_on(
 def test_leftovers_of_other_jobs_are_named(
     make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5 of a dsrun job that has ended"])
+    none = 2**22 + 5  # more than there can be
+    monkeypatch.setattr(leftovers, "leftovers", lambda: [none])
     played = make(shell("exit 0"))
     played.run.look_for_leftovers()
-    assert played.notes() == [("left over on n0: pid 5 of a dsrun job that has ended", 0)]
+    assert played.notes() == [(f"left over on n0: pid {none} of a dsrun job that has ended", 0)]
+
+
+def test_leftovers_of_this_job_are_killed(make: Callable[..., Played]) -> None:
+    job_id = f"20261126-101112-{os.getpid():06x}"
+    played = make(shell("exit 0"), job_id=job_id)
+    env = {**os.environ, "DSRUN_JOB_ID": job_id, NAME: "999999999:5"}
+    argv = ["sh", "-c", "echo; read -r _"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        played.run.look_for_leftovers()
+        assert child.wait() == -signal.SIGKILL
+    killed = f"killed what an earlier node launcher of this job had left: pid {child.pid} (sh)"
+    assert (killed, 0) in played.notes()
 
 
 # -- output, input, queues ------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_several_runs_on_one_line(runner: FakeRunner) -> None:
 def test_leftovers_of_other_jobs_are_named_once(
     runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5 of a dsrun job that has ended"])
+    monkeypatch.setattr(leftovers, "leftovers", lambda: [2**22 + 5])  # more than there can be
 
     def history(r: FakeRunner) -> Steps:
         yield from ran(r, "exit 0")

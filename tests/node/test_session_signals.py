@@ -10,6 +10,7 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames
+from dsrun.launcher.node import processes
 from dsrun.launcher.node.guard import INITIAL_SILENCE
 from dsrun.launcher.node.signal_deduplicator import TOGETHER
 from dsrun.launcher.specs.program import Program
@@ -122,6 +123,49 @@ def test_a_signal_between_two_runs_ends_the_session_at_once(runner: FakeRunner) 
 
     assert runner.play(history) == 0
     assert runner.notes() == [("the node launcher got SIGTERM", signal.SIGTERM)]
+
+
+def test_what_a_slow_line_has_not_taken_is_sent_before_the_end(runner: FakeRunner) -> None:
+    size = 1 << 20
+    alone = processes.children()
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, f"head -c {size} /dev/zero; exit 0")
+        r.reads_nothing()
+        r.start(credit=2 * size)
+        yield lambda: processes.children() != alone
+        yield lambda: processes.children() == alone
+        by_guard(r, signal.SIGTERM)
+        yield r.skip(TOGETHER)
+        r.reads_on()
+        yield lambda: False
+
+    assert runner.play(history) == 0
+    assert len(runner.output()) == size
+    assert runner.names() == ["HELLO", "STARTED", "EXIT", "DONE", "NOTE"]
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["closed", "silent"])
+def test_a_line_that_takes_nothing_any_more_is_not_waited_for(
+    runner: FakeRunner, leaves: bool
+) -> None:
+    size = 1 << 20
+    alone = processes.children()
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, f"head -c {size} /dev/zero; exit 0", lease=100.0)
+        r.reads_nothing()
+        r.start(credit=2 * size)
+        yield lambda: processes.children() != alone
+        yield lambda: processes.children() == alone
+        by_guard(r, signal.SIGTERM)
+        yield r.skip(TOGETHER)
+        if leaves:
+            r.leaves()
+        yield r.skip(100.0)
+        yield lambda: False
+
+    assert runner.play(history) == 0
 
 
 def test_a_signal_just_before_a_round_starts_none_of_its_workers(runner: FakeRunner) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -273,7 +274,8 @@ class Faults:
         if end is not None:
             self._tell(fault)
             kind, body = NODE_KINDS[fault.value % len(NODE_KINDS)], BODIES[fault.value % 7]
-            end.try_write(frames.pack(kind, body) if fault.value % 3 else body * 40)
+            with suppress(BrokenPipeError):  # nobody reads the line any more
+                end.try_write(frames.pack(kind, body) if fault.value % 3 else body * 40)
 
     def close_output(self, fault: Fault, host: Host) -> None:
         """End what reads the runner's output."""

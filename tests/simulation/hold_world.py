@@ -112,8 +112,10 @@ class HoldWorld(World):
         def act(number: int) -> None:
             if number in ENDS:
                 hold.end(number)
+            elif number == signal.SIGTSTP:
+                fleet.suspend()
 
-        loop.on_signals({*ENDS, *IDLE}, act)
+        loop.on_signals({*ENDS, *IDLE, signal.SIGTSTP}, act)
         hold.when_ready(Script(self, hold).begin)
         try:
             hold.begin()

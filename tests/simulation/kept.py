@@ -149,10 +149,70 @@ KEPT = {
         elastic=ElasticSpec(least=1, restarts=1),
         logs=True,
     ),
+    "nothing said what a node had left that was lost while it started its workers": Scenario(
+        seed=728,
+        hosts=(HostSpec("n1", 1),),
+        program=ProgramSpec(pause=1.0, child="daemon"),
+        faults=(
+            Fault("running", 0.0, "half open", "n1"),
+            Fault("connected", 4.26117, "kill both", "n1"),
+        ),
+    ),
+    "nothing said what the workers of an elastic round had left on a lost node": Scenario(
+        seed=193,
+        hosts=(HostSpec("n1", 3), HostSpec("n2", 2, start="chatty")),
+        program=ProgramSpec(term="slow", child="tied"),
+        faults=(Fault("running", 0.0006141184780402498, "kill both", "n2"),),
+        elastic=ElasticSpec(least=1, restarts=3),
+    ),
+    "nothing said what workers had left that had ended before their node was lost": Scenario(
+        seed=3782,
+        hosts=(HostSpec("n2", 1),),
+        program=ProgramSpec(pause=0.0, term="ignore", child="stays"),
+        faults=(Fault("running", 0.0813642761723562, "kill both", "n2"),),
+    ),
+    "what a killed node launcher had left ran on beside the next rounds of its job": Scenario(
+        seed=1,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=20, pause=1.0, child="daemon"),
+        faults=(Fault("running", 1.0, "kill both", "n2"),),
+        elastic=ElasticSpec(least=1, restarts=1),
+    ),
+    "a node that connected after Ctrl-Z took the runner for dead": Scenario(
+        seed=1566,
+        hosts=(HostSpec("n1", 1),),
+        program=ProgramSpec(pause=1.0),
+        faults=(Fault("start", 0.0007951914181093556, "suspend runner", "login", heals=6.0),),
+        lease=4.0,
+    ),
+    "a node launcher that a signal ended had not sent the end of its output": Scenario(
+        seed=1765,
+        hosts=(HostSpec("n3", 3),),
+        program=ProgramSpec(pause=0.0, length=30_000),
+        faults=(
+            Fault("running", 0.001, "delay", "n3", heals=1.0),
+            Fault("running", 0.2, "signal guard", "n3", value=2),
+        ),
+        hold=HoldSpec(((HeldJob((("n3", 0, 3),)),),)),
+    ),
+    "a guard crashed to which nobody listened any more": Scenario(
+        seed=5524,
+        hosts=(HostSpec("n2", 1),),
+        faults=(
+            Fault("running", 0.4654682111381163, "cut and reset", "n2", heals=1.0),
+            Fault("running", 0.007126613134548514, "stick launcher", "n2", heals=6.0),
+        ),
+        lease=4.0,
+    ),
+    "the end of a released node's session was taken for that of its next one": Scenario(
+        seed=5672,
+        hosts=(HostSpec("n1", 1), HostSpec("n3", 1), HostSpec("n4", 3, start="slow")),
+        program=ProgramSpec(steps=19, term="slow"),
+        elastic=ElasticSpec(least=2, restarts=0),
+        spares=(HostSpec("s0", 1),),
+        changes=(Change(7.8, ("n1", "n3")), Change(8.0, ("n3", "n4", "s0"))),
+    ),
 }
 
-UNSOLVED = {
-    193: "nothing_left: guard and node launcher killed at once leave a child, and no line says so",
-    728: "nothing_left: as 193",
-}
+UNSOLVED: dict[int, str] = {}
 """Seeds below 1,000 whose worlds break a rule, and which: not judged or not mended yet."""

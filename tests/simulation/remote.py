@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from dsrun.launcher.backends import causes
 from dsrun.launcher.backends.events import SessionEnded, SessionStarted
@@ -32,6 +32,13 @@ SLOW = 10.0
 REFUSED = "connection refused: no sshd on that port"
 
 
+class _Session(NamedTuple):
+    """A session: the how-manieth start of node launchers it is of, and of which node."""
+
+    start: int
+    rank: int
+
+
 class Remote:
     """Starts node launchers on the hosts of a world, over links.
 
@@ -48,7 +55,7 @@ class Remote:
         self._login = login
         self._runner: Process | None = None
         self._ends = -1
-        self._emit: Emit | None = None
+        self._emits: list[Emit] = []
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return "": it can start all nodes."""
@@ -71,12 +78,13 @@ class Remote:
         del dial
         if self._runner is None:
             self._open(loop)
-        self._emit = emit
+        start = len(self._emits)
+        self._emits.append(emit)
         for node in nodes:
             host = self._kernel.hosts[node.host.name]
             spec = self._hosts[host.name]
             wait = SLOW if spec.start == "slow" else 0.01
-            self._kernel.at(wait, partial(self._connect, node.rank, host, spec))
+            self._kernel.at(wait, partial(self._connect, _Session(start, node.rank), host, spec))
 
     def _open(self, loop: Loop) -> None:
         """Open the pipe through which the world tells what becomes of sessions."""
@@ -88,31 +96,32 @@ class Remote:
     def _hear(self, fd: int) -> None:
         for line in system.read(fd, 1 << 16).splitlines():
             told = json.loads(line)
-            assert self._emit is not None
+            emit = self._emits[told["start"]]
             if "cause" in told:
-                self._emit(SessionEnded(told["rank"], told["cause"]))
+                emit(SessionEnded(told["rank"], told["cause"]))
             else:
                 stream = SessionStream(told["fd"], system.dup(told["fd"]))
-                self._emit(SessionStarted(told["rank"], stream))
+                emit(SessionStarted(told["rank"], stream))
 
-    def _tell(self, **event: object) -> None:
+    def _tell(self, session: _Session, **event: object) -> None:
         """Tell the runner, as the world, if it is there."""
         runner = self._runner
         if runner is not None and runner.alive and not runner.exiting:
-            runner.get(self._ends).try_write(json.dumps(event).encode() + b"\n")
+            line = json.dumps({**session._asdict(), **event})
+            runner.get(self._ends).try_write(line.encode() + b"\n")
 
-    def _connect(self, rank: int, host: Host, spec: HostSpec) -> None:
+    def _connect(self, session: _Session, host: Host, spec: HostSpec) -> None:
         """Log in, as the world, and start a node launcher."""
         runner = self._runner
         if runner is None or not runner.alive or runner.exiting:
             return
         network = self._kernel.network
         if network.is_cut(self._login, host) or network.is_cut(host, self._login) or not host.on:
-            self._kernel.at(10.0, partial(self._tell, rank=rank, cause="no answer: timed out"))
+            self._kernel.at(10.0, partial(self._tell, session, cause="no answer: timed out"))
             return
         if spec.start == "refused":
             self._happens(host.name, fault="refuse", target=host.name)
-            self._tell(rank=rank, cause=REFUSED)
+            self._tell(session, cause=REFUSED)
             return
         ours, theirs = self._kernel.link(self._login, host)
         errors, stderr = self._kernel.network.channel(host, self._login)
@@ -129,11 +138,11 @@ class Remote:
             name="guard",
         )
         self.sessions.setdefault(host.name, []).append(guard)
-        at_end = _AtEnd(partial(self._ended, rank, host, guard, stderr))
+        at_end = _AtEnd(partial(self._ended, session, host, guard, stderr))
         guard.watchers.append(cast("Any", at_end))
         if spec.start == "killed" and len(self.sessions[host.name]) == 1:
             self._kernel.at(0.05, partial(self._kill, host, guard))
-        self._tell(rank=rank, fd=fd)
+        self._tell(session, fd=fd)
 
     def _kill(self, host: Host, guard: Process) -> None:
         if guard.alive:
@@ -144,20 +153,18 @@ class Remote:
         """Record a fault."""
         self._kernel.tell("fault", host, fields)
 
-    def _ended(self, rank: int, host: Host, guard: Process, stderr: object) -> None:
+    def _ended(self, session: _Session, host: Host, guard: Process, stderr: object) -> None:
         """Tell the runner that a session has ended, if the network lets it know."""
-        self._kernel.at(0.01, partial(self._tell_end, rank, host, guard, stderr))
+        self._kernel.at(0.01, partial(self._tell_end, session, host, guard, stderr))
 
-    def _tell_end(self, rank: int, host: Host, guard: Process, stderr: object) -> None:
-        if self.sessions[host.name][-1] is not guard:
-            return  # the node is reached by another one now
+    def _tell_end(self, session: _Session, host: Host, guard: Process, stderr: object) -> None:
         network = self._kernel.network
         if network.is_cut(host, self._login):
-            self._kernel.at(1.0, partial(self._tell_end, rank, host, guard, stderr))
+            self._kernel.at(1.0, partial(self._tell_end, session, host, guard, stderr))
             return
         errors = bytes(stderr.incoming.arrived).decode("utf-8", "replace")  # type: ignore[attr-defined]
         code = os.waitstatus_to_exitcode(guard.status or 0)
-        self._tell(rank=rank, cause=causes.explain_end(code, errors))
+        self._tell(session, cause=causes.explain_end(code, errors))
 
 
 class _AtEnd:

@@ -527,7 +527,7 @@ def _plainer_jobs(job: HeldJob) -> Iterator[HeldJob]:
 
 def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     plain = Scenario(one.seed, one.hosts)
-    if one.elastic is not None:
+    if one.elastic is not None and one.elastic[2:] != ElasticSpec(0, 0)[2:]:
         yield one._replace(elastic=ElasticSpec(*one.elastic[:2]))
     names = ("logs", "background", "grace", "lease", "streams", "clean", "least")
     for name in names if one.changes else ("elastic", *names):

@@ -399,6 +399,21 @@ def descriptors_of_proc(s: Any) -> list[object]:
     return [*seen, {reader, one.fileno(), null, memory} <= named, 999 in named]
 
 
+def errors_to_nobody(s: Any) -> list[object]:
+    """Standard error that nobody can read is no error."""
+    reader, writer = s.pipe2(os.O_CLOEXEC)
+    s.close(reader)
+
+    def child() -> None:
+        s.dup2(writer, 2)
+        for _ in range(2):
+            s.write_error("text")
+        s.exit_now(5)
+
+    pid = fork(s, child)
+    return [s.waitpid(pid, 0)[1]]
+
+
 def standard_streams(s: Any) -> list[object]:
     """A descriptor takes the place of another one."""
     reader, writer = s.pipe2(os.O_CLOEXEC)

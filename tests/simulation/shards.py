@@ -35,7 +35,11 @@ class Shards:
             Over: the line was closed before.
         """
         ours, theirs = system.socketpair(socket.SOCK_STREAM)
-        system.send_fds(system.socket(fileno=system.dup(self._fd)), [b"line"], [theirs.fileno()])
+        line = system.socket(fileno=system.dup(self._fd))
+        try:
+            system.send_fds(line, [b"line"], [theirs.fileno()])
+        except ConnectionError:
+            raise Over from None
         theirs.close()
         self._stream = ours
         for epoch, number, start, stop in self._taken():

@@ -18,6 +18,7 @@ import pytest
 from dsrun.launcher.common import system as real
 from tests.simulation.history import Event, as_text
 from tests.simulation.kernel import Host, Kernel, Process
+from tests.simulation.kernel.network import GIVE_UP
 from tests.simulation.kernel.scheduler import MANY
 
 if TYPE_CHECKING:
@@ -423,6 +424,30 @@ def test_half_open_link(world: World) -> None:
     world.run()
     assert seen[-1] == "full"
     assert sum(seen[:-1]) == 1 << 18
+
+
+def test_silent_link_ends_for_who_writes(world: World) -> None:
+    """TCP gives up in the end; who only reads waits on."""
+    s, (seen, listen, _) = world.s, talker(world, 0)
+    ours, theirs = world.kernel.link(world.a, world.b)
+
+    def write() -> None:
+        s.write(0, b"x")
+        listen()
+        with pytest.raises(BrokenPipeError):
+            s.write(0, b"y")
+        seen.append(s.monotonic())
+
+    world.kernel.network.silence(theirs)
+    began = world.kernel.now
+    world.start(write, fds={0: ours})
+    world.start(listen, world.b, fds={0: theirs})
+    world.run(GIVE_UP - 1)
+    assert seen == []
+    world.run(2)
+    assert seen[0] == "end"
+    assert len(seen) == 2, "the other end waits"
+    assert world.kernel.now >= began + GIVE_UP
 
 
 def test_stalled_link(world: World) -> None:

@@ -61,9 +61,10 @@ FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
 
 LABEL = re.compile(r"[^:]*:(\d+)([|+]) (.*)", re.DOTALL)
 
-AFTERWARDS = 720.0
+AFTERWARDS = 1000.0
 """Seconds after the end of the runner, and after all faults have healed, until nothing of the job
-may be left. A node launcher that gets no START waits for 600."""
+may be left. A node launcher that gets no START waits for 600; one that knows of the runner only
+that it is suspended, until TCP gives up."""
 
 
 class Outcome(NamedTuple):

@@ -96,6 +96,7 @@ class FakeBackend:
     Attributes:
         made: all that were ever started.
         started: the numbers that it was told to start, call by call.
+        emits: what it was given to tell events with, call by call.
         absent: hosts whose sessions never stand, until a test says more.
         refusal: why nothing can be started, "" for nothing.
         closed: how often it was closed.
@@ -106,6 +107,7 @@ class FakeBackend:
     def __init__(self) -> None:
         self.made: list[FakeNode] = []
         self.started: list[list[int]] = []
+        self.emits: list[Emit] = []
         self.absent: set[str] = set()
         self.refusal = ""
         self.closed = 0
@@ -114,6 +116,7 @@ class FakeBackend:
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
         """Start nodes, all but the absent ones."""
         self.started.append([node.rank for node in nodes])
+        self.emits.append(emit)
         self.dial = dial
         if self.refusal:
             raise NodeError(self.refusal)

@@ -169,6 +169,14 @@ class FakeRunner:
         """Send a message."""
         self._socket.sendall(messages.pack(kind, message))
 
+    def reads_nothing(self) -> None:
+        """Read no more of what comes."""
+        self.loop.remove(self._socket.fileno())
+
+    def reads_on(self) -> None:
+        """Read again."""
+        self.loop.add_reader(self._socket.fileno(), self._read)
+
     def leaves(self) -> None:
         """Close the line without a word."""
         self.loop.remove(self._socket.fileno())

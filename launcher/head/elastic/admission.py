@@ -112,7 +112,7 @@ class NodeAdmission:
         if host.slots is None:
             host = host._replace(slots=tuple(range(hello.slots)))
         node.node = Node(node.node.rank, host, 0, host.slots)
-        node.lost = ""
+        node.lost = node.left = ""
         self._run.fleet.expect_beats(node.connection)
         self._reconnector.back(node.connection)
         node.send(messages.pack(frames.START, self._run.start_message(node.node, "", 0)))

@@ -208,7 +208,7 @@ class RunnerRounds:
         )
         frames_of = round_frames(start, [node.node for node in nodes])
         for node, frame in zip(nodes, frames_of, strict=True):
-            node.send(frame)
+            node.begin(frame)
         if run.observers:
             run.observers.round(start.generation, start, [node.name for node in nodes])
 

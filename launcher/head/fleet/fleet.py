@@ -139,7 +139,7 @@ class Fleet:
         for backend, nodes in parts:
             self._backends |= {node.rank: backend for node in nodes}
         for backend, nodes in parts:
-            backend.start(nodes, self.loop, self.on_backend_event, dial)
+            backend.start(nodes, self.loop, partial(self._on_attempt, 0), dial)
 
     def add(self, node: Node) -> NodeConnection:
         """Add a node, and return its connection; `reach` starts it."""
@@ -156,7 +156,8 @@ class Fleet:
             backend = self._backend(node)
             if self._dial is not None and backend.transport == "dial":
                 self._dial.again(node.number)
-            backend.start([node.origin], self.loop, self.on_backend_event, self._dial)
+            emit = partial(self._on_attempt, node.attempt)
+            backend.start([node.origin], self.loop, emit, self._dial)
         except DsrunError as error:
             self.on_session_end(node.number, str(error))
 
@@ -233,6 +234,15 @@ class Fleet:
 
     # -- events of backends -----------------------------------------------------------------
 
+    def _on_attempt(self, attempt: int, event: BackendEvent) -> None:
+        """Handle an event of a backend; the session that it is about may have been replaced."""
+        sessions = SessionStarted, SessionEnded
+        if isinstance(event, sessions) and self.nodes[event.rank].attempt != attempt:
+            if isinstance(event, SessionStarted):
+                event.stream.close()
+            return
+        self.on_backend_event(event)
+
     def on_backend_event(self, event: BackendEvent) -> None:
         """Handle an event of a backend."""
         match event:
@@ -264,6 +274,8 @@ class Fleet:
         handlers = {kind: partial(self._on_frame, node, kind) for kind in FROM_NODES}
         opened = Connection(self.loop, stream, handlers, lambda why: self._on_disconnect(node, why))
         node.open(opened)
+        if self._suspension is not None:
+            self._suspension.on_connected(node)
         self.emit(NodeConnected(node))
         return opened
 

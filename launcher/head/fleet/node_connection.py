@@ -33,6 +33,7 @@ class NodeConnection:
         origin: its node as the backend knows it; its rank never changes.
         is_lane: whether it is a further connection to the node, over the first one's.
         state: whether there is a connection.
+        attempt: how often it was reached again; what becomes of earlier sessions does not count.
         lost: why there is none, "" while there is one or none has been tried.
         answered: whether it has sent HELLO, so that its exit is worth waiting for.
         beats: whether it has been sent START, so that heartbeats are expected.
@@ -50,7 +51,7 @@ class NodeConnection:
         self.state = NodeState.CONNECTING
         self.lost = ""
         self.answered = self.beats = False
-        self.unanswered = self.used = 0
+        self.attempt = self.unanswered = self.used = 0
         self.on_event: Callable[[FleetEvent], None] | None = None
         self.on_close: list[Callable[[str], None]] = []
         self.offset = float("inf")
@@ -92,6 +93,7 @@ class NodeConnection:
     def try_again(self) -> None:
         """Close the connection, and wait for a new one."""
         self.close("")
+        self.attempt += 1
         self.state = NodeState.CONNECTING
 
     def send(self, frame: bytes) -> None:

@@ -41,10 +41,16 @@ class Suspension:
         """Announce the suspension to the nodes."""
         if self._awaited is not None:
             return
-        self._awaited = {node for node in self._nodes() if node.connected}
+        self._awaited = set()
         for node in self._nodes():
-            node.send(frames.pack(frames.LEASE, b"hold"))
+            self.on_connected(node)
         self._timer = self._loop.call_later(HOLD_TIMEOUT, self._sleep)
+
+    def on_connected(self, node: NodeConnection) -> None:
+        """Announce the suspension, if there is one, to a node that is connected."""
+        if self._awaited is not None and node.connected:
+            self._awaited.add(node)
+            node.send(frames.pack(frames.LEASE, b"hold"))
 
     def on_granted(self, node: NodeConnection) -> None:
         """Record a node's acknowledgement."""

@@ -297,12 +297,12 @@ class Run:
             node.lost = reason
         if self.shards:
             self.shards.node_lost(node)
-        self._note_unseen(node)
+        running = self._note_unseen(node)
         if self.observers:
             self.observers.lost(node, reason, survived=survives)
         if survives:
             self.warn(f"lost {node.name}: {reason}; going on without it")
-            if node.left and explained:
+            if running and explained:
                 self.warn(node.left)
             self.staged.on_answer(node)
             self.restarts.on_loss(node)
@@ -310,12 +310,13 @@ class Run:
         self.record.lost(node.name, reason, self.loop.clock(), explained=explained)
         self.stop(signal.SIGTERM)
 
-    def _note_unseen(self, node: RunNode) -> None:
-        """Note which workers of a lost node may still be running."""
+    def _note_unseen(self, node: RunNode) -> bool:
+        """Note what may still be running on a lost node; return whether workers were."""
         workers = self.workers.lost(node)
-        if workers and node.hello:
+        if node.begun and node.hello:
             seconds = self.lease + self.grace
             node.left = may_run_on(node.name, node.hello.pids, workers, seconds)
+        return bool(node.left and workers)
 
     # -- the end ----------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ class RunNode:
         asked: when JOB was sent, on the loop's clock.
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
+        begun: whether workers may run there: it was sent START, or a round.
         swept: whether its guard has reported that nothing is left.
         unprinted: bytes of its output that have arrived and wait to be printed.
         busy: whether something with a time limit of its own runs there before it is ready, so that
@@ -51,7 +52,7 @@ class RunNode:
         self.done: Done | None = None
         self.bound: NodeBindings | None = None
         self.failed = self.lost = self.left = ""
-        self.swept = self.busy = False
+        self.begun = self.swept = self.busy = False
         self.asked = 0.0
         self.ahead: tuple[float, float] | None = None
         self.unprinted = self._owed = 0
@@ -80,16 +81,25 @@ class RunNode:
         self._ends = 0
 
     def forget(self) -> None:
-        """Reset it: its node launcher is started again."""
+        """Reset it: its node launcher is started again.
+
+        What may be left of the former one is known once it is there.
+        """
+        if self.done or self.swept:
+            self.left = ""
         self.hello = self.done = self.bound = None
-        self.left = ""
-        self.swept = self.busy = False
+        self.begun = self.swept = self.busy = False
         self.unprinted = 0
 
     def read_wall(self, wall: float, elapsed: float) -> None:
         """Note how far its wall clock is ahead, from a time within the last `elapsed` seconds."""
         difference = wall - system.time()
         self.ahead = difference, difference + elapsed
+
+    def begin(self, frame: bytes) -> None:
+        """Send a frame with which its workers begin."""
+        self.begun = True
+        self.send(frame)
 
     def send(self, frame: bytes) -> None:
         """Send a frame, if there is a connection."""

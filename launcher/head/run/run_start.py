@@ -9,6 +9,7 @@ from ...common.wording import counted
 from ...control import frames, messages
 from ..fleet.hosts import by_cause
 from .phase import Phase
+from .run_node import RunNode
 from .startup import Portless, Ready, Refused, StartLimits, Startup, Unfit
 
 TYPE_CHECKING = False
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .health import Health
     from .quick_check import QuickCheck, Verdict
     from .run import Run
-    from .run_node import RunNode
     from .startup import StartupEvent
 
 NO_DEVICES = "no accelerator found: workers run on the CPU (--accelerator cpu hides this message)"
@@ -138,7 +138,9 @@ class RunStart:
     def _send_start(self, present: list[RunNode], master: str, port: int) -> None:
         starts = [self._run.start_message(node.node, master, port) for node in present]
         packed = [messages.pack(frames.START, start) for start in starts]
-        self._run.staged.send(list(zip(present, packed, strict=True)))
+        rounds = self._run.restarts.least is not None  # with which workers begin
+        send = RunNode.send if rounds else RunNode.begin
+        self._run.staged.send(list(zip(present, packed, strict=True)), send)
 
 
 def _log_folders(run: Run) -> None:

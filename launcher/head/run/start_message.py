@@ -7,7 +7,7 @@ from ...resources import world_info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...specs.plan import Node, Plan
     from .run_node import RunNode
@@ -81,11 +81,14 @@ class StagedStart:
     def __init__(self, first: RunNode) -> None:
         self.first = first
         self._held: list[tuple[RunNode, bytes]] = []
+        self._send: Callable[[RunNode, bytes], None]
 
-    def send(self, starts: Sequence[tuple[RunNode, bytes]]) -> None:
-        """Send START to the first node, and keep the others back."""
-        (self.first, frame), *self._held = starts
-        self.first.send(frame)
+    def send(
+        self, starts: Sequence[tuple[RunNode, bytes]], send: Callable[[RunNode, bytes], None]
+    ) -> None:
+        """Send START to the first node, with `send`, and keep the others back."""
+        self._send, ((self.first, frame), *self._held) = send, starts
+        self._send(self.first, frame)
 
     def on_answer(self, node: RunNode) -> None:
         """Start the others if this is the first node's answer to its START, or its loss.
@@ -95,7 +98,7 @@ class StagedStart:
         if node is self.first:
             held, self._held = self._held, []
             for other, frame in held:
-                other.send(frame)
+                self._send(other, frame)
 
     def cancel(self) -> None:
         """Drop the frames that were kept back."""

@@ -20,6 +20,8 @@ PATIENCE = 10.0
 NAMED = 3
 """Ranks named in this warning, each with its process."""
 
+UNKNOWN = "workers, or what they have started"
+
 LISTED = 64
 """Hosts in the table, one line each."""
 
@@ -133,16 +135,17 @@ class Workers:
 
 
 def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seconds: float) -> str:
-    """Return a message about workers on a lost node whose end was not seen.
+    """Return a message about a lost node whose end was not seen.
 
     Args:
         host: its name.
         launchers: the pids of its guard and its node launcher, if known.
-        workers: the pids of its workers.
+        workers: the pids of its workers, as far as they are known and were not seen to end.
         seconds: time for the node to notice the lost connection, and to end its workers.
     """
     plural = "s" if len(workers) > 1 else ""
-    text = f"may still be running on {host}: pid{plural} {show_slots(workers)}"
+    known = f"pid{plural} {show_slots(workers)}"
+    text = f"may still be running on {host}: {known if workers else UNKNOWN}"
     if len(launchers) != 2 or min(launchers) <= 1:
         return text
     guard, launcher = launchers

@@ -118,6 +118,18 @@ def test_an_attempt_that_fails_is_followed_by_another(fleet_of: FleetOf) -> None
     assert job.fleet.said("warning") == [], "of a node that was in, its loss was told"
 
 
+def test_what_may_run_on_a_lost_node_is_known_until_it_is_back(fleet_of: FleetOf) -> None:
+    job = lost(fleet_of)
+    unseen = "may still be running on n1: pids 4002-4003"
+    assert job.run.nodes[1].left == unseen
+    job.fleet.emit(SessionEnded(1, "no route"))
+    job.fleet.go(2 * PAUSES.first + 1)
+    assert job.run.nodes[1].left == unseen
+    job.fleet.node("n1").hello()
+    job.fleet.step()
+    assert job.run.nodes[1].left == "", "its node launcher looks"
+
+
 def test_slots_that_only_a_node_knows_are_those_it_comes_with(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1")])

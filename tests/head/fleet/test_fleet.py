@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +14,10 @@ from dsrun.launcher.backends.events import (
     EngineEnded,
     EngineOutput,
     SessionEnded,
+    SessionStarted,
     TokenAnnounced,
 )
+from dsrun.launcher.backends.stdio import SessionStream
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import BEATS, End
@@ -372,6 +376,24 @@ def test_a_lost_node_is_reached_again_by_its_backend(fleet_of: FleetOf) -> None:
     assert kinds(job.events)[1:] == [("NodeConnected", "n1", None)]
     assert (node.state, node.lost) == (NodeState.CONNECTED, "")
     assert job.node("n1") is not before
+
+
+def test_what_becomes_of_a_session_that_was_replaced_does_not_count(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    node = job.fleet.nodes[1]
+    node.close("done")
+    job.backend.absent = {"n1"}
+    job.fleet.reach(node)
+    heard = job.listen("n1")
+    before, now = job.backend.emits
+    before(SessionEnded(1, "exit code 1"))
+    ours, theirs = socket.socketpair()
+    before(SessionStarted(1, SessionStream(os.dup(ours.fileno()), ours.detach())))
+    assert (theirs.recv(1), node.state, job.events) == (b"", NodeState.CONNECTING, [])
+    theirs.close()
+    now(SessionEnded(1, "refused"))
+    assert job.events == [NodeEnded(node, "refused")]
+    job.fleet.take_back(heard)
 
 
 def test_what_a_backend_cannot_start_again_is_the_cause_of_its_end(fleet_of: FleetOf) -> None:

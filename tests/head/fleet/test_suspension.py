@@ -78,6 +78,29 @@ def test_a_node_without_a_connection_need_not_answer(monkeypatch: pytest.MonkeyP
     assert job.slept == 1
 
 
+def test_a_node_that_connects_meanwhile_has_to_answer_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Job(monkeypatch)
+    last, job.nodes = job.nodes[1], job.nodes[:1]
+    job.suspension.begin()
+    job.nodes.append(last)
+    job.suspension.on_connected(last.connection)
+    assert job.leases(1) == [b"hold"]
+    job.grant(0)
+    assert job.slept == 0
+    job.grant(1)
+    assert job.slept == 1
+
+
+def test_a_node_that_connects_is_told_nothing_without_a_suspension(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Job(monkeypatch)
+    job.suspension.on_connected(job.nodes[0].connection)
+    assert job.leases(0) == []
+
+
 def test_a_second_key_changes_nothing_and_a_later_one_suspends_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

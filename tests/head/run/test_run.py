@@ -274,7 +274,7 @@ def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> 
     assert unseen == f"may still be running on n0: pids 4000-4001; {ends}"
 
 
-def test_of_a_node_whose_workers_have_ended_nothing_runs_on(fleet_of: FleetOf) -> None:
+def test_what_ended_workers_have_started_may_run_on_a_lost_node(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
     job.node("n1").exits(2, 0)
@@ -283,6 +283,26 @@ def test_of_a_node_whose_workers_have_ended_nothing_runs_on(fleet_of: FleetOf) -
     run.lose(run.nodes[1], "no power")
     job.node("n0").stops(0, 1)
     job.step()
+    unseen = "may still be running on n1: workers, or what they have started"
+    assert story(run)["unseen"] == [unseen]
+
+
+def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> None:
+    """Not on a node that had no START yet."""
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    job.ready(run)
+    for node in run.nodes:
+        run.lose(node, "no power")
+    unseen = "may still be running on n0: workers, or what they have started"
+    assert story(run)["unseen"] == [unseen]
+
+
+def test_of_a_lost_node_whose_guard_has_cleaned_up_nothing_runs_on(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    run.lose(run.nodes[0], "no power")
+    run.nodes[0].swept = True
     assert story(run)["unseen"] == []
 
 

@@ -119,6 +119,22 @@ def test_nothing_is_swept_before_its_guard_says_so() -> None:
     assert (node.swept, node.left) == (False, "")
 
 
+def test_what_may_run_there_is_not_forgotten_before_somebody_has_looked() -> None:
+    (node,) = sent_nodes(plan_of(1))
+    node.left = "may still run"
+    node.forget()
+    assert node.left == "may still run"
+
+
+def test_workers_may_run_there_from_their_order_on() -> None:
+    (node,) = sent_nodes(plan_of(1))
+    assert not node.begun
+    node.begin(frames.pack(frames.START, b"{}"))
+    assert (node.begun, node.kinds) == (True, [frames.START])
+    node.forget()
+    assert not node.begun
+
+
 def test_a_worker_may_end_once_a_round_and_those_of_the_round_before_late() -> None:
     (node,) = sent_nodes(plan_of(1))
     for rank in (0, 1, 0, 1):

@@ -13,7 +13,7 @@ START = frames.pack(frames.START, b"{}")
 def begun() -> tuple[list[SentNode], StagedStart]:
     nodes = sent_nodes(plan_of(3))
     staged = StagedStart(nodes[2])
-    staged.send([(node, START) for node in nodes])
+    staged.send([(node, START) for node in nodes], SentNode.begin)
     return nodes, staged
 
 

@@ -116,6 +116,9 @@ def test_what_may_run_on_where_a_node_is_lost(launchers: tuple[int, ...], more: 
         f"may still be running on n1: pids 102-103,107{more}"
     )
     assert job.workers.lost(job.peers[1]) == []
+    assert may_run_on("n1", launchers, [], 45.0) == (
+        f"may still be running on n1: workers, or what they have started{more}"
+    )
 
 
 def test_of_very_many_hosts_the_first_are_listed() -> None:

@@ -31,9 +31,18 @@ def check(history: Sequence[Event]) -> list[Problem]:
     if any(event.kind == "hold" for event in history):
         return [
             *(one for part in hold.jobs(history) for one in _check_job(part)),
+            *_left_elsewhere(history),
             *hold.problems(Facts(history)),
         ]
     return _check_job(history)
+
+
+def _left_elsewhere(history: Sequence[Event]) -> list[Problem]:
+    """Return what is left on nodes that no job has used."""
+    facts, used = Facts(history), hold.used(history)
+    rule = safety.nothing_left.__name__
+    found = [facts.problem(rule, one.text, one.at, one.host) for one in safety.nothing_left(facts)]
+    return [one for one in found if one.host not in used and not exceptions.excuse(facts, one)]
 
 
 def _check_job(history: Sequence[Event]) -> list[Problem]:

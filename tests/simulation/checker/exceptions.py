@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import truth
-from .facts import KILL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,20 +92,9 @@ def _both(facts: Facts, host: str, name: str) -> bool:
 
 
 def _told(facts: Facts, host: str) -> bool:
-    """Return whether the report, or a line, says of a host that something may be left there."""
+    """Return whether the report says of a host that something may be left there."""
     texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
-    shown = [event.fields["line"] for _, event in facts.of_kind("shown")]
-    words = f"left over on {host}: ", f"may still be running on {host}: "
-    texts += [line for line in shown if any(one in line for one in words)]
-    return any(host in text for text in texts) or _lost_without_workers(facts, host)
-
-
-def _lost_without_workers(facts: Facts, host: str) -> bool:
-    """Return whether a host is reported as lost whose workers had ended before it was."""
-    lost = [one["host"] for one in facts.report.get("lost", ())]
-    return host in lost and all(
-        one.status is not None and one.status != KILL for one in facts.workers if one.host == host
-    )
+    return any(host in text for text in texts)
 
 
 def _both_killed(facts: Facts, problem: Problem) -> bool:
@@ -204,10 +192,15 @@ def _stopped(facts: Facts, problem: Problem) -> bool:
 
 
 def _holder_lost(facts: Facts, problem: Problem) -> bool:
-    """Return whether the host, or its node launcher, stood still before, or was cut off."""
+    """Return whether the host, or its node launcher, stood still before, or was cut off.
+
+    A line that fails is noticed at once.
+    """
     until = problem.time - truth.MOMENT
     struck = _struck(facts, problem.host, "launcher", "guard", until=until)
-    return struck or _cut_off(facts, problem.host, until)
+    failed = _faults(facts, "reset", "garbage", until=problem.time)
+    here = any(event.fields["target"] == problem.host for event, _ in failed)
+    return struck or here or _cut_off(facts, problem.host, until)
 
 
 def _in_background(facts: Facts, problem: Problem) -> bool:

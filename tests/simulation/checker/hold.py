@@ -24,7 +24,13 @@ def jobs(history: Sequence[Event]) -> Iterator[list[Event]]:
     for job in (event for event in history if event.kind == "job"):
         hosts, number = {"login", *job.fields["nodes"]}, job.fields["of"]
         foreign = {child for child, of in children.items() if of != number}
-        yield [_without(one, foreign) for one in history if _belongs(one, number, hosts, foreign)]
+        here = [one for one in history if _belongs(one, number, hosts, foreign)]
+        yield [_left(hosts, foreign, one) if one.kind == "left" else one for one in here]
+
+
+def used(history: Sequence[Event]) -> set[str]:
+    """Return the hosts that jobs have used."""
+    return {host for one in history if one.kind == "job" for host in one.fields["nodes"]}
 
 
 def _children(history: Sequence[Event]) -> dict[tuple[str, int], int]:
@@ -47,19 +53,21 @@ def _belongs(
         return False
     if (event.host, event.fields.get("pid", 0)) in foreign:
         return False
-    return event.kind not in {"fault", "healed"} or event.host in hosts
+    return event.host in hosts
 
 
-def _without(event: Event, foreign: AbstractSet[tuple[str, int]]) -> Event:
-    """Return the look at what is left without these processes."""
-    if event.kind != "left":
-        return event
-    left = [
+def _left(hosts: set[str], foreign: AbstractSet[tuple[str, int]], event: Event) -> Event:
+    """Return what a job has left on its hosts, without what is of other jobs."""
+    kept = {
+        name: [one for one in texts if one.partition(":")[0] in hosts]
+        for name, texts in event.fields.items()
+    }
+    kept["processes"] = [
         text
-        for text in event.fields["processes"]
+        for text in kept["processes"]
         if not any(text.startswith(f"{host}: ") and f"(pid {pid}," in text for host, pid in foreign)
     ]
-    return event._replace(fields={**event.fields, "processes": left})
+    return event._replace(fields=kept)
 
 
 def _struck(facts: Facts, index: int) -> bool:

@@ -6,6 +6,7 @@ import errno
 import os
 import posixpath
 import stat
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from . import proc
@@ -149,10 +150,11 @@ class DescriptorCalls:
         return open_file(self._kernel, file, *args, **options)
 
     def write_error(self, text: str) -> None:
-        """Write to standard error."""
+        """Write to standard error; if nobody can read it, nothing happens."""
         data = text.encode("utf-8", "backslashreplace")
-        while data:
-            data = data[self._kernel.system_write(2, data) :]
+        with suppress(OSError):
+            while data:
+                data = data[self._kernel.system_write(2, data) :]
 
 
 class FileCalls:

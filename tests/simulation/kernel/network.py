@@ -20,6 +20,10 @@ WINDOW = 1 << 18
 
 DELAY = 0.0005
 
+GIVE_UP = 924.6
+"""Seconds after which TCP takes a connection for dead on which nothing is acknowledged (tcp(7),
+tcp_retries2)."""
+
 
 class Channel:
     """One direction of a link.
@@ -58,6 +62,15 @@ class Channel:
         delay = self._network.delay(self.source, self.target)
         self._last = max(self._last, self._kernel.now + delay)
         self._kernel.at(self._last - self._kernel.now, self.flow)
+        if self.silent:
+            self._kernel.at(GIVE_UP, self._give_up)
+
+    def _give_up(self) -> None:
+        """Tell the writer that the connection is lost: nothing that it has sent is acknowledged."""
+        self.refused = True
+        if self.writer is not None and self.writer.incoming is not None:
+            self.writer.incoming.fin = True
+        self._wake(self.writer)
 
     def flow(self) -> None:
         """Let one segment arrive, unless something is in its way."""
