@@ -284,9 +284,10 @@ class SocketCalls:
         self._kernel = kernel
 
     def socket(
-        self, family: int = -1, kind: int = -1, *, fileno: int | None = None
+        self, family: int = -1, kind: int = -1, proto: int = -1, *, fileno: int | None = None
     ) -> Socket | RouteProbe:
         """Return a new socket, or that of a descriptor."""
+        del proto
         process = self._kernel.enter()
         if fileno is not None:
             description = process.get(fileno)
@@ -307,6 +308,10 @@ class SocketCalls:
     def addresses_of(self, host: str) -> set[str]:
         """Return the address of a host."""
         return {self._kernel.hosts[host].address}
+
+    def if_nameindex(self) -> list[tuple[int, str]]:
+        """Return no interface."""
+        return []
 
     def resolve(self, host: str, port: int) -> tuple[int, tuple[object, ...]]:
         """Return the address of a host, which may be named by it, and a port."""
