@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
+
+from .simulation.kernel import Kernel
 from .support.checkout import CHECKOUT
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDERS = (
-    *("node", "node/workers", "node/elastic", "node/deaths"),
+    *("node", "node/workers", "node/elastic", "node/deaths", "node/facts", "node/stacks"),
     *("head/fleet", "head/run", "head/elastic", "head/hold", "head/output", "head/local"),
     *("head/report", "head/watch"),
 )
@@ -25,15 +28,10 @@ ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "contro
 
 ASIDE = {
     *("node/call.py", "node/join.py", "node/interfaces.py", "node/links.py"),
-    *(
-        "node/reach.py",
-        "node/sock_diag.py",
-        "node/venv.py",
-        "node/engine_task.py",
-        "node/machine.py",
-    ),
+    *("node/reach.py", "node/venv.py", "node/engine_task.py"),
     *("node/elastic/agent.py", "node/elastic/agent_process.py", "node/elastic/shim.py"),
     *("node/elastic/torch_agent.py", "node/elastic/commands.py", "node/workers/calls.py"),
+    *("node/facts/devices.py", "node/facts/report.py", "node/facts/torch_report.py"),
     *("head/fleet/listener.py", "head/fleet/callers.py", "head/fleet/authentication.py"),
     *("head/run/first_node.py", "head/run/requeue.py", "head/run/dial_in.py"),
     *("head/elastic/host_watch.py", "head/hold/serve.py", "head/watch/time_limit.py"),
@@ -48,7 +46,8 @@ NAME = re.compile(rf"({'|'.join(sorted(MODULES))})[.][a-z_A-Z.]+")
 
 PURE = {
     *("os.fsencode", "os.fsdecode", "os.strerror", "os.waitstatus_to_exitcode", "os.sysconf"),
-    *("os.sched_param", "os.cpu_count", "os.WCOREDUMP"),
+    *("os.sched_param", "os.cpu_count", "os.uname", "os.WCOREDUMP"),
+    *("time.strftime", "time.localtime"),
     "os.path.expanduser",
     *(f"os.path.{one}" for one in ("join", "dirname", "basename", "abspath", "split", "normpath")),
     *("os.path.commonpath", "os.path.isabs", "os.path.realpath", "os.path.expandvars"),
@@ -89,3 +88,8 @@ def test_it_calls_the_operating_system_through_one_module(path: Path) -> None:
 
 def test_what_stays_outside_is_there() -> None:
     assert [one for one in ASIDE if not (CHECKOUT / "launcher" / one).exists()] == []
+
+
+def test_a_world_has_every_call() -> None:
+    names = {name for name, one in vars(system).items() if callable(one) and name[0] != "_"}
+    assert names - {"use", "Callable", "Mapping", "Sequence"} - {*Kernel(0).calls()} == set()

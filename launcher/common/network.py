@@ -118,7 +118,7 @@ def _towards(host: str) -> str:
 def interface_of(address: str) -> str:
     """Return the name of the interface that has this IPv4 address, "" for none."""
     with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        names = (name for _, name in socket.if_nameindex() if _ipv4_of(probe, name) == address)
+        names = (name for _, name in system.if_nameindex() if _ipv4_of(probe, name) == address)
         return next(names, "")
 
 
@@ -129,7 +129,7 @@ def interfaces() -> tuple[tuple[str, str], ...]:
     a global IPv6 address. The address is the first one of each.
     """
     with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        names = [name for _, name in socket.if_nameindex() if _is_up(probe, name)]
+        names = [name for _, name in system.if_nameindex() if _is_up(probe, name)]
         old = {name: address for name in names if (address := _ipv4_of(probe, name))}
     new: dict[str, str] = {}
     for address, name in _global_ipv6():
@@ -141,7 +141,7 @@ def interfaces() -> tuple[tuple[str, str], ...]:
 def mtus(names: Iterable[str]) -> dict[str, int]:
     """Return the largest packet of each of these interfaces, in bytes, as far as there are any."""
     found: dict[str, int] = {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for name in names:
             with suppress(OSError):  # an interface that is gone
                 packed = fcntl.ioctl(probe, SIOCGIFMTU, struct.pack("256s", os.fsencode(name)))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Descriptors.
 read = os.read
+pread = os.pread
 write = os.write
 close = os.close
 pipe2 = os.pipe2
@@ -86,6 +87,7 @@ sigtimedwait = signal.sigtimedwait
 monotonic = clocks.monotonic
 time = clocks.time
 sleep = clocks.sleep
+clock_gettime = clocks.clock_gettime
 thread_time = clocks.thread_time
 process_time = clocks.process_time
 urandom = os.urandom
@@ -100,6 +102,7 @@ mkdir = os.mkdir
 makedirs = os.makedirs
 unlink = os.unlink
 readlink = os.readlink
+scandir = os.scandir
 isdir = os.path.isdir
 islink = os.path.islink
 exists = os.path.exists
@@ -107,11 +110,13 @@ exists = os.path.exists
 # Modules that are slow to import are imported at the first call.
 
 
-def socket(family: int = -1, kind: int = -1, *, fileno: int | None = None) -> sockets.socket:
+def socket(
+    family: int = -1, kind: int = -1, proto: int = -1, *, fileno: int | None = None
+) -> sockets.socket:
     """Return a new socket, or the one of a descriptor (socket.socket)."""
     from socket import socket as new
 
-    return new(family, kind, fileno=fileno)
+    return new(family, kind, proto, fileno)
 
 
 def socketpair(kind: int) -> tuple[sockets.socket, sockets.socket]:
@@ -130,6 +135,13 @@ def addresses_of(host: str) -> set[str]:
     from socket import getaddrinfo
 
     return {str(info[4][0]) for info in getaddrinfo(host, None)}
+
+
+def if_nameindex() -> list[tuple[int, str]]:
+    """Return the network interfaces, with their indexes (socket.if_nameindex)."""
+    from socket import if_nameindex as found
+
+    return found()
 
 
 def resolve(host: str, port: int) -> tuple[int, tuple[object, ...]]:

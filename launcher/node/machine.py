@@ -6,7 +6,7 @@ import os
 import resource
 
 from ...accelerator.hardware import sysfs
-from ..common import network
+from ..common import network, system
 from ..common.network import lines_of
 from ..control.facts import Space
 
@@ -60,7 +60,7 @@ def cgroup_memory(root: str = "/") -> int:
 
 def cpus(root: str = "/") -> float:
     """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas."""
-    allowed = float(len(os.sched_getaffinity(0)))
+    allowed = float(len(system.sched_getaffinity(0)))
     return min([allowed, *(quota for folder in cgroups("cpu", root) for quota in _quota(folder))])
 
 
@@ -86,13 +86,13 @@ def cgroups(controller: str, root: str) -> Iterator[str]:
 
 def space(role: str, path: str) -> Space:
     """Return the room at a path, or in the nearest folder above it that exists."""
-    while not os.path.isdir(path) and path not in {"", "/"}:
+    while not system.isdir(path) and path not in {"", "/"}:
         path = os.path.dirname(path)
     try:
-        found = os.statvfs(path)
+        found = system.statvfs(path)
     except OSError:
         return Space(role, path, 0, 0, -1, writable=False)
-    writable = not found.f_flag & os.ST_RDONLY and os.access(path, os.W_OK | os.X_OK)
+    writable = not found.f_flag & os.ST_RDONLY and system.access(path, os.W_OK | os.X_OK)
     return Space(role, path, *room(found), writable=writable)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 
+from ..common import system
 from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -57,7 +58,7 @@ def tcp_sockets(family: int, states: int) -> Iterator[TcpSocket]:
     """
     body = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INFO - 1), states)
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-    with socket.socket(socket.AF_NETLINK, kind, _SOCK_DIAG) as line:
+    with system.socket(socket.AF_NETLINK, kind, _SOCK_DIAG) as line:
         line.settimeout(_PATIENCE)
         line.send(_HEAD.pack(_HEAD.size + len(body), _BY_FAMILY, _DUMP, 1, 0) + body)
         while data := line.recv(_BUFFER):

@@ -10,12 +10,18 @@ A history is a list of events in the order of their times. The kinds, with their
         many, in a round
     signalled: `pid`, `number`, `by`: a signal was sent to a process, by a pid of the same host (0:
         by the world)
+    role: `pid`, `role`: a process has become something else by what it executes: a lane
     ended: `pid`, `status`: a process ended; a wait status
+    noticed: `rank`: a worker ends because it does not hear of another worker any more
+    look: `number`, `asks`, `what`: a command has asked the running job, or was `answered` or
+        `refused`, or the job has `ended` before
+    begun: `rank`, `line`, `part`: a worker has written the first part of a line, and writes the
+        rest later; if it ends before, the part alone may be shown
     printed: `rank`, `round`, `line`: a worker wrote this whole line (without its end)
     shown: `rank`, `line`: the runner wrote this line of a rank, without its label; rank -1: a line
         of its own
-    fed: `line`: a line of the runner's standard input
-    took: `rank`, `line`: a worker has read this line of its standard input
+    fed: `line`: a line of the runner's standard input; all are recorded before the job begins
+    took: `rank`, `line`: a worker has read this line of its standard input; rank 0 reads all
     round: `number`, `ranks` {host: [ranks]}: a round began, as the runner sees it
     restart: `reason`: the runner counted a restart
     fault: `fault`, `target`: the world did something: kill, freeze, cut, power, signal, crash, hang
@@ -30,6 +36,15 @@ A history is a list of events in the order of their times. The kinds, with their
     resources: `descriptors`, `timers`, `when`: of a long-lived process (`when` is "before" or
         "after" a job in it)
     shard: `shard`, `rank`: a shard of data was given to a rank
+
+A history of held nodes has several jobs: `of` is the number of the job that an event is about. The
+kinds of their own:
+
+    hold: `nodes`, `bound`, `jobs`, `commands`: what was asked for; the last two are numbers
+    serving, resting: the nodes can be used; the jobs of a group are over
+    command: `number`, `what`: a client runs a command on this event's host
+    command_end: `number`, `code`: that is over
+    hold_exit: `code`: the hold ended
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 from dsrun.launcher.specs.policies import ElasticPolicy
 
-from .programs import run_tool
+from .labelled import lines_of
 from .world import FOLDER, World
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ class HoldWorld(World):
             process.role, process.name = "lane", "lane guard"
             self.record(process.host.name, "role", pid=process.pid, role="lane")
             return lambda: main.main(["--stdio"])
-        if b"RANK" in env and b"DSRUN_JOB_ID" in env:
-            return super()._program(process, argv, env)
-        return run_tool(argv)
+        return super()._program(process, argv, env)
 
     def _begin(self) -> None:
         held, one = self.held, self.scenario
@@ -167,9 +165,7 @@ class HoldWorld(World):
 
     def end_job(self, number: int, code: int, report: object) -> None:
         """Record what a client is answered."""
-        for line, rank in self._shown(
-            *(self._file(f"{FOLDER}/{name}-{number}") for name in STREAMS)
-        ):
+        for line, rank in lines_of(*(self._file(f"{FOLDER}/{name}-{number}") for name in STREAMS)):
             self.record("login", "shown", rank=rank, line=line, of=number)
         if report is not None:
             self.record("login", "report", report=report, of=number)

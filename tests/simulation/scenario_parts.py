@@ -37,3 +37,10 @@ def fork(s: Any, run: Callable[[], object]) -> int:
 
 def record(number: int, frame: object) -> None:
     """Handle a signal."""
+
+
+def wait_for_events(s: Any, fd: int, events: int) -> None:
+    """Wait until a descriptor is ready."""
+    poll = s.poll()
+    poll.register(fd, events)
+    poll.poll()

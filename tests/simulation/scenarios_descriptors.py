@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
 from typing import Any
 
-from tests.simulation.scenario_parts import IN, OUT, failure, fork
+from tests.simulation.scenario_parts import IN, OUT, failure, fork, wait_for_events
 
 
 def pipe_data_and_end(s: Any) -> list[object]:
@@ -304,6 +305,62 @@ def ports(s: Any) -> list[object]:
     for one in (second, third, hold):
         one.close()
     return [*seen, failure(bound, port, False)]
+
+
+def tcp_connection(s: Any) -> list[object]:
+    """Data goes both ways, and the end is seen; nobody listens any more at the port."""
+    listener = s.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("", 0))
+    listener.listen(5)
+    port = listener.getsockname()[1]
+
+    def connected() -> Any:
+        line = s.socket(socket.AF_INET, socket.SOCK_STREAM)
+        line.setblocking(False)
+        begun = failure(line.connect, ("127.0.0.1", port))
+        wait_for_events(s, line.fileno(), OUT)
+        return line, begun, line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    one, begun, error = connected()
+    seen: list[object] = [begun, error]
+    s.write(one.fileno(), b"h")
+    other = listener.accept()[0]
+    seen.append(s.read(other.fileno(), 9))
+    s.write(other.fileno(), b"w")
+    other.close()
+    one.setblocking(True)
+    seen += [s.read(one.fileno(), 9), s.read(one.fileno(), 9)]
+    unseen = connected()[0]
+    listener.close()
+    wait_for_events(s, unseen.fileno(), IN)
+    seen.append(failure(s.read, unseen.fileno(), 9))
+    return [*seen, connected()[2] == errno.ECONNREFUSED]
+
+
+def named_socket(s: Any) -> list[object]:
+    """Sockets meet at an abstract name."""
+    name = f"\0scenario-{s.urandom(8).hex()}"
+
+    def made() -> Any:
+        return s.plain_socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    listener, one = made(), made()
+    seen: list[object] = [failure(one.connect, name)]
+    listener.setblocking(False)
+    listener.bind(name)
+    listener.listen(5)
+    seen += [failure(made().bind, name), failure(listener._accept)]
+    one.connect(name)
+    fd = listener._accept()[0]
+    other = s.plain_socket(fileno=fd)
+    one.send(b"hello")
+    seen += [other.recv(9), one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)]
+    seen.append(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    two = made()
+    two.connect(name)
+    listener.close()
+    seen.append(failure(two.recv, 9) or two.recv(9))
+    return [*seen, failure(made().connect, name)]
 
 
 def listening_rows(s: Any) -> list[object]:

@@ -510,6 +510,12 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
         histories.well,
         lambda h: put(put(h, 0, "head", "took", rank=0, line="b"), 0, "head", "fed", line="a"),
     ),
+    (
+        "a look without an answer",
+        "looks_answered",
+        histories.well,
+        lambda h: put(h, 0, "head", "look", number=0, asks="status", what="asked"),
+    ),
     ("SIGTERM twice", "one_stop_signal", histories.failed, lambda h: double(h, "signalled")),
     (
         "TERM, then INT",

@@ -39,7 +39,9 @@ def test_like_linux(name: str, real: Any) -> None:
         kernel, found = Kernel(seed), []
         system = SimpleNamespace(**kernel.calls())
         scenario = SCENARIOS[name]
-        kernel.spawn(kernel.host("a"), lambda: found.append(plain(scenario(system))))  # noqa: B023
+        host = kernel.host("a")
+        host.has_names = True
+        kernel.spawn(host, lambda: found.append(plain(scenario(system))))  # noqa: B023
         kernel.run()
         assert kernel.crashes == []
         assert found == [real[name]]

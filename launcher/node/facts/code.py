@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from contextlib import suppress
 from importlib import import_module
 from stat import S_ISREG
 
+from ...common import system
 from ...control.facts import MOST_FILES
 
 TYPE_CHECKING = False
@@ -40,8 +40,8 @@ SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packa
 def content(path: str) -> bytes | None:
     """Return the content of a script, None if there is none that can be read, or it is large."""
     try:
-        with open(path, "rb") as file:
-            return None if os.fstat(file.fileno()).st_size > LARGEST else file.read()
+        with system.open_file(path, "rb") as file:
+            return None if system.fstat(file.fileno()).st_size > LARGEST else file.read()
     except OSError:
         return None
 
@@ -62,14 +62,14 @@ def python_files(folder: str) -> dict[str, int] | None:
     None is returned if there are more than `MOST_FILES`, or if it takes too long.
     """
     found: dict[str, int] = {}
-    folders, seen, deadline = [""], 0, time.monotonic() + SECONDS
+    folders, seen, deadline = [""], 0, system.monotonic() + SECONDS
     while folders:
         below = folders.pop()
         inside, files, others = _look(folder, below)
         folders += inside
         found |= files
         seen += others
-        late = time.monotonic() > deadline
+        late = system.monotonic() > deadline
         if late or len(found) > MOST_FILES or seen > MOST_OTHERS:
             return None
     return found
@@ -84,7 +84,7 @@ def _look(top: str, below: str) -> tuple[list[str], dict[str, int], int]:
     files: dict[str, int] = {}
     others = 0
     try:
-        with os.scandir(os.path.join(top, below)) as listed:
+        with system.scandir(os.path.join(top, below)) as listed:
             for entry in listed:
                 if others > DATA or len(files) > MOST_FILES:
                     break

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 
+from ...common import system
 from ...control.facts import MOST_FILES, DeviceFacts, Facts
 from ...specs.environment import text_from_wire, to_wire
 from .. import machine
@@ -40,7 +40,7 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     devices, cuda = _answered(question)
     script = _script(setup, workdir)
     return Facts(
-        wall=time.time(),
+        wall=system.time(),
         python=python.version,
         python_path=to_wire(python.path),
         versions={name: to_wire(one) for name, one in (versions | cuda).items()},
@@ -74,7 +74,7 @@ def _script(setup: NodeSetup, workdir: str) -> bytes | None:
 
 def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceQuestion | None:
     """Have a child ask NVIDIA's driver, if there is one."""
-    if setup.devices.kind != "cuda" or not os.path.exists(DRIVER):
+    if setup.devices.kind != "cuda" or not system.exists(DRIVER):
         return None
     from . import devices
 

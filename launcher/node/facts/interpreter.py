@@ -10,6 +10,7 @@ import os
 import re
 import sys
 
+from ...common import system
 from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -47,7 +48,7 @@ def interpreter(path: str, environ: Mapping[str, str]) -> Interpreter:
     if not apart:
         folders += _of(os.path.dirname(base), short)
     existing: dict[str, str] = {}
-    for folder in filter(os.path.isdir, folders):
+    for folder in filter(system.isdir, folders):
         existing.setdefault(os.path.realpath(folder), folder)
     return Interpreter(path, version, tuple(existing.values()))
 
@@ -70,7 +71,9 @@ def _config(path: str) -> dict[str, str]:
     folder = os.path.dirname(os.path.abspath(path))
     for place in (folder, os.path.dirname(folder)):
         try:
-            with open(f"{place}/pyvenv.cfg", encoding="utf-8", errors="replace") as file:
+            with system.open_file(
+                f"{place}/pyvenv.cfg", encoding="utf-8", errors="replace"
+            ) as file:
                 pairs = (line.partition("=") for line in file.read(65536).splitlines())
                 return {name.strip().lower(): value.strip() for name, _, value in pairs}
         except OSError:
@@ -92,7 +95,7 @@ def _version(real: str, config: Mapping[str, str]) -> str:
 def _only(prefix: str) -> str:
     """Return the version of the only Python 3 below a folder, "" if there is not one."""
     try:
-        names = os.listdir(f"{prefix}/lib")
+        names = system.listdir(f"{prefix}/lib")
     except OSError:
         return ""
     found = [name[6:] for name in names if re.fullmatch(r"python3\.\d+", name)]
@@ -102,7 +105,7 @@ def _only(prefix: str) -> str:
 def _patch_level(path: str) -> str:
     """Return the version in a header of Python, "" if it is not installed."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with system.open_file(path, encoding="utf-8", errors="replace") as file:
             found = re.search(r'PY_VERSION\s+"(\d+\.\d+\.\d+)', file.read(65536))
     except OSError:
         return ""

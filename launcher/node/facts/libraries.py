@@ -7,6 +7,7 @@ import re
 from itertools import chain
 
 from ....accelerator.hardware import sysfs
+from ...common import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _read(folders: Sequence[str], searched: Sequence[str], root: str) -> dict[st
 def _packages(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the packages that matter of a folder, from the names of their metadata (PEP 427)."""
     try:
-        names = os.listdir(folder)
+        names = system.listdir(folder)
     except OSError:
         return
     for entry in names:
@@ -97,7 +98,7 @@ def _torch(folders: Sequence[str]) -> dict[str, str]:
 def _linked(folder: str) -> Iterator[str]:
     """Yield the folders that files of a package folder name (Python's site module, setuptools)."""
     try:
-        names = os.listdir(folder)
+        names = system.listdir(folder)
     except OSError:
         return
     for name in names:
@@ -121,13 +122,13 @@ def _library(name: str, folders: Sequence[str]) -> str:
     """Return the version in the name of the file that a library's link leads to."""
     for folder in folders:
         path = os.path.join(folder, name)
-        if os.path.exists(path):
+        if system.exists(path):
             return os.path.realpath(path).rpartition(".so.")[2]
     return ""
 
 
 def _changed(path: str) -> int:
     try:
-        return os.stat(path).st_mtime_ns
+        return system.stat(path).st_mtime_ns
     except OSError:
         return 0

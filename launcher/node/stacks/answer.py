@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 
+from ...common import system
 from ...control.stack_messages import ProcessState, Stacks
 from . import faults, files, flight, network, py_spy
 from .family import families
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks:
     """Return where these workers are, with what can be read in so many seconds."""
-    until = time.monotonic() + seconds
+    until = system.monotonic() + seconds
     for _ in range(3):  # nothing is open here, and no pipe must be a standard stream
-        os.open(os.devnull, os.O_RDWR)
+        system.open_fd(os.devnull, os.O_RDWR)
     members = families([(one.spec.rank, one.pid) for one in workers], children=ask.children)
     asked = flight.ask(workers) if ask.collectives else {}
     uses = _network(workers, members)

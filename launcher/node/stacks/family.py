@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from itertools import islice
 
+from ...common import system
 from ...common.values import NamedTuple
 from ..processes import command
 from ..usage import by_parent, family, read_processes
@@ -73,14 +74,14 @@ def _member(rank: int, pid: int) -> Member:
 
 def status(pid: int) -> dict[str, str]:
     """Return what the kernel says of a process (/proc/PID/status in proc(5)), {} if it is gone."""
-    with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+    with system.open_file(f"/proc/{pid}/status", "rb", buffering=0) as file:
         lines = file.read().decode("utf-8", "replace").split("\n")
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def _waits_in(pid: int) -> str:
     """Return the kernel function in which a process waits; "" if it is not told."""
-    with suppress(OSError), open(f"/proc/{pid}/wchan", "rb", buffering=0) as file:
+    with suppress(OSError), system.open_file(f"/proc/{pid}/wchan", "rb", buffering=0) as file:
         name = file.read(100).decode("ascii", "replace")
         return "" if name == "0" else name
     return ""
@@ -88,5 +89,5 @@ def _waits_in(pid: int) -> str:
 
 def _is_python(pid: int) -> bool:
     with suppress(OSError):
-        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith(("python", "pypy"))
+        return os.path.basename(system.readlink(f"/proc/{pid}/exe")).startswith(("python", "pypy"))
     return False

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from contextlib import suppress
 
+from ...common import system
 from ...control.stack_messages import ThreadStack
 from .. import processes
 from ..hook import sitecustomize as hook
@@ -61,10 +61,10 @@ def read(members: Iterable[Member], until: float) -> dict[int, tuple[ThreadStack
     left = list(members)
     found: dict[int, tuple[ThreadStack, ...]] = {}
     for _ in range(TRIES):
-        if not left or time.monotonic() > until:
+        if not left or system.monotonic() > until:
             break
         before = {one.pid: _turns(one.pid) for one in left}
-        time.sleep(REST)
+        system.sleep(REST)
         calm = [one for one in left if _rests(one.pid, before[one.pid])]
         found |= _read(calm, before, until)
         left = [one for one in left if one not in calm]
@@ -75,7 +75,7 @@ def _turns(pid: int) -> Turns:
     """Return how often each thread of a process has stopped running; {} if one runs now."""
     turns: dict[str, tuple[str | None, ...]] = {}
     with suppress(OSError, ValueError, KeyError):  # one has ended, or the process
-        for task in os.listdir(f"/proc/{pid}/task"):
+        for task in system.listdir(f"/proc/{pid}/task"):
             facts = status(int(task))
             if facts["State"][:1] == "R":
                 return {}
@@ -99,7 +99,7 @@ def _read(
     for one in members:
         by_rank.setdefault(one.rank, []).append(one.pid)
     found: dict[int, tuple[ThreadStack, ...]] = {}
-    while by_rank and time.monotonic() < until:
+    while by_rank and system.monotonic() < until:
         asked = [pids.pop(0) for pids in by_rank.values()]
         by_rank = {rank: pids for rank, pids in by_rank.items() if pids}
         resting = [pid for pid in asked if _rests(pid, before[pid])]
@@ -113,12 +113,12 @@ def _texts(pids: Iterable[int], until: float) -> dict[int, str]:
     """Have these processes write, all at once, and return what each has written."""
     asked = {pid: file for pid in pids if (file := _ask(pid)) is not None}
     sizes = dict.fromkeys(asked, 0)
-    settled = time.monotonic() + 4 * QUIET  # to begin may take longer
-    while asked and time.monotonic() < min(until, settled):
-        time.sleep(STEP)
+    settled = system.monotonic() + 4 * QUIET  # to begin may take longer
+    while asked and system.monotonic() < min(until, settled):
+        system.sleep(STEP)
         now = {pid: file.size for pid, file in asked.items()}
         if now != sizes:
-            settled = time.monotonic() + QUIET
+            settled = system.monotonic() + QUIET
         sizes = now
     texts = {pid: file.read(LARGEST).decode("utf-8", "replace") for pid, file in asked.items()}
     for file in asked.values():
@@ -132,21 +132,21 @@ def _ask(pid: int) -> memory_files.MemoryFile | None:
     if number < 0:
         return None
     with suppress(OSError, ValueError, KeyError):  # it has ended, or is another user's by now
-        fd = os.pidfd_open(pid)
+        fd = system.pidfd_open(pid)
         try:
             if _age(pid) > YOUNG and handles(pid, hook.SIGNAL):
                 file = memory_files.MemoryFile(pid, number)
-                signal.pidfd_send_signal(fd, hook.SIGNAL)
+                system.pidfd_send_signal(fd, hook.SIGNAL)
                 return file
         finally:
-            os.close(fd)
+            system.close(fd)
     return None
 
 
 def _age(pid: int) -> float:
     """Return the age of a process in seconds, 0.0 if it has ended."""
     started = processes.started(pid) / _TICK
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - started if started else 0.0
+    return system.clock_gettime(time.CLOCK_BOOTTIME) - started if started else 0.0
 
 
 def handles(pid: int, number: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from ...common import system
 from ..workers import error_file
 
 TYPE_CHECKING = False
@@ -30,8 +31,8 @@ def save(stacks: Stacks, workers: Sequence[Process]) -> str:
         if not path:
             return ""
         try:
-            fd = os.open(path, _FLAGS, 0o600)
-            with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+            fd = system.open_fd(path, _FLAGS, 0o600)
+            with system.open_file(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.writelines(f"{line}\n" for line in lines(stacks, worker.spec.rank))
         except OSError:
             return ""
@@ -50,7 +51,7 @@ def path_of(errors: str) -> str:
 
 def lines(stacks: Stacks, rank: int) -> Iterator[str]:
     """Yield the lines about a rank, with the time of day first."""
-    yield time.strftime("%Y-%m-%d %H:%M:%S %z")
+    yield time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(system.time()))
     for row in stacks.processes:
         if row.rank == rank:
             yield from _of_process(stacks, row)

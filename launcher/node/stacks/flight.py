@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 from contextlib import suppress
 
+from ...common import system
 from ..hook import sitecustomize as hook
 from ..hook.variables import DUMP
 from . import memory_files, recorded, restricted_pickle
@@ -40,12 +40,12 @@ def collect(
 ) -> tuple[Collective, ...]:
     """Return the newest collectives of these workers, with what is there in time."""
     answers: dict[int, bytes] = {}
-    while len(answers) < len(asked) and time.monotonic() < until:
+    while len(answers) < len(asked) and system.monotonic() < until:
         for rank in asked.keys() - answers.keys():
             data = asked[rank].read(LARGEST)
             if data.endswith(b"\n"):
                 answers[rank] = data
-        time.sleep(STEP)
+        system.sleep(STEP)
     for file in asked.values():
         file.close()
     dumps = [one for one in workers if one.spec.rank not in answers]
@@ -55,7 +55,7 @@ def collect(
         row
         for rank, records in sorted(found.items())
         for record in records
-        for row in recorded.newest(rank, record, time.time())
+        for row in recorded.newest(rank, record, system.time())
     )
 
 
@@ -66,13 +66,15 @@ def _ask(pid: int) -> memory_files.MemoryFile | None:
         return None
     with suppress(OSError, ValueError):
         file = memory_files.MemoryFile(pid, number)
-        fd = os.open(f"/proc/{pid}/fd/{int(pipe)}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = system.open_fd(
+            f"/proc/{pid}/fd/{int(pipe)}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         try:
-            if stat.S_ISFIFO(os.fstat(fd).st_mode):
-                os.write(fd, b"?")
+            if stat.S_ISFIFO(system.fstat(fd).st_mode):
+                system.write(fd, b"?")
                 return file
         finally:
-            os.close(fd)
+            system.close(fd)
         file.close()
     return None
 
@@ -92,10 +94,10 @@ def _dump(worker: Process) -> object:
         return None
     with suppress(OSError, ValueError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(prefix + b"%d" % worker.spec.rank, flags)
-        with open(fd, "rb") as file:
-            status = os.fstat(fd)
-            own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        fd = system.open_fd(prefix + b"%d" % worker.spec.rank, flags)
+        with system.open_file(fd, "rb") as file:
+            status = system.fstat(fd)
+            own = stat.S_ISREG(status.st_mode) and status.st_uid == system.geteuid()
             if own and status.st_size <= LARGEST:
                 return restricted_pickle.loads(file.read(LARGEST))
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from ...common import system
+
 _PREFIX, _SUFFIX = "/memfd:", " (deleted)"
 
 
@@ -15,9 +17,9 @@ def find(pid: int, name: str) -> tuple[int, str]:
     """
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):
-        for number in os.listdir(folder):
+        for number in system.listdir(folder):
             with suppress(OSError):  # it has been closed meanwhile
-                link = os.readlink(f"{folder}/{number}")
+                link = system.readlink(f"{folder}/{number}")
                 if link.startswith(_PREFIX + name) and link.endswith(_SUFFIX):
                     return int(number), link[len(_PREFIX + name) : -len(_SUFFIX)]
     return -1, ""
@@ -32,19 +34,19 @@ class MemoryFile:
 
     def __init__(self, pid: int, number: int) -> None:
         """Open what the process has open under this number, and empty it."""
-        self._fd = os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
-        os.ftruncate(self._fd, 0)
+        self._fd = system.open_fd(f"/proc/{pid}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
+        system.truncate(self._fd, 0)
 
     def read(self, most: int) -> bytes:
         """Return what is in it."""
-        return os.pread(self._fd, most, 0)
+        return system.pread(self._fd, most, 0)
 
     @property
     def size(self) -> int:
         """How many bytes are in it."""
-        return os.fstat(self._fd).st_size
+        return system.fstat(self._fd).st_size
 
     def close(self) -> None:
         """Give its memory back, and close it."""
-        os.ftruncate(self._fd, 0)
-        os.close(self._fd)
+        system.truncate(self._fd, 0)
+        system.close(self._fd)

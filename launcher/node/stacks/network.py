@@ -13,6 +13,7 @@ import struct
 from contextlib import suppress
 from itertools import islice
 
+from ...common import system
 from ...common.values import NamedTuple
 from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN, NetworkUse
 from ..sock_diag import ESTABLISHED, LISTENING, tcp_sockets
@@ -134,9 +135,9 @@ def _sockets_of(pid: int) -> Iterator[tuple[int, int]]:
     """Yield the descriptors of a process that are sockets, with their inodes."""
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):  # it has ended, or is another user's
-        for name in os.listdir(folder):
+        for name in system.listdir(folder):
             with suppress(OSError):  # it is closed
-                target = os.readlink(f"{folder}/{name}")
+                target = system.readlink(f"{folder}/{name}")
                 if target.startswith("socket:["):
                     yield int(name), int(target[8:-1])
 
@@ -145,7 +146,7 @@ def _waits(pid: int, files: dict[int, int]) -> Iterator[tuple[int, _Wait]]:
     """Yield what threads of a process wait for, without those with which torch serves ranks."""
     folder = f"/proc/{pid}/task"
     with suppress(OSError):  # it has ended
-        for task in islice(os.listdir(folder), MOST_THREADS):
+        for task in islice(system.listdir(folder), MOST_THREADS):
             with suppress(OSError):  # the thread has ended
                 wait = _wait(pid, _line(f"{folder}/{task}/syscall"), files)
                 counts = wait.inodes and not _of_torch(f"{folder}/{task}/comm")
@@ -178,5 +179,5 @@ def _watched(pid: int, number: int) -> tuple[int, ...]:
 
 
 def _line(path: str, most: int = 256) -> str:
-    with open(path, "rb", buffering=0) as file:
+    with system.open_file(path, "rb", buffering=0) as file:
         return file.read(most).decode("ascii", "replace")

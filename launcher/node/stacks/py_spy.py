@@ -12,9 +12,9 @@ import os
 import select
 import signal
 import sys
-import time
 from contextlib import suppress
 
+from ...common import system
 from ...common.values import NamedTuple
 from ...control.stack_messages import ThreadStack
 from .. import processes
@@ -68,7 +68,7 @@ def find(worker: Process) -> bytes:
     beside = [os.path.dirname(one) for one in (worker.spec.argv[0], os.fsencode(sys.executable))]
     search = b":".join(env.get(b"PATH", b"") for env in (worker.spec.env, os.environb))
     paths = [os.path.join(folder, NAME) for folder in (*beside, *search.split(b":"))]
-    return next((one for one in paths if os.path.isabs(one) and os.access(one, os.X_OK)), b"")
+    return next((one for one in paths if os.path.isabs(one) and system.access(one, os.X_OK)), b"")
 
 
 def read(
@@ -84,7 +84,7 @@ def read(
     waiting = list(members)
     running: list[_Running] = []
     found: dict[int, Reading] = {}
-    while (waiting or running) and time.monotonic() < until:
+    while (waiting or running) and system.monotonic() < until:
         while waiting and len(running) < AT_ONCE:
             member, program = waiting.pop(0)
             try:
@@ -110,24 +110,24 @@ class _Running:
         argv.append(b"--native" if self._pauses else b"--nonblocking")
         spec = WorkerSpec(rank=0, argv=argv, env=dict(os.environb), workdir=b"/")
         self._process = spawn(spec)
-        os.close(self._process.stdin)
+        system.close(self._process.stdin)
         self._data = {self._process.stdout: b"", self._process.stderr: b""}
         self.open = [*self._data]
 
     def read(self, fd: int) -> None:
         """Read what it has printed."""
-        block = os.read(fd, 1 << 20)
+        block = system.read(fd, 1 << 20)
         self._data[fd] += block
         if len(self._data[fd]) > LARGEST:
             self.kill()
         elif not block:
             self.open.remove(fd)
-            os.close(fd)
+            system.close(fd)
 
     def reading(self) -> Reading:
         """Return what it has found, once it has ended."""
         with suppress(ChildProcessError):  # it was killed
-            os.waitpid(self._process.pid, 0)
+            system.waitpid(self._process.pid, 0)
         try:
             stacks = json.loads(self._data[self._process.stdout])
             found = [thread(self.member.pid, one) for one in stacks]
@@ -140,30 +140,30 @@ class _Running:
         """End it; a process that it has stopped, or was about to stop, goes on."""
         processes.send(self._process.pid, signal.SIGKILL)
         while self.open:
-            os.close(self.open.pop())
+            system.close(self.open.pop())
         if self._pauses:
-            os.waitpid(self._process.pid, 0)
+            system.waitpid(self._process.pid, 0)
             _continue(self.member)
 
 
 def _continue(member: Member) -> None:
     """Let a process go on; a stop that it has not seen yet is cancelled (signal(7))."""
     with suppress(OSError):  # it has ended
-        fd = os.pidfd_open(member.pid)
+        fd = system.pidfd_open(member.pid)
         try:
             if processes.parent(member.pid) == member.parent:
-                signal.pidfd_send_signal(fd, signal.SIGCONT)
+                system.pidfd_send_signal(fd, signal.SIGCONT)
         finally:
-            os.close(fd)
+            system.close(fd)
 
 
 def _advance(running: Sequence[_Running], until: float) -> list[_Running]:
     """Read what there is; return those that have ended."""
-    poll = select.poll()
+    poll = system.poll()
     owners = {fd: one for one in running for fd in one.open}
     for fd in owners:
         poll.register(fd, select.POLLIN)
-    for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000):
+    for fd, _ in poll.poll(max(0.0, until - system.monotonic()) * 1000):
         if fd in owners[fd].open:
             owners[fd].read(fd)
     return [one for one in running if not one.open]

@@ -6,6 +6,7 @@ import json
 import os
 from functools import partial
 
+from ...common import system
 from ...control import frames, messages
 from ...control.stack_messages import Stacks, StacksAsk
 from ..blocking import Calls
@@ -102,5 +103,5 @@ def _seconds(ask: StacksAsk, workers: Sequence[Process]) -> float:
     """Return the seconds for reading, by the number of processes and the load of this machine."""
     below = by_parent(read_processes()) if ask.children else {}
     count = sum(1 for one in workers for _ in family(one.pid, below))
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    busy = max(1.0, system.getloadavg()[0] / (os.cpu_count() or 1))
     return max(SECONDS, min(LONGEST, (SECONDS + EACH * max(0, count - FEW)) * busy))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.control.stack_messages import ThreadStack
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.stacks import py_spy
@@ -117,7 +118,7 @@ def test_what_hangs_does_not_keep_the_others(
             clock.now = late
         return run(one, program, native=native)
 
-    monkeypatch.setattr(py_spy, "time", clock)
+    monkeypatch.setattr(system, "monotonic", clock.monotonic)
     monkeypatch.setattr(py_spy, "_Running", running)
     found = read(hangs, *many, until=late)
     assert found.keys() == {one.pid for one in many}

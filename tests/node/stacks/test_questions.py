@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stack_messages import Stacks, StacksAsk
 from dsrun.launcher.node import processes
@@ -45,7 +46,7 @@ wait_here()
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks are read in time, however busy this machine is."""
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(system, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(questions, "SECONDS", HANG)
     monkeypatch.setattr(questions, "NATIVE_SECONDS", HANG)
 

@@ -199,6 +199,16 @@ def resources_level(facts: Facts) -> Iterator[Finding]:
         yield Finding(-1, f"{host}: not counted after the job", host)
 
 
+def looks_answered(facts: Facts) -> Iterator[Finding]:
+    """Each command that asks the job is answered once, or sees its end."""
+    told: dict[int, list[str]] = {}
+    for _, event in facts.of_kind("look"):
+        told.setdefault(event.fields["number"], []).append(event.fields["what"])
+    for number, (_, *rest) in told.items():
+        if len(rest) > 2 or rest[:1] == [] or rest.count("answered") + rest.count("refused") > 1:
+            yield Finding(-1, f"look {number}: {rest}")
+
+
 # -- output ---------------------------------------------------------------------------------
 
 OUTPUT_RULES = (
@@ -411,7 +421,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     *(resources_level, one_worker_per_rank, one_round_at_a_time, rank_once_a_round),
     *(spare_used_once, dense_ranks, host_order, rounds_grow, worlds_equal, ranks_in_place),
     *(input_in_order, restarts_in_budget, shards_once, one_stop_signal, stop_before_kill),
-    *(grace_from_below, grace_from_above),
+    *(grace_from_below, grace_from_above, looks_answered),
 )
 
 

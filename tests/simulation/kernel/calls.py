@@ -6,7 +6,7 @@ import errno
 import os
 import posixpath
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from . import proc
@@ -19,7 +19,7 @@ from .process import error
 from .socket_objects import SocketCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .kernel import Kernel
     from .process import Process
@@ -83,6 +83,13 @@ class DescriptorCalls:
             raise error(errno.EINVAL)
         one.offset = base + offset
         return one.offset
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        """Read from a file, wherever its own offset is."""
+        one = self._kernel.enter().get(fd)
+        if not isinstance(one, OpenFile):
+            raise error(errno.ESPIPE)
+        return bytes(one.node.data[offset : offset + size])
 
     def truncate(self, path: int | str | bytes, length: int) -> None:
         """Change the size of a file."""
@@ -182,6 +189,11 @@ class FileCalls:
         else:
             raise error(errno.ENOTDIR, path)
         return _like(path, names)
+
+    @contextmanager
+    def scandir(self, path: str) -> Iterator[Iterator[Entry]]:
+        """Have the entries of a folder."""
+        yield (Entry(self, path, name) for name in self.listdir(path))
 
     def stat(self, path: str | bytes) -> os.stat_result:
         """Return the status of a file."""
@@ -287,6 +299,24 @@ class FileCalls:
         if not allowed(me, node, os.X_OK):
             raise error(errno.EACCES, path)
         me.cwd = posixpath.normpath(posixpath.join(me.cwd, os.fsdecode(path)))
+
+
+class Entry:
+    """What `scandir` has of a file."""
+
+    def __init__(self, calls: FileCalls, folder: str, name: str) -> None:
+        self.name = name
+        self._calls = calls
+        self._path = posixpath.join(folder, name)
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Return whether it is a folder."""
+        del follow_symlinks
+        return self._calls.isdir(self._path)
+
+    def stat(self) -> os.stat_result:
+        """Return its status."""
+        return self._calls.stat(self._path)
 
 
 def _like(path: str | bytes, names: list[str]) -> list[Any]:

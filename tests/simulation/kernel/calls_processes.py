@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 from .descriptors import PidFd
@@ -284,6 +285,11 @@ class ClockCalls:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+
+    def clock_gettime(self, clock: int) -> float:
+        """Return what the clock of the time since the boot shows."""
+        assert clock == time.CLOCK_BOOTTIME
+        return self.monotonic()
 
     def monotonic(self) -> float:
         """Return what the monotonic clock shows."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .files import Files
 from .process import Process, error
-from .sockets import TcpSocket
+from .sockets import NamedSocket, TcpSocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,7 @@ class Host:
         boot: when it was started, in seconds of the world.
         wall: what its time of day is ahead of the world's.
         ports: the sockets that are bound to a port.
+        names: the unix sockets that are bound to an abstract name, if it `has_names`.
         most_processes: how many there may be at once.
     """
 
@@ -51,6 +52,8 @@ class Host:
         self.wall = chance.uniform(-1.0, 1.0)
         self.processes: dict[int, Process] = {}
         self.ports: dict[int, list[TcpSocket]] = {}
+        self.names: dict[str, NamedSocket] = {}
+        self.has_names = False
         self.most_processes = pids - FIRST_PID
         self.files = Files(kernel)
         self.load = 0.0

@@ -42,8 +42,8 @@ class Channel:
         self.arrived = bytearray()
         self.fin = self.closed = self.refused = self.reset = self.silent = False
         self.stalled = False
-        self.reader: LinkEnd | None = None
-        self.writer: LinkEnd | None = None
+        self.reader: Description | None = None
+        self.writer: Description | None = None
         self._on_way: deque[bytes] = deque()
         self._sent = 0
         self._last = 0.0
@@ -68,7 +68,7 @@ class Channel:
     def _give_up(self) -> None:
         """Tell the writer that the connection is lost: nothing that it has sent is acknowledged."""
         self.refused = True
-        if self.writer is not None and self.writer.incoming is not None:
+        if isinstance(self.writer, LinkEnd) and self.writer.incoming is not None:
             self.writer.incoming.fin = True
         self._wake(self.writer)
 
@@ -129,7 +129,7 @@ class Channel:
             self._wake(self.writer)
 
     @staticmethod
-    def _wake(end: LinkEnd | None) -> None:
+    def _wake(end: Description | None) -> None:
         if end is not None:
             end.changed()
 
@@ -218,12 +218,24 @@ class Network:
         self.delays: dict[str, float] = {}
         self._cut: dict[tuple[str, str], None] = {}
 
-    def link(self, one: Host, other: Host) -> tuple[LinkEnd, LinkEnd]:
-        """Return the ends of a new stream in both directions, at these hosts."""
+    def link(
+        self, one: Host, other: Host, told: Description | None = None
+    ) -> tuple[LinkEnd, LinkEnd]:
+        """Return the ends of a new stream in both directions, at these hosts.
+
+        `told` is told of changes in place of the first end, which is a part of it.
+        """
         there, back = Channel(self, one, other), Channel(self, other, one)
         self.channels += [there, back]
         inode = self.kernel.descriptors.inode
-        return LinkEnd(inode(), back, there), LinkEnd(inode(), there, back)
+        ours, theirs = LinkEnd(inode(), back, there), LinkEnd(inode(), there, back)
+        if told is not None:
+            back.reader = there.writer = told
+        return ours, theirs
+
+    def forget(self, end: LinkEnd) -> None:
+        """Drop a stream that nobody uses."""
+        self.channels = [one for one in self.channels if one not in {end.incoming, end.outgoing}]
 
     def channel(self, source: Host, target: Host) -> tuple[LinkEnd, LinkEnd]:
         """Return the ends of a new stream in one direction: for writing, for reading."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .descriptors import Description
 from .process import error
-from .sockets import KIND, PairEnd, TcpSocket, named, pair
+from .sockets import KIND, LOOPBACK, NamedSocket, PairEnd, TcpSocket, named, pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,7 +71,8 @@ class Socket:
         description = self._get()
         if isinstance(description, PairEnd):
             return description
-        raise error(errno.ENOTCONN if isinstance(description, TcpSocket) else errno.ENOTSOCK)
+        unconnected = isinstance(description, TcpSocket | NamedSocket)
+        raise error(errno.ENOTCONN if unconnected else errno.ENOTSOCK)
 
     def _tcp(self) -> TcpSocket:
         description = self._get()
@@ -124,24 +125,41 @@ class Socket:
             return self.type
         return bytes(length) if length else 0
 
-    def connect(self, address: tuple[Any, ...]) -> None:
-        """Connect to a port of a host, by its address."""
-        self._kernel.enter()
-        self._tcp().connect(str(address[0]), int(address[1]))
+    def connect(self, address: Any) -> None:
+        """Connect to a port of a host, by its address, or to a name on this host."""
+        description = self._get()
+        if isinstance(description, NamedSocket):
+            process = self._kernel.process
+            process.install(description.connect(address), process.slots[self._fd].cloexec, self._fd)
+        else:
+            self._tcp().connect(str(address[0]), int(address[1]))
 
-    def bind(self, address: tuple[Any, ...]) -> None:
-        """Take a port."""
-        self._tcp().bind(address[0], address[1])
+    def bind(self, address: Any) -> None:
+        """Take a port, or a name."""
+        description = self._get()
+        if isinstance(description, NamedSocket):
+            description.bind(address)
+        else:
+            self._tcp().bind(address[0], address[1])
 
     def listen(self, backlog: int = 128) -> None:
-        """Listen at the port."""
+        """Listen at the port, or the name."""
         del backlog
-        self._tcp().listen()
+        description = self._get()
+        (description if isinstance(description, NamedSocket) else self._tcp()).listen()
 
     def accept(self) -> tuple[Socket, Any]:
-        """Wait for a connection, of which there are none."""
-        self._kernel.descriptors.wait(self._tcp(), "inet_csk_accept")
-        raise error(errno.EAGAIN)
+        """Wait for a connection; the address of the other end is not told."""
+        description = self._get()
+        listener = description if isinstance(description, NamedSocket) else self._tcp()
+        while (end := listener.accept()) is None:
+            self._kernel.descriptors.wait(listener, "inet_csk_accept")
+        return Socket(self._kernel, self._kernel.process.install(end)), ""
+
+    def _accept(self) -> tuple[int, Any]:
+        """Wait for a connection; return its descriptor, as a plain socket does."""
+        made, address = self.accept()
+        return made.detach(), address
 
     def getsockname(self) -> Any:
         """Return the address."""
@@ -266,9 +284,10 @@ class SocketCalls:
         self._kernel = kernel
 
     def socket(
-        self, family: int = -1, kind: int = -1, *, fileno: int | None = None
+        self, family: int = -1, kind: int = -1, proto: int = -1, *, fileno: int | None = None
     ) -> Socket | RouteProbe:
         """Return a new socket, or that of a descriptor."""
+        del proto
         process = self._kernel.enter()
         if fileno is not None:
             description = process.get(fileno)
@@ -290,16 +309,33 @@ class SocketCalls:
         """Return the address of a host."""
         return {self._kernel.hosts[host].address}
 
+    def if_nameindex(self) -> list[tuple[int, str]]:
+        """Return no interface."""
+        return []
+
     def resolve(self, host: str, port: int) -> tuple[int, tuple[object, ...]]:
-        """Return the address of a host and a port."""
-        found = self._kernel.hosts.get(host)
+        """Return the address of a host, which may be named by it, and a port."""
+        if host in {"localhost", LOOPBACK}:
+            return AF_INET, (LOOPBACK, port)
+        addresses = {one.address: one for one in self._kernel.hosts.values()}
+        found = self._kernel.hosts.get(host) or addresses.get(host)
         if found is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return AF_INET, (found.address, port)
 
-    def plain_socket(self, *_args: object, **_options: object) -> Socket:
-        """Refuse: there are no sockets with names."""
-        raise error(errno.EADDRINUSE)
+    def plain_socket(
+        self, family: int = -1, kind: int = -1, *, fileno: int | None = None
+    ) -> Socket:
+        """Return a unix socket, where the host has names for them, or that of a descriptor."""
+        del family, kind
+        process = self._kernel.enter()
+        if fileno is not None:
+            return Socket(self._kernel, fileno)
+        if not process.host.has_names:
+            raise error(errno.EADDRINUSE)
+        maker = process.pid, process.uid
+        one = NamedSocket(self._kernel.descriptors.inode(), process.host, maker)
+        return Socket(self._kernel, process.install(one))
 
     def socketpair(self, kind: int = SOCK_STREAM) -> tuple[Socket, Socket]:
         """Return two connected sockets."""

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .host import Host
+    from .network import LinkEnd
     from .process import Process
 
 SEND_BUFFER = 212992
 
 OVERHEAD = 768
 """Bytes that the kernel counts for each message, beside its data."""
+
+LOOPBACK = "127.0.0.1"
 
 KIND = 0xF
 """The bits of a socket's kind; the others are flags."""
@@ -157,7 +160,12 @@ def pair(inodes: tuple[int, int], kind: int, maker: tuple[int, int]) -> tuple[Pa
 
 
 class TcpSocket(Description):
-    """A TCP socket: it can hold a port and listen there, and try to connect."""
+    """A TCP socket: it can hold a port and listen there, or connect.
+
+    Attributes:
+        end: of its connection, once there is one.
+        backlog: the other ends of connections that wait to be accepted.
+    """
 
     kind = "socket"
     mode = stat.S_IFSOCK | 0o777
@@ -172,6 +180,9 @@ class TcpSocket(Description):
         self.listening = self.reuse = False
         self.failed = 0
         self.connecting = self.connected = False
+        self.end: LinkEnd | None = None
+        self.backlog: list[LinkEnd] = []
+        self._listener: TcpSocket | None = None
 
     def connect(self, address: str, port: int) -> None:
         """Begin to connect: nobody answers on a network that is cut.
@@ -181,7 +192,9 @@ class TcpSocket(Description):
         """
         kernel = self.host.kernel
         self.connecting = True
-        there = next((one for one in kernel.hosts.values() if one.address == address), None)
+        hosts = kernel.hosts.values()
+        there = self.host if address == LOOPBACK else None
+        there = there or next((one for one in hosts if one.address == address), None)
         if there is not None:
             seconds = 2 * kernel.network.delay(self.host, there)
             kernel.at(seconds, lambda: self._answered(there, port))
@@ -191,24 +204,66 @@ class TcpSocket(Description):
         network = self.host.kernel.network
         if network.is_cut(self.host, there) or network.is_cut(there, self.host) or not there.on:
             return
-        listening = any(one.listening for one in there.ports.get(port, ()))
-        self.failed = 0 if listening else errno.ECONNREFUSED
+        found = (one for one in there.ports.get(port, ()) if one.listening)
+        self._listener = next(found, None)
+        self.failed = 0 if self._listener is not None else errno.ECONNREFUSED
         self.connecting, self.connected = False, True
+        if self._listener is not None and self.refs:
+            self.end, other = network.link(self.host, there, self)
+            self._listener.backlog.append(other)
+            self._listener.changed()
         self.changed()
 
+    def accept(self) -> LinkEnd | None:
+        """Return the end of a new connection, if there is one."""
+        return self.backlog.pop(0) if self.backlog else None
+
+    def try_read(self, size: int) -> bytes | None:
+        """Read from the connection."""
+        return self._connection().try_read(size)
+
+    def try_write(self, data: bytes) -> int | None:
+        """Write to the connection."""
+        return self._connection().try_write(data)
+
+    def _connection(self) -> LinkEnd:
+        if self.end is None:
+            raise error(errno.ENOTCONN)
+        return self.end
+
     def closed(self) -> None:
-        """Release the port."""
+        """Release the port; end the connection, or those that nobody has accepted."""
+        network = self.host.kernel.network
+        for one in self.backlog:
+            network.reset(one)
+        if self.end is not None and self._waits():
+            network.forget(self.end)
+        elif self.end is not None:
+            self.end.closed()
         holders = self.host.ports.get(self.port, [])
         if self in holders:
             holders.remove(self)
             if not holders:
                 del self.host.ports[self.port]
 
+    def _waits(self) -> bool:
+        """Return whether nobody has accepted the connection, which is forgotten then."""
+        backlog = self._listener.backlog if self._listener is not None else []
+        here = self._connection()
+        waiting = [one for one in backlog if one.incoming is here.outgoing]
+        for one in waiting:
+            backlog.remove(one)
+        return bool(waiting)
+
     def events(self) -> int:
-        """Return what it is ready for: nothing while it listens."""
+        """Return what it is ready for."""
+        if self.end is not None:
+            return self.end.events()
         if self.connected:
             return OUT
-        return 0 if self.listening or self.connecting else OUT | HUP
+        if self.listening:
+            return IN if self.backlog else 0
+        return 0 if self.connecting else OUT | HUP
 
     def bind(self, address: str, port: int) -> None:
         """Take a port, any free one for 0.
@@ -246,6 +301,76 @@ class TcpSocket(Description):
             if other is not self and overlap and not allowed:
                 return True
         return False
+
+
+class NamedSocket(Description):
+    """A unix socket that listens at an abstract name of its host, or connects to one.
+
+    Attributes:
+        name: where it listens, "" for nowhere.
+        backlog: ends of connections that wait to be accepted.
+        end: of its own connection.
+    """
+
+    kind = "socket"
+    mode = stat.S_IFSOCK | 0o777
+
+    def __init__(self, inode: int, host: Host, maker: tuple[int, int]) -> None:
+        super().__init__(inode, os.O_RDWR)
+        self.host = host
+        self.maker = maker
+        self.name = ""
+        self.listening = False
+        self.backlog: list[PairEnd] = []
+
+    def bind(self, name: str) -> None:
+        """Take a name.
+
+        Raises:
+            OSError: it is taken.
+        """
+        if name in self.host.names:
+            raise error(errno.EADDRINUSE)
+        self.name = name
+        self.host.names[name] = self
+
+    def listen(self) -> None:
+        """Listen at the name."""
+        self.listening = True
+
+    def connect(self, name: str) -> PairEnd:
+        """Return the end of a connection to who listens at a name.
+
+        Raises:
+            OSError: nobody does.
+        """
+        found = self.host.names.get(name)
+        if found is None or not found.listening:
+            raise error(errno.ECONNREFUSED)
+        inode = self.host.kernel.descriptors.inode
+        ours, theirs = pair((inode(), inode()), socket.SOCK_STREAM, self.maker)
+        ours.maker, ours.flags = found.maker, self.flags
+        found.backlog.append(theirs)
+        found.changed()
+        return ours
+
+    def accept(self) -> PairEnd | None:
+        """Return the end of a new connection, if there is one."""
+        return self.backlog.pop(0) if self.backlog else None
+
+    def closed(self) -> None:
+        """Release the name, and end connections that nobody has accepted."""
+        if self.host.names.get(self.name) is self:
+            del self.host.names[self.name]
+        for one in self.backlog:
+            peer = one.peer
+            one.closed()
+            if peer is not None:
+                peer.failed = errno.ECONNRESET
+
+    def events(self) -> int:
+        """Return what it is ready for."""
+        return IN if self.backlog else 0
 
 
 def row(number: int, one: TcpSocket) -> str:
