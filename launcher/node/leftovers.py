@@ -23,9 +23,12 @@ def leftovers() -> list[str]:
     """Return a text for each process of this user whose node launcher and guard are gone.
 
     Such a process was left behind by a job. While the guard runs, it ends what a dead node launcher
-    has left.
+    has left. This process and those above it do not count: a batch job that a worker has submitted
+    has the worker's environment.
     """
-    return [f"pid {pid} of a dsrun job that has ended" for pid in processes.pids() if _is_left(pid)]
+    line = processes.line_of(system.getpid())
+    found = (pid for pid in processes.pids() if pid not in line and _is_left(pid))
+    return [f"pid {pid} of a dsrun job that has ended" for pid in found]
 
 
 def _is_left(pid: int) -> bool:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from .workers.spawn import Process
 
 
+CONFIRM = 2.0
+"""Seconds until a process that seems to be left over has to be there still."""
+
+
 class Phase(Enum):
     """The phase of a run; phases only go forward.
 
@@ -157,9 +161,20 @@ class NodeRun:
             self._start_workers(start)
 
     def look_for_leftovers(self) -> None:
-        """Name what jobs that have ended have left here."""
+        """Name what jobs that have ended have left here, and what is still there soon after.
+
+        If all processes of a job are killed one by one, as engines and schedulers do, those that
+        are killed last are there without their guard for a moment.
+        """
+        if found := leftovers.leftovers():
+            self._loop.call_later(CONFIRM, lambda: self._name_leftovers(found))
+
+    def _name_leftovers(self, found: Collection[str]) -> None:
+        if self.phase is not Phase.RUNNING:
+            return
         for text in leftovers.leftovers():
-            self._note(f"left over on {self.task.host}: {text}")
+            if text in found:
+                self._note(f"left over on {self.task.host}: {text}")
 
     def receive(self, kind: int, body: bytes) -> None:
         """Handle a frame of the runner; ignore one that comes late.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,24 @@ def test_what_ends_meanwhile_is_not_left(monkeypatch: pytest.MonkeyPatch) -> Non
         begun = processes.started
         monkeypatch.setattr(processes, "started", end_before)
         assert not is_found(pid)
+
+
+TELLS = """
+import os
+from dsrun.launcher.node import leftovers
+print(leftovers.owners_of(os.getppid()), leftovers.owners_of(os.getpid()))
+found = leftovers.leftovers()
+print(*(pid for pid in (os.getpid(), os.getppid()) if any(f"pid {pid} " in one for one in found)))
+"""
+
+
+def test_who_looks_is_not_left_with_all_above_it() -> None:
+    """A job that a worker has submitted as a batch job has the environment of that worker."""
+    words = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]
+    environ = {**os.environ, "DSRUN_NODE_LAUNCHER": GONE}
+    argv = [*words, sys.executable, "-c", TELLS]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{[(999999999, 5)]} {[(999999999, 5)]}\n\n"
 
 
 def test_who_counts_pids_otherwise_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,10 +207,29 @@ def test_why_a_worker_was_killed_is_known_from_this_runs_start_on(
 def test_leftovers_of_other_jobs_are_named(
     make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5 of a dsrun job that has ended"])
-    played = make(shell("exit 0"))
+    """Unless they end soon."""
+    looks = iter([["pid 5", "pid 6"], ["pid 6", "pid 7"]])
+    monkeypatch.setattr(leftovers, "leftovers", lambda: next(looks))
+    played = make(shell("sleep 600"))
+    played.run.start(START)
     played.run.look_for_leftovers()
-    assert played.notes() == [("left over on n0: pid 5 of a dsrun job that has ended", 0)]
+    assert played.notes() == []
+    played.skip(run.CONFIRM)
+    assert played.notes() == [("left over on n0: pid 6", 0)]
+    played.run.stop(signal.SIGKILL, 0)
+    played.done()
+
+
+def test_nothing_is_named_once_the_run_has_ended(
+    make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5"])
+    played = make(shell("exit 0"))
+    played.run.start(START)
+    played.run.look_for_leftovers()
+    played.done()
+    played.skip(run.CONFIRM)
+    assert played.notes() == []
 
 
 # -- output, input, queues ------------------------------------------------------------------------
