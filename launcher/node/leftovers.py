@@ -23,12 +23,12 @@ def leftovers() -> list[str]:
     """Return a text for each process of this user whose node launcher and guard are gone.
 
     Such a process was left behind by a job. While the guard runs, it ends what a dead node launcher
-    has left. This process and those above it do not count: a batch job that a worker has submitted
-    has the worker's environment.
+    has left. The sessions of this process and of those above it do not count: a batch job that a
+    worker has submitted has the worker's environment.
     """
-    line = processes.line_of(system.getpid())
-    found = (pid for pid in processes.pids() if pid not in line and _is_left(pid))
-    return [f"pid {pid} of a dsrun job that has ended" for pid in found]
+    ours = {*map(processes.session, processes.line_of(system.getpid()))}
+    left = (pid for pid in processes.pids() if _is_left(pid) and processes.session(pid) not in ours)
+    return [f"pid {pid} of a dsrun job that has ended" for pid in left]
 
 
 def _is_left(pid: int) -> bool:

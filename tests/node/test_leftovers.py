@@ -34,7 +34,10 @@ def started(owners: str, *before: str) -> Iterator[int]:
     # Its environment can be read once it runs, shortly after its start.
     argv = [*before, "sh", "-c", "echo; read -r _"]
     environ, pipe = {"PATH": os.environ["PATH"], NAME: owners}, subprocess.PIPE
-    with subprocess.Popen(argv, env=environ, stdin=pipe, stdout=pipe) as child:
+    # As every worker it has a session of its own.
+    with subprocess.Popen(
+        argv, env=environ, stdin=pipe, stdout=pipe, start_new_session=True
+    ) as child:
         assert child.stdout
         child.stdout.readline()
         yield child.pid
@@ -95,19 +98,27 @@ def test_what_ends_meanwhile_is_not_left(monkeypatch: pytest.MonkeyPatch) -> Non
 TELLS = """
 import os
 from dsrun.launcher.node import leftovers
-print(leftovers.owners_of(os.getppid()), leftovers.owners_of(os.getpid()))
+ours = [os.getpid(), os.getppid(), int(os.environ["BESIDE"])]
+print(*map(leftovers.owners_of, ours))
 found = leftovers.leftovers()
-print(*(pid for pid in (os.getpid(), os.getppid()) if any(f"pid {pid} " in one for one in found)))
+print(*(pid for pid in ours if any(f"pid {pid} " in one for one in found)))
 """
 
 
 def test_who_looks_is_not_left_with_all_above_it() -> None:
-    """A job that a worker has submitted as a batch job has the environment of that worker."""
-    words = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]
+    """A job that a worker has submitted as a batch job has the environment of that worker.
+
+    So have the other commands of its script.
+    """
+    script = 'sleep 600 & export BESIDE=$!; "$@"; kill $BESIDE'
     environ = {**os.environ, "DSRUN_NODE_LAUNCHER": GONE}
-    argv = [*words, sys.executable, "-c", TELLS]
-    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{[(999999999, 5)]} {[(999999999, 5)]}\n\n"
+    # As a node launcher does, it has a session of its own.
+    argv = ["sh", "-c", script, "sh", "setsid", "--wait", sys.executable, "-c", TELLS]
+    done = subprocess.run(
+        argv, env=environ, capture_output=True, text=True, check=True, start_new_session=True
+    )
+    owner = [(999999999, 5)]
+    assert done.stdout == f"{owner} {owner} {owner}\n\n"
 
 
 def test_who_counts_pids_otherwise_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
