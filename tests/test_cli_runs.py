@@ -474,6 +474,29 @@ def test_a_first_run_without_torch_says_what_to_install(folder: Path) -> None:
     assert f"  try: {install}" in lines
 
 
+SILENT = "did not answer as Python 3.10 or newer (--python names another): it printed nothing"
+OLD = "python 3.10 or newer is needed, this is 3.9.18 (main)"
+WRONG = {
+    "old": (
+        f"#!/bin/sh\necho '{OLD}' >&2; exit 1",
+        "is Python 3.9.18, but 3.10 or newer is needed",
+    ),
+    "silent": ("#!/bin/sh\nexit 0", f"{SILENT}, exit code 0"),
+    "failing": ("#!/bin/sh\nexit 3", f"{SILENT}, exit code 3"),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), WRONG.values(), ids=WRONG)
+def test_a_wrong_python_is_a_wrong_command_line(folder: Path, text: str, told: str) -> None:
+    python = folder / "python"
+    python.write_text(text)
+    python.chmod(0o755)
+    done = dsrun(folder, "--python", "./python", "--num_gpus=1", "--accelerator=cpu", "x.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = own_lines(done.stderr)
+    assert line.startswith(f"dsrun: localhost: {python} {told}")
+
+
 def test_help_of_a_script_is_the_scripts(folder: Path) -> None:
     (folder / "h.py").write_text("import sys; print(sys.argv[1:])")
     done = dsrun(folder, "--no_local_rank", "--prefix=", "--num_gpus=1", "h.py", "--help", "-h")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..common.values import NamedTuple
+from ..common.wording import ANOTHER_PYTHON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,11 +58,14 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"|Connection reset|Connection closed by",
         "its sshd dropped the connection",
     ),
-    (r"python 3\.10 or newer is needed", "its Python is too old (--python names another)"),
-    (r"Permission denied", "no permission to run PYTHON (--python names another)"),
+    (
+        r"python 3\.10 or newer is needed, this is (\S+)",
+        f"PYTHON is Python WHAT, but 3.10 or newer is needed {ANOTHER_PYTHON}",
+    ),
+    (r"Permission denied", f"no permission to run PYTHON {ANOTHER_PYTHON}"),
     (
         r"No such file or directory|not found|Unknown command",
-        "no Python at PYTHON (--python names another)",
+        f"no Python at PYTHON {ANOTHER_PYTHON}",
     ),
 )
 """Patterns of what was printed, and what they mean; the first that matches decides.
@@ -164,7 +168,7 @@ def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, ans
     if answered:
         return explain_end(code, errors)
     text = errors or noise.decode("utf-8", "replace")
-    return explain(code, text, tried) if code or (tried.python and text.strip()) else ""
+    return explain(code, text, tried) if code or tried.python else ""
 
 
 def _known(code: int, text: str, tried: Attempt, last: str) -> str:
@@ -197,6 +201,6 @@ def _unknown(code: int, lines: Sequence[str], tried: Attempt, last: str) -> str:
         return f"{tried.what} did not start: exit code {code}{last}"
     printed = f"it printed {lines[0]!r}" if lines else "it printed nothing"
     return (
-        f"{tried.python} did not answer as Python 3.10 or newer (--python names another): "
+        f"{tried.python} did not answer as Python 3.10 or newer {ANOTHER_PYTHON}: "
         f"{printed}, exit code {code}"
     )

@@ -43,7 +43,7 @@ class Local:
         from ..common import executable
 
         why = executable.fault(python) if "/" in python else "no such program on PATH"
-        return f"--python {python}: {why}; name a Python 3.10 or newer"
+        return _misnamed(python, why)
 
     def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
         """Return every command this machine would run."""
@@ -66,7 +66,7 @@ class Local:
                 started = prefork.fork(argv) if forks else spawn(argv, os.environ)
                 self._prepared[node.rank] = started
         except OSError as error:
-            raise UsageError(f"--python {argv[0]}: {reason(error)}") from None
+            raise UsageError(_misnamed(argv[0], reason(error))) from None
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Start the node launcher of every node as a child."""
@@ -103,3 +103,7 @@ class Local:
             emit(SessionEnded(node.rank, cause))
 
         return ended
+
+
+def _misnamed(python: str, why: str) -> str:
+    return f"--python {python}: {why}; name a Python 3.10 or newer"

@@ -7,6 +7,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+ANOTHER_PYTHON = "(--python names another)"
+"""In each reason of a node whose Python cannot be used."""
+
+
 def counted(number: int, noun: str) -> str:
     """Return e.g. `1 node` or `2 nodes`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

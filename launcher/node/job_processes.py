@@ -72,7 +72,7 @@ def find(job_id: str) -> Iterator[Found]:
 
     The newest come first, each at once: one that forks and ends would soon be gone.
     """
-    ours, wanted = _line_of(system.getpid()), os.fsencode(job_id)
+    ours, wanted = processes.line_of(system.getpid()), os.fsencode(job_id)
     for pid in processes.newest_first():
         if pid not in ours and _belongs(pid, wanted):
             yield from _held([pid], lambda pid: _belongs(pid, wanted))
@@ -119,14 +119,6 @@ def _belongs(pid: int, job_id: bytes) -> bool:
         and leftovers.numbered_as_here(pid)
         and processes.started(pid) != 0
     )
-
-
-def _line_of(pid: int) -> set[int]:
-    """Return a process and all above it."""
-    line = {pid}
-    while (pid := processes.parent(pid)) > 1:
-        line.add(pid)
-    return line
 
 
 def _name(pid: int) -> str:

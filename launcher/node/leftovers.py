@@ -23,9 +23,12 @@ def leftovers() -> list[int]:
     """Return the processes of this user whose node launcher and guard are gone.
 
     Such a process was left behind by a job. While the guard runs, it ends what a dead node launcher
-    has left.
+    has left. The sessions of this process and of those above it do not count: a batch job that a
+    worker has submitted has the worker's environment.
     """
-    return [pid for pid in processes.pids() if is_left(pid)]
+    ours = {*map(processes.session, processes.line_of(system.getpid()))}
+    found = (pid for pid in processes.pids() if is_left(pid))
+    return [pid for pid in found if processes.session(pid) not in ours]
 
 
 def is_left(pid: int) -> bool:

@@ -7,6 +7,7 @@ import os
 from .. import __version__
 from ..common import executable, system
 from ..common.network import own_addresses, same_host
+from ..common.wording import ANOTHER_PYTHON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def program_problem(
     if program.no_python:
         return _executable_problem(script, workdir, path)
     if not system.access(python, os.X_OK):
-        return f"no Python at {os.fsdecode(python)} (--python names another)"
+        return f"no Python at {os.fsdecode(python)} {ANOTHER_PYTHON}"
     if program.module:
         return ""
     full = os.path.join(workdir, script)

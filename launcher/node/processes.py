@@ -175,6 +175,22 @@ def parent(pid: int) -> int:
         return 0
 
 
+def session(pid: int) -> int:
+    """Return the session of a process, 0 if it is gone."""
+    try:
+        return int(stat(pid)[3])
+    except OSError:
+        return 0
+
+
+def line_of(pid: int) -> set[int]:
+    """Return the pids of a process and of all above it, but for the first of the machine."""
+    line = {pid}
+    while (pid := parent(pid)) > 1:
+        line.add(pid)
+    return line
+
+
 def stuck(pid: int) -> str:
     """Describe a process that SIGKILL did not end: its user, and what the kernel waits for.
 

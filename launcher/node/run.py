@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from .workers.spawn import Process
 
 
+CONFIRM = 2.0
+"""Seconds until a process that seems to be left over has to be there still."""
+
+
 class Phase(Enum):
     """The phase of a run; phases only go forward.
 
@@ -156,19 +160,30 @@ class NodeRun:
             self._start_workers(start)
 
     def look_for_leftovers(self) -> None:
-        """Name what jobs that have ended have left here; end what this one has.
+        """Name what jobs that have ended have left, and is still there soon; end what this one has.
 
-        A node that has come back to a job has another node launcher than before.
+        If all processes of a job are killed one by one, as engines and schedulers do, those that
+        are killed last are there without their guard for a moment. A node that has come back to a
+        job has another node launcher than before.
         """
         found, job_id = leftovers.leftovers(), os.fsencode(self.task.job_id)
         others = [pid for pid in found if leftovers.variable(pid, b"DSRUN_JOB_ID") != job_id]
-        for pid in others:
-            self._note(f"left over on {self.task.host}: pid {pid} of a dsrun job that has ended")
+        if others:
+            self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
         if found != others:
             from .job_processes import kill_left
 
             killed = ", ".join(kill_left(self.task.job_id))
             self._note(f"killed what an earlier node launcher of this job had left: {killed}")
+
+    def _name_leftovers(self, found: Collection[int]) -> None:
+        if self.phase is not Phase.RUNNING:
+            return
+        for pid in leftovers.leftovers():
+            if pid in found:
+                self._note(
+                    f"left over on {self.task.host}: pid {pid} of a dsrun job that has ended"
+                )
 
     def receive(self, kind: int, body: bytes) -> None:
         """Handle a frame of the runner; ignore one that comes late.

@@ -177,8 +177,7 @@ Connection to 10.0.0.1 port 22 timed out
         (
             1,
             "python 3.10 or newer is needed, this is 3.6.15 (default)",
-            "its Python is too old (--python names another)"
-            " (python 3.10 or newer is needed, this is 3.6.15 (default))",
+            "/opt/py is Python 3.6.15, but 3.10 or newer is needed (--python names another)",
         ),
         (
             127,

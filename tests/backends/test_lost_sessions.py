@@ -63,4 +63,4 @@ def test_its_late_end_here_is_not_that_of_the_next_one(tmp_path: Path) -> None:
     assert emitted == [first, second]
     second.stream.close()
     go_on(loop)
-    assert emitted[2:] == [SessionEnded(0, "")]
+    assert [type(event) for event in emitted[2:]] == [SessionEnded]

@@ -104,7 +104,8 @@ def test_preloaded_modules_are_kept_for_the_next_job(cluster: Cluster, tmp_path:
     """
     (tmp_path / "own.py").write_text("import os\nvalue = os.environ.get('MINE')\n")
     (tmp_path / "look.py").write_text(
-        "import sys\nfound = 'own' in sys.modules\nimport own\nprint(found, own.value)\n"
+        "import sys\nfound = 'own' in getattr(sys.meta_path[0], 'kept', ())\n"
+        "import own\nprint(found, own.value)\n"
     )
     with Held(cluster, tmp_path, HOSTS, "--preload", "own") as held:
         for _ in range(2):

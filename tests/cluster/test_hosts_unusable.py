@@ -50,10 +50,25 @@ def test_no_key_that_the_host_accepts(
 
 @remote
 def test_no_such_python(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
+    """That no host has it is the user's mistake."""
     path = script(tmp_path, HELLO)
-    found = causes(dsrun(*on("n1 n2", launcher), "--python", "/no/such/python3", path))
-    assert list(found) == ["n1", "n2"]
-    assert all("/no/such/python3" in cause and "--python" in cause for cause in found.values())
+    ended = dsrun(*on("n1 n2", launcher), "--python", "/no/such/python3", path)
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    assert "dsrun: n1, n2: no Python at /no/such/python3 (--python names another)" in ended.stderr
+
+
+@remote
+def test_a_python_that_one_host_lacks(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    """It is right, and that host is not."""
+    path, own = script(tmp_path, HELLO), tmp_path / "own"
+    own.mkdir()
+    (own / "python3").symlink_to(sys.executable)
+    with hidden(cluster.host("n2"), str(own)):
+        found = causes(dsrun(*on("n1 n2", launcher), "--python", str(own / "python3"), path))
+    assert list(found) == ["n2"]
+    assert f"no Python at {own / 'python3'} (--python names another)" in found["n2"]
 
 
 @remote
@@ -62,9 +77,9 @@ def test_a_python_that_is_none(dsrun: Dsrun, tmp_path: Path, launcher: str) -> N
     text = tmp_path / "python3"
     text.write_text("not a program\n")
     text.chmod(0o644)
-    found = causes(dsrun(*on("n1", launcher), "--python", str(text), path))
-    assert str(text) in found["n1"]
-    assert f"no permission to run {text} (--python" in found["n1"]
+    ended = dsrun(*on("n1", launcher), "--python", str(text), path)
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    assert f"dsrun: n1: no permission to run {text} (--python names another)" in ended.stderr
 
 
 @remote

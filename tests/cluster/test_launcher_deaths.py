@@ -160,7 +160,8 @@ def test_both_halves_are_killed_at_once(
         left = job.pids()
         named = [inner(pid) for pid in left]
         where = ("--launcher", "local") if launcher == "local" else ("--host", f"{host}:1")
-        later = dsrun(*where, "--num_gpus", "1", "--no_python", "true")
+        sleeping = ("--num_gpus", "1", "--no_local_rank", "--no_python", "sleep", "10")
+        later = dsrun(*where, *sleeping)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
     assert len(left) == 2

@@ -38,7 +38,8 @@ while host == "n4":
 WORKER = """
 import os, sys, time
 folder, rank = os.path.dirname(os.path.abspath(sys.argv[0])), os.environ["RANK"]
-restarts, imported = os.environ["TORCHELASTIC_RESTART_COUNT"], "mine" in sys.modules
+restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
+imported = "mine" in getattr(sys.meta_path[0], "kept", ())
 with open("/proc/self/cmdline") as file:
     command = file.read().split("\\0")[1:3]
 os.write(1, f"up {rank} {restarts} {imported} {os.getpid()} {command}\\n".encode())
@@ -160,7 +161,7 @@ def test_nothing_that_preloads_outlives_the_job(
 
 TAKING = """
 import os, sys, time
-forked = "mine" in sys.modules
+forked = "mine" in getattr(sys.meta_path[0], "kept", ())
 from dsrun.accelerator.shards import ShardQueue
 
 folder, restarts = os.path.dirname(sys.argv[0]), os.environ["TORCHELASTIC_RESTART_COUNT"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,10 @@ def started(owners: str, *before: str) -> Iterator[int]:
     # Its environment can be read once it runs, shortly after its start.
     argv = [*before, "sh", "-c", "echo; read -r _"]
     environ, pipe = {"PATH": os.environ["PATH"], NAME: owners}, subprocess.PIPE
-    with subprocess.Popen(argv, env=environ, stdin=pipe, stdout=pipe) as child:
+    # As every worker it has a session of its own.
+    with subprocess.Popen(
+        argv, env=environ, stdin=pipe, stdout=pipe, start_new_session=True
+    ) as child:
         assert child.stdout
         child.stdout.readline()
         yield child.pid
@@ -89,6 +93,32 @@ def test_what_ends_meanwhile_is_not_left(monkeypatch: pytest.MonkeyPatch) -> Non
         begun = processes.started
         monkeypatch.setattr(processes, "started", end_before)
         assert not is_found(pid)
+
+
+TELLS = """
+import os
+from dsrun.launcher.node import leftovers
+ours = [os.getpid(), os.getppid(), int(os.environ["BESIDE"])]
+print(*map(leftovers.owners_of, ours))
+found = leftovers.leftovers()
+print(*(pid for pid in ours if any(f"pid {pid} " in one for one in found)))
+"""
+
+
+def test_who_looks_is_not_left_with_all_above_it() -> None:
+    """A job that a worker has submitted as a batch job has the environment of that worker.
+
+    So have the other commands of its script.
+    """
+    script = 'sleep 600 & export BESIDE=$!; "$@"; kill $BESIDE'
+    environ = {**os.environ, "DSRUN_NODE_LAUNCHER": GONE}
+    # As a node launcher does, it has a session of its own.
+    argv = ["sh", "-c", script, "sh", "setsid", "--wait", sys.executable, "-c", TELLS]
+    done = subprocess.run(
+        argv, env=environ, capture_output=True, text=True, check=True, start_new_session=True
+    )
+    owner = [(999999999, 5)]
+    assert done.stdout == f"{owner} {owner} {owner}\n\n"
 
 
 def test_who_counts_pids_otherwise_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:

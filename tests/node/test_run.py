@@ -209,11 +209,30 @@ def test_why_a_worker_was_killed_is_known_from_this_runs_start_on(
 def test_leftovers_of_other_jobs_are_named(
     make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    none = 2**22 + 5  # more than there can be
-    monkeypatch.setattr(leftovers, "leftovers", lambda: [none])
-    played = make(shell("exit 0"))
+    """Unless they end soon."""
+    one, two, three = (2**22 + more for more in (5, 6, 7))  # more than there can be
+    looks = iter([[one, two], [two, three]])
+    monkeypatch.setattr(leftovers, "leftovers", lambda: next(looks))
+    played = make(shell("sleep 600"))
+    played.run.start(START)
     played.run.look_for_leftovers()
-    assert played.notes() == [(f"left over on n0: pid {none} of a dsrun job that has ended", 0)]
+    assert played.notes() == []
+    played.skip(run.CONFIRM)
+    assert played.notes() == [(f"left over on n0: pid {two} of a dsrun job that has ended", 0)]
+    played.run.stop(signal.SIGKILL, 0)
+    played.done()
+
+
+def test_nothing_is_named_once_the_run_has_ended(
+    make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "leftovers", lambda: [2**22 + 5])
+    played = make(shell("exit 0"))
+    played.run.start(START)
+    played.run.look_for_leftovers()
+    played.done()
+    played.skip(run.CONFIRM)
+    assert played.notes() == []
 
 
 def test_leftovers_of_this_job_are_killed(make: Callable[..., Played]) -> None:
@@ -222,7 +241,7 @@ def test_leftovers_of_this_job_are_killed(make: Callable[..., Played]) -> None:
     env = {**os.environ, "DSRUN_JOB_ID": job_id, NAME: "999999999:5"}
     argv = ["sh", "-c", "echo; read -r _"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe) as child:
+    with subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, start_new_session=True) as child:
         assert child.stdout is not None
         child.stdout.readline()
         played.run.look_for_leftovers()

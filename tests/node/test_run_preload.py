@@ -34,7 +34,8 @@ TWO = Start(0, (0, 1), 2, 0, 1, "h", 29500, 1 << 20)
 SHOW = """
 import os, sys, time
 names = ("RANK", "LOCAL_RANK", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
-shown = ("up", *map(os.environ.get, names), str("mine" in sys.modules), *sys.argv[1:])
+forked = "mine" in getattr(sys.meta_path[0], "kept", ())
+shown = ("up", *map(os.environ.get, names), str(forked), *sys.argv[1:])
 os.write(1, " ".join(shown).encode() + b"\\n")
 """
 WAITS = SHOW + "time.sleep(600)"
@@ -168,7 +169,7 @@ def at_rest(pid: int) -> bool:
 
 
 def test_input_is_kept_until_there_is_a_worker(make: Callable[..., Played]) -> None:
-    script = "import sys; print(sys.stdin.read(), 'mine' in sys.modules)"
+    script = "import sys; print(sys.stdin.read(), 'mine' in getattr(sys.meta_path[0], 'kept', ()))"
     played = make(script, stdin=True, slots=(0,))
     played.run.start(TWO._replace(slots=(0,)))
     played.run.receive(frames.INPUT, b"a\n")

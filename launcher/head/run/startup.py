@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from functools import partial
 
-from ...common.errors import NodeError
+from ...common.errors import NodeError, UsageError
 from ...common.values import NamedTuple
+from ...common.wording import ANOTHER_PYTHON
 from ...control import frames, messages
 from ...specs.plan import settle
 from ..fleet.hosts import by_cause, waiting_line
@@ -83,7 +84,7 @@ class Portless(NamedTuple):
 class Refused(NamedTuple):
     """The start was given up."""
 
-    error: NodeError
+    error: NodeError | UsageError
 
 
 if TYPE_CHECKING:
@@ -339,9 +340,17 @@ class Startup:
     def give_up(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""
         self.close()
+        if self._misnamed():
+            self._emit(Refused(UsageError("\n".join(reasons))))
+            return
         lines = "\n".join(f"  {reason}" for reason in reasons)
         text = f"the job cannot start, nothing was left running:\n{lines}"
         self._emit(Refused(NodeError(text)))
+
+    def _misnamed(self) -> bool:
+        """Return whether --python names no usable one on any node: no node is to blame."""
+        named = self._plan.program.python
+        return bool(named) and all(ANOTHER_PYTHON in _unfit(node) for node in self._nodes)
 
     def _out_of_time(self) -> None:
         for node in self._nodes:

@@ -27,14 +27,21 @@ class Preloaded:
         changed: variables that modules have set, or removed (None).
         foreign: the modules that a new interpreter would not have, by their names; not those in
             packages.
+        libraries: those that modules have loaded. None if there were some that Python does not need
+            before, as with LD_PRELOAD: a profiler may write its results when the process ends.
     """
 
     def __init__(
-        self, report: dict[str, Any], changed: dict[bytes, bytes | None], foreign: set[str]
+        self,
+        report: dict[str, Any],
+        changed: dict[bytes, bytes | None],
+        foreign: set[str],
+        libraries: set[str] | None,
     ) -> None:
         self.report = report
         self.changed = changed
         self.foreign = foreign
+        self.libraries = libraries
 
 
 def preload(modules: Sequence[str], folders: Sequence[str], usual: Collection[str]) -> Preloaded:
@@ -43,7 +50,7 @@ def preload(modules: Sequence[str], folders: Sequence[str], usual: Collection[st
     `usual` are the modules that every interpreter has when it begins to run a script.
     """
     before, began = environment.initial(), time.time_ns()
-    known = safety.open_files()
+    known, injected = safety.open_files(), safety.other_libraries()
     with environment.observed() as read:
         outcome = _import_all(modules, folders)
     changed = environment.changes(before, environment.current())
@@ -55,7 +62,8 @@ def preload(modules: Sequence[str], folders: Sequence[str], usual: Collection[st
         "cpus": safety.counted_cpus(before),
         **sources(_imported_files(), began),
     }
-    return Preloaded(report, changed, _foreign(usual))
+    loaded = None if injected else safety.other_libraries()
+    return Preloaded(report, changed, _foreign(usual), loaded)
 
 
 def _foreign(usual: Collection[str]) -> set[str]:

@@ -121,6 +121,8 @@ def renewed(program: Program, fresh: Mapping[str, Any]) -> Callable[[], object]:
         del sys.modules[name]
     # A new module: what was there before the fork is left out of garbage collections (gc.freeze).
     sys.modules["__main__"] = module = type(sys)("__main__")
+    if "__mp_main__" in sys.modules:  # multiprocessing's second name of it
+        sys.modules["__mp_main__"] = module
     main = vars(module)
     main.update({**fresh, "__doc__": None})
     return functools.partial(_run, program.code, main)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 import sys
 
 TYPE_CHECKING = False
@@ -31,6 +32,12 @@ THREADS = {"jemalloc_bg_thd"}
 
 jemalloc (in pyarrow, which `datasets` imports) stops its thread around a fork.
 """
+
+PYTHON = re.compile(
+    r"/lib-dynload/[^/]+$|/(ld[-\w]*|libpython[\w.]+|lib(c|m|dl|rt|util|pthread|crypt|z|expat|ffi|"
+    r"ssl|crypto|bz2|lzma|uuid|nsl|intl|gcc_s|stdc\+\+))(-[\d.]+)?\.so[.\d]*$"
+)
+"""The paths of the libraries of Python itself: none of them has anything to do when it ends."""
 
 
 def _lightning(module: Any) -> None:

@@ -47,6 +47,11 @@ def problem(known: Collection[int]) -> str:
     return _device(files) or _connection(files) or _shared_memory() or _child() or _thread()
 
 
+def other_libraries() -> set[str]:
+    """Return the loaded libraries that are not Python's own."""
+    return {path for path in _libraries((".so",)) if not libraries.PYTHON.search(path)}
+
+
 def counted_cpus(environment: Mapping[bytes, bytes]) -> list[int] | None:
     """Return the CPUs of this process if thread pools have counted them, or have places on them."""
     given = {name for name, value in environment.items() if value}

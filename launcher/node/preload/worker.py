@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 
-from . import environment, identity, interpreter, libraries, safety, title, wire
+from . import environment, identity, interpreter, libraries, safety, title, unused, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def become(
     identity.allow_reading()
     _arm(order["hook"])
     line.close()
-    return interpreter.renewed(program, fresh)
+    run = interpreter.renewed(program, fresh)
+    unused.put_aside(preloaded.foreign, preloaded.libraries)
+    return run
 
 
 def _clear_of(numbers: Sequence[int], line: socket.socket) -> socket.socket:

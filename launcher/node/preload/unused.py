@@ -1,0 +1,96 @@
+"""Preloaded modules that a program has not imported: they must not delay its end.
+
+Python takes apart every module in `sys.modules` at its end, and then exit(3) calls what libraries
+have registered: with torch each of the two takes several tenths of a second. So preloaded modules
+are kept elsewhere until one of them is imported. If none is, their libraries were never used, and
+what they have registered is not called.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import sys
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
+
+from . import safety
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import ModuleType
+    from typing import Any
+
+_libc = ctypes.CDLL(None)
+
+
+class Unused:
+    """Finds the kept modules: the first on `sys.meta_path` (`importlib.abc.MetaPathFinder`)."""
+
+    def __init__(self, kept: dict[str, ModuleType]) -> None:
+        self.kept = kept
+        # Python must not free them at its end.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:
+        """Describe a kept module; importing it restores all."""
+        if name not in self.kept:
+            return None
+        module = self.kept[name]
+        known = getattr(module, "__spec__", None)
+        spec = ModuleSpec(name, _Loader(self.kept, module), origin=getattr(known, "origin", None))  # type: ignore[arg-type]
+        spec.has_location = getattr(known, "has_location", False)
+        spec.submodule_search_locations = getattr(module, "__path__", None)
+        return spec
+
+
+class _Loader:
+    """Loads a kept module (`importlib.abc.Loader`): it is there already."""
+
+    def __init__(self, kept: dict[str, ModuleType], module: ModuleType) -> None:
+        self._kept = kept
+        self._module = module
+        self._spec = getattr(module, "__spec__", None)
+
+    def create_module(self, _spec: ModuleSpec) -> ModuleType:
+        """Return the module, which gets this spec for the time of its import."""
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Restore all modules: they refer to each other."""
+        module.__spec__ = self._spec
+        sys.modules.update(self._kept)
+        self._kept.clear()
+
+
+def put_aside(foreign: Collection[str], libraries: Collection[str] | None) -> None:
+    """Keep modules out of `sys.modules` until one of them is imported.
+
+    Those of the standard library stay: many programs import them, and they are quickly freed.
+
+    Args:
+        foreign: the names of modules that are not in packages, and of packages.
+        libraries: those that these modules have loaded: unless one is imported, or others are
+            loaded, nothing that was registered with exit(3) until now is called. None: it is.
+    """
+    names = {*foreign} - sys.stdlib_module_names
+    kept = {name: one for name, one in sys.modules.items() if name.partition(".")[0] in names}
+    if not kept:
+        return
+    for name in kept:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Unused(kept))
+    if libraries is not None:
+        atexit.register(_skip_handlers, kept, libraries)  # called after those of the program
+
+
+def _skip_handlers(kept: dict[str, ModuleType], libraries: Collection[str]) -> None:
+    """Let exit(3) flush files and end the process, before it calls anything else.
+
+    A library that was loaded meanwhile may have registered something, so all is called then.
+    """
+    with suppress(OSError, AttributeError):  # no /proc, or musl: it has no on_exit
+        if kept and safety.other_libraries() == libraries:
+            _libc.on_exit(_libc._exit, None)  # gets the status; what is registered last is ...
+            _libc.__cxa_atexit(_libc.fflush, None, None)  # ... called first
