@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 
-.PHONY: demo test test-ci test-all faults simulate soak lint check docs setup system engines clean
+.PHONY: demo test test-ci test-all faults simulate soak lint check docs setup system browser engines clean
 
 ## A real training on this machine, and on virtual hosts if possible.
 demo: setup
@@ -33,7 +33,7 @@ test-ci: lint check engines
 	$(RUN) --tier ci
 
 ## Everything: each test with each launcher, statistics, and the soak.
-test-all: lint check engines
+test-all: lint check engines browser
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
 ## A training into which a hundred faults are injected; takes about half an hour.
@@ -65,6 +65,11 @@ setup: system $(READY)
 ## System packages that tests and demo use: installed if this is root, otherwise named.
 system:
 	@sh .ci/packages
+
+## A browser, which looks at pictures of jobs.
+browser: setup
+	@sh .ci/packages browser
+	$(BIN)/python -m pip install --quiet --group browser
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

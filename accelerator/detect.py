@@ -9,50 +9,13 @@ from __future__ import annotations
 import os
 
 from .hardware import present
-from .vendors.base import choose, mask
+from .vendors import OVERRIDES, VENDORS, known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from .vendors.base import Accelerator
-
-__all__ = [
-    "OVERRIDES",
-    "VENDORS",
-    "choose",
-    "detect",
-    "known",
-    "locate",
-    "mask",
-    "masks",
-    "named",
-    "prefixes",
-    "visible",
-]
-
-VENDORS: dict[str, tuple[str, ...]] = {
-    "cuda": ("nvidia",),
-    "rocm": ("kfd",),
-    "xpu": ("dri",),
-    "npu": ("davinci",),
-    "hpu": ("accel", "hl"),
-    "mlu": ("cambricon_dev",),
-    "musa": ("mtgpu",),
-    "sdaa": ("tcaicard",),
-    "neuron": ("neuron",),
-    "tpu": ("accel", "vfio"),
-    "mps": (),
-    "cpu": (),
-}
-"""Each vendor's module, and prefixes of names in /dev; without such a name it is not loaded.
-
-The first vendor whose devices are present is chosen.
-"""
-
-# DS_ACCELERATOR is DeepSpeed's variable, with torch's names for devices: `cuda` for AMD as well.
-OVERRIDES = ("DSRUN_ACCELERATOR", "DS_ACCELERATOR")
-"""Variables that name the vendor; the first takes precedence."""
+    from .vendors import Accelerator
 
 _NONE_VISIBLE = ("", "NoDevFiles")
 
@@ -69,30 +32,7 @@ def detect(environ: Mapping[str, str], root: str = "/") -> Accelerator:
     if name := environ.get(deepspeeds):
         matching = (vendor for vendor in _present(root) if vendor.torch_device == name)
         return next(matching, None) or known(name, deepspeeds)
-    return next(_present(root), None) or _load("cpu")
-
-
-def known(name: str, variable: str) -> Accelerator:
-    """Return the vendor of this name, which is the value of `variable`.
-
-    Raises:
-        ValueError: dsrun does not know it.
-    """
-    if name not in VENDORS:
-        raise ValueError(f"{variable}: no accelerator '{name}' (known: {', '.join(VENDORS)})")
-    return _load(name)
-
-
-def named(name: str | None, option: str) -> dict[str, str]:
-    """Return the variable that makes `detect` choose this vendor, the value of `option`, if any.
-
-    Raises:
-        ValueError: dsrun does not know it.
-    """
-    if not name:
-        return {}
-    known(name, option)
-    return {OVERRIDES[0]: name}
+    return next(_present(root), None) or VENDORS["cpu"]
 
 
 def visible(
@@ -135,24 +75,14 @@ def locate(
     return addresses(accelerator, entries, _outer(accelerator, environ), environ, root)
 
 
-def prefixes() -> tuple[str, ...]:
-    """Return the name prefixes of the variables that a vendor's jobs need on every node.
-
-    These are of all vendors: the machine that starts a job often has no devices itself.
-    """
-    return tuple({prefix for name in VENDORS for prefix in _load(name).env_prefixes})
-
-
 def _present(root: str) -> Iterator[Accelerator]:
     try:
         files = os.listdir(os.path.join(root, "dev"))
     except OSError:
         files = []
-    for name, signs in VENDORS.items():
-        if any(file.startswith(signs) for file in files):
-            vendor = _load(name)
-            if present.devices(vendor, root):
-                yield vendor
+    for vendor in VENDORS.values():
+        if any(file.startswith(vendor.in_dev) for file in files) and present.devices(vendor, root):
+            yield vendor
 
 
 def _first_set(variables: Sequence[str], environ: Mapping[str, str]) -> str | None:
@@ -193,8 +123,65 @@ def _range(entry: str) -> Sequence[str]:
     return [str(number) for number in range(int(first), int(last) + 1)]
 
 
-def _load(name: str) -> Accelerator:
-    from importlib import import_module
+def choose(slots: Sequence[int | str], visible: Sequence[str]) -> tuple[str, ...]:
+    """Return the entries of `visible` that the slots mean.
 
-    vendor: Accelerator = import_module(f".vendors.{name}", __package__).ACCELERATOR
-    return vendor
+    Slots are positions in `visible`. If any slot is not a position, all of them are read as names
+    instead: an entry's text, or the beginning of one UUID, as CUDA itself allows (CUDA programming
+    guide, "CUDA Environment Variables").
+
+    Raises:
+        ValueError: a slot is neither, matches several entries, or means a device already taken.
+    """
+    names = [str(slot) for slot in slots]
+    positions = {str(index): entry for index, entry in enumerate(visible)}
+    if all(name in positions for name in names):
+        chosen = [positions[name] for name in names]
+    else:
+        _refuse_strangers(names, positions)
+        chosen = [_named(name, visible)[0] for name in names]
+    _refuse_twins(names, chosen)
+    return tuple(chosen)
+
+
+def _named(name: str, visible: Sequence[str]) -> list[str]:
+    """Return the entries that match a name: itself, or those that begin with a shortened UUID."""
+    if name in visible:
+        return [name]
+    return [entry for entry in visible if "-" in name and entry.startswith(name)]
+
+
+def _refuse_strangers(names: Sequence[str], positions: dict[str, str]) -> None:
+    visible = list(positions.values())
+    fits = {name: _named(name, visible) for name in names}
+    # 0 to n-1 may come from a count, which names no devices.
+    counted = names == [str(index) for index in range(len(names))]
+    strangers = [name for name in names if counted or not fits[name]]
+    unknown = [name for name in strangers if name not in positions]
+    if unknown:
+        raise ValueError(f"no slot {', '.join(unknown)} (visible: {_listing(visible)})")
+    if strangers:
+        raise ValueError(
+            f"slots {', '.join(names)}: use either positions or device names, not both"
+            f" (visible: {_listing(visible)})"
+        )
+    for name, entries in fits.items():
+        if len(entries) > 1:
+            raise ValueError(f"slot {name} matches {' and '.join(entries)}: give more of its UUID")
+
+
+def _refuse_twins(names: Sequence[str], chosen: Sequence[str]) -> None:
+    taken: dict[str, str] = {}
+    for name, entry in zip(names, chosen, strict=True):
+        if entry in taken:
+            raise ValueError(f"slots {taken[entry]} and {name} are the same device, {entry}")
+        taken[entry] = name
+
+
+def _listing(visible: Sequence[str]) -> str:
+    if not visible:
+        return "none"
+    slots = "slot 0" if len(visible) == 1 else f"slots 0-{len(visible) - 1}"
+    if list(visible) == [str(index) for index in range(len(visible))]:
+        return slots
+    return f"{slots} = {', '.join(visible)}"

@@ -2,7 +2,8 @@
 
     python benchmarks/plan.py [--rounds 7] [--hosts 10000]
 
-A bare Python that does nothing stands beside it; so does a tenth of the hosts, for the slope.
+The table and the JSON are compared with the plan of one host, which is mostly the start of dsrun. A
+bare Python that does nothing stands beside them; so does a tenth of the hosts, for the slope.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import time
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import DSRUN, WORKERS, Measure, Unfit, bar, take_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SLOTS = 8
 
@@ -29,14 +34,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--hosts", type=int, default=10_000)
     options = parser.parse_args()
+    every = (1, options.hosts // 10, options.hosts)
     with TemporaryDirectory() as folder:
         measures: dict[str, Measure] = {"bare python": bare_python}
-        for hosts in (options.hosts // 10, options.hosts):
-            measures[f"{hosts} hosts"] = partial(dry_run, hostfile(Path(folder), hosts), hosts)
+        for hosts in every:
+            file = hostfile(Path(folder), hosts)
+            measures[named("table", hosts)] = partial(dry_run, file, table, hosts)
+            measures[named("JSON", hosts)] = partial(dry_run, file, in_json, hosts, "--json")
         figures = take_turns(measures, options.rounds)
-    name = f"{options.hosts} hosts"
-    print(figures.table("dsrun --dry_run --json", name))
-    bar(f"a plan for {name} x {SLOTS}, s", figures.median(name), 0.6)
+    print(figures.table("dsrun --dry_run", named("table", 1)))
+    for form in ("table", "JSON"):
+        name, one = named(form, options.hosts), named(form, 1)
+        bar(f"{name} x {SLOTS}, s", figures.median(name), 0.5)
+        bar(f"{name} to that of one host", figures.ratio(name, one), 4.0)
+
+
+def named(form: str, hosts: int) -> str:
+    return f"{form}, {hosts} host{'s' if hosts > 1 else ''}"
 
 
 def hostfile(folder: Path, hosts: int) -> str:
@@ -52,17 +66,27 @@ def bare_python() -> float:
     return time.monotonic() - began
 
 
-def dry_run(hostfile: str, hosts: int) -> float:
+def table(output: str, workers: int) -> bool:
+    """Return whether a table is for so many workers."""
+    return f"workers   {workers} on " in output
+
+
+def in_json(output: str, workers: int) -> bool:
+    """Return whether a plan in JSON is for so many workers."""
+    return bool(json.loads(output)["world_size"] == workers)
+
+
+def dry_run(hostfile: str, planned: Callable[[str, int], bool], hosts: int, *words: str) -> float:
     """Run it; returns the seconds until its end.
 
     Raises:
         Unfit: it failed, or the plan is not for that many workers.
     """
-    argv = [*DSRUN, "-H", hostfile, "--dry_run", "--json", str(WORKERS / "hello.py")]
+    argv = [*DSRUN, "-H", hostfile, "--dry_run", *words, str(WORKERS / "hello.py")]
     began = time.monotonic()
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     taken = time.monotonic() - began
-    if done.returncode or json.loads(done.stdout)["world_size"] != hosts * SLOTS:
+    if done.returncode or not planned(done.stdout, hosts * SLOTS):
         raise Unfit(f"{argv} ended with {done.returncode}\n{done.stderr}")
     return taken
 

@@ -14,17 +14,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from dsrun.launcher.backends.base import Dial, Part
+from dsrun.launcher.backends.base import Command, Dial, Part
 from dsrun.launcher.backends.dial_command import DialCommand
 from dsrun.launcher.backends.events import TokenAnnounced
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
-from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run.dial_in import launch_announced
-from dsrun.launcher.head.run.restart_policy import NoRestarts
-from dsrun.launcher.head.run.run import Run
+from dsrun.launcher.head.run.dial_in import announced
+from dsrun.launcher.head.run.job import Job
+from dsrun.launcher.head.run.launch import serve
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs import environment
 from dsrun.launcher.specs.job import JobSpec
@@ -34,7 +33,6 @@ from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:
     from dsrun.launcher.backends.events import Emit
-    from dsrun.launcher.head.run.restart_policy import RestartPolicy
 
 Answer = Callable[[int, bytes], Iterable[bytes]]
 """What a node sends back for a frame, given its rank and the frame's body."""
@@ -69,7 +67,7 @@ class Simulated:
         """Nothing can be wrong."""
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
+    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
         """No command."""
         return []
 
@@ -120,11 +118,10 @@ def run(
     spec = JobSpec("job", plan, "/", sent, supervision=watched, elastic=limits)
     part = Part(backend, plan.nodes)
     fleet = Fleet(plan.nodes, loop, console.log, SILENT, lambda _node: part)
-
-    def restarts(run: Run) -> RestartPolicy:
-        return NoRestarts(run) if limits is None else RunnerRounds(run, limits)
-
-    launch_announced(Run(spec, fleet, console, restarts), [part], console)
+    job = Job(spec, console, loop, lambda _ending: None)
+    job.assemble(fleet)
+    with announced(fleet, [part], spec, console) as dial:
+        serve(job, [part], dial)
     spent = time.process_time() - before
     console.close()
     _, _, used = os.wait4(backend.pid, 0)

@@ -107,8 +107,8 @@ def _show(planned: PlannedJob, options: Options) -> int:
 
 def _join(planned: PlannedJob, options: Options) -> int:
     """Join the job of node 0, which runs the same command."""
-    from .launch import serve_line
     from .node.join import join
+    from .node.main import serve_line
     from .planning.policies import dial_in
 
     return serve_line(join(planned.plan, dial_in(options, planned.plan), options.start_timeout))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from dsrun.launcher import runner
-from dsrun.launcher.head.run.start_words import NO_DEVICES
+from dsrun.launcher.head.run.run_start import NO_DEVICES
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.resources.world_info import decode
 
@@ -33,7 +33,7 @@ TRACEBACK = "Traceback (most recent call last)"
 for name in (
     "planning.this_node",
     "head.run.start",
-    "head.run.lifecycle",
+    "head.run.launch",
     "resources.allocation",
     "resources.select",
 ):
@@ -520,36 +520,20 @@ def test_the_plan_as_json(folder: Path) -> None:
     assert policies["workdir"] == str(folder)
     assert policies["backend"]["connect_timeout"] == 10.0
     assert plan == {
+        "format": 2,
         "launcher": "openssh",
         "master_addr": "10.0.0.1",
         "master_port": 29500,
         "world_size": 4,
         "nodes": [
-            {
-                "node_rank": 0,
-                "host": "worker-0",
-                "workers": [
-                    {"rank": 0, "local_rank": 0, "device": 3},
-                    {"rank": 1, "local_rank": 1, "device": 1},
-                ],
-            },
-            {
-                "node_rank": 1,
-                "host": "worker-1",
-                "workers": [
-                    {"rank": 2, "local_rank": 0, "device": 0},
-                    {"rank": 3, "local_rank": 1, "device": 1},
-                ],
-            },
+            {"node_rank": 0, "host": "worker-0", "first_rank": 0, "devices": [3, 1]},
+            {"node_rank": 1, "host": "worker-1", "first_rank": 2, "devices": [0, 1]},
         ],
         "program": ["python", "-u", "x.py", "--local_rank=0", "--lr", "0 1"],
     }
-    assert [set(command) for command in commands] == [{"host", "argv"}] * 2
-    assert [command["host"] for command in commands] == ["worker-0", "worker-1"]
-    for command in commands:
-        assert command["argv"][0] == "ssh"
-        assert command["host"] in command["argv"]
-        assert not {"x.py", "0 1"} & set(command["argv"])
+    ((argv, hosts, host_at),) = [command.values() for command in commands]
+    assert (hosts, argv[0], argv[host_at]) == (["worker-0", "worker-1"], "ssh", "worker-0")
+    assert not {"x.py", "0 1"} & set(argv)
     assert "canary" not in done.stdout
     assert sorted(folder.rglob("*")) == before
 
@@ -558,7 +542,10 @@ def test_a_plan_whose_slots_are_not_known_yet(folder: Path) -> None:
     done = dsrun(folder, "--host", "h1,h2:2", "--dry_run", "--json", "x.py")
     plan = json.loads(done.stdout)
     assert (plan["world_size"], plan["master_addr"], plan["master_port"]) == (None, None, None)
-    assert [node["workers"] for node in plan["nodes"]] == [None, None]
+    assert [(node["first_rank"], node["devices"]) for node in plan["nodes"]] == [
+        (0, None),
+        (None, [0, 1]),
+    ]
 
 
 def test_the_plan_as_a_table(folder: Path) -> None:
@@ -590,7 +577,7 @@ def test_the_plan_as_a_table(folder: Path) -> None:
     assert "WANDB_API_KEY" in variables.splitlines()[-1]
     assert "  HF_TOKEN='***'" in variables.splitlines()
     assert "canary" not in done.stdout
-    assert commands.startswith("commands:\n  worker-0:\n    ssh ")
+    assert commands.startswith("commands:\n  each HOST of worker-0, worker-1:\n    ssh ")
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
@@ -679,7 +666,7 @@ def test_a_node_launcher_by_hand_ends_as_its_first_failure(folder: Path) -> None
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "expected --stdio, --dial=... or --world_info=... before the script"),
+        ((), "expected --world_info=... before the script"),
         (("--world_info=@@", "x.py"), "world_info: '@@' is cut short or is not base64"),
         (("--world_info=e30=", "x.py"), "world_info: expected {host: [device, ...], ...}"),
         ((f"--world_info={world({'a': [0, 0]})}", "x.py"), "world_info: host 'a': "),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -23,13 +24,13 @@ from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.resources import world_info
 
 from .recorded import Record
+from .recorded.differences import beyond_defaults
 from .support import schemas
 from .support.checkout import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RECORD = Record("dry_runs")
 
 HOSTFILE = "w0 slots=4\nw1 slots=4\nw2 slots=2\n"
 FILES = {
@@ -181,13 +182,20 @@ IN_SLURM: list[tuple[str, ...]] = [
     ("--launcher", "openmpi", "train.py"),
     ("--exclude", "w1", "train.py"),
 ]
-CASES: list[tuple[tuple[str, ...], dict[str, str]]] = [(line, {}) for line in LINES] + [
-    (line, SLURM) for line in IN_SLURM
+BASE = (*TWO, "train.py")
+CASES: list[tuple[tuple[str, ...], dict[str, str]]] = [
+    *((line, {}) for line in sorted(LINES, key=lambda line: line != BASE)),
+    *((line, SLURM) for line in IN_SLURM),
 ]
+"""All of them, that with which the others are compared first."""
 
 
 def name_of(line: tuple[str, ...], environ: dict[str, str]) -> str:
     return " ".join([*(["in Slurm:"] if environ else []), *line])
+
+
+RECORD = Record("dry_runs", name_of(BASE, {}))
+PLAN = schemas.schema("dry_run")
 
 
 @pytest.fixture(autouse=True)
@@ -233,20 +241,19 @@ def test_a_dry_run_says_what_it_said(
     for kind, more in {"text": (), "json": ("--json",)}.items():
         code = runner.main(["--dry_run", *more, *line])
         output = capfd.readouterr()
+        machine = Machine(folder)
+        printed: Any = machine.plain(output.out).splitlines()
         if kind == "json" and code == 0:
             assert schemas.faults("dry_run", json.loads(output.out)) == []
-        machine = Machine(folder)
-        printed = (
-            machine.without(json.loads(output.out))
-            if kind == "json" and code == 0
-            else machine.plain(output.out).splitlines()
-        )
-        said[kind] = [code, printed, machine.plain(output.err).splitlines()]
+            plan = machine.without(json.loads(output.out))
+            printed = beyond_defaults(plan, PLAN["$defs"]["plan"], PLAN)
+        errors = machine.plain(output.err).splitlines()
+        said[kind] = {"code": code, "output": printed, "errors": errors}
     RECORD.check(name_of(line, environ), said)
 
 
 def test_there_is_no_other_recorded_line() -> None:
-    assert RECORD.names() == {name_of(*case) for case in CASES}
+    assert set(RECORD.values()) == {name_of(*case) for case in CASES}
 
 
 class Machine:
@@ -273,11 +280,12 @@ class Machine:
         return self._here.sub("THIS-MACHINE", text)
 
     def without(self, value: Any) -> Any:
-        """Return a JSON value without them; world info is decoded."""
+        """Return a plan without them; world info is decoded, and commands are one line each."""
         if isinstance(value, dict):
-            info = value.get("world_info")
+            info, argv = value.get("world_info"), value.get("argv")
             own = {"world_info": dict(world_info.decode(info))} if info else {}
-            return {name: self.without(one) for name, one in (value | own).items()}
+            line = {"argv": shlex.join(self.without(argv))} if argv else {}
+            return {name: self.without(one) for name, one in value.items()} | own | line
         if isinstance(value, list):
             before = [None, *value]
             return [

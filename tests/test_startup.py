@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from .recorded import Record
 from .support.checkout import BIN, IMPORTABLE
 from .support.limits import HANG
 from .support.played_hold import playing
@@ -27,6 +29,12 @@ UNUSED = frozenset(
     {"shutil", "fnmatch", "zlib", "bz2", "lzma", "shlex", "traceback", "textwrap", "tokenize"}
 )
 """What a plain job on this machine has no use for: each costs as much as ten modules of ours."""
+
+START = Record("start_modules")
+"""The modules of dsrun that a plain job on this machine loads: none comes in unseen."""
+
+LATER = ("dsrun.launcher.head.deaths", "dsrun.launcher.node.activity")
+"""What is loaded a second after the start, which a busy machine may take for it."""
 
 PREFORK = "dsrun.launcher.backends.prefork"
 
@@ -130,7 +138,7 @@ def test_the_node_launcher_is_forked_before_what_only_the_runner_needs(tmp_path:
     assert {*found} & (HEAVY | SLOW | UNUSED) == {"threading"}  # of what writes to the screen
     before, after = {*found[: found.index(PREFORK)]}, {*found[found.index(PREFORK) :]}
     assert {"dsrun.launcher.planning.planner", "dsrun.launcher.common.loop"} <= before
-    later = {"planning.job", "head.run.lifecycle", "head.run.run", "head.output.console"}
+    later = {"planning.job", "head.run.job", "head.run.run", "head.output.console"}
     assert {f"dsrun.launcher.{name}" for name in later} | {"threading", "json"} <= after
 
 
@@ -141,7 +149,7 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     ran = dsrun("--python", str(python), "--no_python", "true", folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     node = imported(log.read_text())
-    assert {"dsrun.launcher.launch", "dsrun.launcher.node.session"} <= node
+    assert {"dsrun.launcher.node.main", "dsrun.launcher.node.session"} <= node
     # Nor what is installed there has a say: site would load every .pth file.
     assert "site" not in node
     assert node & (HEAVY | SLOW | UNUSED) == set()
@@ -152,6 +160,36 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     assert not [name for name in node if name.startswith("dsrun.launcher.head")]
     assert not [name for name in node if name.startswith("dsrun.launcher.node.preload")]
     assert not [name for name in runner if name.startswith("dsrun.launcher.node")]
+
+
+def ours(log: str) -> list[str]:
+    """The modules of dsrun that `-v` tells of, also those that are imported by their name."""
+    names = re.findall(r"^import '(dsrun\.[\w.]+)'", log, re.MULTILINE)
+    return sorted(name for name in names if not name.startswith(LATER))
+
+
+def test_a_start_loads_the_modules_that_are_listed(tmp_path: Path) -> None:
+    """In the runner, until a worker's first line is there; in the node launcher, until its end."""
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -v "$@" 2>>{log}\n')
+    python.chmod(0o755)
+    first, *more = DSRUN
+    words = ["--num_gpus=1", "--python", str(python), "--no_python", "echo", "a worker is here"]
+    ran = subprocess.run(
+        [first, "-v", *more, *words],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "DSRUN_ACCELERATOR": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=HANG,
+    )
+    assert ran.returncode == 0, ran.stdout
+    runner, seen, _ = ran.stdout.partition("a worker is here\n")
+    assert seen
+    START.check("runner", ours(runner))
+    START.check("node launcher", ours(log.read_text()))
 
 
 def test_a_job_that_binds_cores_and_keeps_logs_loads_nothing_heavy_on_the_node(

@@ -25,14 +25,21 @@ ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "contro
 
 ASIDE = {
     *("node/call.py", "node/join.py", "node/interfaces.py", "node/links.py"),
-    *("node/reach.py", "node/sock_diag.py", "node/venv.py", "node/engine_task.py"),
+    *(
+        "node/reach.py",
+        "node/sock_diag.py",
+        "node/venv.py",
+        "node/engine_task.py",
+        "node/machine.py",
+    ),
     *("node/elastic/agent.py", "node/elastic/agent_process.py", "node/elastic/shim.py"),
     *("node/elastic/torch_agent.py", "node/elastic/commands.py", "node/workers/calls.py"),
     *("head/fleet/listener.py", "head/fleet/callers.py", "head/fleet/authentication.py"),
     *("head/run/first_node.py", "head/run/requeue.py", "head/run/dial_in.py"),
     *("head/elastic/host_watch.py", "head/hold/serve.py", "head/watch/time_limit.py"),
 }
-"""What stays outside: TLS and networks, torch's agent, shells, programs of users, process times."""
+"""What stays outside: TLS and networks, facts of the machine, torch's agent, shells, programs of
+users, process times."""
 
 MODULES = {"os", "signal", "time", "threading", "select", "random", "socket", "fcntl", "ctypes"}
 

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..vendors.base import Accelerator
+    from ..vendors import Accelerator
 
 
 class Place:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from ..vendors.base import NUMBER
+from ..vendors import NUMBER
 from . import sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..vendors.base import Accelerator, Files
+    from ..vendors import Accelerator, Files
 
 
 class Device:

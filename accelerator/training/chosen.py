@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
-from ..detect import OVERRIDES, detect
-from ..vendors.cpu import ACCELERATOR as CPU
+from ..detect import detect
+from ..vendors import OVERRIDES, VENDORS
 from .device import TrainingAccelerator
 from .runtime import usable
 
@@ -51,4 +51,4 @@ def choose(environ: Mapping[str, str], root: str = "/") -> TrainingAccelerator:
         if environ.get(name):
             raise RuntimeError(f"{name}={environ[name]}: {missing} here")
     _log.warning("dsrun: this machine has %s, but %s: using the CPU", vendor.title, missing)
-    return TrainingAccelerator(CPU)
+    return TrainingAccelerator(VENDORS["cpu"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..vendors.base import Accelerator, mask
+from ..vendors import Accelerator, mask
 from .runtime import Runtime
 
 # Source: DeepSpeed's HPU accelerator; every other vendor uses inductor.

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from ..vendors.base import Accelerator
+from ..vendors import Accelerator
 from . import cpu_runtime
 
 

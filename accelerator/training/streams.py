@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.profiler import record_function
 
-from ..vendors.base import Accelerator
+from ..vendors import Accelerator
 from .runtime import Runtime, at
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import completion, manual, messages, options, schemas
+from . import completion, manual, options, schemas
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
-GENERATORS: tuple[ModuleType, ...] = (messages, manual, completion, options, schemas)
+ROOT = Path(__file__).resolve().parent.parent.parent
+"""The checkout."""
+
+GENERATORS: tuple[ModuleType, ...] = (manual, completion, options, schemas)
 
 
 def generated() -> dict[str, str]:

@@ -15,7 +15,7 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-from .strings import ROOT
+from .generated import ROOT
 
 FOLDER = ROOT / "docs" / "pictures"
 COMMAND = "dsrun --host n1:2,n2:2 train.py"

@@ -13,7 +13,7 @@ from _socket import socket
 from contextlib import suppress
 
 from ..common import entry
-from ..common.errors import INTERNAL, DsrunError, UsageError
+from ..common.errors import DsrunError, Fault, UsageError
 from ..common.loop import Loop
 from ..head.local.relay import Relay
 from ..head.local.run_control import send, stop
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..head.local.server import Caller, Verb
-    from ..head.report.report import Report
+    from ..head.report.ending import Ending
     from ..head.run.run import Run
     from ..specs.job import JobSpec
 
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 
 INHERIT = "inherit"
 """The output of a job goes to the standard streams of this process."""
-
-
-class Bug(DsrunError):
-    """An internal error."""
-
-    exit_code = INTERNAL
 
 
 class Service:
@@ -64,14 +58,16 @@ class Service:
         if self._request is None or self._caller is None:
             return
         try:
-            report = self._conduct(self._caller, self._request)
-            self._caller.answer(_answer(report), self._request)
+            ending = self._conduct(self._caller, self._request)
+            if ending.error is not None:
+                raise ending.error
+            self._caller.answer({"report": ending.data, "text": ending.text}, self._request)
         except DsrunError as error:
             self._caller.refuse(error, self._request)
         except Exception:
             import traceback
 
-            self._caller.refuse(Bug(traceback.format_exc()), self._request)
+            self._caller.refuse(Fault(traceback.format_exc()), self._request)
         while not self.gone:
             self._loop.run()
 
@@ -85,7 +81,7 @@ class Service:
         else:
             self._loop.stop()
 
-    def _conduct(self, caller: Caller, request: Message) -> Report:
+    def _conduct(self, caller: Caller, request: Message) -> Ending:
         """Run the job to its end."""
         from ..head.run.start import backend_for, prepare
         from ..specs import codec
@@ -94,7 +90,7 @@ class Service:
         spec = codec.decode(JobSpec, request.get("spec"))
         # Start this machine's node launcher now: it gets ready while the rest is imported.
         start = prepare(spec.plan, spec.settings, spec.only)
-        from ..head.run.lifecycle import conduct
+        from ..head.run.launch import launch
 
         spec = spec._replace(plan=start.plan)
         relay = _relay(self._loop, caller, spec, inherits=request.get("output") == INHERIT)
@@ -104,7 +100,7 @@ class Service:
             run.observe(relay.tell)
             self._loop.call_later(0.0, self._catch_up)
 
-        return conduct(spec, start, backend_for(spec), self._loop, _as_console(relay), on_run)
+        return launch(spec, start, backend_for(spec), self._loop, _as_console(relay), on_run)
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -155,12 +151,6 @@ def _relay(loop: Loop, caller: Caller, spec: JobSpec, *, inherits: bool) -> Rela
 def _as_console(relay: Relay) -> Any:
     """Return what a run is given as its console."""
     return relay
-
-
-def _answer(report: Report) -> Message:
-    from ..head.report.report import as_json, words
-
-    return {"report": as_json(report), "text": words(report)}
 
 
 def _watch(loop: Loop, pid: int, leave: Callable[[], None]) -> None:

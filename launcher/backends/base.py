@@ -29,7 +29,7 @@ BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];r=sys.argv.pop(1);"
     'sys.version_info<(3,10) and sys.exit("python 3.10 or newer is needed, this is "+sys.version);'
     'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
-    "from dsrun.launcher.launch import start;start()"
+    "from dsrun.launcher.node.main import start;start()"
 )
 """Starts a node launcher from the folder of dsrun that this process uses, on the same machine.
 
@@ -42,6 +42,21 @@ class Part(NamedTuple):
 
     backend: Backend
     nodes: Sequence[Node]
+
+
+class Command(NamedTuple):
+    """A command that starts node launchers, as it is shown.
+
+    Attributes:
+        argv: the command and its arguments.
+        hosts: the hosts whose node launchers it starts.
+        host_at: None: it starts all of them at once. Otherwise it is run once for each of them,
+            with the host's name as this argument; `argv` has the first one's.
+    """
+
+    argv: list[str]
+    hosts: list[str]
+    host_at: int | None = None
 
 
 def _never_again(rank: int) -> None:
@@ -76,8 +91,8 @@ if TYPE_CHECKING:
             """Return why it cannot start these nodes, or ""."""
             ...
 
-        def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
-            """Return (host, argv) of every command this machine would run, as for a dry run."""
+        def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
+            """Return every command this machine would run, as for a dry run."""
             ...
 
         def prepare(self, nodes: Sequence[Node]) -> None:
@@ -125,14 +140,6 @@ def remote_argv(settings: BackendSettings, *args: str) -> list[str]:
     root = package_root()
     python = settings.python or sys.executable
     return [*node_command(python, settings.root or root, digest(root)), *args]
-
-
-def boot() -> None:
-    """Run the node launcher with `--stdio`, as BOOT does, in a process that has dsrun loaded."""
-    from importlib import import_module
-
-    sys.argv[1:] = ["--stdio"]
-    import_module("..launch", __package__).start()
 
 
 def dial_args(dial: Dial | None, node: str) -> list[str]:

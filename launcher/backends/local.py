@@ -45,11 +45,9 @@ class Local:
         why = executable.fault(python) if "/" in python else "no such program on PATH"
         return f"--python {python}: {why}; name a Python 3.10 or newer"
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) of every command this machine would run."""
-        return [(node.host.name, self._argv()) for node in nodes]
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return every command this machine would run."""
+        return [base.Command(self._argv(), [node.host.name]) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Start the node launchers before `start` is called, so that they get ready meanwhile.
@@ -65,9 +63,8 @@ class Local:
         try:
             forks = prefork.is_possible(argv[0])
             for node in nodes:
-                self._prepared[node.rank] = (
-                    prefork.fork(argv, base.boot) if forks else spawn(argv, os.environ)
-                )
+                started = prefork.fork(argv) if forks else spawn(argv, os.environ)
+                self._prepared[node.rank] = started
         except OSError as error:
             raise UsageError(f"--python {argv[0]}: {reason(error)}") from None
 

@@ -26,11 +26,10 @@ class NoLauncher:
         """Return why it cannot start these nodes, or ""."""
         return f"--no_ssh: {base.lacks_tls()}" if base.lacks_tls() else ""
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) of the command to run there: this one, with a node rank."""
-        return [(n.host.name, ["dsrun", "--no_ssh", f"--node_rank={n.rank}", "..."]) for n in nodes]
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return the command to run on each of them: this one, with a node rank."""
+        argvs = [["dsrun", "--no_ssh", f"--node_rank={node.rank}", "..."] for node in nodes]
+        return [base.Command(a, [n.host.name]) for a, n in zip(argvs, nodes, strict=True)]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""

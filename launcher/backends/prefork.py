@@ -19,7 +19,7 @@ from .child import DEFAULTED, Started, with_pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 def is_possible(python: str) -> bool:
@@ -31,10 +31,13 @@ def is_possible(python: str) -> bool:
     return python == sys.executable and entry.is_own() and len(os.listdir("/proc/self/task")) == 1
 
 
-def fork(argv: Sequence[str], run: Callable[[], None]) -> Started:
-    """Start a process that runs `run`, and looks as if `child.spawn` had started `argv`.
+def fork(argv: Sequence[str]) -> Started:
+    """Start a process that does what `child.spawn` of `argv` would, and looks the same.
 
     Its environment is that of this process.
+
+    Args:
+        argv: `python -E -S -c PROGRAM arguments ...`, with the Python of this process.
 
     Raises:
         OSError: it could not be started.
@@ -46,14 +49,14 @@ def fork(argv: Sequence[str], run: Callable[[], None]) -> Started:
         gc.freeze()  # a collection would copy every page that is shared
         pid = os.fork()
         if pid == 0:
-            _become(argv, streams, run)
+            _become(argv, streams)
         return pid
 
     return with_pipes(start)
 
 
-def _become(argv: Sequence[str], streams: Sequence[int], run: Callable[[], None]) -> None:
-    """Turn this process, the fork, into the new one and call `run`; never returns."""
+def _become(argv: Sequence[str], streams: Sequence[int]) -> None:
+    """Turn this process, the fork, into the new one; never returns."""
     try:
         os.setsid()
         for at, fd in enumerate(streams):
@@ -62,7 +65,8 @@ def _become(argv: Sequence[str], streams: Sequence[int], run: Callable[[], None]
         _reset_signals()
         _rename(argv)
         _forget_site()
-        run()
+        sys.argv[:] = ["-c", *argv[5:]]
+        exec(argv[4], {"__name__": "__main__"})
     except BaseException:
         import traceback
 

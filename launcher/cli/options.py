@@ -22,7 +22,7 @@ def _launchers() -> tuple[str, ...]:
 
 
 def _accelerators() -> tuple[str, ...]:
-    from ...accelerator.detect import VENDORS
+    from ...accelerator.vendors import VENDORS
 
     return tuple(VENDORS)
 

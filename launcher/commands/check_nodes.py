@@ -147,8 +147,8 @@ def connect(prepared: Prepared, waiting: Waiting, console: Console, stack: ExitS
 
         return Reached(HoldPrograms(waiting.loop, prepared.client, names), prepared.missing)
     assert start is not None
+    from ..head.exec.fleet_connect import Gathering
     from ..head.exec.fleet_programs import FleetPrograms
-    from ..head.exec.gathering import Gathering
     from ..head.fleet.fleet import Fleet
 
     nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from ..cli.tool_parser import ToolCommand
     from ..head.checks.answers import Answer
+    from ..head.checks.compared_node import Subject
     from ..head.checks.findings import Finding
-    from ..head.checks.subject import Subject
     from ..head.full_check.steps import StepResult
     from ..specs.job import JobSpec
     from .check_nodes import Reached

@@ -9,7 +9,7 @@ from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from ..common.wording import counted
 from ..head.exec.events import Command
-from ..head.exec.feed import from_blocks, from_descriptor
+from ..head.exec.input_broadcast import from_blocks, from_descriptor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..common.loop import Loop
     from ..head.exec.events import Transport
     from ..head.exec.execution import Execution
-    from ..head.exec.feed import Feed
+    from ..head.exec.input_broadcast import Feed
 
     Finish: TypeAlias = Callable[[], None]
     Receive: TypeAlias = Callable[[Execution], Finish]

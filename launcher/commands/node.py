@@ -10,6 +10,7 @@ import os
 
 from ..backends import LOCAL
 from ..cli.parser import parse
+from ..common import entry
 from ..common.errors import UsageError
 from ..head.run.start import launch, prepare
 from ..planning import rendezvous
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..cli.parser import Command
+
+
+def start() -> None:
+    """Run as the whole process: the entry point of `launcher.launch`."""
+    entry.start(run)
 
 
 def run(words: Sequence[str]) -> int:
@@ -86,7 +92,7 @@ def _take_world_info(words: list[str]) -> tuple[str, list[str]]:
             return words[at + 1], words[:at] + words[at + 2 :]
         if not word.startswith("-"):
             break
-    raise UsageError("launch: expected --stdio, --dial=... or --world_info=... before the script")
+    raise UsageError("launch: expected --world_info=... before the script")
 
 
 def _plan(command: Command, text: str) -> Plan:

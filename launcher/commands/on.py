@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 from ..common import entry, signals
 from ..common.errors import OUTPUT, DsrunError, LostError, NodeError, refusal_json
@@ -55,12 +56,12 @@ def run(command: Command) -> int:
             Source(spec.sync, os.environ)  # The hold finds the hashes in the cache.
         if options.dry_run:
             return _show(spec, as_json=options.json)
-        code = _report(spec, ClientRun(client, spec, options.on_busy))
-    if code in spec.supervision.requeue_codes:
-        from ..head.run.requeue import requeue
+        job = partial(_report, spec, ClientRun(client, spec, options.on_busy))
+        if not spec.supervision.requeue_codes:
+            return job()
+        from ..head.run.requeue import requeueing
 
-        requeue(code, os.environ)
-    return code
+        return requeueing(spec.supervision.requeue_codes, job)
 
 
 def _planned(command: Command, client: LocalClient) -> JobSpec:

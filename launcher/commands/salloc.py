@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -66,9 +65,9 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
 def shown(argv: Sequence[str], options: Options) -> str:
     """Return the dry run: only the command, as hosts and ranks are known in the allocation."""
     if options.json:
-        commands = [{"host": os.uname().nodename, "argv": argv}]
-        plan = {"launcher": options.launcher.lower(), "nodes": None, "commands": commands}
-        return f"{json.dumps(plan)}\n"
+        from ..planning.dry_run import allocation_json
+
+        return f"{allocation_json(options.launcher.lower(), argv, os.uname().nodename)}\n"
     return f"hosts  of an allocation that this command requests:\n\n  {shlex.join(argv)}\n"
 
 

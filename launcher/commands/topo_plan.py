@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...accelerator import detect
+from ...accelerator import vendors
 from ..common.cpu_list import format_cpus
 from ..common.errors import UsageError
 from ..common.wording import counted
@@ -35,7 +35,7 @@ def survey(options: Options) -> str:
     """
     tree = topology.read_topology(allowed=os.sched_getaffinity(0))
     try:
-        devices = Devices(os.environ, detect.named(options.accelerator, "--accelerator"))
+        devices = Devices(os.environ, vendors.named(options.accelerator, "--accelerator"))
         workers = devices.count() if options.num_gpus is None else options.num_gpus
         if workers < 1:
             raise ValueError(f"--num_gpus: expected 1 or more, not {workers}")

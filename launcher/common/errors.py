@@ -37,6 +37,12 @@ class UsageError(DsrunError):
     exit_code = USAGE
 
 
+class Fault(DsrunError):
+    """A fault of dsrun's own."""
+
+    exit_code = INTERNAL
+
+
 def conflict(*named: str) -> UsageError:
     """Return the error for options that contradict each other; each is given with its value."""
     return UsageError(f"conflicting options: {' and '.join(named)}; give one of them")

@@ -36,6 +36,47 @@ class Timer:
         self.call = None
 
 
+class Timers:
+    """Callbacks that are due at some time; whoever knows the time runs them.
+
+    Attributes:
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin without timers."""
+        self.clock = clock
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._count = 0
+
+    def call_later(self, seconds: float, call: Callback) -> Timer:
+        """Call `call` once, `seconds` from now."""
+        timer = Timer(call)
+        self._count += 1
+        heapq.heappush(self._heap, (self.clock() + seconds, self._count, timer))
+        return timer
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return sum(timer.call is not None for _, _, timer in self._heap)
+
+    def postpone(self, seconds: float) -> None:
+        """Let all timers wait longer by so many seconds."""
+        self._heap = [(due + seconds, count, timer) for due, count, timer in self._heap]
+
+    @property
+    def due(self) -> float | None:
+        """When the next one is due; None if there is none."""
+        while self._heap and self._heap[0][2].call is None:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def expired(self, now: float) -> Callback | None:
+        """Remove and return the next callback that is due by `now`, if there is one."""
+        due = self.due
+        return heapq.heappop(self._heap)[2].call if due is not None and due <= now else None
+
+
 class Loop:
     """Waits for events and runs their callbacks; `stop` ends `run` after the current callback."""
 
@@ -44,8 +85,8 @@ class Loop:
         self.clock = clock or system.monotonic
         self._epoll = system.epoll()
         self._calls: dict[int, dict[int, Callback]] = {}
-        self._timers: list[tuple[float, int, Timer]] = []
-        self._count = 0
+        self._timers = Timers(self.clock)
+        self._suspended = 0.0
         self._stopped = False
         self._posted: list[Callback] = []
         self._wake_fd = -1
@@ -100,14 +141,16 @@ class Loop:
 
     def call_later(self, seconds: float, call: Callback) -> Timer:
         """Call `call` once, `seconds` from now."""
-        timer = Timer(call)
-        self._count += 1
-        heapq.heappush(self._timers, (self.clock() + seconds, self._count, timer))
-        return timer
+        return self._timers.call_later(seconds, call)
 
     def postpone(self, seconds: float) -> None:
         """Let all timers wait longer by so many seconds, in which this process was stopped."""
-        self._timers = [(due + seconds, count, timer) for due, count, timer in self._timers]
+        self._timers.postpone(seconds)
+        self._suspended += seconds
+
+    def awake(self) -> float:
+        """Return the time on a clock that does not count those seconds (`postpone`)."""
+        return self.clock() - self._suspended
 
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
         """Call `call` with the number of each of these signals that arrives."""
@@ -165,16 +208,13 @@ class Loop:
                     call()
 
     def _timeout(self) -> float | None:
-        while self._timers and self._timers[0][2].call is None:
-            heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - self.clock()) if self._timers else None
+        due = self._timers.due
+        return None if due is None else max(0.0, due - self.clock())
 
     def _expire(self) -> None:
         now = self.clock()
-        while self._timers and self._timers[0][0] <= now and not self._stopped:
-            call = heapq.heappop(self._timers)[2].call
-            if call is not None:
-                call()
+        while not self._stopped and (call := self._timers.expired(now)) is not None:
+            call()
 
 
 def _record(number: int, frame: object) -> None:

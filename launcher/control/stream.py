@@ -8,6 +8,9 @@ from . import frames
 
 READ_SIZE = 256 * 1024
 
+CLOSED = "closed by the other end"
+"""Why a stream has ended whose other end was closed, and nothing else has happened."""
+
 
 class StreamClosed(Exception):
     """The stream has ended, or carries something other than frames; the text says why."""
@@ -95,7 +98,7 @@ class FrameStream:
         except OSError as error:
             raise StreamClosed(reason(error)) from None
         if not data:
-            raise StreamClosed("closed by the other end")
+            raise StreamClosed(CLOSED)
         return self.decode(data)
 
     def decode(self, data: bytes) -> list[tuple[int, bytes]]:

@@ -154,15 +154,11 @@ class Calls:
     ) -> None:
         """Call a function apart; `answered` gets its result as JSON, b"" if there is none in time.
 
+        The child is reaped before that, unless it is given up.
+
         Raises:
             OSError: as `call_apart`.
         """
-        self.wait(call_apart(function), seconds, answered)
-
-    def wait(
-        self, called: tuple[int, int], seconds: float, answered: Callable[[bytes], None]
-    ) -> Apart:
-        """Wait as `Apart`; the child is reaped before its answer is told, unless it is given up."""
 
         def heard(data: bytes) -> None:
             if call.pid and not call.given_up:
@@ -170,7 +166,13 @@ class Calls:
             else:
                 answered(data)
 
-        call = Apart(self._loop, called, seconds, heard)
+        call = self.wait(call_apart(function), seconds, heard)
+
+    def wait(
+        self, called: tuple[int, int], seconds: float, answered: Callable[[bytes], None]
+    ) -> Apart:
+        """Wait as `Apart`; an answer is told at once, though the child is still to be reaped."""
+        call = Apart(self._loop, called, seconds, answered)
         self._calls.append(call)
         return call
 

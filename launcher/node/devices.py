@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...accelerator import detect
+from ...accelerator import detect, vendors
 from ..common import system
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ class Devices:
         self._root = root
         self._accelerator = detect.detect(self._environ, root)
         self.visible = detect.visible(self._accelerator, self._environ, root)
+        self._numa_nodes = 0
 
     @property
     def kind(self) -> str:
@@ -57,15 +58,18 @@ class Devices:
 
     def mask(self, entries: Sequence[str]) -> dict[str, str]:
         """Return the variables that show a process these devices and no others."""
-        return detect.mask(self._accelerator, entries)
+        return vendors.mask(self._accelerator, entries)
 
     def count(self) -> int:
         """Return the default number of workers here: one per device, else one per NUMA node."""
         if self.visible:
             return len(self.visible)
-        from .binding import topology
+        if not self._numa_nodes:
+            from .binding import topology
 
-        return topology.numa_nodes(topology.read_topology(allowed=system.sched_getaffinity(0)))
+            cores = topology.read_topology(allowed=system.sched_getaffinity(0))
+            self._numa_nodes = topology.numa_nodes(cores)
+        return self._numa_nodes
 
     def addresses(self, entries: Sequence[str]) -> dict[str, str]:
         """Return the PCI address of each device for which it is known."""

@@ -222,10 +222,13 @@ class _Watch:
             why = f"showed no sign of life for {self._every * SIGNS:g} s, and was killed"
         elif code < 0:
             why = f"was killed by {signal.Signals(-code).name}"
+        elif code == LOST and not self._may_stay:
+            why = "lost contact with the runner"
         else:
             return code
         named = "".join(f"; could not be ended: {processes.stuck(pid)}" for pid in left)
-        system.write_error(f"the node launcher {why}; {SWEPT}{named}\n")
+        with suppress(OSError):  # its session is broken
+            system.write_error(f"the node launcher {why}; {SWEPT}{named}\n")
         return LOST
 
 

@@ -7,9 +7,10 @@ from functools import partial
 
 from ..common.errors import reason
 from ..control import frames, messages
+from . import file_checks
 from .blocking import Calls, write_apart
-from .workers import file_checks
-from .workers.file_checks import Found
+from .devices import Devices
+from .workers.prepare import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +50,12 @@ class Preparation:
         self._done = done
         self._call = None
         self.making = True
+        self._devices = _devices(task)
+        if task.held and task.facts:
+            from .facts import collect  # noqa: F401  # or every child would import it
         self._timer = self._loop.call_later(SILENT, self._tell)
         try:
-            called = write_apart(partial(file_checks.write, task))
+            called = write_apart(partial(file_checks.write, task, self._devices))
         except OSError as error:
             self._refuse(f"no process for the checks before the start: {reason(error)}")
             return
@@ -103,7 +107,8 @@ class Preparation:
     def _on_end(self, data: bytes) -> None:
         last = (_lines(data) or [None])[-1]
         if isinstance(last, list):
-            self._end(file_checks.restored(last))
+            found = file_checks.restored(last)
+            self._end(file_checks.with_devices(found, self._task, self._devices))
         elif isinstance(last, dict):
             raise RuntimeError(last["raised"])
         elif data or not self._said:
@@ -122,6 +127,17 @@ class Preparation:
     def _place(self) -> str:
         """What the child touches, or has touched last."""
         return str((_lines(self._said) or [self._task.workdir])[-1])
+
+
+def _devices(task: Task) -> Devices | None:
+    """Detect the devices once, for the checks in the child and for the run; None if that fails."""
+    try:
+        devices = Devices(file_checks.environment_of(task), task.env)
+    except ValueError:  # the run itself says why
+        return None
+    if task.slots is None:
+        devices.count()
+    return devices
 
 
 def _lines(data: bytes | bytearray) -> list[Any]:

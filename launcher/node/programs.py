@@ -23,7 +23,7 @@ PROGRAMS: dict[str, str] = {
     "collective": ".full_check.collective:main",
     "debug": ".debug.program:main",
     "device": ".full_check.devices:main",
-    "facts": ".facts.program:main",
+    "facts": ".facts_program:main",
     "network": ".full_check.network:main",
     "sync": ".sync.program:main",
 }

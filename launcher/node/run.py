@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .preload.preloaded_workers import PreloadedWorkers
     from .preload.preloader import Preloader
     from .workers.events import GroupEvent
-    from .workers.file_checks import Found
+    from .workers.prepare import Found
     from .workers.spawn import Process
 
 
@@ -91,7 +91,7 @@ class NodeRun:
         task: messages.Task,
         send: Callable[[bytes], None],
         ended: Callable[[], None],
-        found: Found | None = None,
+        found: Found,
         around: Surroundings = ALONE,
     ) -> None:
         """Prepare a task; frames are sent with `send`, and `ended` is called once.
@@ -252,7 +252,7 @@ class NodeRun:
         credit = start.credit if self._group is None else self._group.credit
         one = spawn if self._preloaded is None else self._preloaded.spawn
         self._group = group = WorkerGroup(
-            self._loop, policy, self._on_group_event, self._excluded, one
+            self._loop, policy, self._on_group_event, self._excluded, one, credit
         )
         try:
             specs, logs = self._specs.make(start)
@@ -261,7 +261,7 @@ class NodeRun:
                 self._services.with_calls(given, self.task.payload, group) as called,
                 self._services.with_debugger(called, self.task) as every,
             ):
-                group.start(every, logs, credit)
+                group.start(every, logs)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
             self._cannot_start(group, start, in_words(error))
             return

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ..control.stream import FrameStream
-    from .beside import Beside
     from .guard import Guard
     from .machine_requests import MachineRequests
-    from .workers.file_checks import Found
+    from .side_services import Beside
+    from .workers.prepare import Found
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""
@@ -222,7 +222,7 @@ class Session:
         if leaves and (self._beside is None or kind == frames.EXEC):
             return
         if self._beside is None:
-            from .beside import Beside
+            from .side_services import Beside
 
             self._beside = Beside(self._loop, self._link, self._on_beside_end)
         if kind == frames.EXEC and not self._heartbeats.lease:

@@ -15,14 +15,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..backends.base import Command
     from ..specs.environment import Travel
     from ..specs.job import JobSpec
     from ..specs.plan import Node, Plan
 
-    Commands = Sequence[tuple[str, list[str]]]
+FORMAT = 2
+"""Of the JSON; another one if a field is renamed, goes, or means something else."""
 
 ROWS = 64
 """Nodes shown in the table; the rest are counted."""
+
+SHOWN = 5
+"""Hosts named at a command of the table."""
+
+HOST = "HOST"
+"""Stands in the table for the name of each host that a command is run for."""
 
 POLICIES = (
     *("workdir", "workers", "backend", "binding", "supervision", "output", "checks", "watch"),
@@ -31,7 +39,7 @@ POLICIES = (
 """Fields of a `JobSpec` that are shown as they are; null for one that does not apply."""
 
 
-def as_json(spec: JobSpec, commands: Commands) -> str:
+def as_json(spec: JobSpec, commands: Sequence[Command]) -> str:
     """Return the job as one JSON object; `world_size` is null while a node's slots are unknown.
 
     With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch
@@ -40,6 +48,7 @@ def as_json(spec: JobSpec, commands: Commands) -> str:
     plan, program, notes = spec.plan, spec.plan.program, spec.origin.notes
     return json.dumps(
         {
+            "format": FORMAT,
             "launcher": plan.launcher,
             "master_addr": plan.master_addr,
             "master_port": plan.master_port,
@@ -51,11 +60,18 @@ def as_json(spec: JobSpec, commands: Commands) -> str:
             "withheld": list(spec.travel.withheld),
             **({"notes": list(notes)} if notes else {}),
             "world_info": _world_info(plan),
-            "commands": [{"host": host, "argv": argv} for host, argv in commands],
+            "commands": [command._asdict() for command in commands],
             **{name: _json(getattr(spec, name)) for name in POLICIES},
             "core_lists": dict(spec.core_lists),
         }
     )
+
+
+def allocation_json(launcher: str, argv: Sequence[str], here: str) -> str:
+    """Return the plan of a job whose nodes a scheduler chooses, with the command that asks it."""
+    command = {"argv": list(argv), "hosts": [here], "host_at": None}
+    plan = {"format": FORMAT, "launcher": launcher, "nodes": None, "commands": [command]}
+    return json.dumps(plan)
 
 
 def _json(value: object) -> object:
@@ -74,11 +90,15 @@ def _world_info(plan: Plan) -> str | None:
 
 
 def _node_json(node: Node) -> dict[str, object]:
-    workers = [worker._asdict() for worker in node.workers()] or None
-    return {"node_rank": node.rank, "host": node.host.name, "workers": workers}
+    return {
+        "node_rank": node.rank,
+        "host": node.host.name,
+        "first_rank": node.first_rank,
+        "devices": node.slots,
+    }
 
 
-def as_table(spec: JobSpec, commands: Commands) -> str:
+def as_table(spec: JobSpec, commands: Sequence[Command]) -> str:
     """Return the job as a table."""
     plan, origin = spec.plan, spec.origin
     program = plan.program.argv(plan.program.python or "python", 0)
@@ -130,7 +150,7 @@ def _nodes(plan: Plan) -> list[str]:
 def _node_row(node: Node) -> tuple[str, str, str, str]:
     if node.slots is None:
         return str(node.rank), node.host.name, "?", "all"
-    ranks = show_slots([worker.rank for worker in node.workers()]) or "?"
+    ranks = show_slots(node.ranks) or "?"
     return str(node.rank), node.host.name, ranks, show_slots(node.slots)
 
 
@@ -149,11 +169,15 @@ def _quoted(value: str) -> str:
     return shlex.quote(value if len(value) <= 70 else f"{value[:67]}...")
 
 
-def _commands(commands: Commands) -> list[str]:
-    shown: dict[str, list[str]] = {}
-    for host, argv in commands:
-        shown.setdefault(without_code(shlex.join(argv)), []).append(host)
-    lines = ["commands:"]
-    for text, hosts in list(shown.items())[:ROWS]:
-        lines += [f"  {', '.join(hosts[:5])}{' ...' if len(hosts) > 5 else ''}:", f"    {text}"]
-    return lines
+def _commands(commands: Sequence[Command]) -> list[str]:
+    shown = [line for command in commands[:ROWS] for line in _command(command)]
+    return ["commands:", *shown]
+
+
+def _command(command: Command) -> list[str]:
+    argv, hosts, at = command
+    named = ", ".join(hosts[:SHOWN]) + (" ..." if len(hosts) > SHOWN else "")
+    if at is not None and len(hosts) > 1:
+        named = f"each {HOST} of {named}"
+        argv = [*argv[:at], HOST, *argv[at + 1 :]]
+    return [f"  {named}:", f"    {without_code(shlex.join(argv))}"]

@@ -23,17 +23,17 @@ def travel(options: Options) -> Travel:
     Raises:
         UsageError: an environment file, an --export or the --accelerator is invalid.
     """
-    from ...accelerator import detect
+    from ...accelerator import vendors
 
     named: dict[str, str] = {}
     for path, place in _env_files(options):
         named |= _env_file(path, place)
     named |= environment.exports(options.export, os.environ)
     try:
-        named |= detect.named(options.accelerator, "--accelerator")
+        named |= vendors.named(options.accelerator, "--accelerator")
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return environment.travel(os.environ, named, detect.prefixes())
+    return environment.travel(os.environ, named, vendors.prefixes())
 
 
 def _env_files(options: Options) -> list[tuple[str, str]]:

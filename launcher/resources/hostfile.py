@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ..common.errors import UsageError
 from ..specs.host import MAX_SLOTS, Host, Slot
@@ -157,22 +158,25 @@ class _LineParser:
         self._user, address = _login(word)
         self._names, tail = _names(address)
         if tail is not None:
-            self._set("port" if ENCLOSED.fullmatch(address) else "slots", tail)
+            field = "port" if ENCLOSED.fullmatch(address) else "slots"
+            self._set(field, _number(tail, field))
 
     def hosts(self, where: str) -> list[Host]:
         slots, port, most = map(self._numbers.get, ("slots", "port", "max_slots"))
         if most is not None and slots is not None and most < slots:
             raise UsageError(f"{where}: slots={slots} is more than max_slots={most}")
         devices = None if slots is None else tuple(range(slots))
-        return [Host(name, devices, self._user, port, where) for name in self._names]
+        return [Host(name, devices, self._user, port, where, 1) for name in self._names]
 
-    def _set(self, field: str, value: str) -> None:
+    def _set(self, field: str, number: int) -> None:
         if field in self._numbers:
             raise UsageError(f"{field} is given twice")
-        self._numbers[field] = _number(value, field)
+        self._numbers[field] = number
 
 
-def _option(word: str) -> tuple[str, str]:
+@lru_cache
+def _option(word: str) -> tuple[str, int]:
+    """Return the field and the number of a word behind a host; most lines of a file have one."""
     key, _, value = word.partition("=")
     field = key.rstrip().replace("-", "_")
     field = _ALSO.get(field, field)
@@ -180,7 +184,7 @@ def _option(word: str) -> tuple[str, str]:
         raise UsageError(f"expected 'slots=N', 'max_slots=N' or 'port=N'{_advice(word, field)}")
     if not value or key != key.rstrip() or value != value.lstrip():
         raise UsageError(f"write '{field}={value.strip() or 'N'}', without blanks")
-    return field, value
+    return field, _number(value, field)
 
 
 def _advice(word: str, field: str) -> str:

@@ -86,10 +86,10 @@ def _devices(accelerator: str | None) -> int:
     Raises:
         UsageError: they cannot be told.
     """
-    from ...accelerator import detect
+    from ...accelerator import detect, vendors
 
     try:
-        environ = {**os.environ, **detect.named(accelerator, "--accelerator")}
+        environ = {**os.environ, **vendors.named(accelerator, "--accelerator")}
         return len(detect.visible(detect.detect(environ), environ))
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 
 from ..common.values import NamedTuple
 from ..specs.host import Host
@@ -31,7 +32,7 @@ def is_here(host: Host) -> bool:
     if host.port is not None or host.user is not None:
         return False
     hostname = os.uname().nodename
-    if host.name in names_here() or host.name.startswith("127."):
+    if host.name in _names_of(hostname) or host.name.startswith("127."):
         return True
     if ":" in host.name or host.name.replace(".", "").isdigit():
         return own_address(host.name)
@@ -40,7 +41,11 @@ def is_here(host: Host) -> bool:
 
 def names_here() -> tuple[str, ...]:
     """Return the names by which this machine knows itself."""
-    hostname = os.uname().nodename
+    return _names_of(os.uname().nodename)
+
+
+@lru_cache(1)
+def _names_of(hostname: str) -> tuple[str, ...]:
     return THIS_MACHINE, "127.0.0.1", "::1", hostname, hostname.partition(".")[0]
 
 

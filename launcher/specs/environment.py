@@ -311,9 +311,11 @@ def _including(folder: str, path: str) -> str:
     return path if not folder or folder in path.split(":") else f"{folder}:{path}"
 
 
-def to_wire(text: str) -> str:
-    """Return a string of the file system's encoding as JSON can carry it: decoded as UTF-8."""
-    return text if text.isascii() else os.fsencode(text).decode("utf-8", "surrogateescape")
+def to_wire(text: str | bytes) -> str:
+    """Return text of the file system's encoding as JSON can carry it: decoded as UTF-8."""
+    if isinstance(text, str) and text.isascii():
+        return text
+    return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
 def from_wire(text: str) -> bytes:

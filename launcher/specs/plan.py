@@ -113,7 +113,7 @@ def lay_out(hosts: Sequence[Host]) -> tuple[Node, ...]:
     nodes = []
     first: int | None = 0
     for rank, host in enumerate(hosts):
-        nodes.append(Node(rank, host, first, host.slots))
+        nodes.append(Node(rank, host, first, host.slots, None))
         first = None if first is None or host.slots is None else first + len(host.slots)
     return tuple(nodes)
 

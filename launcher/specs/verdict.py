@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from ..common.text import plain
 from ..common.values import NamedTuple
 
 
@@ -51,3 +52,17 @@ class Verdict(NamedTuple):
     retry: Retry = Retry.UNKNOWN
     sentence: str = ""
     advice: str = ""
+
+
+class Explanation(NamedTuple):
+    """A verdict, and whether its sentence says more than the program's own words."""
+
+    verdict: Verdict = Verdict()
+    says_more: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """The verdict as lines for a person, beneath what the program has said itself."""
+        sentence = [f"why: {self.verdict.sentence}"] if self.says_more else []
+        advice = [f"try: {self.verdict.advice}"] if self.verdict.advice else []
+        return [plain(text) for text in (*sentence, *advice)]

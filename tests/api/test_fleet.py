@@ -107,7 +107,7 @@ def test_a_report_file_that_goes_away_is_a_line(
     folder = tmp_path / "reports"
     folder.mkdir()
     job = fleet.run(folder.rmdir, num_gpus=1, report_file=folder / "r.json")
-    assert job.wait(HANG).exit_code == 0
+    assert job.wait(HANG).exit_code == 74
     assert f"--report_file {folder}/r.json: no such file or directory\n" in capfd.readouterr().err
 
 

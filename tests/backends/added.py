@@ -34,11 +34,9 @@ class Shell:
         """Return no problem."""
         return ""
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) of every command this machine would run."""
-        return [(node.host.name, self._argv) for node in nodes]
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return every command this machine would run."""
+        return [base.Command(self._argv, [node.host.name]) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""

@@ -32,7 +32,7 @@ def install(folder: Path, name: str, text: str) -> None:
 
 def nothing_left(loop: Loop) -> bool:
     """Return whether a loop waits for nothing more."""
-    return not loop._calls and all(timer.call is None for _, _, timer in loop._timers)
+    return not loop._calls and not len(loop._timers)
 
 
 def go_on(loop: Loop, done: Callable[[], bool] | None = None) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher import __version__, backends
 from dsrun.launcher.backends import base, causes, retries
-from dsrun.launcher.backends.base import BOOT, Dial
+from dsrun.launcher.backends.base import BOOT, Command, Dial
 from dsrun.launcher.backends.package.command import boot
 from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.backends.ssh.openssh import OpenSSH
@@ -327,9 +327,8 @@ def test_the_command_of_pdsh() -> None:
         line,
     ]
     assert Pdsh(FULL).argv(nodes, dial)[9:11] == ["-o", "X=a b"]
-    assert Pdsh(SETTINGS).commands(nodes, None) == [
-        (name, Pdsh(SETTINGS).argv(nodes, None)) for name in ("w0", "w1")
-    ]
+    every = Command(Pdsh(SETTINGS).argv(nodes, None), ["w0", "w1"])
+    assert Pdsh(SETTINGS).commands(nodes, None) == [every]
 
 
 def test_the_environment_of_pdsh(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,14 +347,28 @@ def test_the_environment_of_pdsh(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_commands_of_the_others() -> None:
     nodes = lay_out([Host("w0", (0,)), Host("w1")])
     own = ["/py/bin/python", "-E", "-S", "-c", BOOT, "/src", "--stdio"]
-    assert backends.load("local", SETTINGS).commands(nodes[:1], None) == [("w0", own)]
-    through_ssh = [(node.host.name, OpenSSH(SETTINGS).argv(node.host)) for node in nodes]
-    assert backends.load("ssh", SETTINGS).commands(nodes, None) == through_ssh
-    assert backends.load("openssh", SETTINGS).commands(nodes, None) == through_ssh
-    assert backends.load("none", SETTINGS).commands(nodes, None)[1] == (
-        "w1",
-        ["dsrun", "--no_ssh", "--node_rank=1", "..."],
+    assert backends.load("local", SETTINGS).commands(nodes[:1], None) == [Command(own, ["w0"])]
+    ((argv, hosts, host_at),) = backends.load("ssh", SETTINGS).commands(nodes, None)
+    assert (hosts, host_at and argv[host_at]) == (["w0", "w1"], "w0")
+    assert argv == OpenSSH(SETTINGS).argv(nodes[0].host)
+    assert backends.load("openssh", SETTINGS).commands(nodes, None) == [(argv, hosts, host_at)]
+    assert backends.load("none", SETTINGS).commands(nodes, None)[1] == Command(
+        ["dsrun", "--no_ssh", "--node_rank=1", "..."], ["w1"]
     )
+
+
+def test_hosts_with_other_options_of_ssh_have_a_command_of_their_own() -> None:
+    hosts = [Host("a"), Host("b", port=23), Host("c", user="me"), Host("d", port=22), Host("e")]
+    nodes = lay_out(hosts)
+    over = OpenSSH(SETTINGS._replace(port=22))
+    shown = over.commands(nodes, None)
+    assert [command.hosts for command in shown] == [["a", "d", "e"], ["b"], ["c"]]
+    for argv, names, host_at in shown:
+        for name in names:
+            host = next(host for host in hosts if host.name == name)
+            assert over.argv(host) == [
+                name if at == host_at else word for at, word in enumerate(argv)
+            ]
 
 
 @pytest.mark.parametrize(
@@ -464,5 +477,5 @@ def test_the_node_launchers_command_starts_one_in_a_hostile_folder(
     )
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
-        "dsrun: launch: expected --stdio, --dial=... or --world_info=... before the script\n"
+        "dsrun: node launcher: expected --stdio, --dial=... with --pin=..., or --program=...\n"
     )

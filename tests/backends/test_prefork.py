@@ -63,11 +63,8 @@ os.open("/dev/full", os.O_WRONLY)
 os.environ["LATE"] = "yes"
 sys.stdout.write("once")
 argv = [sys.executable, "-E", "-S", "-c", *sys.argv[2:]]
-def run():
-    sys.argv[:] = ["-c", *argv[5:]]
-    exec(argv[4], {})
 forks = sys.argv[1] == "fork"
-started = prefork.fork(argv, run) if forks else child.spawn(argv, os.environ)
+started = prefork.fork(argv) if forks else child.spawn(argv, os.environ)
 os.close(started.stdin)
 shown, errors = (open(fd).read() for fd in started[2:])
 code = os.waitstatus_to_exitcode(os.waitpid(started.pid, 0)[1])

@@ -84,8 +84,8 @@ def test_a_dry_run_over_an_added_backend(tmp_path: Path) -> None:
     shown = dsrun(tmp_path, *FAR, "--launcher", "SHELL", "--dry_run", "--json", "x.py")
     told = json.loads(shown.stdout)
     assert told["launcher"] == "shell"
-    ((host, argv),) = [one.values() for one in told["commands"]]
-    assert (host, argv[:2]) == ("far", ["sh", "-c"])
+    (command,) = told["commands"]
+    assert (command["hosts"], command["argv"][:2]) == (["far"], ["sh", "-c"])
 
 
 def test_an_added_backend_has_its_place_in_the_automatic_choice(tmp_path: Path) -> None:

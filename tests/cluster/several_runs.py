@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends import BACKENDS
 from dsrun.launcher.cli.parser import parse
-from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import dial_in
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.run import Run
 from dsrun.launcher.head.run.start import prepare
 from dsrun.launcher.planning.job import plan_job
@@ -92,12 +92,12 @@ class Runs:
         self._connect()
         run.wait()
         run.release()
-        try:
-            report = run.result()
-        except DsrunError as error:
-            self.note(run=name, error=str(error), code=error.exit_code)
+        ending = ending_of(run)
+        if ending.report is None:
+            self.note(run=name, error=str(ending.error), code=ending.code)
             return
-        self.note(run=name, job=spec.job_id, code=report.exit_code, world=report.world_size)
+        world = ending.report.world_size
+        self.note(run=name, job=spec.job_id, code=ending.code, world=world)
 
     def _connect(self) -> None:
         if self._connected:

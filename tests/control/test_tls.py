@@ -11,9 +11,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from cryptography import x509
 
-from dsrun.launcher import launch
 from dsrun.launcher.control import auth, frames, tls
 from dsrun.launcher.head.fleet.rejections import NO_PROOF
+from dsrun.launcher.node import main
 
 from ..support.limits import HANG
 from ..support.listeners import HERE, TOKEN, Runner, dialled, enter, runner
@@ -109,7 +109,7 @@ def test_who_is_dropped_dials_again(runner: Runner) -> None:
 
     def dial() -> None:
         where = f"127.0.0.1:{runner.listener.port}"
-        lines.append(launch.dial(where, runner.pin, auth.Credentials("w0", TOKEN)))
+        lines.append(main.dial(where, runner.pin, auth.Credentials("w0", TOKEN)))
 
     node = threading.Thread(target=dial)
     node.start()
@@ -124,7 +124,7 @@ def test_who_is_not_there_is_not_dialled_again() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         with pytest.raises(tls.CannotDial, match="Connection refused"):
-            launch.dial(f"127.0.0.1:{free.getsockname()[1]}", "x", auth.Credentials("w0", TOKEN))
+            main.dial(f"127.0.0.1:{free.getsockname()[1]}", "x", auth.Credentials("w0", TOKEN))
 
 
 @pytest.mark.parametrize(("spoken", "dropped"), [(b"", True), (b"SSH-2.0-OpenSSH_9.2\r\n", False)])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from dsrun.accelerator.detect import VENDORS
+from dsrun.accelerator.vendors import VENDORS
 from dsrun.launcher.node.devices import Devices
 
 from ..support.vendor_machines import (

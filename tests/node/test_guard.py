@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.errors import LOST
+from dsrun.launcher.common.errors import LOST, SWEPT
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.guard import Guard
 
@@ -74,6 +74,14 @@ os.kill(os.getpid(), signal.SIGSTOP)
 STOPS = f"""{BEGIN}
 line.keep_alive(Loop(), {{patience}})
 os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+MISSES = f"""{BEGIN}
+os._exit({LOST})
+"""
+
+KILLED = f"""{BEGIN}
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 WAKES = f"""{BEGIN}
@@ -138,6 +146,24 @@ def test_a_guard_that_was_stopped_ends_with_its_node_launcher() -> None:
         finally:
             guard.send_signal(signal.SIGCONT)
     assert (guard.returncode, errors) == (0, "")
+
+
+def test_a_node_launcher_that_misses_the_runner_is_told_of_once_all_is_swept() -> None:
+    with guarded(MISSES) as (guard, _):
+        errors = guard.communicate(timeout=HANG)[1]
+    said = f"the node launcher lost contact with the runner; {SWEPT}\n"
+    assert (guard.returncode, errors) == (LOST, said)
+
+
+@pytest.mark.parametrize("body", [MISSES, KILLED])
+def test_nobody_may_hear_what_the_guard_says(body: str) -> None:
+    """Its session may be broken, which is why the node launcher misses the runner."""
+    read, write = os.pipe()
+    os.close(read)
+    argv = [sys.executable, "-c", under_guard(body), "true"]
+    guard = subprocess.run(argv, stderr=write, stdout=subprocess.DEVNULL, check=False)
+    os.close(write)
+    assert guard.returncode == LOST
 
 
 def first_sign(guard: subprocess.Popen[str]) -> None:

@@ -18,6 +18,7 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import leftovers, processes
+from dsrun.launcher.node.file_checks import check
 from dsrun.launcher.node.run import NodeRun, Phase, Surroundings
 from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
@@ -292,7 +293,12 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     former = played.run
     played.received.clear()
     played.run = NodeRun(
-        played.loop, former.task, played._send, played._ended, None, Surroundings(former.kept)
+        played.loop,
+        former.task,
+        played._send,
+        played._ended,
+        check(former.task),
+        Surroundings(former.kept),
     )
     assert played.run.former == frozenset()
     played.ends = 0
@@ -302,7 +308,8 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     assert (processes.children(), played.notes()) == ([pid], [])
     # The last one has no use for it.
     task = former.task._replace(workers=WorkerPolicy(), held=False)
-    NodeRun(played.loop, task, played._send, played._ended, None, Surroundings(played.run.kept))
+    around = Surroundings(played.run.kept)
+    NodeRun(played.loop, task, played._send, played._ended, check(task), around)
     os.waitpid(pid, 0)
     played.run.close()
     assert played.run.phase is Phase.ENDED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from dsrun.launcher.backends.base import Command
 from dsrun.launcher.planning import dry_run
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.resources.hostfile import Host
@@ -28,7 +29,10 @@ PLAN = Plan(
     4000,
 )
 SPEC = JobSpec("j", PLAN, "/work", TRAVEL, origin=Origin("--host (a; b)", "ssh (why)"))
-COMMANDS = [(f"w{at}", ["ssh", f"w{at}", "x y"]) for at in range(4)]
+COMMANDS = [
+    Command(["ssh", "w0", "x y"], ["w0", "w2", "w3"], 1),
+    Command(["ssh", "-p", "2", "w1", "x y"], ["w1"], 3),
+]
 
 
 def test_the_plan_as_json() -> None:
@@ -37,33 +41,25 @@ def test_the_plan_as_json() -> None:
 
 
 FIELDS = {
+    "format": 2,
     "launcher": "ssh",
     "master_addr": None,
     "master_port": 4000,
     "world_size": None,
     "nodes": [
-        {
-            "node_rank": 0,
-            "host": "w0",
-            "workers": [
-                {"rank": 0, "local_rank": 0, "device": 0},
-                {"rank": 1, "local_rank": 1, "device": 1},
-                {"rank": 2, "local_rank": 2, "device": 3},
-            ],
-        },
-        {
-            "node_rank": 1,
-            "host": "w1",
-            "workers": [{"rank": 3, "local_rank": 0, "device": 2}],
-        },
-        {"node_rank": 2, "host": "w2", "workers": None},
-        {"node_rank": 3, "host": "w3", "workers": None},
+        {"node_rank": 0, "host": "w0", "first_rank": 0, "devices": [0, 1, 3]},
+        {"node_rank": 1, "host": "w1", "first_rank": 3, "devices": [2]},
+        {"node_rank": 2, "host": "w2", "first_rank": 4, "devices": None},
+        {"node_rank": 3, "host": "w3", "first_rank": None, "devices": ["GPU-a"]},
     ],
     "program": ["/py", "-u", "train.py", "--local_rank=0", "--lr", "0 1"],
     "environment": ["HF_TOKEN", "LONG", "NCCL_DEBUG", "OMP_X"],
     "withheld": ["WANDB_API_KEY"],
     "world_info": None,
-    "commands": [{"host": host, "argv": argv} for host, argv in COMMANDS],
+    "commands": [
+        {"argv": ["ssh", "w0", "x y"], "hosts": ["w0", "w2", "w3"], "host_at": 1},
+        {"argv": ["ssh", "-p", "2", "w1", "x y"], "hosts": ["w1"], "host_at": 3},
+    ],
 }
 """What was there before a `JobSpec` was."""
 
@@ -114,14 +110,10 @@ variables sent to the nodes:
 not sent because they look like secrets: WANDB_API_KEY (send one with --export NAME)
 
 commands:
-  w0:
-    ssh w0 'x y'
+  each HOST of w0, w2, w3:
+    ssh HOST 'x y'
   w1:
-    ssh w1 'x y'
-  w2:
-    ssh w2 'x y'
-  w3:
-    ssh w3 'x y'"""
+    ssh -p 2 w1 'x y'"""
 
 
 def test_the_plan_as_a_table() -> None:
@@ -133,7 +125,7 @@ def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
     hosts = [Host(f"w{at}", (0,)) for at in range(70)]
     plan = Plan(lay_out(hosts), Program("x", local_rank=False), "pdsh", "m", None)
     spec = JobSpec("j", plan, "/")
-    commands = [(host.name, ["pdsh", "all"]) for host in hosts]
+    commands = [Command(["pdsh", "all"], [host.name for host in hosts])]
     shown = dry_run.as_table(spec, commands)
     assert "workers   70 on 70 nodes\nmaster    m, on a free port\n" in shown
     assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown

@@ -14,7 +14,7 @@ from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.control.round_messages import Ranks
 from dsrun.launcher.head.run.opening import opening
 from dsrun.launcher.head.run.start import commands
-from dsrun.launcher.node.elastic import agent_environment
+from dsrun.launcher.node.workers import agent_environment
 from dsrun.launcher.planning import dry_run, rendezvous, this_node
 from dsrun.launcher.planning.elastic import elastic_policy, is_elastic
 from dsrun.launcher.planning.hosts import by_rank

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.head.report.report import Failure, Loss, Report, as_json
+from dsrun.launcher.head.report.document import as_json
+from dsrun.launcher.head.report.report import Failure, Loss, Report
 
 from .history import Event
 

@@ -10,7 +10,6 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, cast
 
-from dsrun.launcher import launch
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import DsrunError, refusal_json
@@ -20,6 +19,7 @@ from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.hold import requests
 from dsrun.launcher.head.hold.hold import Hold, Phase
 from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.node import main
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.host import Host
@@ -84,7 +84,7 @@ class HoldWorld(World):
         if argv[-1] == b"--stdio":
             process.role, process.name = "lane", "lane guard"
             self.record(process.host.name, "role", pid=process.pid, role="lane")
-            return lambda: launch.main(["--stdio"])
+            return lambda: main.main(["--stdio"])
         if b"RANK" in env and b"DSRUN_JOB_ID" in env:
             return super()._program(process, argv, env)
         return run_tool(argv)
@@ -282,8 +282,7 @@ class Script:
     def _look(self, when: str) -> None:
         """Look at what is open, if there was time enough to close it."""
         if self._world.held.rest >= SETTLED and (self._looked or when == "before"):
-            timers = sum(timer.call is not None for _, _, timer in self._loop._timers)
-            self._world.look(when, timers)
+            self._world.look(when, len(self._loop._timers))
             self._looked = True
 
     def _ask(self, number: int, job: HeldJob) -> None:

@@ -6,6 +6,7 @@ They are kept as values and not as seeds, so that they stay the same when seeds 
 from __future__ import annotations
 
 from .scenario import (
+    Change,
     Deed,
     ElasticSpec,
     Fault,
@@ -113,12 +114,45 @@ KEPT = {
         grace=30.0,
         lease=60.0,
     ),
+    "an elastic job ended with 0 whose last node was removed when it lost the others": Scenario(
+        seed=2287,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=9, deeds=(Deed(0, 0, 0, "early", 0),)),
+        faults=(Fault("running", 1.5, "kill launcher", "n2"),),
+        elastic=ElasticSpec(least=1, restarts=1),
+        changes=(Change(1.0, ("n2",)),),
+    ),
+    "workers of a node whose line was reset lived beside those of the next round": Scenario(
+        seed=323,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=9, pause=1.0, term="ignore"),
+        faults=(Fault("running", 1.0, "reset", "n1"),),
+        elastic=ElasticSpec(least=1, restarts=1, most=1),
+        grace=30.0,
+        lease=60.0,
+    ),
+    "workers of a node that was cut off as it was removed lived beside the next round's": Scenario(
+        seed=3594,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=9, pause=1.0, term="slow"),
+        faults=(Fault("running", 0.0, "half open", "n1"),),
+        elastic=ElasticSpec(least=1, restarts=1),
+        grace=30.0,
+        lease=4.0,
+        changes=(Change(0.4, ("n2",)),),
+    ),
+    "output was not read any more after a round whose log files could not be made": Scenario(
+        seed=6823,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1, delay=0.2)),
+        program=ProgramSpec(pause=0.0),
+        faults=(Fault("connected", 1.54, "fill disk", "n1", heals=0.1),),
+        elastic=ElasticSpec(least=1, restarts=1),
+        logs=True,
+    ),
 }
 
 UNSOLVED = {
     193: "nothing_left: guard and node launcher killed at once leave a child, and no line says so",
-    323: "one_round_at_a_time: a node whose connection was lost runs on beside the next round",
-    475: "one_round_at_a_time: as 323",
     728: "nothing_left: as 193",
 }
 """Seeds below 1,000 whose worlds break a rule, and which: not judged or not mended yet."""

@@ -118,22 +118,22 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "old-workers-of-a-node-that-is-given-up": (
         Replacement(
             RUNNER_ROUNDS,
-            "            self._rounds.hold((1 + ISOLATED) * self._run.lease - silent)\n",
-            "            pass\n",
+            "        self.await_end(node, BEYOND * self._run.lease - silent)\n",
+            "",
         ),
     ),
     "old-workers-of-a-silent-node": (
         Replacement(
-            RUNNER_ROUNDS,
-            "            self._rounds.hold(self._run.lease * ISOLATED)\n",
-            "            pass\n",
+            "launcher/head/run/fleet_events.py",
+            "            run.restarts.await_end(node, (BEYOND - 1) * run.lease)\n",
+            "",
         ),
     ),
     "the-end-of-a-lost-node-is-done": (
         Replacement(
-            RUN,
-            "if node.lost and self.phase is Phase.RUNNING:",
-            "if node.lost and self.phase is None:",
+            RUNNER_ROUNDS,
+            "        if node.lost:\n            return\n        was_leaving",
+            "        was_leaving",
         ),
     ),
     "a-busy-runner-loses-healthy-nodes": (
@@ -244,9 +244,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "an-elastic-job-without-nodes-ends-with-0": (
         Replacement(
             RUN,
-            "        if node.lost and self.phase is Phase.RUNNING:\n            return",
-            "        if node.lost and self.phase is Phase.RUNNING:\n"
-            "            self.end_when_over()\n            return",
+            "        if self.phase is Phase.RUNNING:\n            self.restarts",
+            "        if self.phase is Phase.RUNNING and not node.lost:\n            self.restarts",
         ),
     ),
     "a-closed-pipe-hides-why-a-node-leaves": (

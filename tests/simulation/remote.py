@@ -7,16 +7,16 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from dsrun.launcher import launch
 from dsrun.launcher.backends import causes
 from dsrun.launcher.backends.events import SessionEnded, SessionStarted
 from dsrun.launcher.backends.stdio import SessionStream
 from dsrun.launcher.common import system
+from dsrun.launcher.node import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dsrun.launcher.backends.base import Dial
+    from dsrun.launcher.backends.base import Command, Dial
     from dsrun.launcher.backends.events import Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.specs.plan import Node
@@ -55,7 +55,7 @@ class Remote:
         del nodes
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
+    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
         """Return no command: nothing is executed."""
         del nodes, dial
         return []
@@ -121,7 +121,7 @@ class Remote:
             theirs.try_write(BANNER)
         guard = self._kernel.spawn(
             host,
-            lambda: launch.main(["--stdio"]),
+            lambda: main.main(["--stdio"]),
             argv=[b"python", b"-c", b"dsrun", b"--stdio"],
             env={b"PATH": b"/usr/bin", b"HOME": b"/root"},
             fds={0: theirs, 1: theirs, 2: errors},
@@ -149,6 +149,8 @@ class Remote:
         self._kernel.at(0.01, partial(self._tell_end, rank, host, guard, stderr))
 
     def _tell_end(self, rank: int, host: Host, guard: Process, stderr: object) -> None:
+        if self.sessions[host.name][-1] is not guard:
+            return  # the node is reached by another one now
         network = self._kernel.network
         if network.is_cut(host, self._login):
             self._kernel.at(1.0, partial(self._tell_end, rank, host, guard, stderr))

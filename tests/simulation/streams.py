@@ -41,7 +41,7 @@ class Streams:
             self._spawn(self._feed, 1, end, "feeder")
         if self._spec.piped:
             self._output, found[1] = self._pipe()
-            self._spawn(_copy, 0, self._output, "reader")
+            self._spawn(self._copy, 0, self._output, "reader")
         return found
 
     def open_others(self) -> None:
@@ -78,10 +78,10 @@ class Streams:
                     return 1
         return 0
 
-
-def _copy() -> int:
-    """Read to the end."""
-    out = system.open_fd(OUTPUT, os.O_WRONLY | os.O_APPEND)
-    while data := system.read(0, 1 << 16):
-        system.write(out, data)
-    return 0
+    def _copy(self) -> int:
+        """Read to the end; what was read is in the file at once, also if the world stops here."""
+        file = self._host.files.get(OUTPUT)
+        assert file is not None
+        while data := system.read(0, 1 << 16):
+            file.data += data
+        return 0

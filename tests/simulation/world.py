@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
-from dsrun.launcher.common.errors import DsrunError, UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run import lifecycle
+from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.events import JobStarted, RanksStarted, RoundBegan
 from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.environment import Travel
@@ -293,12 +293,10 @@ class World:
         def backend_for(node: Node) -> Part:
             return Part(remote, [node])
 
-        try:
-            report = lifecycle.conduct(spec, start, backend_for, loop, console, self._observe)
-        except DsrunError as error:
-            system.write_error(f"dsrun: {error}\n")
-            return error.exit_code
-        return report.exit_code
+        ending = launch.launch(spec, start, backend_for, loop, console, self._observe)
+        if ending.error is not None:
+            system.write_error(f"dsrun: {ending.error}\n")
+        return ending.code
 
     def job(self) -> JobSpec:
         """Return the job of the scenario."""

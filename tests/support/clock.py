@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.common.loop import Loop, Timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 class Clock:
-    """A clock that goes when told, and a loop on it.
+    """A clock that goes when told, a loop on it, and timers that no loop has.
 
     Attributes:
         step: the seconds by which it goes on whenever it is read, as a real one does.
@@ -21,6 +21,7 @@ class Clock:
         self.now = 50.0
         self.step = 0.0
         self.loop = Loop(self._read)
+        self.timers = Timers(self._read)
 
     def _read(self) -> float:
         self.now += self.step
@@ -36,6 +37,8 @@ class Clock:
         self.now += seconds
         self.loop.call_later(0.0, self.loop.stop)
         self.loop.run()
+        while (call := self.timers.expired(self.now)) is not None:
+            call()
 
 
 class Pauses:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dsrun.launcher.head.elastic import round_events as events
+from dsrun.launcher.head.elastic.action_queue import ActionQueue
 from dsrun.launcher.head.elastic.round_actions import (
-    Change,
+    CheckNodes,
+    DropNode,
+    EndJob,
     Finish,
+    ForgetFailures,
     Form,
-    GiveUp,
+    Log,
     Notify,
     Probe,
     Release,
-    Say,
+    StopRound,
     TooFew,
 )
 from dsrun.launcher.head.elastic.rounds import Rounds
@@ -24,7 +29,9 @@ from .clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dsrun.launcher.common.loop import Timer
     from dsrun.launcher.head.elastic.round_actions import RoundAction
+    from dsrun.launcher.head.elastic.round_events import RoundEvent
 
 
 class Job:
@@ -46,6 +53,7 @@ class Job:
         silent: nodes that do not answer probes.
         walls: pairs of nodes that do not reach each other.
         ended: all workers of a round have ended well.
+        decided: of each failure that ends the job: whether it was the loss of a node.
         said: the lines for the user.
     """
 
@@ -71,9 +79,26 @@ class Job:
         self.for_good: list[int] = []
         self.survives = True
         self.limits = ElasticPolicy(least, most, restarts, **more)
-        self.rounds = Rounds(nodes, self.limits, self.clock.loop, self.act, self)
-        for node in range(1, nodes):
-            self.rounds.meeting.points.verified(0, node, "a0")
+        self.decided: list[bool] = []
+        self.rounds = Rounds(nodes, self.limits, self, self.clock.now)
+        self.actions = ActionQueue(self.act)
+        self.alarm: Timer | None = None
+        self.handle(events.JobStarted(0, "a0", range(1, nodes), {}))
+
+    def handle(self, event: RoundEvent) -> bool:
+        """Something happens; return the answer of the rounds."""
+        step = self.rounds.step(self.clock.now, event)
+        self.actions.add(step.actions)
+        if self.alarm is not None:
+            self.alarm.cancel()
+        if self.rounds.due is not None:
+            seconds = self.rounds.due - self.clock.now
+            self.alarm = self.clock.loop.call_later(seconds, self.wake)
+        self.actions.run()
+        return step.accepted
+
+    def wake(self) -> None:
+        self.handle(events.TimePassed())
 
     # -- the table of nodes ---------------------------------------------------------------------
 
@@ -103,20 +128,24 @@ class Job:
             case Form(members, address, restarts):
                 assert address in self.addresses(members[0])
                 self.form(list(members), restarts)
-            case Change(nodes):
+            case StopRound(nodes):
                 self.called.append(list(nodes))
             case Notify(nodes):
                 self.noticed.append(list(nodes))
             case Release(node):
                 self.released.append(node)
-            case GiveUp(node, reason, for_good):
+            case DropNode(node, reason, for_good):
                 self.for_good += [node] if for_good else []
                 self.lose_one(node, reason)
+            case CheckNodes():
+                pass
+            case EndJob() | ForgetFailures():
+                self.decide(isinstance(action, ForgetFailures))
             case TooFew():
                 self.give_up()
             case Finish():
                 self.ended = True
-            case Say(text):
+            case Log(text):
                 self.said.append(text)
 
     def answer(self, first: int, *nodes: int) -> None:
@@ -124,10 +153,8 @@ class Job:
 
         def say(node: int) -> None:
             bad = {first, node} in self.walls
-            if node not in self.silent and self.rounds.meeting.points.answered(
-                node, ["no route" if bad else ""] * 2
-            ):
-                self.rounds.look()
+            if node not in self.silent:
+                self.handle(events.NodeReached(node, ["no route" if bad else ""] * 2))
 
         for node in nodes:
             self.clock.loop.call_later(0.0, partial(say, node))
@@ -139,27 +166,58 @@ class Job:
     def lose_one(self, node: int, reason: str) -> None:
         self.lost.append(node)
         self.reasons[node] = reason
-        self.survives = self.rounds.left(node)
+        self.survives = self.handle(events.NodeLost(node))
         if not self.survives:
-            self.rounds.close()
+            self.close()
 
     def give_up(self) -> None:
         self.short = True
 
+    def decide(self, lost: bool) -> None:
+        self.decided.append(lost)
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def failed(self, what: str, code: int, node: int, *, final: bool = False) -> bool:
+        """A worker of a node has failed; return whether the job goes on."""
+        return self.handle(events.WorkerFailed(what, code, node, final))
+
+    def close(self) -> None:
+        self.handle(events.JobStopped())
+
+    def print(self) -> None:
+        self.handle(events.WorkerPrinted())
+
+    def resize(self, most: int) -> None:
+        self.handle(events.SizeLimited(most))
+
+    def retire(self, node: int) -> bool:
+        return self.handle(events.NodeRemoved(node))
+
+    def checked(self) -> None:
+        """A node has passed the health command."""
+        self.handle(events.NodesChecked())
+
+    def came(self, node: int) -> bool:
+        return self.handle(events.NodeConnected(node))
+
+    def finished(self, node: int, generation: int) -> None:
+        self.handle(events.NodeFinished(node, generation))
+
     def join(self, *nodes: int) -> None:
         for node in nodes:
-            self.rounds.joined(node)
+            self.handle(events.NodeReady(node))
         self.clock.settle()
 
     def leave(self, node: int) -> bool:
         """A node is lost."""
-        goes_on = self.rounds.left(node)
+        goes_on = self.handle(events.NodeLost(node))
         self.clock.settle()
         return goes_on
 
     def done(self, node: int) -> bool:
         """A node ends by itself, or because it was released."""
-        goes_on = self.rounds.done(node)
+        goes_on = self.handle(events.NodeDone(node))
         self.clock.settle()
         return goes_on
 
@@ -171,12 +229,12 @@ class Job:
     def finish(self, *nodes: int) -> None:
         """All workers of these nodes end well in the present round."""
         for node in nodes:
-            self.rounds.finished(node, self.rounds.generation)
+            self.handle(events.NodeFinished(node, self.rounds.generation))
 
     def arrive(self, *nodes: int) -> None:
         """Nodes come, or come back, and are ready soon."""
         for node in nodes:
-            assert self.rounds.came(node), node
+            assert self.handle(events.NodeConnected(node)), node
         self.join(*nodes)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames, messages, round_messages
-from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
@@ -95,6 +96,13 @@ class Job:
             self.fleet.node(name).says(messages.pack(frames.FINISHED, finished))
         self.fleet.step()
 
+    def lose(self, name: str) -> None:
+        """Have a node launcher die, whose guard says that its workers were stopped."""
+        node = self.fleet.node(name)
+        node.leaves()
+        node.ends(f"the node launcher was killed by SIGKILL; {SWEPT}", 0.0)
+        self.fleet.step()
+
     def up(self, *names: str) -> None:
         """Have the workers of nodes run, and forget what was sent and said."""
         for name in names:
@@ -126,11 +134,10 @@ def end_well(job: Job, *names: str) -> None:
 def lost(fleet_of: FleetOf, **limits: Any) -> Job:
     """A job that has lost n1, reaches it again, and runs on n0 meanwhile."""
     job = started(fleet_of("n0", "n1"), **limits)
-    job.fleet.node("n1").leaves()
-    job.fleet.step()
+    job.lose("n1")
     job.join("n0")
     job.up("n0")
-    job.fleet.go(FIRST + 0.5)
+    job.fleet.go(PAUSES.first + 0.5)
     assert job.fleet.backend.started == [[0, 1], [1]]
     assert job.fleet.kinds("n1") == ["JOB"]
     return job

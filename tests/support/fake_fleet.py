@@ -12,7 +12,7 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.fleet import Fleet
-from dsrun.launcher.head.report.report import as_json
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run import Run
@@ -198,12 +198,16 @@ class FakeFleet:
         **spec: Any,
     ) -> Run:
         """Return a run on some hosts, or on all, that has not begun."""
+        console = cast("Console", self.console)
+        wanted = self.spec(*names, plan=plan, **spec)
+        self.prepared.append(Run(wanted, self.fleet, console, restarts))
+        return self.prepared[-1]
+
+    def spec(self, *names: str, plan: dict[str, Any] | None = None, **spec: Any) -> JobSpec:
+        """Return a job on some hosts, or on all."""
         hosts = [self.hosts[name] for name in names or self.hosts]
         whole = Plan(lay_out(hosts), Program("x.py"), "ssh", None, None)._replace(**plan or {})
-        job: dict[str, Any] = {"job_id": "job", "plan": whole, "workdir": "/work"}
-        console = cast("Console", self.console)
-        self.prepared.append(Run(JobSpec(**job | spec), self.fleet, console, restarts))
-        return self.prepared[-1]
+        return JobSpec(**{"job_id": "job", "plan": whole, "workdir": "/work"} | spec)
 
     def run(self, *names: str, **more: Any) -> Run:
         """Begin a run; what `prepare` takes."""
@@ -294,7 +298,7 @@ class FakeFleet:
 def story(run: Run) -> dict[str, Any]:
     """Return how a run has ended, which is over, as --report_file has it."""
     assert run.phase is Phase.OVER
-    return as_json(run.result())
+    return ending_of(run).data
 
 
 def losses(run: Run) -> dict[str, str]:

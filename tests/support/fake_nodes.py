@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from dsrun.launcher.backends.base import Dial
+    from dsrun.launcher.backends.base import Command, Dial
     from dsrun.launcher.backends.events import Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.specs.backend import BackendSettings
@@ -208,7 +208,7 @@ class FakeNodes:
         """Nothing can be wrong."""
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
+    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
         """No command."""
         return []
 

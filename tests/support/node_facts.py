@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsrun.launcher.control.facts import DeviceFacts, Facts, Space
-from dsrun.launcher.head.checks.subject import Subject
+from dsrun.launcher.head.checks.compared_node import Subject
 
 GIB = 1 << 30
 

@@ -11,10 +11,10 @@ from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node.blocking import Calls
 from dsrun.launcher.node.elastic.events import StartWorkers
 from dsrun.launcher.node.elastic.rounds import NodeRounds
-from dsrun.launcher.node.workers.prepare import NodeSetup
 
 from .clock import Clock
 from .fake_nodes import NAMES
+from .node_setup import node_setup
 
 if TYPE_CHECKING:
     from dsrun.launcher.control.messages import Task
@@ -32,7 +32,7 @@ class PlayedRounds:
     def __init__(self, task: Task) -> None:
         self.clock = Clock()
         self.out: list[Any] = []
-        self.setup = NodeSetup(task, print)
+        self.setup = node_setup(task, print)
         self.calls = Calls(self.clock.loop)
         told = self._send, self.out.append
         self.rounds = NodeRounds(self.clock.loop, self.setup, START, *told, self.calls)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.node import processes
+from dsrun.launcher.node.file_checks import check
 from dsrun.launcher.node.run import NodeRun, Phase
 
 from .fake_nodes import NAMES
@@ -47,7 +48,7 @@ class Played:
         self.ends = 0
         self._skipped = 0.0
         self.loop = Loop(lambda: time.monotonic() + self._skipped)
-        self.run = NodeRun(self.loop, task, self._send, self._ended)
+        self.run = NodeRun(self.loop, task, self._send, self._ended, check(task))
         self.loop.on_signals([signal.SIGCHLD], lambda _: self.run.on_reaped(processes.reap()))
 
     def _send(self, frame: bytes) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.membership import Membership
-from dsrun.launcher.head.elastic.reconnector import (
+from dsrun.launcher.head.elastic.round_events import NodeRemoved
+from dsrun.launcher.head.fleet.node_connection import NodeConnection
+from dsrun.launcher.head.fleet.reconnector import (
     AT_ONCE,
     PACE,
     Reconnector,
 )
-from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node
@@ -20,7 +22,7 @@ from .clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.elastic.rounds import Rounds
+    from dsrun.launcher.head.elastic.round_events import RoundEvent
 
 
 class Job:
@@ -43,23 +45,25 @@ class Job:
         self.alive: set[str] = set(there)
         for name in there:
             self.add(Host(name, slots))
-        self.returns = Reconnector(self.clock.loop, self.reach, self.left, self.next)
-        self.roster = Membership(
-            self.peers, self.rounds(), self.returns, self.add, self.said.append
+        self.returns = Reconnector(
+            self.clock.loop, PAUSES, self.reach, self.is_lost, self.left, self.next
         )
+        self.roster = Membership(self.peers, self.handle, self.returns, self.add, self.said.append)
 
-    def next(self) -> RunNode | None:
-        return self.roster.next()
+    def next(self) -> NodeConnection | None:
+        node = self.roster.next()
+        return node.connection if node is not None else None
 
-    def rounds(self) -> Rounds:
-        job = self
+    def is_lost(self, connection: NodeConnection) -> bool:
+        return bool(self.node_of(connection).lost)
 
-        class Retired:
-            def retire(self, number: int) -> bool:
-                job.alive.discard(job.peers[number].name)
-                return True
+    def node_of(self, connection: NodeConnection) -> RunNode:
+        return next(one for one in self.peers if one.connection is connection)
 
-        return Retired()  # type: ignore[return-value]
+    def handle(self, event: RoundEvent) -> bool:
+        assert isinstance(event, NodeRemoved)
+        self.alive.discard(self.peers[event.node].name)
+        return True
 
     def left(self) -> int:
         return self.room - len(self.alive)
@@ -69,20 +73,21 @@ class Job:
         self.peers.append(RunNode(NodeConnection(node), node, node.rank))
         return self.peers[-1]
 
-    def reach(self, peer: RunNode) -> None:
+    def reach(self, connection: NodeConnection) -> None:
+        peer = self.node_of(connection)
         self.begun.append((self.clock.now, peer.name))
         self.trying[peer.name] = peer
         if peer.name in self.dead:
             self.fail(peer.name)
 
     def fail(self, name: str) -> None:
-        self.returns.failed(self.trying.pop(name))
+        self.returns.failed(self.trying.pop(name).connection)
 
     def come(self, name: str) -> None:
         peer = self.trying.pop(name)
         peer.lost = ""
         self.alive.add(name)
-        self.returns.back(peer)
+        self.returns.back(peer.connection)
 
     def lose(self, name: str) -> None:
         (peer,) = [one for one in self.peers if one.name == name]

@@ -124,12 +124,10 @@ class Engine:
             return f"--launcher {self._name}: {base.lacks_tls()}, or use --launcher ssh"
         return self._find_tool()
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv): the same command for every host."""
-        argv = self.argv(nodes, dial)
-        return [(host, argv) for host in dict.fromkeys(node.host.name for node in nodes)]
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return the one command for all hosts."""
+        hosts = [*dict.fromkeys(node.host.name for node in nodes)]
+        return [base.Command(self.argv(nodes, dial), hosts)]
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
         """Return the whole command; an option that the user gives replaces ours.

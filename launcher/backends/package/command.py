@@ -19,7 +19,7 @@ _BOOT = (
     'eval(compile(u("(FIND)"),"bootstrap","exec"),e);'
     'f,d=e["find"](v,h,u("(ASK)")) if e else (r,b"");'
     'm=type(sys)("dsrun");m.__path__=[f];sys.modules.update(dsrun=m);'
-    "from dsrun.launcher.launch import start;start(d)"
+    "from dsrun.launcher.node.main import start;start(d)"
 )
 """Starts the node launcher from the runner's own folder, if that has the same dsrun there.
 

@@ -18,17 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LEFT_OUT = frozenset(
-    {
-        "accelerator/training",
-        *(
-            f"launcher/{name}"
-            for name in ("__main__.py", "entry_points.py", "runner.py", "api", "cli", "commands")
-        ),
-        "launcher/toplevel",
-        *(f"launcher/{name}" for name in ("head", "planning", "backends/engines", "backends/ssh")),
-    }
-)
+_NOT_SENT = """
+    __main__.py entry_points.py launch.py runner.py toplevel api cli commands head planning
+    backends/engines backends/ssh
+"""
+
+LEFT_OUT = frozenset({"accelerator/training", *(f"launcher/{name}" for name in _NOT_SENT.split())})
 """Files and folders that only the runner and programs on its machine need."""
 
 

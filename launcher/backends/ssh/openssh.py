@@ -52,12 +52,22 @@ class OpenSSH:
         config_reader.check(_hosts(nodes), self._settings.port, self._settings.args)
         return ""
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) of every command this machine would run."""
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return one command for all hosts with the same options."""
         self.read_config(_hosts(nodes))
-        return [(node.host.name, self.argv(node.host)) for node in nodes]
+        return self.shown(nodes)
+
+    def shown(self, nodes: Sequence[Node]) -> list[base.Command]:
+        """Return the commands by what is known of the configuration."""
+        alike: dict[tuple[object, ...], list[Host]] = {}
+        for host in _hosts(nodes):
+            options = (self._overrides.get(host.name), self._port(host), host.user)
+            alike.setdefault(options, []).append(host)
+        return [self._shown(hosts) for hosts in alike.values()]
+
+    def _shown(self, hosts: Sequence[Host]) -> base.Command:
+        argv = self.argv(hosts[0])
+        return base.Command(argv, [host.name for host in hosts], len(argv) - 2)
 
     def argv(self, host: Host) -> list[str]:
         """Return the client's command; OpenSSH uses the first value of an option: the user's."""
@@ -65,7 +75,7 @@ class OpenSSH:
 
     def client(self, host: Host) -> list[str]:
         """Return the client and its options for one host."""
-        port = host.port or self._settings.port
+        port = self._port(host)
         return [
             "ssh",
             *self._overrides.get(host.name, ()),
@@ -75,6 +85,9 @@ class OpenSSH:
             *(["-p", str(port)] if port else []),
             *(["-l", host.user] if host.user else []),
         ]
+
+    def _port(self, host: Host) -> int | None:
+        return host.port or self._settings.port
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""

@@ -53,14 +53,11 @@ class Ssh:
         problem = unsupported_host([node.host for node in nodes], self._settings.port)
         return f"--launcher ssh: {problem}; use --launcher openssh" if problem else ""
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) of the `ssh` command that would open the same session."""
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return the `ssh` commands that would open the same sessions."""
         from .openssh import OpenSSH
 
-        shown = OpenSSH(self._settings)
-        return [(node.host.name, shown.argv(node.host)) for node in nodes]
+        return OpenSSH(self._settings).shown(nodes)
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""

@@ -73,12 +73,10 @@ class Pdsh:
         self._first = config_reader.overrides(hosts, self._settings.port, args)
         return ""
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv): the same command for every host, unless two have one label."""
-        groups = [(group, self.argv(group, dial)) for group in _told_apart(nodes)]
-        return [(node.host.name, argv) for group, argv in groups for node in group]
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return one command for all hosts, unless two have one label."""
+        groups = _told_apart(nodes)
+        return [base.Command(self.argv(one, dial), [n.host.name for n in one]) for one in groups]
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
         """Return pdsh's command; pdsh replaces %h with the name of each host."""

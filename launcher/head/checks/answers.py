@@ -7,7 +7,7 @@ import time
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...control import frames, messages
-from .subject import Subject
+from .compared_node import Subject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

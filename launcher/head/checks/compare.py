@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .compared_node import Subject
     from .findings import Finding
-    from .subject import Subject
 
 CHECKS = (
     *(versions.check, settings.check_clocks, devices.check, space.check),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .compared_node import odd_ones, size
 from .findings import finding
-from .subject import odd_ones, size
 from .versions import listed
 
 TYPE_CHECKING = False
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...control.facts import DeviceFacts
+    from .compared_node import Subject
     from .findings import Finding
-    from .subject import Subject
 
 FREE = 0.8
 """Share of a device's memory that is free when nobody uses it: the driver keeps a little."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 from ...control.facts import UNLIMITED
+from .compared_node import LONGEST, odd_ones, size, typical
 from .findings import finding
-from .subject import LONGEST, odd_ones, size, typical
 from .versions import listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from .compared_node import Subject
     from .findings import Finding
-    from .subject import Subject
 
 SKEW = 1.0
 """Seconds that a clock may be off, beyond what the measurement leaves open."""

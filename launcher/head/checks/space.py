@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from .compared_node import size
 from .findings import finding
-from .subject import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...control.facts import Space
+    from .compared_node import Subject
     from .findings import Finding
-    from .subject import Subject
 
 NONE_LEFT = 1 << 20
 """Bytes: less is no room at all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ..output.fold import fold, heading, ranges
-from .subject import size
+from .compared_node import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ..fleet.hosts import some_of
+from .compared_node import odd_ones, python_of, shown
 from .findings import finding
-from .subject import odd_ones, python_of, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ...control.facts import Facts
+    from .compared_node import Odd, Subject
     from .findings import Finding
-    from .subject import Odd, Subject
 
 OWN_RULE = frozenset({"torch", "nccl", "driver", "cuda_driver"})
 """Versions that have a rule of their own."""

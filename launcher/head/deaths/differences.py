@@ -48,7 +48,7 @@ def not_installed(found: Found, facts: NodeFacts, program: Program | None) -> Ve
     of_python = program is not None and not program.no_python
     if not (module and of_python and here) or any(module in one.versions for _, one in facts):
         return None
-    from ..checks.subject import python_of
+    from ..checks.compared_node import python_of
     from ..checks.versions import no_torch
 
     if module == "torch":
@@ -62,7 +62,7 @@ def versions(found: Found, facts: NodeFacts) -> str:
     """Return in which versions this node differs from most, "" for none."""
     if found.row.name not in OF_VERSIONS:
         return ""
-    from ..checks.subject import Subject
+    from ..checks.compared_node import Subject
     from ..checks.versions import check
 
     differing = check([Subject(host, one) for host, one in facts])

@@ -6,8 +6,7 @@ import signal
 
 from ...common.errors import NO_PROGRESS
 from ...common.text import plain
-from ...common.values import NamedTuple
-from ...specs.verdict import FailureClass, Retry, Verdict
+from ...specs.verdict import Explanation, FailureClass, Retry, Verdict
 from ..report.report import NOT_FINITE, Failure, Loss
 from .classify import explain
 from .differences import missing_here, not_installed, versions
@@ -32,30 +31,8 @@ FROM_SCHEDULERS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU})
 """Signals with which schedulers end a job."""
 
 
-class Explanation(NamedTuple):
-    """A verdict, and whether its sentence says more than the program's own words."""
-
-    verdict: Verdict
-    says_more: bool = False
-
-    @property
-    def lines(self) -> list[str]:
-        """The verdict as lines for a person, beneath what the program has said itself."""
-        sentence = [f"why: {self.verdict.sentence}"] if self.says_more else []
-        advice = [f"try: {self.verdict.advice}"] if self.verdict.advice else []
-        return [plain(text) for text in (*sentence, *advice)]
-
-
-def of_report(report: Report) -> Verdict | None:
-    """Return the verdict on a job that has ended; None if it has ended well."""
-    found = explanation(report)
-    return found.verdict if found else None
-
-
-def explanation(report: Report) -> Explanation | None:
-    """Return the verdict on a job that has ended, as it is shown; None if it has ended well."""
-    if not report.exit_code:
-        return None
+def explanation(report: Report) -> Explanation:
+    """Return why a job has failed."""
     if report.stop_signal or report.broken_pipe:
         scheduler = report.stop_signal in FROM_SCHEDULERS and not report.stop_reason
         return Explanation(ENDED if scheduler else Verdict())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ..fleet.commands import CommandSpec
-from .door import Door
+from .debug_port import Door
 from .editor import Editor
 
 TYPE_CHECKING = False

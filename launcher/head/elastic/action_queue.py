@@ -6,7 +6,7 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .round_actions import RoundAction
 
@@ -23,9 +23,12 @@ class ActionQueue:
         self._actions: deque[RoundAction] = deque()
         self._acting = False
 
-    def add(self, action: RoundAction) -> None:
-        """Carry out an action, now or after those that have led to it."""
-        self._actions.append(action)
+    def add(self, actions: Iterable[RoundAction]) -> None:
+        """Add actions, which `run` carries out."""
+        self._actions.extend(actions)
+
+    def run(self) -> None:
+        """Carry out all actions; called by one of them, leave that to the call above."""
         if self._acting:
             return
         self._acting = True

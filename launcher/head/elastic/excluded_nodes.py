@@ -23,7 +23,7 @@ class ExcludedNodes:
         self._until: dict[int, float] = {}
         self._failures: list[tuple[float, int]] = []
 
-    def blame(self, node: int) -> set[int]:
+    def record(self, node: int) -> set[int]:
         """Record where a failure began; return the nodes that are no longer excluded.
 
         A failure elsewhere shows that the node is not to blame: a bug may show on one rank only.
@@ -35,7 +35,7 @@ class ExcludedNodes:
             del self._until[other]
         return cleared
 
-    def excuse(self) -> None:
+    def undo(self) -> None:
         """Forget the last failure: something else has caused it."""
         _, node = self._failures.pop()
         self._until.pop(node, None)

@@ -71,7 +71,7 @@ class Failures:
         enough. A failure elsewhere brings excluded nodes back.
         """
         name, self._blamed = self._name(node), True
-        for other in self._excluded.blame(node):
+        for other in self._excluded.record(node):
             back = self._name(other)
             self._warn(f"a failure began on {name}, too: {back} is no longer excluded")
         away = [one for one in self.excluded | {node} if one in nodes]
@@ -87,6 +87,6 @@ class Failures:
         """Count nothing for the last failure: the loss of a node has caused it."""
         self._budget.refund()
         if self._blamed:
-            self._excluded.excuse()
+            self._excluded.undo()
         self.not_before = 0.0
         self._warn("that restart is not counted: a node was lost")

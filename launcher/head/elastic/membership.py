@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from .round_events import NodeRemoved
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...specs.host import Host
+    from ..fleet.reconnector import Reconnector
     from ..run.run_node import RunNode
-    from .reconnector import Reconnector
-    from .rounds import Rounds
+    from .round_events import RoundEvent
 
 NEW = "not reached yet"
 """The reason why a node takes no part whose host has just been added."""
@@ -24,7 +26,7 @@ class Membership:
     def __init__(
         self,
         nodes: Sequence[RunNode],
-        rounds: Rounds,
+        handle: Callable[[RoundEvent], bool],
         reconnector: Reconnector,
         add: Callable[[Host], RunNode],
         log: Callable[[str], None],
@@ -33,13 +35,13 @@ class Membership:
 
         Args:
             nodes: all nodes so far; grows by what `add` makes.
-            rounds: releases nodes.
+            handle: has the rounds handle an event; returns its answer.
             reconnector: reaches nodes.
             add: returns a new node of a host.
             log: prints a line for the user.
         """
         self._nodes = nodes
-        self._rounds = rounds
+        self._handle = handle
         self._reconnector = reconnector
         self._add = add
         self._log = log
@@ -54,7 +56,7 @@ class Membership:
         self._fresh = {name: host for name, host in self._listed.items() if name not in known}
         self._unlisted = {node for node in self._nodes if node.name not in self._listed}
         for node in self._unlisted:
-            self._reconnector.drop(node)
+            self._reconnector.drop(node.connection)
         for name in known.keys() & self._listed.keys():
             self._update(known[name], self._listed[name], before.get(name))
         self.retire()
@@ -71,7 +73,7 @@ class Membership:
     def lost(self, node: RunNode) -> None:
         """Reach a lost node again, if its host is on the list."""
         if self._listed is None or node.name in self._listed:
-            self._reconnector.expect(node)
+            self._reconnector.expect(node.connection)
 
     def gone(self, node: RunNode) -> None:
         """Handle the end of a node that was released; its host may be on the list again by now."""
@@ -81,10 +83,13 @@ class Membership:
         self._reconnector.look()
 
     def retire(self) -> None:
-        """Release nodes whose hosts are no longer on the list, if enough others are left."""
+        """Release nodes whose hosts are no longer on the list, if enough others are left.
+
+        That is asked for again whenever a node has come: until it is released, a node may be kept.
+        """
         for node in sorted(self._unlisted, key=lambda one: -one.number):
-            if not node.over and self._rounds.retire(node.number):
-                self._unlisted.discard(node)
+            if not node.over:
+                self._handle(NodeRemoved(node.number))
 
     def _update(self, node: RunNode, host: Host, before: Host | None) -> None:
         """Handle a host of the list that has a node already."""
@@ -103,6 +108,6 @@ class Membership:
             node.connection.origin = node.connection.origin._replace(host=host)
             node.node = node.node._replace(host=host)
             node.lost = NEW
-            self._reconnector.begin(node)
+            self._reconnector.begin(node.connection)
         elif node.lost:
-            self._reconnector.expect(node)
+            self._reconnector.expect(node.connection)

@@ -1,53 +1,82 @@
-"""Which nodes of a job are alive, and what each of them does."""
+"""What each node of a job does: one state a node."""
 
 from __future__ import annotations
 
+from enum import Enum
 
-class NodeStates:
-    """The nodes that are alive, each in one of three sets.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
+
+
+class NodeState(Enum):
+    """The state of a node that the job can count on, or that is on its way out.
 
     Attributes:
-        late: those that have not been ready for a round yet.
-        ready: those that wait for one.
-        running: those that are in one.
+        STARTING: it has not been ready for a round since it connected.
+        READY: it waits for a round.
+        RUNNING: it is in one.
+        LEAVING: it has been released, and has not ended yet.
     """
+
+    STARTING = 1
+    READY = 2
+    RUNNING = 3
+    LEAVING = 4
+
+
+class NodeStates:
+    """The state of each node; a node without one is gone. Those that leave are not counted."""
 
     def __init__(self, nodes: int) -> None:
         """Begin with so many nodes, none of which is ready."""
-        self.late = set(range(nodes))
-        self.ready: set[int] = set()
-        self.running: set[int] = set()
+        self._state = dict.fromkeys(range(nodes), NodeState.STARTING)
+        self._nodes: dict[NodeState, set[int]] = {state: set() for state in NodeState}
+        self._nodes[NodeState.STARTING] |= self._state.keys()
 
     def __len__(self) -> int:
-        """Return how many are alive."""
-        return len(self.late) + len(self.ready) + len(self.running)
+        """Return how many there are."""
+        return len(self._state) - len(self.leaving)
 
     def __contains__(self, node: int) -> bool:
-        """Return whether a node is alive."""
-        return node in self.running or node in self.ready or node in self.late
+        """Return whether a node is there."""
+        return self._state.get(node, NodeState.LEAVING) is not NodeState.LEAVING
 
-    def came(self, node: int) -> None:
-        """Add a node."""
-        if node not in self:
-            self.late.add(node)
+    @property
+    def starting(self) -> AbstractSet[int]:
+        """The nodes that have not been ready for a round yet."""
+        return self._nodes[NodeState.STARTING]
 
-    def joined(self, node: int) -> None:
-        """Record that a node waits for a round."""
-        self.late.discard(node)
-        self.running.discard(node)
-        self.ready.add(node)
+    @property
+    def ready(self) -> AbstractSet[int]:
+        """Those that wait for a round."""
+        return self._nodes[NodeState.READY]
 
-    def begin(self, members: set[int]) -> None:
-        """Record that nodes which were ready are in a round."""
-        self.ready -= members
-        self.running = set(members)
+    @property
+    def running(self) -> AbstractSet[int]:
+        """Those that are in one."""
+        return self._nodes[NodeState.RUNNING]
 
-    def left(self, node: int) -> None:
-        """Remove a node."""
-        for nodes in (self.late, self.ready, self.running):
-            nodes.discard(node)
+    @property
+    def leaving(self) -> AbstractSet[int]:
+        """Those that have been released."""
+        return self._nodes[NodeState.LEAVING]
+
+    def move(self, nodes: Iterable[int], state: NodeState) -> None:
+        """Set the state of nodes."""
+        for node in nodes:
+            self.remove(node)
+            self._state[node] = state
+            self._nodes[state].add(node)
+
+    def remove(self, node: int) -> None:
+        """Remove a node, if it is there."""
+        state = self._state.pop(node, None)
+        if state is not None:
+            self._nodes[state].discard(node)
 
     def clear(self) -> None:
-        """Remove all."""
-        for nodes in (self.late, self.ready, self.running):
-            nodes.clear()
+        """Remove all but those that leave."""
+        for node in [*self._state.keys() - self.leaving]:
+            self.remove(node)

@@ -29,7 +29,7 @@ class Form(NamedTuple):
     restarts: int
 
 
-class Change(NamedTuple):
+class StopRound(NamedTuple):
     """These nodes are to leave their round."""
 
     nodes: tuple[int, ...]
@@ -47,7 +47,7 @@ class Release(NamedTuple):
     node: int
 
 
-class GiveUp(NamedTuple):
+class DropNode(NamedTuple):
     """This node is to be treated as lost.
 
     Attributes:
@@ -59,6 +59,20 @@ class GiveUp(NamedTuple):
     for_good: bool = False
 
 
+class CheckNodes(NamedTuple):
+    """The health command is to run on these nodes; their round may begin once it has passed."""
+
+    nodes: tuple[int, ...]
+
+
+class EndJob(NamedTuple):
+    """A failure ends the job: no node was lost that could explain it."""
+
+
+class ForgetFailures(NamedTuple):
+    """The failures of the round are those of a lost node: the job goes on."""
+
+
 class TooFew(NamedTuple):
     """There were too few nodes for too long."""
 
@@ -67,7 +81,7 @@ class Finish(NamedTuple):
     """All workers of the round have ended with code 0: the job is done."""
 
 
-class Say(NamedTuple):
+class Log(NamedTuple):
     """A line for the user."""
 
     text: str
@@ -75,5 +89,16 @@ class Say(NamedTuple):
 
 if TYPE_CHECKING:
     RoundAction: TypeAlias = (
-        Probe | Form | Change | Notify | Release | GiveUp | TooFew | Finish | Say
+        Probe
+        | Form
+        | StopRound
+        | Notify
+        | Release
+        | DropNode
+        | CheckNodes
+        | EndJob
+        | ForgetFailures
+        | TooFew
+        | Finish
+        | Log
     )

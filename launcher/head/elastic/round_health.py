@@ -6,7 +6,7 @@ from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..run.run import Run
     from ..run.run_node import RunNode
@@ -20,30 +20,31 @@ class RoundHealth:
     """
 
     def __init__(
-        self, run: Run, give_up: Callable[[RunNode, str], None], look: Callable[[], None]
+        self, run: Run, give_up: Callable[[RunNode, str], None], passed: Callable[[], object]
     ) -> None:
         """Check nodes of a run.
 
         Args:
             run: whose `health` has the command, if there is one.
             give_up: gives up a node, for a reason; it may be reached again.
-            look: forms the next round if it is time for it; called whenever a node has passed.
+            passed: called whenever a node has passed.
         """
         self._run = run
         self._give_up = give_up
-        self._look = look
+        self._tell = passed
 
-    def passed(self, numbers: Sequence[int]) -> bool:
-        """Return whether these nodes may be in a round; if not yet, have them checked."""
+    def passed(self, nodes: Iterable[RunNode]) -> bool:
+        """Return whether these nodes may be in a round."""
         health = self._run.health
-        if health is None:
-            return True
-        nodes = [self._run.nodes[number] for number in numbers]
-        due = [node for node in nodes if not health.is_fresh(node)]
-        for node in due:
-            if not node.busy:
+        return health is None or all(map(health.is_fresh, nodes))
+
+    def check(self, nodes: Iterable[RunNode]) -> None:
+        """Check those of these nodes that have not passed, unless that is under way."""
+        health = self._run.health
+        assert health is not None
+        for node in nodes:
+            if not node.busy and not health.is_fresh(node):
                 health.check(node, partial(self._on_checked, node))
-        return not due
 
     def began(self, nodes: Sequence[RunNode]) -> None:
         """Have these nodes checked again for their next round."""
@@ -55,4 +56,4 @@ class RoundHealth:
         if why:
             self._give_up(node, why)
         else:
-            self._look()
+            self._tell()

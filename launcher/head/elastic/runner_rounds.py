@@ -11,19 +11,25 @@ from ...common.wording import counted
 from ...control import frames, messages, round_messages
 from ..fleet.hosts import some_of
 from ..run.phase import Phase
+from ..run.restart_policy import BEYOND
 from ..run.run_node import assigned
-from .arrivals import Arrivals
+from . import round_events as events
+from .action_queue import ActionQueue
+from .admission import NodeAdmission
 from .master_addresses import MasterAddresses
-from .node_table import RunNodes
+from .node_directory import RunNodes
 from .round_actions import (
-    Change,
+    CheckNodes,
+    DropNode,
+    EndJob,
     Finish,
+    ForgetFailures,
     Form,
-    GiveUp,
+    Log,
     Notify,
     Probe,
     Release,
-    Say,
+    StopRound,
     TooFew,
 )
 from .round_frames import round_frames
@@ -34,6 +40,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ...common.loop import Timer
     from ...control.messages import Hello
     from ...control.round_messages import Join
     from ...specs.host import Host
@@ -41,23 +48,13 @@ if TYPE_CHECKING:
     from ...specs.policies import ElasticPolicy
     from ..run.run import Run
     from ..run.run_node import RunNode
+    from .restart_filter import RestartFilter
     from .round_actions import RoundAction
-    from .worth import Worth
+    from .round_events import RoundEvent
 
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
 
 TOO_FEW = "too few nodes for too long (--min_wait)"
-
-SETTLE = 1.0
-"""Seconds from a failure that would end the job until it does: the loss of a node, which others'
-workers often notice first, is known by then."""
-
-ISOLATED = 1 / 8
-"""Of the time after which a silent node is lost, what the next round waits for beyond it. A node
-that is cut off stops its workers after 15/16 of that time, with 1/16 for their grace."""
-
-CUT_OFF = 1 / 8
-"""Of that time, for how long a node is silent that may not hear of the end of its connection."""
 
 
 class RunnerRounds:
@@ -76,13 +73,15 @@ class RunnerRounds:
         self._run, self._limits, self._loop = run, limits, run.loop
         self._master = MasterAddresses(run)
         give_up = partial(self._give_up, for_good=False)
-        self._health = RoundHealth(run, give_up, self._look)
-        table = RunNodes(run, self._master, self._health)
-        self._rounds = Rounds(len(run.nodes), limits, run.loop, self._act, table)
-        self._arrivals = Arrivals(run, self._rounds, limits.most)
+        self._health = RoundHealth(run, give_up, lambda: self._handle(events.NodesChecked()))
+        directory = RunNodes(run, self._master, self._health)
+        self._rounds = Rounds(len(run.nodes), limits, directory, run.loop.awake())
+        self._actions = ActionQueue(self._act)
+        self._alarm: tuple[float, Timer] | None = None
+        self._admission = NodeAdmission(run, self._rounds, self._handle, limits.most)
         self._joins: dict[int, Join] = {}
         self._closers: list[Callable[[], None]] = []
-        self._worth = _worth(run, limits)
+        self._filter = _filter(run, limits)
 
     def close_too(self, close: Callable[[], None]) -> None:
         """Call `close` when no round is formed any more."""
@@ -97,17 +96,17 @@ class RunnerRounds:
         self._note_addresses()
         for node in self._run.nodes:
             if node.lost:
-                self._rounds.left(node.number)
-                self._arrivals.expect(node)
+                self._handle(events.NodeLost(node.number))
+                self._admission.expect(node)
 
     def _note_addresses(self) -> None:
         """Note which nodes have reached the first one at the start, and which owe an answer."""
-        first, points = self._run.staged.first, self._rounds.meeting.points
+        first, run = self._run.staged.first, self._run
         probed = first.hello is not None and first.hello.port is not None
-        for node in self._run.nodes:
-            points.owes(node.number, self._run.startup.probes[node])
-            if probed and node is not first and not node.over:
-                points.verified(first.number, node.number, self._run.master)
+        others = [one for one in run.nodes if probed and one is not first and not one.over]
+        reached = tuple(one.number for one in others)
+        owed = {node.number: count for node, count in run.startup.probes.items()}
+        self._handle(events.JobStarted(first.number, run.master, reached, owed))
 
     def world_size(self, planned: int) -> int:
         """Return the number of workers of the newest round."""
@@ -115,30 +114,59 @@ class RunnerRounds:
 
     # -- rounds -----------------------------------------------------------------------------
 
+    def _handle(self, event: RoundEvent) -> bool:
+        """Handle an event, and carry out what follows; return its answer."""
+        accepted = self._decide(event)
+        self._actions.run()
+        return accepted
+
+    def _decide(self, event: RoundEvent) -> bool:
+        """Handle an event; what follows is carried out later. Return its answer."""
+        now = self._loop.awake()
+        step = self._rounds.step(now, event)
+        self._actions.add(step.actions)
+        self._set_alarm(now, self._rounds.due)
+        return step.accepted
+
+    def _set_alarm(self, now: float, due: float | None) -> None:
+        """Have the rounds look again when something is due."""
+        if self._alarm is not None:
+            if self._alarm[0] == due:
+                return
+            self._alarm[1].cancel()
+        self._alarm = None if due is None else (due, self._loop.call_later(due - now, self._wake))
+
+    def _wake(self) -> None:
+        self._alarm = None
+        self._handle(events.TimePassed())
+
     def _act(self, action: RoundAction) -> None:
         match action:
             case Probe(first, numbers):
                 self._probe(first, self._nodes(numbers))
             case Form(numbers, address, restarts):
                 self._form(self._nodes(numbers), address, restarts)
-            case Change(numbers):
+            case StopRound(numbers):
                 self._run.send(self._nodes(numbers), frames.pack(frames.CHANGE))
             case Notify(numbers):
                 self._run.warn(f"the nodes of the job will change in {self._limits.notice:g} s")
                 self._run.send(self._nodes(numbers), frames.pack(frames.NOTICE))
             case Release(number):
                 self._release(self._run.nodes[number])
-            case GiveUp(number, reason, for_good):
+            case DropNode(number, reason, for_good):
                 self._give_up(self._run.nodes[number], reason, for_good=for_good)
+            case CheckNodes(numbers):
+                self._health.check(self._nodes(numbers))
+            case EndJob():
+                self._run.stop(signal.SIGTERM)
+            case ForgetFailures():
+                self._run.record.forget_exits()
             case TooFew():
                 self._too_few()
             case Finish():
                 self._run.stop(signal.SIGTERM, 0)
-            case Say(text):
+            case Log(text):
                 self._run.warn(text)
-
-    def _look(self) -> None:
-        self._rounds.look()
 
     def _nodes(self, numbers: Iterable[int]) -> list[RunNode]:
         return [self._run.nodes[number] for number in numbers]
@@ -148,7 +176,7 @@ class RunnerRounds:
         join = messages.unpack(round_messages.Join, body)
         if self._run.phase is Phase.RUNNING and not node.over:
             self._joins[node.number] = join
-            self._rounds.joined(node.number)
+            self._handle(events.NodeReady(node.number))
 
     def _probe(self, first: int, nodes: Sequence[RunNode]) -> None:
         addresses = self._master.addresses(self._run.nodes[first])
@@ -161,17 +189,16 @@ class RunnerRounds:
             return
         verdicts = messages.unpack(messages.Probed, body).verdicts
         try:
-            complete = self._rounds.meeting.points.answered(node.number, verdicts)
+            self._handle(events.NodeReached(node.number, verdicts))
         except ValueError as error:
             raise frames.BadFrame(str(error)) from None
-        if complete:
-            self._rounds.look()
 
     def _form(self, nodes: Sequence[RunNode], address: str, restarts: int) -> None:
         first, run = nodes[0], self._run
         self._health.began(nodes)
         self._show_round(assigned(self._plan, nodes))
-        run.shards.new_round(self._rounds.generation)
+        if run.shards:
+            run.shards.new_round(self._rounds.generation)
         master = self._master.alone(first) if len(nodes) == 1 else address
         port = self._joins[first.number].port
         start = run.start_message(first.node, master, port)._replace(
@@ -197,8 +224,8 @@ class RunnerRounds:
     def _on_output(self, node: RunNode, body: bytes) -> None:
         """Print output; the first of a round shows that its workers have started well."""
         self._run.output.on_output(node, body)
-        if self._rounds.gain.left and self._run.workers.runs(node, frames.unpack_output(body)[0]):
-            self._rounds.gain.end()
+        if self._rounds.starting and self._run.workers.runs(node, frames.unpack_output(body)[0]):
+            self._handle(events.WorkerPrinted())
 
     def _release(self, node: RunNode) -> None:
         self._run.warn(f"removing {node.name} from the job")
@@ -208,12 +235,11 @@ class RunnerRounds:
     def _give_up(self, node: RunNode, reason: str, *, for_good: bool) -> None:
         """Close a node's connection: without one it ends its workers itself."""
         silent = self._loop.clock() - (node.connection.heard() or self._loop.clock())
-        if silent > CUT_OFF * self._run.lease and node.number in self._rounds.members:
-            self._rounds.hold((1 + ISOLATED) * self._run.lease - silent)
+        self.await_end(node, BEYOND * self._run.lease - silent)
         node.connection.close(reason)
         self._run.lose(node, reason)
         if for_good:
-            self._arrivals.drop(node)
+            self._admission.drop(node)
 
     def _too_few(self) -> None:
         if self._run.phase is Phase.RUNNING:
@@ -232,69 +258,64 @@ class RunnerRounds:
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         what = f"rank {ended.rank} on {node.name} {how}"
-        final = self._worth.refusal(node.name, ended) if self._worth else ""
-        if not self._rounds.failed(what, code, node.number, final=bool(final)):
+        final = self._filter.refusal(node.name, ended) if self._filter else ""
+        if not self._decide(events.WorkerFailed(what, code, node.number, bool(final))):
             if final:
                 self._run.warn(f"no restart: {what}; {final}")
-            self._end_for(node, ended)
-
-    def _end_for(self, node: RunNode, ended: messages.Exit) -> None:
-        """End the run for a failure, unless it turns out to be the loss of a node."""
-        record = self._run.record
-        record.exited(node, ended)
-
-        def decided(lost: bool) -> None:
-            if lost:
-                record.forget_exits()
-            else:
-                self._run.stop(signal.SIGTERM)
-
-        self._rounds.decide(SETTLE, decided)
+            self._run.record.exited(node, ended)
+        self._actions.run()
 
     def restart(self, why: str) -> bool:
         """Form another round of the same nodes for this reason, if there is a restart left."""
-        return self._rounds.failed(why, NO_PROGRESS, None)
+        return self._handle(events.RestartRequested(why, NO_PROGRESS))
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
         failure = messages.unpack(round_messages.AgentFailure, body)
+        self.await_end(node, BEYOND * self._run.lease)
         self._run.lose(node, failure.reason, over=False)
         if failure.unusable:
-            self._arrivals.drop(node)
+            self._admission.drop(node)
             if self._run.phase is Phase.STOPPING and not self._rounds.generation:
                 self._run.error = NodeError(f"{node.name}: {failure.reason}")
 
     def survives(self, node: RunNode) -> bool:
-        """Return whether the run goes on without a node that is lost."""
+        """Return whether the run goes on without a node that is lost; `on_loss` does the rest."""
         if self._run.phase is Phase.STOPPING:
             return self._rounds.over
-        return self._rounds.left(node.number)
+        return self._decide(events.NodeLost(node.number))
 
     def on_loss(self, node: RunNode) -> None:
-        """Reach a lost node again, which the run goes on without."""
+        """Do what follows from a loss, and reach the node again."""
+        self._actions.run()
         if self._rounds.over:
             self._run.end_when_over()
         else:
-            self._arrivals.membership.lost(node)
+            self._admission.membership.lost(node)
 
-    def on_silence(self, node: RunNode) -> None:
-        """Give workers of a silent node the time to end before others have their ranks."""
-        if node.number in self._rounds.members:
-            self._rounds.hold(self._run.lease * ISOLATED)
+    def await_end(self, node: RunNode, seconds: float) -> None:
+        """Form no other round before the workers of this node have ended.
+
+        Its guard may have said so already.
+        """
+        if not node.swept:
+            self._handle(events.NodeVanishing(node.number, seconds))
 
     def outlives_engine(self) -> bool:
         """Return whether all that the engine had started is lost or done already."""
-        return self._arrivals.only
+        return self._admission.only
 
     # -- nodes that come --------------------------------------------------------------------
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
-        self._arrivals.on_hello(node, hello)
+        self._admission.on_hello(node, hello)
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
-        self._arrivals.on_node_end(node, cause)
+        if node.swept:
+            self._handle(events.WorkersGone(node.number))
+        self._admission.on_node_end(node, cause)
 
     def resize(self, nodes: int) -> str:
         """Form rounds of at most so many nodes from now on; return what to tell the user.
@@ -307,7 +328,7 @@ class RunnerRounds:
             raise UsageError(f"this job takes {least} to {most} nodes, not {nodes}")
         present = sum(not node.over for node in self._run.nodes)
         self._run.warn(f"resizing to {counted(nodes, 'node')}, as dsrun-job asks")
-        self._rounds.resize(nodes)
+        self._handle(events.SizeLimited(nodes))
         more = f"; there are {present} now" if present < nodes else ""
         return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
@@ -319,38 +340,40 @@ class RunnerRounds:
         """
         if self._run.phase is not Phase.RUNNING:
             return False
-        self._arrivals.membership.take(hosts)
+        self._admission.membership.take(hosts)
         return True
 
     # -- the end ----------------------------------------------------------------------------
 
     def _on_finished(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
-        self._rounds.finished(
-            node.number, messages.unpack(round_messages.Finished, body).generation
-        )
+        finished = messages.unpack(round_messages.Finished, body)
+        self._handle(events.NodeFinished(node.number, finished.generation))
 
     def on_done(self, node: RunNode) -> None:
-        """Handle a node that has ended by itself, or that was released."""
+        """Handle a node that has ended by itself, or that was released or lost."""
+        self._handle(events.WorkersGone(node.number))
+        if node.lost:
+            return
         was_leaving = self._rounds.is_leaving(node.number)
-        if not self._rounds.done(node.number):
+        if not self._handle(events.NodeDone(node.number)):
             self._run.record.lost(node.name, ENDED_EARLY, self._loop.clock())
             self._run.stop(signal.SIGTERM)
         if was_leaving:
-            self._arrivals.membership.gone(node)
+            self._admission.membership.gone(node)
 
     def close(self) -> None:
         """Form no other round, and reach no node any more."""
-        self._rounds.close()
-        self._arrivals.close()
+        self._handle(events.JobStopped())
+        self._admission.close()
         while self._closers:
             self._closers.pop()()
 
 
-def _worth(run: Run, limits: ElasticPolicy) -> Worth | None:
+def _filter(run: Run, limits: ElasticPolicy) -> RestartFilter | None:
     """Return what decides which failures are worth a restart; None if all are."""
     if not limits.restart_on:
         return None
-    from .worth import Worth
+    from .restart_filter import RestartFilter
 
-    return Worth(run, limits.restart_on)
+    return RestartFilter(run, limits.restart_on)

@@ -6,11 +6,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from .node_table import NodeTable
+    from .node_directory import NodeDirectory
 
 
 def select(
-    nodes: AbstractSet[int], members: AbstractSet[int], most: int, table: NodeTable
+    nodes: AbstractSet[int], members: AbstractSet[int], most: int, table: NodeDirectory
 ) -> list[int]:
     """Return at most `most` of these nodes in order, present members first, in a size that fits."""
     chosen = [*sorted(nodes & members), *sorted(nodes - members)][:most]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ..output.console import Console
     from .events import Command, HostEvent, Transport
-    from .feed import Feed
+    from .input_broadcast import Feed
 
     class Receiver(Protocol):
         """Takes the output of one stream of one host."""

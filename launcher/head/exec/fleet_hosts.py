@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...control.messages import End
 from .events import Command, HostFailed
-from .gathering import Gathering
+from .fleet_connect import Gathering
 from .node_commands import NodeCommands
 from .ssh_hosts import NOT_READY, STOPPED
 

@@ -6,7 +6,7 @@ import os
 import signal
 
 from ...backends.child import STDERR_TIMEOUT, Started, spawn
-from .marked import Marked
+from .login_noise import Marked
 from .pipes import InPipe, OutPipe
 from .remote_shell import script
 

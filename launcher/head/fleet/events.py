@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .node_connection import NodeConnection
 
 
+NO_MESSAGE = "its node launcher exited without an error message"
+"""The cause if a session has ended normally, but too early."""
+
+
 class NodeConnected(NamedTuple):
     """A node launcher has a connection, and can be sent a JOB."""
 

@@ -12,14 +12,12 @@ from ...backends.events import (
     SessionStarted,
     TokenAnnounced,
 )
-from ...common.boundary import unexpected
 from ...common.errors import DsrunError
 from ...control import frames, messages
 from ...control.connection import Connection
 from .events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
 from .heartbeats import Heartbeats
 from .node_connection import NodeConnection, NodeState
-from .suspension import Suspension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from .events import FleetEvent
     from .lanes import Lanes
     from .machines import Machines
+    from .suspension import Suspension
 
 HANG_UP = 2.0
 """Seconds for node launchers to exit after END."""
@@ -97,7 +96,7 @@ class Fleet:
         self._dial: Dial | None = None
         self._closing = False
         self._heartbeats = Heartbeats(loop, lease, self._all, self._lose_silent, log)
-        self._suspension = Suspension(loop, self._all, self._heartbeats.count_anew)
+        self._suspension: Suspension | None = None
         self._runs: list[Callable[[FleetEvent], None]] = []
         self._lanes: Lanes | None = None
         if shares:
@@ -207,6 +206,14 @@ class Fleet:
         return self._lanes.free(known) if known and in_use and self._lanes else known
 
     @property
+    def dialled(self) -> bool:
+        """Whether its lines lead to the node launchers themselves, and not through other programs.
+
+        Then a line that the other end closes is one whose node launcher has closed it, or has died.
+        """
+        return self._dial is not None
+
+    @property
     def connections(self) -> list[NodeConnection]:
         """All connections: over lanes, and the first one of each node."""
         lanes = [] if self._lanes is None else self._lanes.connections
@@ -292,6 +299,8 @@ class Fleet:
         except (frames.BadFrame, DsrunError):
             raise
         except Exception as error:
+            from ...common.boundary import unexpected
+
             raise frames.BadFrame(unexpected(error, self._log)) from None
 
     def _handle(self, node: NodeConnection, kind: int, body: bytes) -> None:
@@ -299,7 +308,8 @@ class Fleet:
             self.services[kind](node, body)
             return
         if kind == frames.LEASE:
-            self._suspension.on_granted(node)
+            if self._suspension is not None:
+                self._suspension.on_granted(node)
             return
         if kind == frames.BEAT:
             node.read_clock(frames.unpack_beat(body), self.loop.clock())
@@ -356,6 +366,10 @@ class Fleet:
 
     def suspend(self) -> None:
         """Suspend this process, for Ctrl-Z."""
+        if self._suspension is None:
+            from .suspension import Suspension
+
+            self._suspension = Suspension(self.loop, self._all, self._heartbeats.count_anew)
         self._suspension.begin()
 
     def _send_all(self, frame: bytes) -> None:
@@ -370,8 +384,9 @@ class Fleet:
         self._heartbeats.end()
         self._send_all(messages.pack(frames.END, end))
         if self._waits():
-            self.loop.call_later(HANG_UP, self.loop.stop)
+            late = self.loop.call_later(HANG_UP, self.loop.stop)
             self.loop.run()
+            late.cancel()
 
     def _waits(self) -> bool:
         return any(node.connected and node.answered for node in self.connections)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .events import NodeConnected, NodeDisconnected, NodeEnded
-from .unreached import NO_MESSAGE
+from .events import NO_MESSAGE, NodeConnected, NodeDisconnected, NodeEnded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

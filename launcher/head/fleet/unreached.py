@@ -10,9 +10,6 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
 
-NO_MESSAGE = "its node launcher exited without an error message"
-"""The cause if a session has ended normally, but too early."""
-
 FIRST = 0.5
 """Seconds for which failures are collected before the first line."""
 

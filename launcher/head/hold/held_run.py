@@ -6,16 +6,14 @@ import gc
 import signal
 
 from ...common import signals, system
-from ...common.errors import OUTPUT, DsrunError, refusal_json
+from ...common.boundary import unexpected
+from ...common.errors import DsrunError, Fault
 from ...common.output_file import STREAMS
 from ..local.relay import Relay
 from ..local.run_control import send, stop
 from ..output.console import Console
-from ..report import file
-from ..report.report import as_json, words
-from ..run.job_socket import JobSocket
-from ..run.lifecycle import open_console, program_of
-from .aside import aside
+from ..report.ending import Ending
+from ..run.job import Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from .hold import Hold
 
     Streams = tuple[int, ...]
-    End = DsrunError | dict[str, Any]
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """Signals that end a run even if the job names others: the client is gone, or the hold ends."""
@@ -43,7 +40,6 @@ class HeldRun:
     Attributes:
         spec: the job.
         caller: the client.
-        run: the run, once it has begun.
         since: when it has begun, in seconds since the epoch; None while it waits.
     """
 
@@ -67,18 +63,18 @@ class HeldRun:
         """
         self.spec = spec
         self.caller = caller
-        self.run: Run | None = None
         self.since: float | None = None
         self._hold = hold
         self._request = request
         self._streams = streams
         self._loop = hold.loop
-        self._socket: JobSocket | None = None
         self._ends = {signals.parse("signal", one) for one in spec.supervision.end_signals}
         screen = _screen(hold, spec, streams) if len(streams) > 1 else None
         relayed = screen is None or request.get("relay") is True
         self._relay = Relay(caller, spec.output.level, screen) if relayed else None
-        self._console: Any = self._relay or screen
+        console: Any = self._relay or screen
+        self._job = Job(spec, console, hold.loop, self._leave, self._writes)
+        self._had = False
         caller.on_close.append(self._on_client_gone)
 
     @property
@@ -86,27 +82,41 @@ class HeldRun:
         """The id of its job."""
         return self.spec.job_id
 
+    @property
+    def run(self) -> Run | None:
+        """Its run, once it has begun."""
+        return self._job.run
+
     def wait(self, blockers: Sequence[str]) -> None:
         """Tell the user which jobs have the slots that it waits for."""
-        self._console.log(f"waiting for job {', '.join(blockers)} on the same slots")
+        self._job.console.log(f"waiting for job {', '.join(blockers)} on the same slots")
 
     def begin(self) -> None:
         """Start it on its slots, which are free."""
         self.since = system.time()
-        open_console(self.spec, self._console)
         try:
-            self._hold.nodes.check(self.spec.plan)
-            self.run = run = program_of(self.spec, self._hold.fleet, self._console)
-        except DsrunError as error:
-            self._close(error)
-            return
+            self._begin()
+        except Exception as error:
+            self._fail(error)
+
+    def _begin(self) -> None:
+        self._job.open()
+        self._hold.nodes.check(self.spec.plan)
+        run = self._job.assemble(self._hold.fleet)
         run.on_over = self._on_over
         run.input_fd = self._streams[0]
         if self._relay is not None:
             run.observe(self._relay.tell)
-        self._console.on_broken_pipe = run.signals.on_broken_output
-        run.begin()
-        self._socket = JobSocket(run)
+        self._job.begin()
+
+    def _fail(self, error: Exception) -> None:
+        """End it for an error; a fault of dsrun ends no other job."""
+        if not isinstance(error, DsrunError):
+            error = Fault(unexpected(error, self._hold.log))
+        if self.run is None:
+            self._close(error)
+        else:
+            self.run.refuse(error)
 
     def refuse(self, why: DsrunError) -> None:
         """End it, as it cannot run here now; its report file says so."""
@@ -158,61 +168,39 @@ class HeldRun:
         assert run is not None
         run.leave()
         run.release()
-        if self._socket is not None:
-            self._socket.close()
         self._hold.nodes.settle(run)
-        try:
-            report = run.result()
-        except DsrunError as error:
-            self._close(error)
-            return
-        if shown := words(report, self._console.still_shows):
-            self._console.print_report(shown)
-        text = words(report)
-        self._close({"code": report.exit_code, "report": as_json(report), "text": text})
+        self._end(self._job.conclude())
 
-    def _close(self, end: End) -> None:
+    def _close(self, why: DsrunError) -> None:
+        """End it without a run."""
+        self._end(Ending(self.job_id, why))
+
+    def _end(self, ending: Ending) -> None:
         """Let the slots go, and answer once others have been told and all output is written."""
-        had = self._hold.free(self)
+        self._had = self._hold.free(self)
         system.close(self._streams[0])
-        works = [*self.run.before_exit] if self.run is not None else []
-        if self.spec.output.report_file is not None:
-            works.append(lambda: self._write_report(end))
-        aside(self._loop, works, lambda: self._console.finish(lambda: self._over(end, had)))
+        self._job.end(ending)
 
-    def _write_report(self, end: End) -> None:
-        """Write --report_file, in a thread, unless the client does it and still can.
+    def _writes(self) -> bool:
+        """Return whether --report_file is written here: unless the client does it and still can.
 
         By the name of a stream this process has one of its own, and not that of a client that has
         gone.
         """
-        path = self.spec.output.report_file
-        program = self._request.get("relay") is True
-        if path is None or (not program and (self.caller.open or path in STREAMS)):
-            return
-        if isinstance(end, DsrunError):
-            end = {"report": refusal_json(self.job_id, end)}
-        file.write(path, end["report"], self._on_unwritten)
+        if self._request.get("relay") is True:
+            return True
+        return not self.caller.open and self.spec.output.report_file not in STREAMS
 
-    def _on_unwritten(self, path: str, why: str) -> None:
-        """Tell the client of its report, from the thread that cannot write it."""
-        text = f"--report_file {path}: {why}"
-        self._loop.call_soon_threadsafe(lambda: self._console.log(text, "warning"))
-
-    def _over(self, end: End, had: bool) -> None:
-        """Answer, and let the hold go on without it, if it `had` its slots or waited for them."""
-        self._answer(end)
-        if had:
+    def _leave(self, ending: Ending) -> None:
+        """Answer, and let the hold go on without it, if it had its slots or waited for them."""
+        if isinstance(ending.error, DsrunError):
+            self.caller.refuse(ending.error, self._request)
+        else:
+            end = {"code": ending.code, "report": ending.data, "text": ending.text}
+            self.caller.answer(end, self._request)
+        if self._had:
             self._hold.leave()
         self._loop.call_later(0.0, _collect)
-
-    def _answer(self, end: End) -> None:
-        if isinstance(end, DsrunError):
-            self.caller.refuse(end, self._request)
-            return
-        if self._console.has_lost_output and not end["code"]:
-            end = {**end, "code": OUTPUT, "report": {**end["report"], "exit_code": OUTPUT}}
-        self.caller.answer(end, self._request)
 
 
 def _screen(hold: Hold, spec: JobSpec, streams: Streams) -> Console:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
+from ..fleet.reconnector import Pauses, Reconnector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,14 +13,8 @@ if TYPE_CHECKING:
     from ..fleet.events import FleetEvent
     from ..fleet.node_connection import NodeConnection
 
-FIRST = 2.0
-"""Seconds from the loss of a node to the first attempt; each failure doubles it."""
-
-LONGEST = 60.0
-"""Longest pause between two attempts in seconds."""
-
-AT_ONCE = 16
-"""Attempts at the same time: each needs a thread or an ssh client."""
+PAUSES = Pauses(first=2.0, longest=60.0)
+"""Between two attempts on a node."""
 
 
 class Keeper:
@@ -39,18 +34,14 @@ class Keeper:
             reach: starts one attempt; its outcome is reported to `back` or `failed`.
             log: prints a line for the user.
         """
-        self._loop = loop
-        self._reach = reach
         self._log = log
-        self._pauses: dict[NodeConnection, float] = {}
-        self._trying: set[NodeConnection] = set()
-        self._due: dict[NodeConnection, None] = {}
-        self._closed = False
         self.reasons: dict[NodeConnection, str] = {}
+        is_lost = self.reasons.__contains__
+        self._reconnector = Reconnector(loop, PAUSES, reach, is_lost)
 
     def close(self) -> None:
         """Start no more attempts."""
-        self._closed = True
+        self._reconnector.close()
 
     def on_event(self, event: FleetEvent) -> None:
         """Handle an event of a node that no run uses."""
@@ -68,35 +59,15 @@ class Keeper:
         if node in self.reasons:
             return
         self.reasons[node] = node.lost or "its connection was lost"
-        self._pauses[node] = FIRST
-        self._wait(node)
+        self._reconnector.expect(node)
 
     def back(self, node: NodeConnection) -> None:
         """Handle a node that has been reached."""
-        self._trying.discard(node)
-        self._pauses.pop(node, None)
         if self.reasons.pop(node, None) is not None:
             self._log(f"{node.name} is back")
-        self._go_on()
+        self._reconnector.back(node)
 
     def failed(self, node: NodeConnection, reason: str) -> None:
         """Handle an attempt that has failed."""
-        self._trying.discard(node)
         self.reasons[node] = reason
-        self._pauses[node] = min(LONGEST, 2 * self._pauses.get(node, FIRST))
-        self._wait(node)
-        self._go_on()
-
-    def _wait(self, node: NodeConnection) -> None:
-        self._loop.call_later(self._pauses[node], lambda: self._is_due(node))
-
-    def _is_due(self, node: NodeConnection) -> None:
-        self._due[node] = None
-        self._go_on()
-
-    def _go_on(self) -> None:
-        while self._due and len(self._trying) < AT_ONCE and not self._closed:
-            node = next(iter(self._due))
-            del self._due[node]
-            self._trying.add(node)
-            self._reach(node)
+        self._reconnector.failed(node)

@@ -13,7 +13,6 @@ from collections import deque
 from ...common.boundary import unexpected
 from ...common.errors import reason
 from ...common.readiness import ready
-from ...common.tell import tell
 from ..run.events import JobEnded
 from .event_json import event_json
 
@@ -44,14 +43,16 @@ MOST = 100
 class EventCommands:
     """Runs the command for the events of one run."""
 
-    def __init__(self, run: Run, console: Console) -> None:
+    def __init__(self, run: Run, _console: Console) -> None:
         """Observe a run."""
         self._run = run
-        self._console = console
         run.loop.open_to_threads()
         self._queue = CommandQueue(run.spec.hooks, self._environ(), self._log)
         run.observe(self._on_event)
-        run.before_exit.append(lambda: self._queue.close(LAST_WAIT))
+
+    def close(self) -> None:
+        """Wait a while for the last commands, then end them."""
+        self._queue.close(LAST_WAIT)
 
     def _environ(self) -> Mapping[str, str]:
         spec = self._run.spec
@@ -67,11 +68,7 @@ class EventCommands:
 
     def _log(self, text: str, level: str) -> None:
         """Print a message, from the thread of the queue."""
-        run = self._run
-        if run.spec.held or not run.ending:
-            run.loop.call_soon_threadsafe(lambda: run.log(text, level))
-        elif self._console.shows(level):  # the loop may not run any more
-            tell(text)
+        self._run.loop.call_soon_threadsafe(lambda: self._run.log(text, level))
 
 
 class CommandQueue:

@@ -111,4 +111,4 @@ class Counts:
 
     def _on_end(self, event: RunEvent) -> None:
         assert isinstance(event, JobEnded)
-        self.code = event.code
+        self.code = event.ending.code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...common.exit_codes import as_shell
-from ..report.report import as_json
 from ..run.events import (
     Alarm,
     AlarmOver,
@@ -13,7 +12,6 @@ from ..run.events import (
     RankExit,
     RoundBegan,
 )
-from ..run.outcome import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,13 +88,13 @@ def _alarm_over(event: AlarmOver, _run: Run) -> Fields:
     return {"event": "over", "kind": event.kind, "sentence": event.sentence}
 
 
-def _end(event: JobEnded, run: Run) -> Fields:
-    refused = run.error is not None
+def _end(event: JobEnded, _run: Run) -> Fields:
+    ending = event.ending
     return {
         "event": "end",
-        "exit_code": event.code,
-        "error": str(run.error) if refused else "",
-        "report": None if refused else as_json(report(run)),
+        "exit_code": ending.code,
+        "error": "" if ending.error is None else str(ending.error),
+        "report": ending.data if ending.error is None else None,
     }
 
 

@@ -44,8 +44,11 @@ class MetricsFile:
         self._good = GoodTime(run)
         run.loop.open_to_threads()
         run.observe(self._on_event)
-        run.before_exit.append(lambda: self._file.close(LAST_WAIT))
         self._timer = run.loop.call_later(0.0, self._write)
+
+    def close(self) -> None:
+        """Wait a while until the last text is written."""
+        self._file.close(LAST_WAIT)
 
     def _on_event(self, event: RunEvent) -> None:
         self._counts.on_event(event)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..fleet.machines import Used
+    from ..run.job_socket import Seen
     from ..run.run import Run
-    from ..run.seen import Seen
     from ..stacks.view import RankView
     from .server import Caller, Message, Verb
 

@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..run.job_socket import Seen
     from ..run.run import Run
     from ..run.run_node import RunNode
-    from ..run.seen import Seen
     from ..run.workers import Worker
 
 

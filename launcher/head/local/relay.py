@@ -49,10 +49,10 @@ class Relay:
     def tell(self, event: RunEvent) -> None:
         """Send an event of the run; output is sent by `feed`, as fast as the caller reads.
 
-        What ranks do is for watches only.
+        What ranks do is for watches only; the end is the answer to the caller.
         """
         kind = type(event).__name__
-        if kind not in {"RankOutput", "RanksActive", "RanksStarted"}:
+        if kind not in {"RankOutput", "RanksActive", "RanksStarted", "JobEnded"}:
             self._caller.event({"event": kind, **event._asdict()})
 
     @property
@@ -111,6 +111,13 @@ class Relay:
         """Show a status line on the screen; a caller has none."""
         if self._screen is not None:
             self._screen.status(text)
+
+    def flush(self, then: Callable[[], None]) -> None:
+        """Call `then` once everything so far is written on the screen."""
+        if self._screen is not None:
+            self._screen.flush(then)
+        else:
+            then()
 
     def finish(self, then: Callable[[], None]) -> None:
         """Close the screen, and call `then` once all is written there."""

@@ -8,7 +8,6 @@ from functools import partial
 
 from ...common import system
 from ...common.text import own_lines, plain
-from ...common.wrap import wrapped
 from .labels import Labeller, Sanitizer
 from .terminal import StreamOutput, TerminalOutput, columns, may_move
 from .writer import Writer
@@ -183,6 +182,8 @@ class Console:
         """Print text of dsrun's own; on a terminal, reset a colour that a rank has left set."""
         self._settle()
         if self._terminals[2]:
+            from ...common.wrap import wrapped
+
             block = wrapped(block, self._width())
         if self._painted and self._terminals[2]:
             block, self._painted = f"\x1b[0m{block}", False

@@ -12,7 +12,6 @@ import os
 import re
 
 from ...common import system
-from .recent import Recent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +32,12 @@ LATEST = 1.0
 
 ROWS = 12
 """Unfinished lines shown at a time."""
+
+LINES = 24
+"""Lines that a screen shows at the same time: few terminals have less."""
+
+KEPT = 16 * 1024
+"""Bytes of them that are kept."""
 
 _INVISIBLE = re.compile(rb"\x1b\[[0-9;]*m")
 
@@ -122,6 +127,22 @@ class StreamOutput:
         """Write the last line of a stream, which had no line end, with one."""
         if line := labeller.end():
             self.show(stream, line, None)
+
+
+class Recent:
+    """The newest lines on a terminal, so that nothing is printed twice on one screen."""
+
+    def __init__(self) -> None:
+        self._printed = b""
+
+    def add(self, data: bytes) -> None:
+        """Add whole lines that are printed."""
+        self._printed = (self._printed + data)[-KEPT:]
+
+    def shows(self, lines: list[str]) -> bool:
+        """Return whether all these lines, in this order, are among the newest, behind a label."""
+        printed = iter(self._printed.decode("utf-8", "replace").splitlines()[-LINES:])
+        return all(any(row.endswith(line) for row in printed) for line in lines)
 
 
 class TerminalOutput:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+from functools import partial
 
 from ...common import output_file, system
 from ...common.errors import reason
@@ -19,19 +20,15 @@ PATIENCE = 5.0
 """Seconds for the reader of a pipe to read the report."""
 
 
-def _tell(path: str, why: str) -> None:
-    tell(f"--report_file {path}: {why}")
-
-
 def write(
-    path: str, report: Mapping[str, object], tell: Callable[[str, str], None] = _tell
+    path: str, report: Mapping[str, object], failed: Callable[[str], object] | None = None
 ) -> bool:
     """Write a report; return whether that was possible.
 
     Args:
         path: of the file.
         report: what is written.
-        tell: called with the path and with why it cannot be written; prints that by default.
+        failed: called with why it cannot be written; None to print that.
     """
     text = json.dumps(report, indent=2) + "\n"
     try:
@@ -43,9 +40,13 @@ def write(
     except OSError as error:
         unread = error.errno == errno.ENXIO
         why = "the pipe has no reader" if unread else reason(error)
-        tell(path, why)
+        (failed or partial(_tell, path))(why)
         return False
     return True
+
+
+def _tell(path: str, why: str) -> None:
+    tell(f"--report_file {path}: {why}")
 
 
 def _opened(path: str, _flags: int) -> int:

@@ -13,7 +13,6 @@ from ..fleet.authentication import SecretVerifier, TokenVerifier, target
 from ..fleet.listener import Listener
 from ..fleet.rejections import Rejections
 from .first_node import look_for_another
-from .launch import launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +24,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..fleet.fleet import Fleet
     from ..output.console import Console
-    from ..report.report import Report
     from .run import Run
-
-
-def launch_announced(run: Run, parts: Sequence[Part], console: Console) -> Report:
-    """Launch a run whose node launchers are started by an engine.
-
-    Raises:
-        DsrunError: the job cannot be started.
-    """
-    with announced(run.fleet, parts, run.spec, console) as dial:
-        return launch(run, parts, dial)
 
 
 @contextmanager
@@ -61,11 +49,12 @@ def announced(
         yield Dial(target(addresses, listener.port), pin, verifier.again)
 
 
-def launch_shared(run: Run, parts: Sequence[Part], console: Console) -> Report:
-    """Launch a --no_ssh run on node 0; the other nodes dial its control port and share a secret.
+@contextmanager
+def shared(run: Run, console: Console) -> Iterator[None]:
+    """Listen on node 0 of a --no_ssh run: the other nodes dial its control port and share a secret.
 
     Raises:
-        DsrunError: the job cannot be started.
+        DsrunError: the runner cannot listen.
     """
     spec = run.spec
     secret = shared_secret(spec.dial_in.token_file)
@@ -76,7 +65,7 @@ def launch_shared(run: Run, parts: Sequence[Part], console: Console) -> Report:
     port = spec.dial_in.known_port(spec.plan.master_port)
     with _open(run.loop, context, ("",), port, verifier, console):
         look_for_another(run, pin)
-        return launch(run, parts)
+        yield
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from .outcome import end_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from ...control.activity_messages import Activity
     from ...control.messages import Exit, Start
     from ...control.round_messages import Ranks
+    from ..report.ending import Ending
     from .run import Run
     from .run_node import RunNode
 
@@ -124,14 +124,9 @@ class AlarmOver(NamedTuple):
 
 
 class JobEnded(NamedTuple):
-    """The run is over.
+    """The job is over; its nodes are released, and its user has been told."""
 
-    Attributes:
-        code: its exit code, as far as it is known now: the end of an engine may explain more.
-    """
-
-    job_id: str
-    code: int
+    ending: Ending
 
 
 class RanksActive(NamedTuple):
@@ -204,6 +199,6 @@ class Observers:
         """Tell that a round begins, given what one of its nodes has as its place in it."""
         self.tell(RoundBegan(number, place.restarts, place.world_size, tuple(hosts)))
 
-    def ended(self) -> None:
-        """Tell that the run is over."""
-        self.tell(JobEnded(self._run.spec.job_id, end_message(self._run).code))
+    def ended(self, ending: Ending) -> None:
+        """Tell that the job is over."""
+        self.tell(JobEnded(ending))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...common.loop import Timer
-    from ..checks.subject import Odd
+    from ..checks.compared_node import Odd
     from ..exec.fleet_programs import FleetProgram
     from .run import Run
     from .run_node import RunNode

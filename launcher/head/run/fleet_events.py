@@ -6,9 +6,17 @@ import signal
 
 from ...backends.events import EngineEnded, EngineOutput
 from ...common.errors import SWEPT
-from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
-from ..fleet.unreached import NO_MESSAGE
+from ...control.stream import CLOSED
+from ..fleet.events import (
+    NO_MESSAGE,
+    NodeConnected,
+    NodeDisconnected,
+    NodeEnded,
+    NodeSent,
+    NodeSilent,
+)
 from .node_frames import NodeFrames
+from .restart_policy import BEYOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +57,9 @@ class FleetEvents:
         if run.ending:
             return
         if run.started and not node.over:
-            if fault:
-                run.restarts.on_silence(node)  # it lives, and only now ends its workers
+            # It may live, and end its workers only once it misses its runner.
+            knows = reason == CLOSED and run.fleet.dialled
+            run.restarts.await_end(node, (BEYOND - knows) * run.lease)
             run.lose(node, node.connection.lost, explained=bool(fault))
         elif not run.started and fault:
             run.fail_start(node, fault)
@@ -62,7 +71,7 @@ class FleetEvents:
         if not run.started:
             run.fail_start(node, node.connection.lost)
         elif not node.over:
-            run.restarts.on_silence(node)
+            run.restarts.await_end(node, (BEYOND - 1) * run.lease)
             run.lose(node, node.connection.lost)
 
     def _on_node_end(self, node: RunNode, cause: str) -> None:

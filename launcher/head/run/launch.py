@@ -1,39 +1,170 @@
-"""One run on its own fleet."""
+"""One job on a fleet of its own: the loop, signals, the nodes from their start to END."""
 
 from __future__ import annotations
 
-from .outcome import end_message
+import signal
+from contextlib import nullcontext
+
+from ...backends import BACKENDS
+from ...common import signals, system
+from ...common.errors import DsrunError
+from ...common.loop import Loop
+from ...control import messages
+from ..fleet.fleet import Fleet
+from ..output.console import Console
+from ..report.ending import Ending
+from .job import Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from ...backends.base import Dial, Part
-    from ..report.report import Report
+    from ...specs.job import JobSpec
+    from ...specs.plan import Node
     from .run import Run
+    from .start import Start
+
+OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
+"""Signals that dsrun handles besides those that end the job."""
 
 
-def launch(run: Run, parts: Sequence[Part], dial: Dial | None = None) -> Report:
-    """Connect the fleet of a run, wait until the run is over, then close the fleet.
+def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int:
+    """Run a job in a terminal; return the exit code.
 
     Args:
-        run: not begun yet.
+        spec: the job.
+        start: its plan and its prepared backends.
+        backend_for: returns the backend for a node that joins later.
+
+    Raises:
+        DsrunError: the job cannot be started; nothing is left running.
+    """
+    loop = Loop()
+    shown = spec.output
+    console = Console(loop, colour=shown.color, level=shown.level, fold=shown.fold)
+    ending = launch(spec, start, backend_for, loop, console)
+    if ending.error is not None:
+        raise ending.error
+    return ending.code
+
+
+def launch(
+    spec: JobSpec,
+    start: Start,
+    backend_for: Callable[[Node], Part],
+    loop: Loop,
+    console: Console,
+    on_run: Callable[[Run], None] = lambda _: None,
+) -> Ending:
+    """Run a job, and print its output and its report; return how it has ended.
+
+    Args:
+        spec: the job.
+        start: its plan and its prepared backends.
+        backend_for: returns the backend for a node that joins later.
+        loop: is run until the job has ended.
+        console: is closed at the end.
+        on_run: called with the run before it begins.
+    """
+    ended: list[Ending] = []
+
+    def leave(ending: Ending) -> None:
+        ended.append(ending)
+        loop.stop()
+
+    job = Job(spec, console, loop, leave)
+    try:
+        job.end(_conduct(job, start, backend_for, on_run))
+        while not ended:
+            loop.run()
+    except Exception as error:
+        job.crash(error)
+        raise
+    return ended[0]
+
+
+def _conduct(
+    job: Job,
+    start: Start,
+    backend_for: Callable[[Node], Part],
+    on_run: Callable[[Run], None],
+) -> Ending:
+    """Run a job until its nodes have ended; nothing is left running then."""
+    spec, loop, log = job.spec, job.loop, job.console.log
+    try:
+        job.open()
+        fleet = Fleet(_nodes(start), loop, log, spec.supervision.heartbeat_timeout, backend_for)
+        run = job.assemble(fleet)
+        on_run(run)
+        _handle_signals(run)
+        with _listening(run, start.parts, job.console) as dial:
+            return serve(job, start.parts, dial)
+    except DsrunError as error:
+        return Ending(spec.job_id, error)
+
+
+def serve(job: Job, parts: Sequence[Part], dial: Dial | None = None) -> Ending:
+    """Connect the fleet of a job, wait until its run is over, then close the fleet.
+
+    Args:
+        job: not begun yet.
         parts: each backend with the nodes it starts.
         dial: where node launchers dial, for the backends that need it.
-
-    Returns:
-        the report.
 
     Raises:
         DsrunError: some node cannot take part; nothing is left running.
     """
+    run = job.run
+    assert run is not None
     fleet = run.fleet
     try:
-        run.begin()
+        job.begin()
         fleet.connect(parts, dial)
         run.wait()
         if not run.abandoned:
-            fleet.close(end_message(run))
+            fleet.close(_end_message(job))
     finally:
         fleet.disconnect()
-    return run.result()
+        job.close()
+    if run.error is not None:
+        raise run.error
+    return job.conclude()
+
+
+def _end_message(job: Job) -> messages.End:
+    """Return END: the exit code, and the report for node launchers started with --no_ssh."""
+    ending = job.conclude()
+    text = ending.text if BACKENDS[job.spec.plan.launcher].joins else ""
+    return messages.End(ending.code, f"{text}\n" if text else "")
+
+
+def _nodes(start: Start) -> list[Node]:
+    return sorted((node for part in start.parts for node in part.nodes), key=lambda one: one.rank)
+
+
+def _listening(
+    run: Run, parts: Sequence[Part], console: Console
+) -> AbstractContextManager[Dial | None]:
+    """Return a context in which a listener takes node launchers that dial in, if there are any."""
+    if not any(part.backend.transport == "dial" for part in parts):
+        return nullcontext()
+    from . import dial_in
+
+    if BACKENDS[run.plan.launcher].joins:
+        return dial_in.shared(run, console)
+    return dial_in.announced(run.fleet, parts, run.spec, console)
+
+
+def _handle_signals(run: Run) -> None:
+    """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup)."""
+    names = run.spec.supervision.end_signals
+    ends = {signals.parse("--signals_to_handle", name) for name in names}
+    if system.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        ends.discard(signal.SIGHUP)
+
+    def act(number: int) -> None:
+        (run.signals.end if number in ends else run.signals.pass_on)(number)
+
+    run.loop.on_signals({*ends, *OTHER_SIGNALS}, act)

@@ -7,7 +7,7 @@ from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
-from ..report import bindings
+from .restart_policy import BEYOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ class NodeFrames:
         node.check_end(ended.rank)
         run.staged.on_answer(node)
         node.connection.read_clock(ended.clock, run.loop.clock())
-        run.shards.worker_exited(node, ended.rank)
+        if run.shards:
+            run.shards.worker_exited(node, ended.rank)
         run.workers.ended(ended)
         if run.observers:
             run.observers.exited(node, ended)
@@ -129,6 +130,8 @@ class NodeFrames:
         stdin.took(size)
 
     def _on_ask(self, node: RunNode, body: bytes) -> None:
+        if self._run.shards is None:
+            raise frames.BadFrame("ASK without --shard_queue")
         node.check_rank(frames.unpack_ask(body)[0])
         self._run.shards.on_ask(node, body)
 
@@ -148,7 +151,7 @@ class NodeFrames:
         """Stop the run: a node has reported that it cannot go on, and is about to exit."""
         # An ending engine kills guards; the cause is then the engine's, which follows.
         by_engine = BACKENDS[self._run.plan.launcher].by_engine
-        self._run.restarts.on_silence(node)  # its workers have their grace
+        self._run.restarts.await_end(node, self._run.grace + BEYOND * self._run.lease)
         self._run.lose(node, reason, over=False, explained=not by_engine)
 
     def _stop_by(self, number: int) -> None:
@@ -163,6 +166,8 @@ class NodeFrames:
         node.bound = messages.unpack(messages.NodeBindings, body)
         known = [(one.name, one.bound) for one in self._run.nodes if one.bound]
         if len(known) == len(self._run.nodes):
+            from ..report import bindings
+
             self._run.log(bindings.table(known))
 
     def _on_done(self, node: RunNode, body: bytes) -> None:

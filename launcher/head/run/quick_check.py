@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ...common.values import NamedTuple
 from ..checks import compare, show
+from ..checks.compared_node import Subject
 from ..checks.findings import Severity
-from ..checks.subject import Subject
 from ..checks.versions import odd_files
-from .file_lists import FileLists
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..checks.findings import Finding
+    from .file_lists import FileLists
     from .run import Run
     from .run_node import RunNode
 
@@ -39,14 +39,15 @@ class QuickCheck:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._told: set[str] = set()
-        self._lists = FileLists(run)
+        self._lists: FileLists | None = None
 
     def compare(self, nodes: Sequence[RunNode], tell: Callable[[Verdict], None]) -> None:
         """Compare nodes that have sent HELLO, in place of an earlier comparison.
 
         `tell` is called with the outcome: at once, or if files differ when it is known which.
         """
-        self._lists.cancel()
+        if self._lists is not None:
+            self._lists.cancel()
         subjects = [self._subject(node) for node in nodes if node.hello and node.hello.facts]
         odd = odd_files(subjects)
         if not odd:
@@ -57,6 +58,10 @@ class QuickCheck:
             if not self._run.ending:
                 tell(self._judge(nodes, compare.findings(subjects, files)))
 
+        if self._lists is None:
+            from .file_lists import FileLists
+
+            self._lists = FileLists(self._run)
         self._lists.ask(nodes, odd, named)
 
     def compare_newcomer(self, node: RunNode, present: Sequence[RunNode]) -> str:

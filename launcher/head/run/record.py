@@ -108,13 +108,19 @@ class JobRecord:
         others = [one for one in self._losses if one != cut]
         self._losses = [*others, Loss(cut.at, cut.host, cause, code)]
 
-    def explain_by_engine(self, engine: EngineEnded | None, at: float) -> None:
-        """Record the end of an engine, known once it is closed, if it is the cause."""
+    def explain_by_engine(self, engine: EngineEnded | None, at: float) -> bool:
+        """Record the end of an engine, known once it is closed, if it is the cause.
+
+        Returns:
+            whether it is.
+        """
         if engine is None:
-            return
+            return False
         by_engine = engine.killed and self.discard_node_signal()
         if by_engine or self.cut_off:
             self.engine_ended(engine.cause, engine.code, at)
+            return True
+        return False
 
     def gave_up(
         self,
@@ -148,7 +154,7 @@ class JobRecord:
     ) -> Report:
         """Return the report as of now."""
         exits = [ended for _, ended in self._exits]
-        clean = bool(exits) and all(ended.code == 0 for ended in exits)
+        well = bool(exits) and all(ended.code == 0 for ended in exits)
         return Report(
             job_id=self.job_id,
             world_size=world_size,
@@ -165,7 +171,7 @@ class JobRecord:
             stopped=sum(ended.signalled for ended in exits),
             stop_signal=self.stop_signal,
             stop_reason=self.stop_reason,
-            stop_is_clean=graceful_term_ok and clean,
+            stop_is_clean=graceful_term_ok and well and not self._losses,
             broken_pipe=self.broken_pipe,
             bound=tuple((node.name, node.bound) for node in nodes if node.bound),
             hangs=tuple(self.hangs),

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
+from ...common.errors import DsrunError
 from ...common.tell import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
+
+
+def requeueing(codes: Collection[int], job: Callable[[], int]) -> int:
+    """Run a job that returns its exit code, and requeue it after one of these; return the code.
+
+    Raises:
+        DsrunError: as the job; its exit code counts as well.
+    """
+    try:
+        code = job()
+    except DsrunError as error:
+        if error.exit_code in codes:
+            requeue(error.exit_code, os.environ)
+        raise
+    if code in codes:
+        requeue(code, os.environ)
+    return code
 
 
 def requeue(code: int, environ: Mapping[str, str]) -> None:

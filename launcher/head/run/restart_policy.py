@@ -50,8 +50,11 @@ if TYPE_CHECKING:
             """Handle the loss of a node that the run goes on without."""
             ...
 
-        def on_silence(self, node: RunNode) -> None:
-            """Handle a node that is about to be lost because its heartbeats have stopped."""
+        def await_end(self, node: RunNode, seconds: float) -> None:
+            """Restart nothing before a node that is about to be lost has ended its workers.
+
+            It has done so after so many seconds, if nobody says so before.
+            """
             ...
 
         def on_node_end(self, node: RunNode, cause: str) -> None:
@@ -59,7 +62,10 @@ if TYPE_CHECKING:
             ...
 
         def on_done(self, node: RunNode) -> None:
-            """Handle a node on which nothing is left, while the run is not being stopped."""
+            """Handle a node on which nothing is left, while the run is not being stopped.
+
+            It may be lost already.
+            """
             ...
 
         def outlives_engine(self) -> bool:
@@ -81,6 +87,11 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Start nothing more: the run is being stopped, or is over."""
             ...
+
+
+BEYOND = 9 / 8
+"""Of the time after which a silent node is lost, what passes until its workers are gone: it stops
+them itself after 15/16 of that time without its runner, with 1/16 for their grace."""
 
 
 class NoRestarts:
@@ -113,14 +124,15 @@ class NoRestarts:
     def on_loss(self, node: RunNode) -> None:
         """Nothing to do: no loss is survived."""
 
-    def on_silence(self, node: RunNode) -> None:
+    def await_end(self, node: RunNode, seconds: float) -> None:
         """Nothing to do: the run ends."""
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Nothing to do: the loss of the node has ended the run."""
 
     def on_done(self, node: RunNode) -> None:
-        """Nothing to do: the run is over when all nodes are."""
+        """End the run when all nodes are done."""
+        self._run.end_when_over()
 
     def outlives_engine(self) -> bool:
         """Return False: without its engine a run ends."""

@@ -7,9 +7,7 @@ import signal
 from ...control import frames, messages
 from ...specs.plan import Node
 from ..output.filter import OutputFilter
-from ..shards.requests import ShardRequests
 from .fleet_events import FleetEvents
-from .outcome import report
 from .output import RunOutput
 from .phase import Phase
 from .record import JobRecord
@@ -17,8 +15,7 @@ from .restart_policy import NoRestarts
 from .run_node import RunNode, members
 from .run_signals import RunSignals
 from .run_start import RunStart
-from .staged_start import StagedStart
-from .start_message import start_message, window, world_of
+from .start_message import StagedStart, start_message, window, world_of
 from .tasks import tasks
 from .workers import Workers, may_run_on
 
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
-    from ..report.report import Report
+    from ..shards.requests import ShardRequests
     from .events import Observer, Observers
     from .quick_check import QuickCheck
     from .restart_policy import RestartPolicy
@@ -59,7 +56,7 @@ class Run:
         master: MASTER_ADDR of the workers, "" before the start.
         record: what has happened so far.
         workers: the running workers.
-        shards: the shard queues of its workers.
+        shards: the shard queues of its workers; None without --shard_queue.
         debugging: ranks that a debugger is attached to, or that wait for one.
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
         health: runs the health command; None if there is none.
@@ -71,7 +68,6 @@ class Run:
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
             the master; starts the program by default.
         on_over: called when it is over; stops the loop by default.
-        before_exit: called once the report is printed, before this process may end.
     """
 
     def __init__(
@@ -93,7 +89,7 @@ class Run:
         self.record = JobRecord(spec.job_id, self.loop.clock())
         self.workers = Workers(self.loop, self.warn)
         self.debugging: set[int] = set()
-        self.shards = ShardRequests(console)
+        self.shards = _shards(console) if spec.workers.shard_queue else None
         self._window = window(len(self.nodes))
         self.output = RunOutput(console, OutputFilter(spec), self._window)
         self.staged = StagedStart(self.nodes[0])
@@ -110,7 +106,6 @@ class Run:
         self.before_job: Callable[[RunNode], None] = self.send_job
         self.on_ready: Callable[[Plan, str, int], None] = starting.ready
         self.on_over: Callable[[], None] = self.loop.stop
-        self.before_exit: list[Callable[[], None]] = []
 
     def begin(self) -> None:
         """Send JOB to every connected node; the others get it when they connect."""
@@ -140,17 +135,6 @@ class Run:
         """Make the nodes release ports and log files of a run that was not started."""
         if not self.started:
             self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
-
-    def result(self) -> Report:
-        """Return the report.
-
-        Raises:
-            DsrunError: the run could not be started.
-        """
-        if self.error is not None:
-            raise self.error
-        self.record.explain_by_engine(self.fleet.engine_end, self.loop.clock())
-        return report(self)
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""
@@ -258,11 +242,10 @@ class Run:
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node on which nothing is left."""
-        if node.lost and self.phase is Phase.RUNNING:
-            return  # it has not finished its work, and the run goes on without it
-        self.end_when_over()
         if self.phase is Phase.RUNNING:
             self.restarts.on_done(node)
+        else:
+            self.end_when_over()
 
     # -- stopping ---------------------------------------------------------------------------
 
@@ -307,7 +290,8 @@ class Run:
         survives = self.started and not self.ending and self.restarts.survives(node)
         if over or survives:
             node.lost = reason
-        self.shards.node_lost(node)
+        if self.shards:
+            self.shards.node_lost(node)
         self._note_unseen(node)
         if self.observers:
             self.observers.lost(node, reason, survived=survives)
@@ -364,6 +348,10 @@ class Run:
         self.phase = Phase.OVER
         if self._last_wait is not None:
             self._last_wait.cancel()
-        if self.observers:
-            self.observers.ended()
         self.on_over()
+
+
+def _shards(console: Console) -> ShardRequests:
+    from ..shards.requests import ShardRequests
+
+    return ShardRequests(console)

@@ -71,6 +71,8 @@ class RunSignals:
 
     def pass_on(self, number: int) -> None:
         """Handle a signal that does not end the run."""
+        if self._run.ending:
+            return
         if number in {signal.SIGUSR1, signal.SIGUSR2}:
             self._run.send(self._run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
         elif number == signal.SIGTSTP:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 
 from ...common.errors import UsageError
+from ...common.wording import counted
 from ...control import frames, messages
 from ..fleet.hosts import by_cause
-from . import preload_wait, start_words
 from .phase import Phase
 from .startup import Portless, Ready, Refused, StartLimits, Startup, Unfit
 from .stdin import Stdin
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .run import Run
     from .run_node import RunNode
     from .startup import StartupEvent
+
+NO_DEVICES = "no accelerator found: workers run on the CPU (--accelerator cpu hides this message)"
 
 SETTLED = 1.0
 """Seconds after START in which workers begin, and the runner does nothing that can wait."""
@@ -106,7 +108,7 @@ class RunStart:
         if misfit:
             run.refuse(UsageError(misfit))
             return
-        start_words.log_folders(run)
+        _log_folders(run)
         self._start(plan, master, port)
 
     def _start(self, plan: Plan, master: str, port: int) -> None:
@@ -119,13 +121,15 @@ class RunStart:
             node.assign(plan.nodes[node.node.rank])
         run.label(plan)
         self._send_start(present, master, port)
-        start_words.log_start(run, port, cpu_only=self._cpu_only)
+        _log_start(run, port, cpu_only=self._cpu_only)
         if run.observers:
             run.observers.started(port)
         if run.spec.output.stdin:
             run.stdin = Stdin(run.loop, run.staged.first.send, run.input_fd)
         run.fleet.watch()
         if run.spec.workers.preload:
+            from . import preload_wait
+
             preload_wait.watch(run, present)
         run.restarts.on_start()
         run.loop.call_later(SETTLED, _prepare_for_failures)
@@ -134,6 +138,24 @@ class RunStart:
         starts = [self._run.start_message(node.node, master, port) for node in present]
         packed = [messages.pack(frames.START, start) for start in starts]
         self._run.staged.send(list(zip(present, packed, strict=True)))
+
+
+def _log_folders(run: Run) -> None:
+    """Log where each node has made its private folder for log files, if it has."""
+    if run.spec.output.log_private:
+        folders = {n.name: f"log files in {n.hello.log_dir}" for n in run.nodes if n.hello}
+        for line in by_cause(folders):
+            run.log(line)
+
+
+def _log_start(run: Run, port: int, *, cpu_only: bool) -> None:
+    """Log the size of the run and its master; warn if expected devices are missing."""
+    if run.spec.workers.expects_devices and cpu_only:
+        run.log(NO_DEVICES)
+    plan = run.plan
+    where = f"{plan.nodes[0].host.name}: master {run.master}:{port}"
+    size = counted(plan.world_size or 0, "worker")
+    run.log(f"{size} on {counted(len(plan.nodes), 'node')}; {where}", "debug")
 
 
 def _prepare_for_failures() -> None:

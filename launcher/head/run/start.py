@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 
 from ...backends import BACKENDS, LOCAL, load
 from ...backends.base import Part
-from ...common.errors import DsrunError, UsageError
+from ...common.errors import UsageError
 from ...common.values import NamedTuple
 from ...resources import source
 from ...specs.plan import by_task
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...backends.base import Backend
+    from ...backends.base import Backend, Command
     from ...specs.backend import BackendSettings
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
@@ -33,8 +33,8 @@ class Start(NamedTuple):
     parts: Sequence[Part]
 
 
-def commands(spec: JobSpec) -> list[tuple[str, list[str]]]:
-    """Return (host, argv) of every command that starts a job's node launchers, in rank order.
+def commands(spec: JobSpec) -> list[Command]:
+    """Return every command that starts node launchers of a job, by the rank of its first host.
 
     Raises:
         UsageError: a backend's tool is missing here, or it cannot start these nodes.
@@ -42,7 +42,7 @@ def commands(spec: JobSpec) -> list[tuple[str, list[str]]]:
     started = parts(_as_started(spec.plan, spec.settings), spec.settings, spec.only)
     unsorted = [command for backend, nodes in started for command in backend.commands(nodes, None)]
     ranks = {node.host.name: node.rank for node in spec.plan.nodes}
-    return sorted(unsorted, key=lambda command: ranks[command[0]])
+    return sorted(unsorted, key=lambda command: ranks[command.hosts[0]])
 
 
 def launch(spec: JobSpec, start: Start | None = None) -> int:
@@ -57,23 +57,15 @@ def launch(spec: JobSpec, start: Start | None = None) -> int:
     """
     start = start or prepare(spec.plan, spec.settings, spec.only)
     # Imported only now, while this machine's node launcher starts up.
-    from .lifecycle import run
+    from . import launch as own_fleet
 
     spec = spec._replace(plan=start.plan)
-    try:
-        code = run(spec, start, backend_for(spec))
-    except DsrunError as error:
-        _requeue(error.exit_code, spec)
-        raise
-    _requeue(code, spec)
-    return code
+    job = partial(own_fleet.run, spec, start, backend_for(spec))
+    if not spec.supervision.requeue_codes:
+        return job()
+    from .requeue import requeueing
 
-
-def _requeue(code: int, spec: JobSpec) -> None:
-    if code in spec.supervision.requeue_codes:
-        from .requeue import requeue
-
-        requeue(code, os.environ)
+    return requeueing(spec.supervision.requeue_codes, job)
 
 
 def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> Start:
@@ -141,5 +133,9 @@ def _split(plan: Plan, settings: BackendSettings) -> tuple[list[Node], list[Node
         return list(plan.nodes[:1]), list(plan.nodes[1:])
     if spec.this_machine:
         return list(plan.nodes), []
-    local = [n for n in plan.nodes if not settings.force_multi and source.is_here(n.host)]
-    return local, [node for node in plan.nodes if node not in local]
+    local: list[Node] = []
+    remote: list[Node] = []
+    for node in plan.nodes:
+        here = not settings.force_multi and source.is_here(node.host)
+        (local if here else remote).append(node)
+    return local, remote

@@ -1,4 +1,4 @@
-"""The contents of START: a node's place, once all nodes are known. Pure."""
+"""START: what it tells each node, once all nodes are known, and which node gets it first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from ...resources import world_info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...specs.plan import Node, Plan
+    from .run_node import RunNode
 
 
 LONGEST = 8 * 1024
@@ -63,3 +66,37 @@ def window(nodes: int) -> int:
     one node write at the speed of a pipe.
     """
     return max(64 * 1024, min(1024 * 1024, 64 * 1024 * 1024 // nodes))
+
+
+class StagedStart:
+    """Starts the other nodes once the first has released the master port.
+
+    The first node's launcher listens there until START; then the store of rank 0 does. A worker of
+    another node must not connect to the former.
+
+    Attributes:
+        first: the node of rank 0.
+    """
+
+    def __init__(self, first: RunNode) -> None:
+        self.first = first
+        self._held: list[tuple[RunNode, bytes]] = []
+
+    def send(self, starts: Sequence[tuple[RunNode, bytes]]) -> None:
+        """Send START to the first node, and keep the others back."""
+        (self.first, frame), *self._held = starts
+        self.first.send(frame)
+
+    def on_answer(self, node: RunNode) -> None:
+        """Start the others if this is the first node's answer to its START, or its loss.
+
+        A job that goes on without it chooses another first node.
+        """
+        if node is self.first:
+            held, self._held = self._held, []
+            for other, frame in held:
+                other.send(frame)
+
+    def cancel(self) -> None:
+        """Drop the frames that were kept back."""
+        self._held = []

@@ -10,7 +10,7 @@ from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...specs.plan import settle
 from ..fleet.hosts import by_cause, waiting_line
-from . import checks, missing_here
+from . import checks
 from .run_node import assigned
 
 TYPE_CHECKING = False
@@ -220,7 +220,7 @@ class Startup:
         if not failed:
             hellos = {n.node.rank: n.hello for n in self._nodes if n.hello}
             problems = checks.problems([n.node for n in self._nodes], hellos)
-            failed = missing_here.advised(problems)
+            failed = _advised(problems) if problems else []
         if failed:
             self.give_up(failed)
         elif self.compare is not None:
@@ -363,6 +363,12 @@ class Startup:
             self._console.log("\n".join([text, *(self._held or ())]))
             self._held = None
         self._loop.call_later(SHOW_AFTER, self._tick)
+
+
+def _advised(problems: list[str]) -> list[str]:
+    from .missing_here import advised
+
+    return advised(problems)
 
 
 def _unfit(node: RunNode) -> str:

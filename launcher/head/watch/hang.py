@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..run.events import JobEnded, JobStarted, RankExit, RanksActive, RoundBegan
 from ..run.phase import Phase
-from .tracks import Tracks
+from .idle_times import Tracks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ..run.run import Run
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
-    from .found import Found
-    from .suspicion import Suspicion
+    from .hang_incident import Found
+    from .stack_sampling import Suspicion
 
 LATE = 1.0
 """Seconds by which a look at the clock may be late before it is taken for a time in which this
@@ -145,7 +145,7 @@ class HangWatch:
             longest = max(idle, self._tracks.still(now))
             if longest < self._timeout / 2:
                 return self._timeout / 2 - longest
-            from .suspicion import Suspicion
+            from .stack_sampling import Suspicion
 
             self._suspicion = Suspicion(self._timeout)
         due = self._suspicion.due(self._tracks, idle, now)
@@ -186,7 +186,7 @@ class HangWatch:
 
     def _take(self, known: Explanation, views: Mapping[int, RankView], now: float) -> None:
         """Tell of a hang; not of what may be none, and has gone on from there before."""
-        from .found import Found, places_of
+        from .hang_incident import Found, places_of
 
         if known.doubt and places_of(known, views) in self._answered:
             return

@@ -15,7 +15,7 @@ from ...common.text import plain
 from ...common.wording import counted
 from ...specs.policies import EXPECT
 from ..run.events import Alarm, NodeLost, RankExit, RoundBegan
-from .reaction import Reaction
+from .alert_action import Reaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

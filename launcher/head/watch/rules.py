@@ -7,8 +7,8 @@ from functools import partial
 from ...common.text import plain
 from ...specs.policies import EXPECT
 from ..run.events import RESULT, JobEnded, JobStarted, RankExit, RankOutput, RoundBegan
+from .alert_action import Reaction
 from .lines import Lines
-from .reaction import Reaction
 from .rule_state import RuleState
 from .time_limit import TimeLimit, TooSlow
 

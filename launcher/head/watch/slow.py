@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..report.slow import Slow
 from ..run.events import RESULT, AlarmOver, RankExit, RankOutput, RanksActive, RoundBegan
 from . import slowness
-from .reaction import Reaction
+from .alert_action import Reaction
 from .spans import Spans
 from .steps import Steps
 

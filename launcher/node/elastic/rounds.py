@@ -12,7 +12,7 @@ from enum import Enum
 
 from ...control import frames, messages, round_messages
 from ...specs import environment
-from . import agent_environment
+from ..workers import agent_environment
 from .agents import make_agent
 from .change_notice import ChangeNotice
 from .events import (

@@ -7,12 +7,13 @@ import time
 
 from ...control.facts import MOST_FILES, DeviceFacts, Facts
 from ...specs.environment import text_from_wire, to_wire
-from . import code, libraries, machine, variables
+from .. import machine
+from . import code, libraries, variables
 from .interpreter import interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..workers.file_checks import At
+    from ..file_checks import At
     from ..workers.prepare import NodeSetup
     from .devices import DeviceQuestion
 

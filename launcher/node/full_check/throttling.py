@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.network import lines_of
 from ...common.values import NamedTuple
-from ..facts.machine import cgroups
+from ..machine import cgroups
 
 
 class Throttling(NamedTuple):

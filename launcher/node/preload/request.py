@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from ...common.values import NamedTuple
-from ...specs.environment import from_wire
-from ..workers.file_checks import text
+from ...specs.environment import from_wire, to_wire
 from ..workers.worker_specs import WorkerSpecs
 
 TYPE_CHECKING = False
@@ -43,7 +42,7 @@ def request(setup: NodeSetup) -> Request:
     return Request(
         python=setup.python,
         modules=setup.task.workers.preload,
-        folders=tuple(map(text, _folders(setup))),
+        folders=tuple(map(to_wire, _folders(setup))),
         workdir=setup.workdir,
         env=WorkerSpecs(setup, lambda _: None).common(),
     )

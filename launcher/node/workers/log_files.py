@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 
 from ...common import system
-from ..elastic import agent_environment
 from . import error_file
 
 TYPE_CHECKING = False
@@ -94,6 +93,10 @@ class LogFiles:
             self._note(text)
 
     def _named_files(self, start: Start, local: int) -> dict[int, str]:
+        if not start.agent_variables:
+            return {}
+        from . import agent_environment
+
         folder = os.fsdecode(self._setup.workdir)
         files = agent_environment.log_files(start, local)
         paths = {stream: os.path.join(folder, path) for stream, path in files.items()}

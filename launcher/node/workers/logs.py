@@ -116,10 +116,8 @@ class JobFolder(NamedTuple):
         return {stream: os.path.join(folder, name) for stream, name in _TORCHRUNS.items()}
 
 
-def job_folder(task: Task, workdir: bytes) -> JobFolder | None:
-    """Return where a job's log files are, None if there are none to write."""
-    if not task.writes_logs:
-        return None
+def job_folder(task: Task, workdir: bytes) -> JobFolder:
+    """Return where a job's log files are, for a job that writes some."""
     output = task.output
     # Named as by torchrun, and made unique: a shared folder may hold many.
     torchruns = f"{task.workers.run_id or 'none'}_{task.job_id}_{task.host}".replace("/", "_")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 
+from ... import __version__
 from ...common import system
 from ...common.errors import DsrunError, reason
+from ...common.network import own_addresses
+from ...common.values import NamedTuple
 from ...control import messages
 from ...specs import environment
-from .. import hello, ports
+from ...specs.environment import to_wire
+from ...specs.program import Program
+from .. import ports
 from ..binding import apply
 from ..devices import Devices
 from .devices import WorkerDevices
-from .file_checks import check, program_of, text
-from .logs import job_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +26,56 @@ if TYPE_CHECKING:
     from ...control.facts import Facts
     from ...control.reach_messages import Network
     from ...specs.host import Slot
-    from .file_checks import Found
+    from .logs import JobFolder
+
+
+class Found(NamedTuple):
+    """What the checks of files have found (`file_checks`).
+
+    Attributes:
+        problems: why the task cannot run here, in words.
+        base: the environment that the workers begin with, as wire text.
+        python: the interpreter that runs them, as wire text.
+        facts: those by which nodes are compared, if that is asked for and makes sense.
+        devices: those of this node, if they were detected before.
+    """
+
+    problems: tuple[str, ...]
+    base: dict[str, str]
+    python: str
+    facts: Facts | None = None
+    devices: Devices | None = None
+
+
+def _log_folder(task: messages.Task, workdir: bytes) -> JobFolder | None:
+    if not task.writes_logs:
+        return None
+    from .logs import job_folder
+
+    return job_folder(task, workdir)
+
+
+def program_of(task: messages.Task) -> Program:
+    """Return what the workers run."""
+    if not task.payload:
+        return task.program
+    from . import calls
+
+    return calls.program(task.program)
+
+
+def machine() -> str:
+    """Return what identifies this machine under all its names: boot and network namespace."""
+    try:
+        with system.open_file("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            boot = file.read().strip()
+        return f"{boot}/{system.stat('/proc/self/ns/net').st_ino}/{system.uname().nodename}"
+    except OSError:
+        return system.uname().nodename
 
 
 class NodeSetup:
-    """One task on this node. All checks are made on creation, and HELLO reports the problems.
+    """One task on this node. All other checks are made on creation, and HELLO reports the problems.
 
     Attributes:
         base: the environment that the workers begin with, as wire text.
@@ -38,13 +87,10 @@ class NodeSetup:
         folder: where their log files are, None for none.
     """
 
-    def __init__(
-        self, task: messages.Task, note: Callable[[str], None], found: Found | None = None
-    ) -> None:
+    def __init__(self, task: messages.Task, note: Callable[[str], None], found: Found) -> None:
         """Make every check that touches no file of the user.
 
-        `note` is called with messages for the user. `found` is what the others have found; without
-        it, they are made here, and may block for good.
+        `note` is called with messages for the user. `found` is what the others have found.
         """
         self.task = task
         self.policy = task.binding
@@ -52,13 +98,13 @@ class NodeSetup:
         self._note = note
         self._reservation: ports.Reservation | None = None
         self._folder_in_use = -1
-        self._found = found = found or check(task)
+        self._found = found
         self._problems = list(found.problems)
         self.base = found.base
         self.workdir = environment.from_wire(task.workdir)
         self.python = environment.from_wire(found.python)
         self.path = environment.from_wire(self.base.get("PATH", os.defpath))
-        self.folder = job_folder(task, self.workdir)
+        self.folder = _log_folder(task, self.workdir)
         self._use_synced_folder()
         self.slots = self._find_devices()
         self._reserve()
@@ -71,15 +117,25 @@ class NodeSetup:
     def hello(self, network: Network | None = None) -> messages.Hello:
         """Return this node's HELLO, with its interfaces if others are to try them."""
         port = self._reservation.port if self._reservation else None
-        return hello.hello(
-            self.task,
-            self.devices,
-            self.slots,
-            port,
-            self._problems,
-            text(os.fsencode(self.folder.path)) if self.folder else "",
-            self._facts(),
-        )._replace(network=network)
+        task = self.task
+        links = task.has_rounds or task.port is not None or task.watch.slow
+        return messages.Hello(
+            dsrun=__version__,
+            hostname=system.uname().nodename,
+            machine=machine(),
+            python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+            accelerator=self.devices.kind,
+            devices=self.devices.visible,
+            slots=self.slots,
+            port=port,
+            addresses=own_addresses() if links else (),
+            problems=tuple(problem for problem in self._problems if problem),
+            clock=system.monotonic(),
+            log_dir=to_wire(self.folder.path) if self.folder else "",
+            pids=(system.getppid(), system.getpid()),
+            facts=self._facts(),
+            network=network,
+        )
 
     def _facts(self) -> Facts | None:
         """Return the facts by which nodes are compared, if that is asked for and makes sense."""
@@ -131,7 +187,7 @@ class NodeSetup:
         """
         task, slots = self.task, 0
         try:
-            self.devices = Devices(self.base, task.env)
+            self.devices = self._found.devices or Devices(self.base, task.env)
         except ValueError as error:
             self._check(str(error))
             self.devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})

@@ -6,11 +6,10 @@ import os
 
 from ...common import system
 from ...specs import environment
+from ...specs.environment import to_wire
 from .. import hook, leftovers
 from ..binding import apply
-from ..elastic import agent_environment
 from ..hook import variables as hook_variables
-from .file_checks import text
 from .log_files import LogFiles
 from .spawn import MemoryPolicy, WorkerSpec
 
@@ -89,12 +88,13 @@ class WorkerSpecs:
         nodes, policy = self._equipment.numa_nodes, self._setup.policy
         if policy.bind_to == "none":
             return apply.unbound(len(nodes))
-        devices, path = self._equipment.devices, text(self._setup.path)
+        devices, path = self._equipment.devices, to_wire(self._setup.path)
         return apply.bound(policy, nodes, path, self._note, devices=devices)
 
     def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
         setup, rank = self._setup, start.first_rank + local
-        argv = setup.program.argv(text(setup.python), 0 if setup.task.workers.one_device else local)
+        local_rank = 0 if setup.task.workers.one_device else local
+        argv = setup.program.argv(to_wire(setup.python), local_rank)
         return WorkerSpec(
             rank=rank,
             argv=[environment.from_wire(word) for word in argv],
@@ -120,7 +120,7 @@ class WorkerSpecs:
             task.env,
             promised,
             first=first,
-            python="" if setup.program.no_python else text(setup.python),
+            python="" if setup.program.no_python else to_wire(setup.python),
             threads=threads,
         )
         if self._hooked:
@@ -137,13 +137,16 @@ class WorkerSpecs:
     @property
     def _log_folder(self) -> str:
         folder = self._setup.folder
-        return text(os.fsencode(folder.path)) if folder is not None else ""
+        return to_wire(folder.path) if folder is not None else ""
 
     def _contract(self, start: Start, local: int) -> dict[str, str]:
         """Return the variables that are guaranteed to every worker."""
         setup, info = self._setup, self._rank_info(start, local)
         variables = environment.contract(info) | environment.of_slurm(info, setup.base)
-        variables |= agent_environment.variables(start, local)
+        if start.agent_variables:
+            from .agent_environment import variables as of_agent
+
+            variables |= of_agent(start, local)
         return variables | self._place(start.slots, local)
 
     def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:

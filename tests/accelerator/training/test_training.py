@@ -18,8 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from dsrun.accelerator.training import TrainingAccelerator
 from dsrun.accelerator.training.chosen import choose
-from dsrun.accelerator.vendors.cuda import ACCELERATOR as CUDA
-from dsrun.accelerator.vendors.mps import ACCELERATOR as MPS
+from dsrun.accelerator.vendors import VENDORS
 
 from ...support.checkout import IMPORTABLE
 from ...support.limits import HANG
@@ -143,7 +142,7 @@ def test_a_name_that_nobody_knows_is_refused() -> None:
 
 def test_what_torch_lacks_for_a_vendor_is_said_when_it_is_asked() -> None:
     with pytest.raises(NotImplementedError, match=r"^torch \S+ has no MPSGraph for mps$"):
-        TrainingAccelerator(MPS).create_graph()
+        TrainingAccelerator(VENDORS["mps"]).create_graph()
 
 
 # -- devices and random numbers -----------------------------------------------------------------
@@ -515,7 +514,7 @@ def test_the_cpu_talks_gloo_and_hides_nothing(cpu: TrainingAccelerator) -> None:
 
 
 def test_cuda_talks_nccl_and_hides_devices_by_its_variable() -> None:
-    cuda = TrainingAccelerator(CUDA)
+    cuda = TrainingAccelerator(VENDORS["cuda"])
     assert cuda.communication_backend_name() == "nccl"
     assert "NCCL_" in cuda.export_envs()
     environ = {"CUDA_VISIBLE_DEVICES": "7", "HOME": "/"}

@@ -26,7 +26,6 @@ BARE = str(Path(sys.base_prefix, "bin", "python3"))
 NOT_ON_NODES = {
     "accelerator/__init__.py: accelerator.training.chosen",
     "launcher/backends/automatic.py: launcher.backends.ssh.unsupported.reason_for_openssh",
-    "launcher/launch.py: launcher.commands.node.run",
 }
 """For training code, for the runner, and for one node by hand."""
 

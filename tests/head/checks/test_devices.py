@@ -9,7 +9,7 @@ from dsrun.launcher.head.checks.devices import check
 from ...support.node_facts import GIB, GPU, GPUS, alike, subject
 
 if TYPE_CHECKING:
-    from dsrun.launcher.head.checks.subject import Subject
+    from dsrun.launcher.head.checks.compared_node import Subject
 
 
 def found(*nodes: Subject) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.checks import settings
-from dsrun.launcher.head.checks.subject import Subject
+from dsrun.launcher.head.checks.compared_node import Subject
 
 from ...support.node_facts import GIB, GPUS, alike, subject
 

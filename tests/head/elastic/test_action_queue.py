@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.head.elastic.action_queue import ActionQueue
-from dsrun.launcher.head.elastic.round_actions import Change, Form, Say
+from dsrun.launcher.head.elastic.round_actions import Form, Log, StopRound
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.elastic.round_actions import RoundAction
@@ -19,13 +19,15 @@ def test_what_follows_from_an_action_is_carried_out_after_it() -> None:
     def act(action: RoundAction) -> None:
         done.append(f"begin {type(action).__name__}")
         if isinstance(action, Form):
-            queue.add(Change((0,)))
-            queue.add(Say("a line broke"))
+            queue.add([StopRound((0,)), Log("a line broke")])
+            queue.run()
         done.append(f"end {type(action).__name__}")
 
     queue = ActionQueue(act)
-    queue.add(Form((0, 1), "a", 0))
-    names = ("Form", "Change", "Say")
+    queue.add([Form((0, 1), "a", 0)])
+    assert not done
+    queue.run()
+    names = ("Form", "StopRound", "Log")
     assert done == [f"{part} {name}" for name in names for part in ("begin", "end")]
 
 
@@ -33,12 +35,13 @@ def test_an_action_that_fails_leaves_the_queue_usable() -> None:
     done: list[RoundAction] = []
 
     def act(action: RoundAction) -> None:
-        if isinstance(action, Say):
+        if isinstance(action, Log):
             raise ValueError("no")
         done.append(action)
 
     queue = ActionQueue(act)
+    queue.add([Log("x"), StopRound((1,))])
     with pytest.raises(ValueError, match="no"):
-        queue.add(Say("x"))
-    queue.add(Change((1,)))
-    assert done == [Change((1,))]
+        queue.run()
+    queue.run()
+    assert done == [StopRound((1,))]

@@ -15,7 +15,7 @@ from ...support.elastic_rounds import Job, running
 def breaks(job: Job, *nodes: int, pause: float = LONGEST) -> None:
     """A failure begins on each of these in turn, so many seconds apart, and all meet again."""
     for node in nodes:
-        assert job.rounds.failed(f"rank {node} on n{node} exited 1", 1, node)
+        assert job.failed(f"rank {node} on n{node} exited 1", 1, node)
         job.join(*job.rounds.members)
         job.go(pause)
 
@@ -62,9 +62,9 @@ def test_a_failure_elsewhere_brings_a_node_back() -> None:
 def test_a_failure_that_the_loss_of_a_node_has_brought_is_not_the_nodes() -> None:
     job = running(4, restarts=9, cool=300.0)
     breaks(job, 2, 2)
-    assert job.rounds.failed("rank 2 exited 1", 1, 2)
+    assert job.failed("rank 2 exited 1", 1, 2)
     job.join(2)
-    assert job.rounds.left(0)
+    assert job.leave(0)
     job.join(1, 3)
     job.go(LONGEST)
     assert job.formed[-1] == [1, 2, 3]

@@ -58,7 +58,7 @@ def test_excluded_nodes_that_are_gone_do_not_count_as_missing() -> None:
     played = Played(2, cool=60.0)
     nodes = NodeStates(4)
     assert [played.failures.blame(0, nodes) for _ in range(3)][-1]
-    nodes.left(0)
+    nodes.remove(0)
     played.clock.go(601)
     played.failures.survive("x", 1, 9.0)
     assert [played.failures.blame(1, nodes) for _ in range(3)][-1]

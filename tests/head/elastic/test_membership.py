@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control.messages import Done
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.membership import CHANGED, NEW, Membership
-from dsrun.launcher.head.elastic.reconnector import LONGEST
+from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.specs.host import Host
 
 from ...support.cost import LINEAR, growth
@@ -16,8 +17,8 @@ from ...support.run_nodes import plan_of, sent_nodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.elastic.reconnector import Reconnector
-    from dsrun.launcher.head.elastic.rounds import Rounds
+    from dsrun.launcher.head.elastic.round_events import RoundEvent
+    from dsrun.launcher.head.fleet.reconnector import Reconnector
     from dsrun.launcher.head.run.run_node import RunNode
 
 
@@ -40,7 +41,7 @@ def test_who_is_off_the_list_is_not_tried_any_more() -> None:
     job.go(100)
     assert job.names() == ["x0"]
     job.take(["n1", "x0"])
-    job.go(LONGEST)
+    job.go(PAUSES.longest)
     assert len(job.names()) > 1
 
 
@@ -83,14 +84,15 @@ class Members:
         self.needed: set[int] = set()
         self.said: list[str] = []
         self.nodes: Sequence[RunNode] = sent_nodes(plan_of(nodes))
-        rounds: Rounds = self  # type: ignore[assignment]
         returns: Reconnector = self  # type: ignore[assignment]
-        self.membership = Membership(self.nodes, rounds, returns, self.add, self.said.append)
+        self.membership = Membership(self.nodes, self.handle, returns, self.add, self.said.append)
 
     def add(self, host: Host) -> RunNode:
         raise AssertionError(host)
 
-    def retire(self, number: int) -> bool:
+    def handle(self, event: RoundEvent) -> bool:
+        assert isinstance(event, NodeRemoved)
+        number = event.node
         self.did.append(("retire", f"n{number}"))
         return number not in self.needed
 
@@ -124,13 +126,10 @@ def test_who_is_lost_is_looked_for_unless_it_is_off_the_list() -> None:
     assert job.did == [("expect", "n1")]
 
 
-def test_who_is_off_the_list_is_let_go_the_last_first_and_once() -> None:
+def test_who_is_off_the_list_is_let_go_the_last_first() -> None:
     job = Members()
     assert sorted(job.take("n0")[:2]) == [("drop", "n1"), ("drop", "n2")]
     assert job.did[2:] == [("retire", "n2"), ("retire", "n1")]
-    job.did.clear()
-    job.membership.retire()
-    assert job.did == []
 
 
 def test_who_cannot_be_spared_is_let_go_later_and_who_is_over_not_at_all() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dsrun.launcher.head.elastic.restart_budget import LONGEST
+from dsrun.launcher.head.elastic.round_events import RestartRequested
 
-if TYPE_CHECKING:
-    pass
 from ...support.elastic_rounds import Job, running
 
 
 def fails(job: Job, code: int = 1) -> bool:
     """Whether the job survives that all workers fail and are stopped."""
-    goes_on = job.rounds.failed("rank 0", code, 0)
+    goes_on = job.failed("rank 0", code, 0)
     if goes_on:
         job.join(*sorted(job.formed[-1]))
     return goes_on
@@ -39,21 +36,18 @@ def test_a_budget_for_a_window_is_never_used_up() -> None:
     job = running(1, restarts=1, window=50.0)
     for _ in range(5):
         assert fails(job)
-        assert not job.rounds.failed("rank 0", 1, 0)
+        assert not job.handle(RestartRequested("it hangs", 1))
         job.clock.go(51)
     assert job.rounds.restarts == 5
 
 
 def test_what_fails_at_once_is_not_worth_a_restart() -> None:
-    job = running(1, uptime=5.0)
-    job.clock.go(4)
-    assert not fails(job)
-    job.clock.go(2)
-    assert fails(job)
+    for seconds, survives in ((4, False), (6, True)):
+        job = running(1, uptime=5.0)
+        job.clock.go(seconds)
+        assert fails(job) is survives
 
 
 def test_some_codes_are_not_worth_a_restart() -> None:
-    job = running(1, final=frozenset({2, 137}))
-    assert not fails(job, 2)
-    assert not fails(job, 137)
-    assert fails(job, 3)
+    survived = {code: fails(running(1, final=frozenset({2, 137})), code) for code in (2, 3, 137)}
+    assert survived == {2: False, 3: True, 137: False}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.run.health import FRESH
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.policies import CheckPolicy
@@ -100,8 +100,8 @@ def test_a_member_that_fails_is_left_out_and_its_failure_not_counted(fleet_of: F
     job.fleet.said()
     tell(job, "n1", code=1)
     assert job.fleet.said("warning") == [
-        "that restart is not counted: a node was lost",
         f"lost n1: {BAD}; going on without it",
+        "that restart is not counted: a node was lost",
     ]
     assert not job.fleet.node("n1").open
     tell(job, "n0")
@@ -127,7 +127,7 @@ def test_a_node_that_is_lost_meanwhile_is_just_lost(fleet_of: FleetOf) -> None:
     job.fleet.said()
     job.fleet.node("n1").leaves()
     job.fleet.step()
-    assert job.fleet.said("warning")[1:] == [f"lost n1: {LINE}; going on without it"]
+    assert job.fleet.said("warning")[:1] == [f"lost n1: {LINE}; going on without it"]
     tell(job, "n0")
     assert job.fleet.node("n0").got(frames.ROUND)()
 
@@ -148,20 +148,20 @@ def test_a_node_that_fails_at_the_start_is_left_out_and_looked_at_again(fleet_of
     assert job.fleet.said("warning") == [f"n1: {BAD}; starting without it"]
     job.join("n0")
     job.up("n0")
-    job.fleet.go(FIRST + 0.5)
+    job.fleet.go(PAUSES.first + 0.5)
     job.fleet.node("n1").hello()
     job.fleet.step()
     assert count(job, "n1") == 1
     tell(job, "n1", code=1)
     assert job.fleet.said("warning") == [], "the same is not said twice"
     assert not job.fleet.node("n1").open
-    job.fleet.go(2 * FIRST + 0.5)
+    job.fleet.go(2 * PAUSES.first + 0.5)
     job.fleet.node("n1").hello()
     job.fleet.step()
     job.fleet.node("n1").leaves()
     job.fleet.step()
     assert job.fleet.said("warning") == [f"cannot use n1: {LINE}"]
-    job.fleet.go(4 * FIRST + 0.5)
+    job.fleet.go(4 * PAUSES.first + 0.5)
     job.fleet.node("n1").hello()
     job.fleet.step()
     assert job.fleet.kinds("n0") == [], "the round goes on meanwhile"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsrun.launcher.head.elastic.round_events import NodeVanishing, WorkersGone
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS
 
 from ...support.elastic_rounds import Job, running
@@ -37,7 +38,7 @@ def test_a_node_lost_before_the_first_round_is_not_waited_for() -> None:
 
 def test_after_a_failure_all_others_are_called_once_and_meet_again() -> None:
     job = running(3)
-    assert job.rounds.failed("rank 1 exited 3", 1, 0)
+    assert job.failed("rank 1 exited 3", 1, 0)
     assert job.called == [[1, 2]], "at once, and not where it failed"
     job.join(1, 2)
     assert len(job.formed) == 1
@@ -55,7 +56,7 @@ def test_every_round_can_be_called_anew() -> None:
 
 def test_failures_in_one_round_count_once() -> None:
     job = running(3, restarts=1)
-    assert all(job.rounds.failed(f"rank {rank} exited 1", 1, 0) for rank in (2, 0, 1))
+    assert all(job.failed(f"rank {rank} exited 1", 1, 0) for rank in (2, 0, 1))
     assert job.rounds.restarts == 1
     assert job.said == ["restart 1/1: rank 2 exited 1"]
 
@@ -63,16 +64,16 @@ def test_failures_in_one_round_count_once() -> None:
 def test_a_job_fails_for_good_when_its_restarts_are_used_up() -> None:
     job = running(2, restarts=2)
     for _ in range(2):
-        assert job.rounds.failed("rank 0 exited 1", 1, 0)
+        assert job.failed("rank 0 exited 1", 1, 0)
         job.join(0, 1)
         job.go(1)
-    assert not job.rounds.failed("rank 0 exited 1", 1, 0)
+    assert not job.failed("rank 0 exited 1", 1, 0)
     assert (job.rounds.restarts, len(job.said)) == (2, 2)
 
 
 def test_without_restarts_the_first_failure_is_the_last() -> None:
     job = running(2, restarts=0)
-    assert not job.rounds.failed("rank 0 exited 1", 1, 0)
+    assert not job.failed("rank 0 exited 1", 1, 0)
     assert not job.said
 
 
@@ -172,7 +173,7 @@ def test_a_lost_spare_changes_nothing() -> None:
 
 def test_nothing_is_formed_once_the_job_is_stopped() -> None:
     job = running(2)
-    job.rounds.close()
+    job.close()
     job.join(0, 1)
     assert len(job.formed) == 1
 
@@ -204,76 +205,108 @@ def test_without_an_allowed_size_the_job_is_over() -> None:
 
 def test_a_failure_that_the_loss_of_a_node_has_brought_is_not_counted() -> None:
     job = running(3, restarts=1)
-    assert job.rounds.failed("rank 1 exited 1", 1, 1)
+    assert job.failed("rank 1 exited 1", 1, 1)
     job.join(1)
     assert job.leave(0)
     job.join(2)
     assert (job.formed[1:], job.needed[1:]) == ([[1, 2]], [0])
-    assert job.rounds.failed("rank 1 exited 1", 1, 1), "the budget is whole"
+    assert job.failed("rank 1 exited 1", 1, 1), "the budget is whole"
 
 
 def test_what_fails_behind_a_loss_is_not_counted() -> None:
     job = running(3, restarts=0)
     assert job.leave(0)
-    assert job.rounds.failed("rank 1 exited 1", 1, 1)
+    assert job.failed("rank 1 exited 1", 1, 1)
     job.join(1, 2)
     assert job.needed[1:] == [0]
 
 
 def test_a_failure_beyond_the_budget_may_be_a_loss() -> None:
     job = running(3, restarts=0)
-    assert not job.rounds.failed("rank 1 exited 1", 1, 1)
-    losses: list[bool] = []
-    job.rounds.decide(1.0, losses.append)
+    assert not job.failed("rank 1 exited 1", 1, 1)
     job.join(1, 2)
     assert job.leave(0)
     job.go(0.5)
-    assert (len(job.formed), losses) == (1, [])
+    assert (len(job.formed), job.decided) == (1, [])
     job.go(0.5)
-    assert (job.formed[1:], losses) == ([[1, 2]], [True])
+    assert (job.formed[1:], job.decided) == ([[1, 2]], [True])
 
 
 def test_a_failure_beyond_the_budget_begins_no_other_round() -> None:
-    """All are ready for one when it is decided, and it took time to note the failure."""
+    """All are ready for one when it is decided."""
     job = running(3, restarts=0)
-    job.clock.step = 1e-3
-    assert not job.rounds.failed("rank 1 exited 1", 1, 1)
-    job.rounds.decide(1.0, lambda _lost: job.rounds.close())
-    job.clock.step = 0.0
+    assert not job.failed("rank 1 exited 1", 1, 1)
     job.join(0, 1, 2)
     job.go(2)
-    assert len(job.formed) == 1
+    assert (len(job.formed), job.decided) == (1, [False])
 
 
 def test_the_later_of_two_failures_beyond_the_budget_is_decided_as_well() -> None:
     job = running(4, restarts=0)
-    losses: list[bool] = []
     for node in (1, 2):
-        assert not job.rounds.failed(f"rank {node} exited 1", 1, node)
-        job.rounds.decide(1.0, losses.append)
+        assert not job.failed(f"rank {node} exited 1", 1, node)
         job.go(0.25)
     assert job.leave(3)
     job.join(0, 1, 2)
     job.go(0.5)
-    assert (len(job.formed), losses) == (1, [True])
+    assert (len(job.formed), job.decided) == (1, [True])
     job.go(0.5)
-    assert (job.formed[1:], losses) == ([[0, 1, 2]], [True, True])
+    assert (job.formed[1:], job.decided) == ([[0, 1, 2]], [True, True])
 
 
 def test_nothing_is_decided_once_the_job_is_stopped() -> None:
     job = running(2, restarts=0)
-    losses: list[bool] = []
-    job.rounds.decide(1.0, losses.append)
-    job.rounds.close()
+    assert not job.failed("rank 1 exited 1", 1, 1)
+    job.close()
     job.go(2)
-    assert losses == []
+    assert job.decided == []
 
 
-def test_what_fails_before_a_loss_does_not_shorten_a_hold() -> None:
+def test_where_no_node_may_be_lost_a_failure_is_one() -> None:
+    for job in (
+        running(2, least=2, restarts=0),
+        running(1, restarts=0),
+        running(2, least=2, restarts=0, wait=5.0),
+    ):
+        assert not job.failed("rank 0 exited 1", 1, 0)
+        assert job.decided == ([] if job.limits.wait else [False])
+
+
+# -- lost nodes whose workers may still run -------------------------------------------------------
+
+
+def awaiting(seconds: float, *lost: int) -> Job:
+    """A job that has lost nodes of four, which end their workers in so many seconds."""
+    job = running(4, restarts=1)
+    for node in lost:
+        job.handle(NodeVanishing(node, seconds))
+        assert job.leave(node)
+    job.join(*{0, 1, 2, 3}.difference(lost))
+    return job
+
+
+def test_the_next_round_waits_until_the_workers_of_a_lost_node_must_have_ended() -> None:
+    job = awaiting(2.0, 0)
+    job.go(1.5)
+    assert len(job.formed) == 1
+    job.go(0.5)
+    assert job.formed[1:] == [[1, 2, 3]]
+
+
+def test_it_waits_no_longer_than_until_the_last_of_them_is_known_to_have_ended() -> None:
+    job = awaiting(9.0, 2, 3)
+    job.handle(WorkersGone(2))
+    job.handle(WorkersGone(2))
+    assert len(job.formed) == 1
+    job.handle(WorkersGone(3))
+    assert job.formed[1:] == [[0, 1]]
+
+
+def test_what_fails_before_a_loss_does_not_shorten_the_wait() -> None:
     job = running(3, restarts=1)
-    assert job.rounds.failed("rank 1 exited 1", 1, 1)
+    assert job.failed("rank 1 exited 1", 1, 1)
     job.join(1, 2)
-    job.rounds.hold(2.0)
+    job.handle(NodeVanishing(0, 2.0))
     assert job.leave(0)
     job.go(1)
     assert len(job.formed) == 1
@@ -281,11 +314,27 @@ def test_what_fails_before_a_loss_does_not_shorten_a_hold() -> None:
     assert job.formed[1:] == [[1, 2]]
 
 
-def test_where_no_node_may_be_lost_a_failure_is_one() -> None:
-    for job in (running(2, least=2), running(1), running(2, least=2, wait=5.0)):
-        losses: list[bool] = []
-        job.rounds.decide(1.0, losses.append)
-        assert losses == ([] if job.limits.wait else [False])
+def test_a_node_that_is_being_removed_still_has_workers() -> None:
+    job = running(3)
+    assert job.retire(0)
+    job.handle(NodeVanishing(0, 2.0))
+    assert job.leave(0)
+    job.join(1, 2)
+    job.go(1)
+    assert len(job.formed) == 1
+    job.go(1)
+    assert job.formed[1:] == [[1, 2]]
+
+
+def test_who_has_no_workers_any_more_is_not_waited_for() -> None:
+    job = running(4, most=3)
+    job.finish(0)
+    job.join(1)
+    for node in (0, 1, 3):
+        job.handle(NodeVanishing(node, 60.0))
+        assert job.leave(node)
+    job.join(2)
+    assert job.formed[1:] == [[2]]
 
 
 # -- nodes that do not answer ---------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_more_nodes_wait_until_the_round_has_run_for_a_while() -> None:
 def test_output_of_the_round_ends_the_wait() -> None:
     job = running(2, gain_delay=60.0)
     job.arrive(2)
-    job.rounds.gain.end()
+    job.print()
     assert job.called == [[0, 1]]
     job.join(0, 1)
     job.arrive(3)
@@ -90,7 +90,7 @@ def test_output_of_the_round_ends_the_wait() -> None:
 
 def test_more_nodes_need_not_wait_once_the_round_has_printed_something() -> None:
     job = running(2, gain_delay=60.0)
-    job.rounds.gain.end()
+    job.print()
     job.arrive(2)
     assert job.called == [[0, 1]]
 
@@ -100,14 +100,14 @@ def test_a_loss_or_a_failure_does_not_wait_for_the_end_of_the_wait() -> None:
     for job in (lost, failed):
         job.arrive(2)
     lost.leave(0)
-    failed.rounds.failed("x", 1, 0)
+    failed.failed("x", 1, 0)
     assert lost.called == failed.called == [[1]]
 
 
 def test_a_power_cut_and_the_return_cost_two_starts() -> None:
     """While the workers import: one start for the loss, and one for all that come back."""
     job = running(4, gain_delay=60.0)
-    job.rounds.gain.end()
+    job.print()
     job.leave(2)
     job.leave(3)
     job.join(0, 1)
@@ -116,7 +116,7 @@ def test_a_power_cut_and_the_return_cost_two_starts() -> None:
     job.go(3)
     job.arrive(3)
     job.go(2)
-    job.rounds.gain.end()
+    job.print()
     job.join(0, 1)
     assert job.formed[1:] == [[0, 1], [0, 1, 2, 3]]
 
@@ -124,7 +124,7 @@ def test_a_power_cut_and_the_return_cost_two_starts() -> None:
 def test_a_removed_host_does_not_wait_and_takes_the_gain_with_it() -> None:
     job = running(3, gain_delay=60.0)
     job.arrive(3)
-    assert job.rounds.retire(2)
+    assert job.retire(2)
     assert (job.called, job.released) == ([[0, 1]], [2])
     job.join(0, 1)
     job.done(2)
@@ -133,10 +133,10 @@ def test_a_removed_host_does_not_wait_and_takes_the_gain_with_it() -> None:
 
 def test_a_smaller_job_does_not_wait_and_a_larger_one_does() -> None:
     job = running(3, most=3, gain_delay=60.0)
-    job.rounds.resize(2)
+    job.resize(2)
     assert job.called == [[0, 1, 2]]
     job.join(0, 1, 2)
-    job.rounds.resize(3)
+    job.resize(3)
     assert len(job.called) == 1
     job.go(60)
     assert job.called[1:] == [[0, 1]]
@@ -155,7 +155,7 @@ def test_a_gain_that_waits_while_another_notice_runs_comes_with_that_change() ->
     job = running(3, gain_delay=60.0, notice=30.0)
     job.go(50)
     job.arrive(3)
-    job.rounds.retire(2)
+    job.retire(2)
     assert job.noticed == [[0, 1, 2]]
     job.go(10)
     assert len(job.noticed) == 1
@@ -168,7 +168,7 @@ def test_a_gain_that_waits_while_another_notice_runs_comes_with_that_change() ->
 
 def test_a_node_that_finishes_during_a_notice_ends_the_notice() -> None:
     job = running(3, notice=30.0)
-    job.rounds.retire(2)
+    job.retire(2)
     assert job.noticed == [[0, 1, 2]]
     job.finish(0)
     job.go(30)
@@ -178,7 +178,7 @@ def test_a_node_that_finishes_during_a_notice_ends_the_notice() -> None:
 def test_an_excluded_node_that_may_take_part_again_waits_as_well() -> None:
     job = running(3, restarts=9, cool=30.0, gain_delay=60.0)
     for _ in range(3):
-        job.rounds.failed("x", 1, 2)
+        job.failed("x", 1, 2)
         job.join(0, 1, 2)
         job.go(2)
     assert job.formed[-1] == [0, 1]
@@ -202,8 +202,8 @@ def test_who_comes_and_goes_while_it_waits_changes_nothing() -> None:
 
 def test_members_do_not_wait_for_a_node_that_is_not_ready() -> None:
     job = running(2)
-    assert job.rounds.came(2)
-    job.rounds.failed("rank 0 exited 1", 1, 0)
+    assert job.came(2)
+    job.failed("rank 0 exited 1", 1, 0)
     job.join(0, 1)
     assert job.formed[1:] == [[0, 1]]
     job.go(NEWCOMERS)
@@ -216,7 +216,7 @@ def test_members_do_not_wait_for_a_node_that_is_not_ready() -> None:
 
 def test_without_enough_members_nodes_that_are_not_ready_are_waited_for() -> None:
     job = running(2, least=2)
-    assert job.rounds.came(2)
+    assert job.came(2)
     assert job.leave(1)
     job.join(0)
     assert len(job.formed) == 1
@@ -226,7 +226,7 @@ def test_without_enough_members_nodes_that_are_not_ready_are_waited_for() -> Non
 
 def test_without_enough_members_they_are_not_waited_for_for_ever() -> None:
     job = running(2, least=2)
-    assert job.rounds.came(2)
+    assert job.came(2)
     assert job.leave(1)
     job.join(0)
     job.go(NEWCOMERS)
@@ -238,7 +238,7 @@ def test_after_the_loss_of_all_members_all_that_are_there_are_waited_for() -> No
     job.leave(0)
     job.leave(1)
     for node in (0, 1):
-        assert job.rounds.came(node)
+        assert job.came(node)
     job.join(1)
     assert len(job.formed) == 1
     job.join(0)
@@ -247,15 +247,15 @@ def test_after_the_loss_of_all_members_all_that_are_there_are_waited_for() -> No
 
 def test_a_spare_that_is_released_is_not_waited_for() -> None:
     job = running(3, most=2)
-    assert job.rounds.retire(2)
+    assert job.retire(2)
     job.join(0, 1)
     assert job.formed[1:] == [[0, 1]]
 
 
 def test_a_member_that_is_removed_while_the_round_ends_is_released() -> None:
     job = running(3)
-    job.rounds.failed("x", 1, 0)
-    assert job.rounds.retire(1)
+    job.failed("x", 1, 0)
+    assert job.retire(1)
     assert job.released == [1]
     job.join(0, 2)
     assert len(job.formed) == 1, "its workers may still run"
@@ -265,7 +265,7 @@ def test_a_member_that_is_removed_while_the_round_ends_is_released() -> None:
 
 def test_who_is_ready_after_it_was_released_is_not_there() -> None:
     job = running(3, most=2)
-    assert job.rounds.retire(2)
+    assert job.retire(2)
     job.join(2)
     job.leave(1)
     job.join(0)
@@ -277,7 +277,7 @@ def test_who_is_ready_after_it_was_released_is_not_there() -> None:
 
 def test_a_member_is_let_go_before_the_next_round() -> None:
     job = running(3)
-    assert job.rounds.retire(1)
+    assert job.retire(1)
     assert (job.released, job.called) == ([1], [[0, 2]])
     job.join(0, 2)
     assert len(job.formed) == 1, "its workers may still run"
@@ -287,7 +287,7 @@ def test_a_member_is_let_go_before_the_next_round() -> None:
 
 def test_all_are_told_before_a_member_is_let_go() -> None:
     job = running(3, notice=30.0)
-    assert job.rounds.retire(1)
+    assert job.retire(1)
     assert (job.noticed, job.released) == ([[0, 1, 2]], [])
     job.go(30)
     assert (job.released, job.called) == ([1], [[0, 2]])
@@ -295,25 +295,37 @@ def test_all_are_told_before_a_member_is_let_go() -> None:
 
 def test_a_spare_is_let_go_at_once() -> None:
     job = running(3, most=2)
-    assert job.rounds.retire(2)
+    assert job.retire(2)
     assert (job.released, job.called) == ([2], [])
     assert job.done(2)
-    assert job.rounds.failed("rank 0 exited 1", 1, 0), "nothing of the work is done"
+    assert job.failed("rank 0 exited 1", 1, 0), "nothing of the work is done"
 
 
 def test_nobody_is_let_go_of_the_last_that_are_needed() -> None:
     job = running(3, least=2)
-    assert job.rounds.retire(0)
-    assert not job.rounds.retire(1)
+    assert job.retire(0)
+    assert not job.retire(1)
+
+
+def test_who_was_to_be_let_go_is_kept_if_the_others_do_not_suffice_any_more() -> None:
+    job = running(3)
+    job.finish(2)
+    assert job.retire(0)
+    assert job.retire(1)
+    assert job.leave(2)
+    assert (job.called, job.released) == ([[0]], [1])
+    job.join(0)
+    job.done(1)
+    assert job.formed[1:] == [[0]]
 
 
 def test_a_smaller_job_makes_spares_and_a_larger_one_takes_them_in() -> None:
     job = running(4)
-    job.rounds.resize(2)
+    job.resize(2)
     assert job.called == [[0, 1, 2, 3]]
     job.join(0, 1, 2, 3)
     assert job.formed[1:] == [[0, 1]]
-    job.rounds.resize(3)
+    job.resize(3)
     assert job.called[1:] == [[0, 1]]
     job.join(0, 1)
     assert job.formed[2:] == [[0, 1, 2]]
@@ -321,5 +333,5 @@ def test_a_smaller_job_makes_spares_and_a_larger_one_takes_them_in() -> None:
 
 def test_another_size_that_changes_nothing_calls_nobody() -> None:
     job = running(2)
-    job.rounds.resize(7)
+    job.resize(7)
     assert not job.called

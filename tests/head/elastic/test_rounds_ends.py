@@ -19,7 +19,7 @@ def test_the_job_is_done_once_all_members_have_finished() -> None:
 def test_a_failure_after_some_have_finished_restarts_these_as_well() -> None:
     job = running(3, restarts=1)
     job.finish(0, 1)
-    assert job.rounds.failed("rank 2 exited 1", 1, 2)
+    assert job.failed("rank 2 exited 1", 1, 2)
     assert job.called == [[0, 1]]
     job.join(0, 1, 2)
     assert (job.formed[1:], job.needed[1:]) == ([[0, 1, 2]], [1])
@@ -48,7 +48,7 @@ def test_the_loss_of_a_node_that_has_finished_is_a_loss() -> None:
 def test_the_last_that_finishes_ends_the_job_even_if_the_others_are_called() -> None:
     job = running(2)
     job.finish(0)
-    job.rounds.resize(1)
+    job.resize(1)
     assert job.leave(0)
     assert job.called == [[1]]
     job.finish(1)
@@ -57,7 +57,7 @@ def test_the_last_that_finishes_ends_the_job_even_if_the_others_are_called() -> 
 
 def test_members_that_finish_while_they_are_called_end_the_job() -> None:
     job = running(2)
-    job.rounds.resize(1)
+    job.resize(1)
     assert job.called == [[0, 1]]
     job.finish(0)
     job.join(0)
@@ -79,11 +79,11 @@ def test_a_part_of_the_work_that_is_lost_is_never_done() -> None:
 def test_what_has_finished_in_a_former_round_is_old() -> None:
     job = running(2)
     job.join(1, 0)
-    job.rounds.finished(0, 1)
-    job.rounds.finished(1, 1)
+    job.finished(0, 1)
+    job.finished(1, 1)
     assert not job.ended
-    job.rounds.finished(0, 2)
-    job.rounds.finished(1, 3)
+    job.finished(0, 2)
+    job.finished(1, 3)
     assert not job.ended
 
 
@@ -97,7 +97,7 @@ def test_who_is_ready_again_or_in_no_round_has_not_finished() -> None:
 
 def test_a_node_that_was_released_has_not_finished() -> None:
     job = running(2)
-    job.rounds.retire(1)
+    job.retire(1)
     job.finish(0, 1)
     assert not job.ended
 
@@ -106,10 +106,10 @@ def test_a_round_in_which_a_node_has_finished_is_not_changed_for_more_nodes() ->
     job = running(2)
     job.finish(0)
     job.arrive(2)
-    job.rounds.resize(1)
-    assert job.rounds.retire(1)
+    job.resize(1)
+    assert job.retire(1)
     assert (job.called, job.released) == ([], [])
-    assert job.rounds.failed("rank 1 exited 1", 1, 1)
+    assert job.failed("rank 1 exited 1", 1, 1)
     assert (job.called, job.released) == ([[0]], [1])
     job.join(0)
     job.done(1)
@@ -165,7 +165,7 @@ def test_a_node_that_is_done_before_its_call_arrives_is_not_waited_for() -> None
 def test_nothing_is_survived_once_a_part_of_the_work_is_done() -> None:
     job = running(3)
     assert job.done(0)
-    assert not job.rounds.failed("rank 1", 1, 0)
+    assert not job.failed("rank 1", 1, 0)
     assert not job.leave(2)
     assert job.rounds.restarts == 0
 
@@ -250,7 +250,7 @@ def test_nodes_that_come_in_time_are_waited_for_until_they_may_begin() -> None:
     job = waiting_for_one_that_is_checked()
     assert not job.short
     job.unchecked = set()
-    job.rounds.look()
+    job.checked()
     job.go(0)
     assert (job.formed[1:], job.short) == ([[0, 1]], False)
     assert job.leave(1)

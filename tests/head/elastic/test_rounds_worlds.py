@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.head.elastic.meeting import PROBE
+from dsrun.launcher.head.elastic.master_selection import PROBE
 from dsrun.launcher.head.elastic.restart_budget import LONGEST
 from dsrun.launcher.head.elastic.round_actions import Release
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS
@@ -27,10 +27,10 @@ class World(Job):
         joined: those of them that wait for a round.
         round: the nodes of the present round that are alive and have not been released.
         whole: all nodes that it had.
-        finished: those of them whose workers have ended well.
+        done_well: those of them whose workers have ended well.
         wanted: those that were told to leave it.
         failing: the node whose failure was counted in it, which leaves it by itself.
-        failed: the nodes whose failures were not, and which leave it by themselves.
+        failing_too: the nodes whose failures were not, and which leave it by themselves.
         shrunk: it has lost a node.
         over: nothing more can come.
     """
@@ -51,10 +51,10 @@ class World(Job):
         self.joined: set[int] = set()
         self.round: set[int] = set()
         self.whole: set[int] = set()
-        self.finished: set[int] = set()
+        self.done_well: set[int] = set()
         self.wanted: set[int] = set()
         self.failing: int | None = None
-        self.failed: set[int] = set()
+        self.failing_too: set[int] = set()
         self.shrunk = self.over = False
 
     # -- what the rounds want done --------------------------------------------------------------
@@ -68,11 +68,11 @@ class World(Job):
         assert not set(self.released) & self.round
         assert self.least <= len(members) <= self.rounds._most
         assert restarts == self.rounds.restarts <= self.limits.restarts
-        assert self.shrunk or not self.failed, "after the failure that ends the job"
+        assert self.shrunk or not self.failing_too, "after the failure that ends the job"
         self.round, self.whole = set(members), set(members)
         self.joined -= self.round
-        self.finished, self.wanted, self.failing = set(), set(), None
-        self.failed, self.shrunk = set(), False
+        self.done_well, self.wanted, self.failing = set(), set(), None
+        self.failing_too, self.shrunk = set(), False
 
     def act(self, action: Any) -> None:
         before = len(self.called)
@@ -107,7 +107,7 @@ class World(Job):
             *[self.come] * 20,
             *[self.work] * 4,
             *[self.arrive_again] * 2,
-            *(self.lose, self.shut_up, self.resize, self.retire, self.pass_time),
+            *(self.lose, self.shut_up, self.limit, self.remove, self.pass_time),
         )
         self.chance.choice(acts)()
         self.clock.settle()
@@ -117,7 +117,7 @@ class World(Job):
     def come(self) -> None:
         """A node gets ready: it has started, or it was told to leave its round."""
         late = self.here - self.joined
-        able = late - self.round | (late & (self.wanted | self.failed | {self.failing}))
+        able = late - self.round | (late & (self.wanted | self.failing_too | {self.failing}))
         if able:
             node = self.chance.choice(sorted(able))
             self.joined.add(node)
@@ -125,37 +125,36 @@ class World(Job):
 
     def work(self) -> None:
         """A worker prints something, fails or ends well."""
-        able = self.working - self.finished
+        able = self.working - self.done_well
         if not able:
             return
         node = self.chance.choice(sorted(able))
         self.chance.choice((self.finish_one, self.fail, self.fail, self.print_one))(node)
 
     def finish_one(self, node: int) -> None:
-        self.finished.add(node)
+        self.done_well.add(node)
         self.finish(node)
-        assert self.ended == (self.finished == self.whole)
+        assert self.ended == (self.done_well == self.whole)
         self.over |= self.ended
 
     def print_one(self, _node: int) -> None:
-        self.rounds.gain.end()
+        self.print()
 
     def fail(self, node: int) -> None:
         before, ending = self.rounds.restarts, bool(self.wanted) or self.failing is not None
         self.failing = self.failing if ending else node
-        if self.rounds.failed(f"node {node}", 1, node):
+        if self.failed(f"node {node}", 1, node):
             assert self.rounds.restarts == before + (not ending)
         else:
             assert before == self.limits.restarts
             self.failing = None
-            self.failed.add(node)
-            self.rounds.decide(1.0, self.decided)
+            self.failing_too.add(node)
 
-    def decided(self, lost: bool) -> None:
+    def decide(self, lost: bool) -> None:
         assert lost == self.shrunk
         if not lost:
             self.over = True
-            self.rounds.close()
+            self.close()
 
     def lose(self) -> None:
         spare = len(self.here) > self.least or self.limits.wait or self.chance.random() < 0.1
@@ -173,7 +172,7 @@ class World(Job):
         gone = {node for node in gone if not self.rounds.is_leaving(node)}
         if gone:
             node = self.chance.choice(sorted(gone))
-            assert self.rounds.came(node)
+            assert self.came(node)
             self.here.add(node)
             self.released = [one for one in self.released if one != node]
 
@@ -184,12 +183,12 @@ class World(Job):
         if node != other:
             self.walls ^= {frozenset((node, other))}
 
-    def resize(self) -> None:
-        self.rounds.resize(self.chance.randint(self.least, self.top))
+    def limit(self) -> None:
+        self.resize(self.chance.randint(self.least, self.top))
 
-    def retire(self) -> None:
+    def remove(self) -> None:
         if self.here:
-            self.rounds.retire(self.chance.choice(sorted(self.here)))
+            self.retire(self.chance.choice(sorted(self.here)))
 
     def pass_time(self) -> None:
         """Time passes, and what was released has ended after it."""
@@ -206,7 +205,7 @@ class World(Job):
         assert self.rounds.members == self.round
         assert self.rounds.alive == len(self.here)
         ready = self.round & self.joined or self.whole - self.here
-        if ready and self.finished != self.whole:
+        if ready and self.done_well != self.whole:
             assert not self.working, "others wait for it"
 
     def drain(self) -> None:
@@ -225,7 +224,7 @@ class World(Job):
     @property
     def working(self) -> set[int]:
         """The members whose workers run, and are to go on."""
-        return self.round - self.joined - self.wanted - self.failed - {self.failing}
+        return self.round - self.joined - self.wanted - self.failing_too - {self.failing}
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control import frames, messages, round_messages
-from dsrun.launcher.head.elastic.reconnector import FIRST
-from dsrun.launcher.head.elastic.round_actions import GiveUp
+from dsrun.launcher.head.elastic.admission import PAUSES
+from dsrun.launcher.head.elastic.round_actions import DropNode
 from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.specs.host import Host
 
 from ...support.elastic_run import LINE, Job, lost, started
 from ...support.fake_fleet import losses, story
@@ -125,8 +129,7 @@ def probed(job: Job, name: str, *verdicts: str) -> dict[str, Any]:
 def without_first(fleet_of: FleetOf) -> Job:
     """A job that has lost n0, its first node; the others are ready."""
     job = started(fleet_of("n0", "n1", "n2", "n3"))
-    job.fleet.node("n0").leaves()
-    job.fleet.step()
+    job.lose("n0")
     for name in ("n1", "n2", "n3"):
         job.fleet.news(name)
         job.fleet.node(name).says(messages.pack(frames.JOIN, round_messages.Join(4000, 5000)))
@@ -153,14 +156,14 @@ def test_a_node_that_reaches_no_address_is_left_out(fleet_of: FleetOf) -> None:
     assert f"lost n3: {why}; going on without it" in job.fleet.said("warning")
     assert job.round("n2")["nodes"] == 2
     assert not job.fleet.node("n3").open
-    job.fleet.go(FIRST + 1)
+    job.fleet.go(PAUSES.first + 1)
     assert job.fleet.backend.started[1:] == [[0], [3]], "it may have been a cable"
 
 
 def test_a_node_that_is_given_up_for_good_is_not_reached_again(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.rounds._act(GiveUp(3, "it is of no use", for_good=True))
+    job.rounds._act(DropNode(3, "it is of no use", for_good=True))
     assert job.round("n2")["nodes"] == 2
     job.fleet.go(60)
     assert [3] not in job.fleet.backend.started
@@ -227,3 +230,46 @@ def test_output_of_a_former_round_lets_nobody_join(fleet_of: FleetOf) -> None:
     job.fleet.up("n0", 0, 1)
     job.fleet.node("n0").prints(1, "hello\n")
     assert job.fleet.kinds("n0") == ["CHANGE"]
+
+
+# -- nodes that are removed, and lost ------------------------------------------------------------
+
+
+def hosts_of(*names: str) -> list[Host]:
+    return [Host(name, (0, 1)) for name in names]
+
+
+def test_a_removed_node_stays_if_the_others_are_lost_before_it_has_left(fleet_of: FleetOf) -> None:
+    """It has finished its work in a round that a lost node has not."""
+    job = started(fleet_of("n0", "n1"))
+    job.finish("n0", generation=1)
+    job.rounds.list_hosts(hosts_of("n1"))
+    job.lose("n1")
+    assert job.fleet.kinds("n0") == ["CHANGE"]
+    job.join("n0")
+    assert job.round("n0")["nodes"] == 1
+
+
+@pytest.mark.parametrize(("wait", "code"), [(0.0, LOST), (5.0, TOO_FEW)])
+def test_a_job_whose_last_node_ends_as_it_was_removed_has_failed(
+    wait: float, code: int, fleet_of: FleetOf
+) -> None:
+    job = started(fleet_of("n0", "n1"), wait=wait)
+    job.rounds.list_hosts(hosts_of("n1"))
+    assert job.fleet.kinds("n0") == ["STOP"]
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.go(6)
+    assert story(job.run)["exit_code"] == code
+
+
+def test_a_node_that_ends_by_itself_after_the_others_were_lost_ends_the_job(
+    fleet_of: FleetOf,
+) -> None:
+    job = started(fleet_of("n0", "n1"))
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    job.fleet.node("n0").done()
+    job.fleet.step()
+    assert story(job.run)["exit_code"] == LOST

@@ -146,8 +146,7 @@ def test_an_agent_that_ends_before_the_first_round(
 ) -> None:
     job.left("no such backend", unusable=unusable)
     assert type(job.run.error) is kind
-    with pytest.raises(kind, match=f"{AT}: no such backend"):
-        job.run.result()
+    assert f"{AT}: no such backend" in str(job.run.error)
 
 
 @pytest.mark.parametrize(

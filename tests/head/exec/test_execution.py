@@ -11,7 +11,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.exec import results
 from dsrun.launcher.head.exec.events import Command, HostNote
 from dsrun.launcher.head.exec.execution import STATUS, STOP, UNENDED, Execution, Stop
-from dsrun.launcher.head.exec.feed import from_blocks
+from dsrun.launcher.head.exec.input_broadcast import from_blocks
 from dsrun.launcher.head.output.console import Console
 
 from ...support.clock import Clock
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.head.exec.events import Transport
-    from dsrun.launcher.head.exec.feed import Feed
+    from dsrun.launcher.head.exec.input_broadcast import Feed
 
 TRUE = Command(("true",))
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.exec.events import Command, HostEnded, HostFailed, HostOutput
+from dsrun.launcher.head.exec.fleet_connect import LATE
 from dsrun.launcher.head.exec.fleet_hosts import FleetHosts
-from dsrun.launcher.head.exec.gathering import LATE
 from dsrun.launcher.head.exec.ssh_hosts import NOT_READY, STOPPED
 from dsrun.launcher.head.fleet.commands import WINDOW
 

@@ -21,6 +21,7 @@ from dsrun.launcher.head.fleet.commands import (
     InputTaken,
     RunningCommands,
 )
+from dsrun.launcher.head.run.ending import ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +129,7 @@ def test_two_commands_beside_a_run_are_told_apart(commands: Commands) -> None:
     exits(n1, 1, 0)
     commands.job.end_well(run)
     assert len(commands.take()) == 2
-    assert run.result().exit_code == 0
+    assert ending_of(run).code == 0
 
 
 def test_output_is_granted_again_as_it_is_taken(commands: Commands) -> None:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import boundary
+from dsrun.launcher.common.errors import OUTPUT
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.local_client import running
+from dsrun.launcher.head.run import job
 from dsrun.launcher.specs.policies import HookPolicy, OutputPolicy
 
 from ...support.leaks import open_files
@@ -120,7 +123,8 @@ def test_a_program_hears_of_a_report_file_that_cannot_be_written(
     run = fake.run_of("job")
     fake.job.ready(run)
     fake.job.end_well(run)
-    assert client.wait(1)["code"] == 0
+    answer = client.wait(1)
+    assert answer["code"] == answer["report"]["exit_code"] == OUTPUT
     logged = [one["text"] for kind, one in client.got if kind == frames.EVENT and "text" in one]
     assert f"--report_file {path}: no such file or directory" in logged
 
@@ -343,7 +347,7 @@ def test_a_program_gets_events_output_and_reports(hold_of: HoldOf, streams: int)
     assert [one for one in events if one != "Log"] == [
         "JobStarted",
         *(["Label"] if not streams else []),
-        *("RankExit", "RankExit", "JobEnded"),
+        *("RankExit", "RankExit"),
     ]
     report = b"\0\0\0\1\3report"
     assert chunks == (report if streams else b"\0\0\0\1\1out\n|" + report)
@@ -370,3 +374,20 @@ def test_streams_that_do_not_fit_the_request(hold_of: HoldOf) -> None:
     answer = fake.client().run("job", ALL, relay=1)
     assert answer is not None
     assert answer["error"] == "invalid request to run a job"
+
+
+def test_a_fault_of_dsrun_ends_the_job_alone_and_frees_its_slots(
+    hold_of: HoldOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = hold_of("n0").ready()
+    monkeypatch.setattr(boundary, "observers", [])
+    with monkeypatch.context() as broken:
+        broken.setitem(vars(job), "attach", None)
+        answer = fake.client().run("faulty", ALL)
+    assert answer is None
+    client = fake.clients[-1]
+    answer = client.wait(1)
+    assert (answer["code"], answer["ok"]) == (70, False)
+    assert answer["error"] == "TypeError: 'NoneType' object is not callable"
+    assert not fake.hold.runs
+    started(fake, fake.client())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dsrun.launcher.head.fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
-from dsrun.launcher.head.hold.keeper import AT_ONCE, FIRST, LONGEST, Keeper
+from dsrun.launcher.head.fleet.reconnector import AT_ONCE, PACE
+from dsrun.launcher.head.hold.keeper import PAUSES, Keeper
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node
 
@@ -29,8 +32,8 @@ class Lost:
         self.tried.append((round(self.clock.now - 50.0), node.name))
 
     def go(self, seconds: float) -> None:
-        for _ in range(round(seconds)):
-            self.clock.go(1.0)
+        for _ in range(round(seconds / PACE)):
+            self.clock.go(PACE)
 
 
 def test_pauses_grow_until_the_node_is_back() -> None:
@@ -41,19 +44,20 @@ def test_pauses_grow_until_the_node_is_back() -> None:
     for _ in range(6):
         tries = len(lost.tried)
         while len(lost.tried) == tries:
-            lost.go(1)
+            lost.go(PACE)
         lost.keeper.failed(node, "no route")
     times = [at for at, _ in lost.tried]
     pauses = [later - earlier for earlier, later in zip([0, *times], times, strict=False)]
-    assert pauses == [FIRST, 4, 8, 16, 32, LONGEST]
+    assert pauses == pytest.approx([PAUSES.first, 4, 8, 16, 32, PAUSES.longest], abs=1)
     assert lost.keeper.reasons == {node: "no route"}
     assert lost.said == []
-    lost.go(LONGEST)
+    lost.go(PAUSES.longest)
     lost.keeper.back(node)
     assert lost.said == ["n0 is back"]
     assert lost.keeper.reasons == {}
+    lost.go(2 * PAUSES.longest + 1)
     lost.keeper.on_event(NodeSilent(node, 15.0))
-    lost.go(FIRST)
+    lost.go(PAUSES.first + 1)
     assert len(lost.tried) == 8, "the pauses begin anew"
 
 
@@ -73,10 +77,11 @@ def test_few_are_tried_at_a_time() -> None:
     for node in nodes:
         lost.keeper.lost(node)
         lost.keeper.lost(node)
-    lost.go(FIRST)
+    lost.go(PAUSES.first + 1)
     assert len(lost.tried) == AT_ONCE
     lost.keeper.back(nodes[0])
     lost.keeper.failed(nodes[1], "no route")
+    lost.go(1)
     assert [name for _, name in lost.tried[AT_ONCE:]] == ["n16", "n17"]
 
 
@@ -85,5 +90,5 @@ def test_a_connection_that_nobody_waits_for_is_asked_anew_and_none_once_closed()
     lost.keeper.on_event(NodeConnected(lost.node(lost="")))
     assert list(lost.keeper.reasons.values()) == ["its connection was lost"]
     lost.keeper.close()
-    lost.go(FIRST + 1)
+    lost.go(PAUSES.first + 1)
     assert lost.tried == []

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.hold.keeper import FIRST
+from dsrun.launcher.head.hold.keeper import PAUSES
 from dsrun.launcher.head.hold.nodes import LEFT_BEHIND
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -60,7 +60,7 @@ def test_a_lost_node_is_named_looked_for_and_back(hold_of: HoldOf) -> None:
     with pytest.raises(NodeError, match=r"n1: .*; looking for it"):
         fake.hold.nodes.check(plan(Host("n1", (0,))))
     fake.hold.nodes.check(plan(Host("n0", (0,))))
-    fake.job.go(FIRST)
+    fake.job.go(PAUSES.first)
     assert fake.job.backend.started == [[0, 1], [1]]
     fake.job.node("n1").hello(port=29500, slots=2)
     fake.job.step()
@@ -72,11 +72,11 @@ def test_a_lost_node_is_named_looked_for_and_back(hold_of: HoldOf) -> None:
 def test_a_node_that_does_not_come_is_tried_again(hold_of: HoldOf) -> None:
     fake = hold_of("n0", "n1").ready()
     fake.job.node("n1").leaves()
-    fake.job.go(FIRST)
+    fake.job.go(PAUSES.first)
     fake.job.node("n1").hello(problems=("no Python at /x",))
     fake.job.step()
     assert fake.hold.nodes.lost("n1") == "no Python at /x"
-    fake.job.go(2 * FIRST)
+    fake.job.go(2 * PAUSES.first)
     assert fake.job.backend.started == [[0, 1], [1], [1]]
     fake.job.node("n1").hello(port=29500, slots=1, devices=("0",))
     fake.job.step()
@@ -86,7 +86,7 @@ def test_a_node_that_does_not_come_is_tried_again(hold_of: HoldOf) -> None:
 def test_a_node_that_returns_with_other_slots(hold_of: HoldOf) -> None:
     fake = hold_of(Host("n0")).ready()
     fake.job.node("n0").leaves()
-    fake.job.go(FIRST)
+    fake.job.go(PAUSES.first)
     fake.job.node("n0").hello(slots=1)
     fake.job.step()
     assert fake.job.said()[-2:] == ["n0 is back", "n0 has 1 slot now"]
@@ -104,5 +104,5 @@ def test_a_node_with_workers_of_a_run_that_is_over_is_started_anew(hold_of: Hold
         client.ask("signal", number=2)
     assert client.wait(1)["code"] == 130
     assert fake.hold.nodes.lost("n0") == LEFT_BEHIND
-    fake.job.go(FIRST)
+    fake.job.go(PAUSES.first)
     assert fake.job.node("n0").got(frames.JOB)()

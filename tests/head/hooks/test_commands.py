@@ -15,11 +15,13 @@ import pytest
 from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.head.hooks import commands
 from dsrun.launcher.head.hooks.commands import CommandQueue, EventCommands
+from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import JobEnded
 from dsrun.launcher.node import processes
 from dsrun.launcher.specs.policies import HookPolicy
 
 from ...support.limits import HANG, wait_for
+from ...support.reports import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -207,7 +209,6 @@ def test_a_run_has_the_command_run_from_start_to_end(fleet_of: FleetOf, tmp_path
     run.begin()
     job.step()
     job.ready(run)
-    one._on_event(JobEnded("job", 0))
-    for last in run.before_exit:
-        last()
+    one._on_event(JobEnded(Ending("job", report())))
+    one.close()
     assert [value["event"] for value in told(tmp_path)] == ["start", "end"]

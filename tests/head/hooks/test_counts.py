@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dsrun.launcher.common.errors import Fault
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.head.hooks.counts import Counts
+from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     RESULT,
     Alarm,
@@ -29,8 +31,8 @@ def test_a_job_without_rounds() -> None:
     counts.on_event(RankOutput(0, "n0", RESULT, b"\0"))
     counts.on_event(RankExit(0, "n0", 7, 0, False, ""))
     counts.on_event(RankExit(1, "n0", 8, 3, False, ""))
-    counts.on_event(JobEnded("job", 3))
-    assert (counts.rounds, counts.restarts, counts.lost, counts.code) == (1, 0, 0, 3)
+    counts.on_event(JobEnded(Ending("job", Fault(""))))
+    assert (counts.rounds, counts.restarts, counts.lost, counts.code) == (1, 0, 0, 70)
     assert counts.printed == {(1, "stdout"): 3, (1, "stderr"): 2}
     assert (counts.hosts, counts.newest) == ({1: "n0"}, {1: 12.0})
     assert counts.ended == {"ended": 1, "failed": 1}

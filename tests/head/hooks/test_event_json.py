@@ -8,6 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.hooks.event_json import event_json
+from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     Alarm,
     AlarmOver,
@@ -20,6 +21,7 @@ from dsrun.launcher.head.run.events import (
 )
 
 from ...support import schemas
+from ...support.reports import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
         (NodeLost("n0", "gone", survived=True), "lost", {"goes_on": True}),
         (Alarm("hang", "stop", "rank 0 sleeps"), "hang", {"then": "stop"}),
         (AlarmOver("hang", "rank 0 goes on"), "over", {"kind": "hang"}),
-        (JobEnded("job", 0), "end", {"exit_code": 0, "error": ""}),
+        (JobEnded(Ending("job", report())), "end", {"exit_code": 0, "error": ""}),
     ],
 )
 def test_events_are_as_their_schema_says(
@@ -68,9 +70,8 @@ def test_the_others_are_not_told(fleet_of: FleetOf, event: Any) -> None:
 
 
 def test_the_end_of_a_job_that_did_not_start_has_the_reason(fleet_of: FleetOf) -> None:
-    run = fleet_of("n0").start()
-    run.error = NodeError("n0: no python")
-    fields = event_json(JobEnded("job", 69), run)
+    ending = Ending("job", NodeError("n0: no python"))
+    fields = event_json(JobEnded(ending), fleet_of("n0").start())
     assert fields is not None
     assert (fields["error"], fields["report"]) == ("n0: no python", None)
     assert schemas.faults("event", {**fields, "time": 1.5, "left_out": 0}) == []

@@ -8,7 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
-from dsrun.launcher.head.run.events import Alarm
+from dsrun.launcher.head.run.ending import ending_of
+from dsrun.launcher.head.run.events import Alarm, JobEnded
 from dsrun.launcher.specs.policies import HookPolicy
 
 if TYPE_CHECKING:
@@ -70,11 +71,11 @@ def test_a_job_that_loses_a_rank(fleet_of: FleetOf, tmp_path: Path) -> None:
     job.step()
     job.clock.go(9.0)
     run.end()
+    metrics._on_event(JobEnded(ending_of(run)))
     after = samples(metrics)
     assert after["good_seconds_total",] == known["good_seconds_total",]
     assert (after["ranks", "failed"], after["exit_code",]) == (1, 7)
-    for last in run.before_exit:
-        last()
+    metrics.close()
     assert 'dsrun_exit_code{job_id="job"} 7.0' in path.read_text()
 
 
@@ -88,16 +89,15 @@ def test_the_file_is_written_while_nothing_happens(fleet_of: FleetOf, tmp_path: 
         job.clock.go(INTERVAL + 0.1)
     assert len(put) == 2
     run.end()
+    metrics._on_event(JobEnded(ending_of(run)))
     assert len(put) == 3
-    for last in run.before_exit:
-        last()
+    metrics.close()
 
 
 def test_a_file_that_cannot_be_written_is_told_once(fleet_of: FleetOf, tmp_path: Path) -> None:
     job = fleet_of("n0")
-    run, metrics = begun(job, tmp_path / "no" / "m.prom")
-    for last in run.before_exit:
-        last()
+    _, metrics = begun(job, tmp_path / "no" / "m.prom")
+    metrics.close()
     metrics._on_failure("no space left on device")
     job.step()
     warned = [text for level, text in job.console.said if level == "warning"]

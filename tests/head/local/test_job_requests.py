@@ -14,6 +14,7 @@ from dsrun.launcher.control.job_messages import Usage
 from dsrun.launcher.control.stack_messages import Stacks
 from dsrun.launcher.head.elastic.setup import runner_rounds
 from dsrun.launcher.head.local.job_requests import MOST_PENDING
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.specs.policies import ElasticPolicy
 
@@ -80,7 +81,7 @@ def test_a_job_is_stopped_as_by_its_own_signal(asked: AskedOf) -> None:
     job.fleet.node("n0").exits(1, -15, told=True)
     job.fleet.node("n0").done()
     job.fleet.step()
-    assert job.run.result().exit_code == 128 + signal.SIGTERM
+    assert ending_of(job.run).code == 128 + signal.SIGTERM
 
 
 def test_a_job_is_killed_without_grace(asked: AskedOf) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.output.recent import KEPT, LINES, Recent
+from dsrun.launcher.head.output.terminal import KEPT, LINES, Recent
 
 TAIL = ["Traceback:", "  here", "ValueError: x"]
 PRINTED = b"n0:1| Traceback:\nn0:1|   here\nn0:0| fine\nn0:1| ValueError: x\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dsrun.launcher.head.report.document import as_json
 from dsrun.launcher.head.report.hangs import Hang
-from dsrun.launcher.head.report.report import Loss, Report, as_json, words
+from dsrun.launcher.head.report.report import Loss, Report
+from dsrun.launcher.head.report.words import words
 
 from ...support import schemas
 

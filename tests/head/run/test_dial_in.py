@@ -25,7 +25,6 @@ from dsrun.launcher.specs.policies import ElasticPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
-from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -190,25 +189,11 @@ def test_a_port_that_is_taken_is_the_users_to_change() -> None:
         with pytest.raises(UsageError) as caught, job.listen():
             pass
         job.spec = job.spec._replace(dial_in=DialIn(port=port, first=HERE))
-        with pytest.raises(UsageError) as alone:
-            dial_in.launch_shared(job.run, job.parts, job.console)
+        with pytest.raises(UsageError) as alone, dial_in.shared(job.run, job.console):
+            pass
     said = f"control port {port}: address already in use; choose another with --control_port"
     assert str(caught.value) == said
     assert str(alone.value) == f"{said} (with --no_ssh only one process may have --node_rank 0)"
-
-
-def test_a_run_is_launched_while_its_nodes_can_dial(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job("a", HERE)
-    launched: list[tuple[Any, Any]] = []
-
-    def launch(run: Any, parts: Any, dial: Any = None) -> str:
-        with socket.create_connection((host_of(dial.target), port_of(dial.target)), timeout=HANG):
-            launched.append((run, parts))
-        return "report"
-
-    monkeypatch.setattr(dial_in, "launch", launch)
-    report: Any = dial_in.launch_announced(job.run, job.parts, job.console)
-    assert (report, launched) == ("report", [(job.run, job.parts)])
 
 
 @pytest.fixture
@@ -229,19 +214,9 @@ def test_nodes_that_share_a_secret_enter_at_the_known_port(
     looked: list[tuple[Any, str]] = []
     monkeypatch.setattr(dial_in, "look_for_another", lambda *given: looked.append(given))
 
-    def launch(run: Any, parts: Any) -> str:
+    with dial_in.shared(job.run, job.console):
         ((_, pin),) = looked
-        assert (run, parts) == (job.run, job.parts)
-        knock(
-            job,
-            f"{HERE}:{job.spec.dial_in.port}",
-            auth.credentials("1", secret, pin, job.plan),
-            pin,
-        )
-        return "report"
-
-    monkeypatch.setattr(dial_in, "launch", launch)
-    report: Any = dial_in.launch_shared(job.run, job.parts, job.console)
-    assert report == "report"
+        target = f"{HERE}:{job.spec.dial_in.port}"
+        knock(job, target, auth.credentials("1", secret, pin, job.plan), pin)
     assert (job.admitted, job.called_off) == ([1], [])
     assert job.said == said

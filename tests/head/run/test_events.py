@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import (
     JobEnded,
     JobStarted,
@@ -14,7 +15,6 @@ from dsrun.launcher.head.run.events import (
     RanksStarted,
     RoundBegan,
 )
-from dsrun.launcher.head.run.outcome import end_message
 
 from ...support.elastic_run import Job, started
 
@@ -50,9 +50,13 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     job.node("n1").exits(2, -15, told=True)
     job.step()
     run.end()
+    assert run.observers is not None
+    run.observers.ended(ending_of(run))
     assert seen[1] == RanksStarted("n1", (2, 3))
     assert seen[2:4] == [RankOutput(3, "n1", 2, b"oops"), RankExit(3, "n1", 4003, 7, False, "")]
-    assert seen[4:] == [RankExit(2, "n1", 4002, -15, True, ""), JobEnded("job", 7)]
+    assert seen[4] == RankExit(2, "n1", 4002, -15, True, "")
+    assert isinstance(seen[5], JobEnded)
+    assert (seen[5].ending.job_id, seen[5].ending.code) == ("job", 7)
     assert also == seen
 
 
@@ -70,8 +74,7 @@ def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
     job: Job = started(fleet_of("n0", "n1"))
     seen: list[RunEvent] = []
     job.run.observe(seen.append)
-    job.fleet.node("n1").leaves()
-    job.fleet.step()
+    job.lose("n1")
     job.join("n0")
     assert seen == [
         NodeLost("n1", job.run.nodes[1].lost, True),
@@ -86,4 +89,4 @@ def test_a_run_without_observers_has_nobody_to_tell(fleet_of: FleetOf) -> None:
     job.end_well(run)
     assert run.observers is None
     assert run.output.observers is None
-    assert end_message(run).code == 0
+    assert ending_of(run).code == 0

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.fleet.unreached import NO_MESSAGE
+from dsrun.launcher.head.fleet.events import NO_MESSAGE
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run import CAUSE_WAIT

@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.reach_messages import Interface, Network, Reached
-from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.run.interfaces import PATIENCE
 from dsrun.launcher.specs.policies import CheckPolicy
 
@@ -232,7 +232,7 @@ def back(fleet_of: FleetOf, gloo: str) -> FakeFleet:
     fleet.step()
     job.join("n0")
     job.up("n0")
-    fleet.go(FIRST + 0.5)
+    fleet.go(PAUSES.first + 0.5)
     assert fleet.kinds("n1") == ["JOB"]
     fleet.said()
     fleet.node("n1").hello(port=None, network=network("n1", gloo))
@@ -273,7 +273,7 @@ def test_one_that_is_gone_meanwhile_is_not_taken_in(fleet_of: FleetOf) -> None:
     leave(fleet)
     answer(fleet, "n0", bool)
     assert fleet.said("warning") == []
-    fleet.go(3 * FIRST)
+    fleet.go(3 * PAUSES.first)
     assert fleet.backend.started[1:] == [[1], [1]]
     fleet.node("n1").hello(port=None, network=network("n1"))
     fleet.step()
@@ -284,7 +284,7 @@ def test_one_that_is_gone_meanwhile_is_not_taken_in(fleet_of: FleetOf) -> None:
 def test_one_that_is_back_before_the_answers_is_examined_anew(fleet_of: FleetOf) -> None:
     fleet = back(fleet_of, "10.0.0.{}")
     leave(fleet)
-    fleet.go(2 * FIRST)
+    fleet.go(2 * PAUSES.first)
     assert fleet.kinds("n1") == ["JOB"]
     fleet.node("n1").hello(port=None, network=network("n1", "127.0.1.1"))
     fleet.step()
@@ -300,6 +300,6 @@ def test_one_that_is_back_before_the_answers_is_examined_anew(fleet_of: FleetOf)
 def test_a_node_without_interfaces_is_taken_in_as_it_is(fleet_of: FleetOf) -> None:
     fleet = back(fleet_of, "10.0.0.{}")
     leave(fleet)
-    fleet.go(3 * FIRST)
+    fleet.go(3 * PAUSES.first)
     fleet.node("n1").hello(port=None)
     assert fleet.kinds("n1") == ["JOB", "START"]

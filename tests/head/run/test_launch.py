@@ -10,7 +10,8 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.run.launch import launch
+from dsrun.launcher.head.run.job import Job
+from dsrun.launcher.head.run.launch import serve
 
 from ...support.fake_nodes import FakeNode, FakeNodes
 
@@ -24,17 +25,31 @@ if TYPE_CHECKING:
     Nodes = Sequence[FakeNode]
 
 
-def play(job: FakeFleet, history: Callable[[Nodes], Steps]) -> tuple[Any, list[FakeNode]]:
-    """The report of a run whose nodes say what a history has them say, and the nodes."""
+def prepared(fleet: FakeFleet, launcher: str = "ssh") -> Job:
+    """A job on a fleet, which has not begun."""
+    console: Any = fleet.console
+    job = Job(fleet.spec(plan={"launcher": launcher}), console, fleet.loop, lambda _ending: None)
+    fleet.prepared.append(job.assemble(fleet.fleet))
+    return job
+
+
+def play(
+    job: FakeFleet, history: Callable[[Nodes], Steps], launcher: str = "ssh"
+) -> tuple[Any, list[FakeNode]]:
+    """How a job has ended whose nodes say what a history has them say, and the nodes."""
     fake = FakeNodes(history)
-    run = job.prepare()
     try:
-        return launch(run, [Part(fake, job.plan)]), fake.nodes
+        return serve(prepared(job, launcher), [Part(fake, job.plan)]), fake.nodes
     finally:
         assert not any(node.open for node in fake.nodes), "nothing is left open"
 
 
-def test_a_run_is_waited_for_and_its_nodes_are_told_how_it_ended(fleet_of: FleetOf) -> None:
+@pytest.mark.parametrize(("launcher", "worded"), [("ssh", False), ("none", True)])
+def test_a_run_is_waited_for_and_its_nodes_are_told_how_it_ended(
+    launcher: str, worded: bool, fleet_of: FleetOf
+) -> None:
+    """In words if they have joined by themselves, and so have a user who reads them."""
+
     def history(nodes: Nodes) -> Steps:
         (node,) = nodes
         yield node.got(frames.JOB)
@@ -45,11 +60,13 @@ def test_a_run_is_waited_for_and_its_nodes_are_told_how_it_ended(fleet_of: Fleet
         node.exits(1, -15, told=True)
         node.done()
 
-    report, (node,) = play(fleet_of("n0", connect=False), history)
-    assert report.exit_code == 3
+    ending, (node,) = play(fleet_of("n0", connect=False), history, launcher)
+    assert ending.code == 3
     kind, end = node.frames()[-1]
     assert (kind, end["code"]) == ("END", 3)
-    assert end["report"].startswith("dsrun: rank 0 (n0, local rank 0, pid 4000) exited with code 3")
+    told = "dsrun: rank 0 (n0, local rank 0, pid 4000) exited with code 3"
+    assert end["report"].startswith(told) is worded
+    assert end["report"].endswith("\n") is worded
 
 
 def test_what_cannot_start_is_raised_and_nothing_is_left_open(fleet_of: FleetOf) -> None:
@@ -73,8 +90,8 @@ def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) 
         for _ in range(3):
             job.prepared[0].signals.end(2)
 
-    report, (node,) = play(job, history)
-    assert report.exit_code == 130
+    ending, (node,) = play(job, history)
+    assert ending.code == 130
     assert "END" not in [kind for kind, _ in node.frames()]
 
 
@@ -83,5 +100,5 @@ def test_a_backend_that_fails_leaves_nothing_open(fleet_of: FleetOf) -> None:
     job.backend.refusal = "no such program: mpirun"
     part = Part(job.backend, job.plan)  # type: ignore[arg-type]
     with pytest.raises(NodeError, match="no such program: mpirun"):
-        launch(job.prepare(), [part])
+        serve(prepared(job), [part])
     assert job.backend.closed == 1

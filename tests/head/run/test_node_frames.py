@@ -22,13 +22,13 @@ from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import RanksActive
-from dsrun.launcher.head.run.launch import launch
-from dsrun.launcher.head.run.run import Run
+from dsrun.launcher.head.run.job import Job
+from dsrun.launcher.head.run.launch import serve
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
-from dsrun.launcher.specs.policies import OutputPolicy, SupervisionPolicy
+from dsrun.launcher.specs.policies import OutputPolicy, SupervisionPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_fleet import losses, story
@@ -129,7 +129,11 @@ def run(instead: int, says: bytes, *, leaves: bool = False) -> Report:
     fleet = Fleet(PLAN.nodes, loop, console.log, SPEC.supervision.heartbeat_timeout)
     part = Part(Played(instead, says, leaves=leaves), PLAN.nodes)  # type: ignore[arg-type]
     try:
-        return launch(Run(SPEC, fleet, console), [part])
+        job = Job(SPEC, console, loop, lambda _ending: None)
+        job.assemble(fleet)
+        report = serve(job, [part]).report
+        assert report is not None
+        return report
     finally:
         assert late.call is not None
         console.close()
@@ -387,7 +391,7 @@ def test_what_workers_do_is_told_to_observers(fleet_of: FleetOf) -> None:
 
 def test_a_question_of_a_worker_is_answered(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
-    job.start()
+    job.start(workers=WorkerPolicy(shard_queue=True))
     spec = {"size": 4, "shard": 2, "epochs": 1, "shuffle": False, "seed": 0, "growing": False}
     asked = json.dumps({"ask": "open", "queue": "q", "spec": spec}).encode()
     job.node("n0").says(frames.pack_ask(1, 0, 7, asked))

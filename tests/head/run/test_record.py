@@ -149,6 +149,13 @@ def test_a_stop_is_clean_if_that_is_asked_for_and_every_rank_ended_well() -> Non
     assert not job.report(graceful=True).stop_is_clean
 
 
+def test_a_stop_is_not_clean_where_a_node_was_lost() -> None:
+    job = Told()
+    job.ends(0, signalled=True)
+    job.record.lost("n1", "no power", 1.0)
+    assert not job.report(graceful=True).stop_is_clean, "nobody knows how its ranks ended"
+
+
 def test_what_may_still_run_on_a_node_whose_end_was_not_seen() -> None:
     job = Told()
     for node in job.nodes:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.backends.events import SessionEnded
-from dsrun.launcher.common.errors import NodeError, UsageError
-from dsrun.launcher.control.messages import End
-from dsrun.launcher.head.run.outcome import end_message
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN
 from dsrun.launcher.resources import world_info
@@ -76,8 +75,10 @@ def test_from_start_to_the_report(fleet_of: FleetOf) -> None:
     assert (end["exit_code"], end["cause"], end["hosts"]) == (0, "none", ["n0", "n1"])
     assert (end["world_size"], end["seconds"], end["job_id"]) == (4, 2.0, "job")
     assert job.said() == []
-    assert end_message(run) == End(0, "")
-    assert run.result().ran == (Program("x.py"), "/work")
+    ending = ending_of(run)
+    assert (ending.code, ending.text) == (0, "")
+    assert ending.report is not None
+    assert ending.report.ran == (Program("x.py"), "/work")
 
 
 def test_what_starts_is_said_with_debug(fleet_of: FleetOf) -> None:
@@ -157,10 +158,9 @@ def test_a_start_that_is_called_off(fleet_of: FleetOf) -> None:
     run = job.run()
     run.call_off("another answers as node 0")
     assert refusal(run) == ["another answers as node 0"]
-    with pytest.raises(NodeError, match="another answers as node 0"):
-        run.result()
-    message = end_message(run)
-    assert (message.code, message.report) == (69, f"dsrun: {run.error}\n")
+    ending = ending_of(run)
+    assert ending.error is run.error
+    assert (ending.code, ending.text) == (69, f"dsrun: {run.error}")
 
 
 def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
@@ -189,10 +189,9 @@ def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:
     end = story(run)
     assert (end["exit_code"], end["cause"], end["stopped"]) == (7, "failure", 3)
     assert [one["rank"] for one in end["failures"]] == [2]
-    message = end_message(run)
-    assert message.code == 7
-    assert message.report.startswith("dsrun: rank 2 (n1, local rank 0, pid 4002) exited with")
-    assert message.report.endswith("\n")
+    ending = ending_of(run)
+    assert ending.code == 7
+    assert ending.text.startswith("dsrun: rank 2 (n1, local rank 0, pid 4002) exited with")
 
 
 def test_nobody_is_started_once_the_first_node_has_failed(fleet_of: FleetOf) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.run.outcome import end_message
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy, WorkerPolicy
@@ -28,9 +28,9 @@ def test_what_is_asked_for_and_cannot_be_had_is_seen_before_the_start(fleet_of: 
     job = fleet_of("n0", "n1")
     run = job.run(output=OutputPolicy(console_ranks=frozenset({4})))
     job.ready(run)
-    with pytest.raises(UsageError, match=r"--console_ranks 4: the ranks of this job are 0 to 3"):
-        run.result()
-    assert end_message(run).code == 2
+    ending = ending_of(run)
+    assert (type(ending.error), ending.code) == (UsageError, 2)
+    assert "--console_ranks 4: the ranks of this job are 0 to 3" in ending.text
     assert job.kinds("n0") == ["JOB"], "no START"
 
 
@@ -43,8 +43,8 @@ def test_accelerators_that_are_asked_for_by_name(
     job.ready(run, accelerator=kinds[0])
     assert (run.phase is Phase.OVER) is bare
     if bare:
-        with pytest.raises(UsageError, match="--num_gpus 2: the hosts have no accelerator"):
-            run.result()
+        assert type(run.error) is UsageError
+        assert "--num_gpus 2: the hosts have no accelerator" in str(run.error)
 
 
 def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:

@@ -11,7 +11,7 @@ from dsrun.launcher.head.run.events import (
     RanksActive,
     RoundBegan,
 )
-from dsrun.launcher.head.run.seen import Seen
+from dsrun.launcher.head.run.job_socket import Seen
 
 
 def test_output_goes_to_the_tail_and_to_followers() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.run.staged_start import StagedStart
+from dsrun.launcher.head.run.start_message import StagedStart
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from dsrun.launcher import backends
+from dsrun.launcher.backends.base import Command
 from dsrun.launcher.backends.spec import BackendSpec, TaskIdentity
 from dsrun.launcher.common.errors import LostError, UsageError
-from dsrun.launcher.head.run import lifecycle, requeue, start
+from dsrun.launcher.head.run import launch, requeue, start
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
@@ -40,9 +41,9 @@ class Over:
         """Return what is wrong with a host of this name."""
         return "no way to bad" if "bad" in names(nodes) else ""
 
-    def commands(self, nodes: Sequence[Node], _dial: object) -> list[tuple[str, list[str]]]:
+    def commands(self, nodes: Sequence[Node], _dial: object) -> list[Command]:
         """Return one command a host, the last one first."""
-        return [(name, [type(self).__name__, name]) for name in reversed(names(nodes))]
+        return [Command([type(self).__name__], [name]) for name in reversed(names(nodes))]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Remember these."""
@@ -130,11 +131,11 @@ def spec(of: Plan, **more: Any) -> JobSpec:
 def test_commands_stand_in_the_order_of_ranks() -> None:
     job = spec(plan("far", "localhost", "near"))
     assert start.commands(job) == [
-        ("far", ["Over", "far"]),
-        ("localhost", ["Here", "localhost"]),
-        ("near", ["Over", "near"]),
+        Command(["Over"], ["far"]),
+        Command(["Here"], ["localhost"]),
+        Command(["Over"], ["near"]),
     ]
-    assert start.commands(job._replace(only=2)) == [("near", ["Here", "near"])]
+    assert start.commands(job._replace(only=2)) == [Command(["Here"], ["near"])]
 
 
 def test_all_backends_get_ready_with_their_own_nodes() -> None:
@@ -171,7 +172,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
             raise LostError("gone")
         return 3
 
-    monkeypatch.setattr(lifecycle, "run", run)
+    monkeypatch.setattr(launch, "run", run)
     return jobs
 
 

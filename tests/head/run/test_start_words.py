@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.head.run.start_words import NO_DEVICES
+from dsrun.launcher.head.run.run_start import NO_DEVICES
 from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 
 if TYPE_CHECKING:

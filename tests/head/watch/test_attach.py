@@ -15,6 +15,11 @@ def test_what_applies_is_given_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     monkeypatch.setattr(Console, "__init__", lambda _self, *given: seen.append(given))
     table = ((lambda spec: spec == 1, ".output.console:Console"), (lambda _spec: False, ".x:Y"))
+    closed: list[bool] = []
+    monkeypatch.setattr(Console, "close", lambda _self: closed.append(True))
     monkeypatch.setattr(attach, "WATCHES", table)
-    attach.attach(run, "screen")  # type: ignore[arg-type]
-    assert seen == [(run, "screen")]
+    monkeypatch.setattr(attach, "HOOKS", table)
+    (close,) = attach.attach(run, "screen")  # type: ignore[arg-type]
+    assert seen == [(run, "screen")] * 2
+    close()
+    assert closed == [True]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from dsrun.launcher.head.report.report import words
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.attach import attach
@@ -97,7 +97,7 @@ def test_a_number_that_is_not_finite_stops_at_once(fleet_of: FleetOf) -> None:
     verdict = story(job.run)["verdict"]
     assert (verdict["class"], verdict["sentence"]) == ("script", text)
     assert "earlier checkpoint" in verdict["advice"]
-    assert text in words(job.run.result())
+    assert text in ending_of(job.run).text
 
 
 def test_a_short_time_is_kept_though_the_first_one_is_long(fleet_of: FleetOf) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.head.report.report import as_json, words
+from dsrun.launcher.head.report.document import as_json
+from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
 from dsrun.launcher.head.watch.slow import TIMES, SlowWatch, Streak
 from dsrun.launcher.head.watch.slowness import Finding

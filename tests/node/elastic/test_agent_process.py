@@ -22,11 +22,11 @@ from dsrun.launcher.node.elastic.events import (
     StopRequested,
     WorkersRequested,
 )
-from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.spawn import SpawnFailed
 
 from ...support.clock import Clock
 from ...support.fake_agent import FakeAgents, waited
+from ...support.node_setup import node_setup
 from ...support.specs import python
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Played:
     def __init__(self, agents: FakeAgents) -> None:
         self.clock = Clock()
         self.events: list[AgentEvent] = []
-        command = partial(commands.agent, NodeSetup(agents.task(), print), START)
+        command = partial(commands.agent, node_setup(agents.task(), print), START)
         self.process = AgentProcess(self.clock.loop, command, self.events.append, 2)
         self.agent = agents.accept()
 

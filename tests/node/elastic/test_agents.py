@@ -9,9 +9,9 @@ import pytest
 from dsrun.launcher.node.elastic.agents import make_agent
 from dsrun.launcher.node.elastic.dsrun_agent import DsrunAgent
 from dsrun.launcher.node.elastic.torch_agent import TorchAgent
-from dsrun.launcher.node.workers.prepare import NodeSetup
 
 from ...support.clock import Clock
+from ...support.node_setup import node_setup
 from ...support.played_rounds import START
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def test_a_task_says_whose_agent_it_is(
     agents: FakeAgents, torch_agent: bool, kind: type[object]
 ) -> None:
     """It is not started yet, and has neither a process nor a port."""
-    setup = NodeSetup(agents.task(torch_agent=torch_agent), print)
+    setup = node_setup(agents.task(torch_agent=torch_agent), print)
     events: list[object] = []
     agent = make_agent(Clock().loop, setup, START, events.append)
     assert isinstance(agent, kind)

@@ -10,11 +10,11 @@ from pathlib import Path
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node.elastic import commands
-from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
+from ...support.node_setup import node_setup
 from ...support.tasks import ELASTIC
 
 FOLDER = Path(commands.__file__).parent
@@ -36,7 +36,7 @@ TASK = Task(
 
 
 def test_the_agent_of_the_runners_rounds() -> None:
-    spec = commands.agent(NodeSetup(TASK, print), START, 7)
+    spec = commands.agent(node_setup(TASK, print), START, 7)
     python, option, _, program, text = spec.argv
     assert (python, option) == (os.fsencode(sys.executable), b"-c")
     assert Path(os.fsdecode(program)) == FOLDER / "agent.py"
@@ -60,6 +60,6 @@ def test_the_agent_of_torchs_rounds() -> None:
     """What the other nodes' agents were told holds here as well."""
     rendezvous = Rendezvous("c10d", "h:1", "id", 1, 2, {"timeout": "9"}, "", 3, 0.1)
     task = TASK._replace(rendezvous=rendezvous)
-    spec = commands.agent(NodeSetup(task, print), START, 7)
+    spec = commands.agent(node_setup(task, print), START, 7)
     assert json.loads(spec.argv[-1])["rendezvous"] == rendezvous._asdict()
     assert spec.env[b"TORCH_ELASTIC_WORKER_IDENTICAL"] == b"1"

@@ -18,6 +18,7 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.program import Program
 
 from ...support.cost import calls
+from ...support.node_setup import node_setup
 from ...support.tasks import task_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def make(tmp_path: Path) -> Make:
             "port": None,
             "facts": True,
         }
-        return NodeSetup(task_of(**usual | fields), lambda _text: None)
+        return node_setup(task_of(**usual | fields), lambda _text: None)
 
     return setup
 

@@ -12,6 +12,8 @@ from dsrun.launcher.node.facts.report import report
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.program import Program
 
+from ...support.node_setup import node_setup
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -20,7 +22,7 @@ def setup_of(folder: Path, python: str) -> NodeSetup:
     program = Program("check", module=True, python=python)
     env = {"DSRUN_ACCELERATOR": "cpu", "PATH": f"{folder}/bin"}
     task = Task(__version__, "j", "n0", program, str(folder), env, None, None)
-    return NodeSetup(task, lambda _text: None)
+    return node_setup(task, lambda _text: None)
 
 
 def script(path: Path, text: str) -> str:

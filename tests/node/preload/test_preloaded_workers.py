@@ -13,13 +13,13 @@ from dsrun.launcher import __version__
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.preload.preloaded_workers import PreloadedWorkers
 from dsrun.launcher.node.preload.preloader import Phase, Preloader
-from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
 from ...support.fake_preloader import FakePreloader
 from ...support.limits import wait_for
+from ...support.node_setup import node_setup
 from ...support.tasks import task_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Runs:
             "port": None,
             "preload": ("m",),
         }
-        setup = NodeSetup(task_of(**usual | fields), print)
+        setup = node_setup(task_of(**usual | fields), print)
         loop = self.clock.loop
         self.workers = PreloadedWorkers(loop, setup, self.notes.append, kept, self._make)
         return self.workers

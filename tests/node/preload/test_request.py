@@ -10,10 +10,10 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.node.preload.request import Request, request
-from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
+from ...support.node_setup import node_setup
 from ...support.tasks import task_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def made(folder: Path, **fields: Any) -> Request:
         "port": None,
         "preload": ("torch", "re"),
     }
-    return request(NodeSetup(task_of(**usual | fields), print))
+    return request(node_setup(task_of(**usual | fields), print))
 
 
 def test_it_is_run_as_the_workers_are(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_what_changes_while_it_is_sent_is_not_used(here: Path, cache: Path) -> N
 
 def test_the_process_says_why_it_fails(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
-    words = [sys.executable, "-m", "dsrun.launcher.launch", "--program=sync"]
+    words = [sys.executable, "-m", "dsrun.launcher.node.main", "--program=sync"]
     environ = {**os.environ, "PYTHONPATH": str(root / "tests/import"), "HOME": str(tmp_path)}
     ended = subprocess.run(
         words, input=b"nonsense\n", env=environ, capture_output=True, check=False, timeout=HANG

@@ -14,11 +14,11 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node.workers import error_file
 from dsrun.launcher.node.workers.log_files import LogFiles
-from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
 from dsrun.launcher.specs.policies import OutputPolicy
 from dsrun.launcher.specs.program import Program
 
+from ...support.node_setup import node_setup
 from ...support.tasks import task_of
 from ...support.unkillable import held, unkillable
 from ...support.written_logs import write
@@ -37,7 +37,7 @@ def files(folder: Path, **fields: Any) -> LogFiles:
         workdir=str(folder),
         **{"env": {}, "slots": (0, 1), "port": None, **fields},
     )
-    return LogFiles(NodeSetup(task, print), print)
+    return LogFiles(node_setup(task, print), print)
 
 
 def test_no_file_where_none_is_asked_for(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_disk_that_is_full_in_every_round_is_told_of_once(tmp_path: Path) -> N
     task = Task(__version__, "j", "n1", program, str(tmp_path), {}, (0,), None)
     task = task._replace(output=OutputPolicy(log_dir=log_dir))
     said: list[str] = []
-    setup = NodeSetup(task, said.append)
+    setup = node_setup(task, said.append)
     made = WorkerSpecs(setup, said.append)
     for generation in (1, 2, 3):
         start = Start(0, (0,), 1, 0, 1, "127.0.0.1", 1, 1, generation=generation)

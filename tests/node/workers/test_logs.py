@@ -104,7 +104,6 @@ def test_torchruns_names(tmp_path: Path) -> None:
     """Where scripts look, as with `glob.glob("logs/my_*/attempt_0/*/stderr.log")`."""
     task = task_of(**PLAIN, log_dir="logs", log_layout="torchrun", run_id="my/../id")
     folder = job_folder(task, os.fsencode(tmp_path))
-    assert folder is not None
     folder.check()
     folder.make()
     files = folder.files(7, 3, 2)
@@ -127,7 +126,6 @@ def test_a_folder_among_temporary_files_is_this_users_alone(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     folder = job_folder(task_of(**PLAIN, log_private=True), b"/")
-    assert folder is not None
     path = tmp_path / "dsrun-j"
     assert folder.path == str(path)
     folder.check()

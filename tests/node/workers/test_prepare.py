@@ -15,6 +15,7 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
+from ...support.node_setup import node_setup
 from ...support.tasks import task_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def make(tmp_path: Path, noted: list[str]) -> Iterator[Callable[..., NodeSetup]]
             "slots": (0, 1),
             "port": None,
         }
-        made.append(NodeSetup(task_of(**usual | fields), noted.append))
+        made.append(node_setup(task_of(**usual | fields), noted.append))
         return made[-1]
 
     yield setup

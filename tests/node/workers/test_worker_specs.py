@@ -14,12 +14,12 @@ from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import hook, processes
 from dsrun.launcher.node.binding import apply
 from dsrun.launcher.node.binding.apply import WorkerCores
-from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
+from ...support.node_setup import node_setup
 from ...support.tasks import task_of
 from ...support.written_logs import write
 
@@ -52,7 +52,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., WorkerSpecs]]:
             "slots": (0, 1),
             "port": None,
         }
-        made.append(WorkerSpecs(NodeSetup(task_of(**usual | fields), print), print))
+        made.append(WorkerSpecs(node_setup(task_of(**usual | fields), print), print))
         return made[-1]
 
     yield specs

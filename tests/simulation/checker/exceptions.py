@@ -96,7 +96,8 @@ def _told(facts: Facts, host: str) -> bool:
     """Return whether the report, or a line, says of a host that something may be left there."""
     texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
     shown = [event.fields["line"] for _, event in facts.of_kind("shown")]
-    texts += [line for line in shown if f"left over on {host}: " in line]
+    words = f"left over on {host}: ", f"may still be running on {host}: "
+    texts += [line for line in shown if any(one in line for one in words)]
     return any(host in text for text in texts) or _lost_without_workers(facts, host)
 
 
@@ -126,7 +127,27 @@ def _unguarded(facts: Facts, problem: Problem) -> bool:
 
 
 def _both_stopped(facts: Facts, problem: Problem) -> bool:
-    return _both(facts, problem.host, "freeze") and _told(facts, problem.host)
+    """Return whether a node launcher stood still, and its guard as well or was killed."""
+    found = _faults(facts, *DONE_FOR, until=facts.over[1])
+    here = {(event.fields["fault"], what) for event, what in found if event.host == problem.host}
+    guard = {("freeze", "guard"), ("kill", "guard")} & here
+    return ("freeze", "launcher") in here and bool(guard) and _told(facts, problem.host)
+
+
+def _cut_while_suspended(facts: Facts, problem: Problem) -> bool:
+    """Return whether the host was cut off while the runner was suspended, which it waits out."""
+    began = [
+        (index, event.time)
+        for index, event in facts.of_kind("fault")
+        if event.fields["fault"] == "suspend"
+    ]
+    cuts = [
+        event.time
+        for event, _ in _faults(facts, "cut", until=problem.time)
+        if event.fields["target"] == problem.host
+    ]
+    met = any(start <= cut <= truth.healed(facts, at) for at, start in began for cut in cuts)
+    return met and _told(facts, problem.host)
 
 
 def _stuck(facts: Facts, problem: Problem) -> bool:
@@ -238,6 +259,11 @@ EXEMPTIONS = (
         "guard and launcher stopped leave workers",
         ("one_worker_per_rank", "one_round_at_a_time"),
         _both_stopped,
+    ),
+    Exemption(
+        "a node that is cut off while the runner is suspended does not miss it",
+        ("one_worker_per_rank", "one_round_at_a_time"),
+        _cut_while_suspended,
     ),
     Exemption("a process that cannot be ended is left", ("nothing_left",), _stuck),
     Exemption("of two faults within a moment either is named", ("first_cause",), _moment),

@@ -1,0 +1,56 @@
+"""`--restart_on`: which failures are worth a restart, by what is known at once."""
+
+from __future__ import annotations
+
+from ..deaths.verdict import of_exit
+from ..output.tail import Tail
+from ..run.events import RESULT, RankOutput, RoundBegan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...control.messages import Exit
+    from ..run.events import RunEvent
+    from ..run.run import Run
+
+KEPT = 1 << 20
+"""Bytes of the newest output of all ranks that are kept for this."""
+
+END = 16 * 1024
+"""Bytes of the newest output of each rank and stream that are searched."""
+
+
+class RestartFilter:
+    """Keeps the newest output of a run, and judges its failures by it."""
+
+    def __init__(self, run: Run, classes: frozenset[str]) -> None:
+        """Let failures of these classes lead to a restart."""
+        self._classes = classes
+        self._tail = Tail(KEPT)
+        run.observe(self.on_event)
+
+    def on_event(self, event: RunEvent) -> None:
+        """Keep the output of the present round."""
+        if type(event) is RankOutput and event.stream != RESULT:
+            self._tail.add(*event)
+        elif type(event) is RoundBegan:
+            self._tail = Tail(KEPT)
+
+    def refusal(self, host: str, ended: Exit) -> str:
+        """Return why a failure does not lead to a restart, "" if it does."""
+        texts = self._texts()
+        own = texts.pop(ended.rank, "")
+        found = of_exit(host, ended, own, texts.values()).kind.value
+        wanted = ", ".join(sorted(self._classes))
+        return (
+            "" if found in self._classes else f"its class is {found}, not {wanted} (--restart_on)"
+        )
+
+    def _texts(self) -> dict[int, str]:
+        """Return the newest output of each rank: of standard output, then of standard error."""
+        ends: dict[tuple[int, int], bytes] = {}
+        for rank, stream, data in self._tail.blocks():
+            ends[rank, stream] = (ends.get((rank, stream), b"") + data)[-END:]
+        texts: dict[int, str] = {}
+        for (rank, _), data in sorted(ends.items()):
+            texts[rank] = texts.get(rank, "") + data.decode("utf-8", "replace") + "\n"
+        return texts

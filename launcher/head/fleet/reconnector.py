@@ -1,0 +1,194 @@
+"""Reaches nodes: lost ones again, and those of hosts that were added to an elastic job.
+
+That happens in the background and costs a job little, however many hosts are listed: few attempts
+at a time, with a pause between their starts, and a limited rate over all hosts.
+"""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...common.loop import Loop, Timer
+    from .node_connection import NodeConnection
+
+RETRIES = 5.0
+"""Attempts per second, in the long run, on hosts that have never been in the job."""
+
+AT_ONCE = 16
+"""Attempts at the same time: each needs a thread or an ssh client."""
+
+PACE = 0.05
+"""Seconds between the starts of two attempts."""
+
+PATIENCE = 120.0
+"""Seconds after which an attempt no longer counts towards `AT_ONCE`."""
+
+
+class Pauses(NamedTuple):
+    """How long to wait, in seconds.
+
+    Attributes:
+        first: from the loss of a node to the first attempt; each failure doubles it.
+        longest: between two attempts, unless `RETRIES` requires a longer one.
+    """
+
+    first: float
+    longest: float
+
+
+class Reconnector:
+    """Reaches nodes, with one attempt at a time for each."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        pauses: Pauses,
+        reach: Callable[[NodeConnection], None],
+        is_lost: Callable[[NodeConnection], bool],
+        room: Callable[[], int] = lambda: 0,
+        fresh: Callable[[], NodeConnection | None] = lambda: None,
+    ) -> None:
+        """Start with nothing to reach.
+
+        Args:
+            loop: runs the timers.
+            pauses: how long to wait between two attempts on a node.
+            is_lost: returns whether a node is still to be reached, when its pause is over.
+            reach: starts one attempt; its outcome is reported to `failed` or `back`.
+            room: returns how many more nodes than the lost ones can be used.
+            fresh: returns a node for the next host that was added and not tried yet.
+        """
+        self._loop = loop
+        self._limits = pauses
+        self._reach = reach
+        self._is_lost = is_lost
+        self._room = room
+        self._fresh = fresh
+        self._pauses: dict[NodeConnection, float] = {}
+        self._since: dict[NodeConnection, float] = {}
+        self._strangers: set[NodeConnection] = set()
+        self._dropped: set[NodeConnection] = set()
+        self._pausing: dict[NodeConnection, Timer] = {}
+        self._due: dict[NodeConnection, None] = {}
+        self._due_strangers: dict[NodeConnection, None] = {}
+        self._trying: set[NodeConnection] = set()
+        self._places: dict[NodeConnection, Timer] = {}
+        self._next: Timer | None = None
+        self._closed = False
+
+    def begin(self, node: NodeConnection) -> None:
+        """Reach a node as soon as possible."""
+        self._dropped.discard(node)
+        self._is_due(node)
+
+    def drop(self, node: NodeConnection) -> None:
+        """Stop reaching a node."""
+        self._dropped.add(node)
+        self._due_of(node).pop(node, None)
+        self._stop_pause(node)
+
+    def expect(self, node: NodeConnection) -> None:
+        """Reach a lost node after a delay, unless that is under way already.
+
+        The delay grows each time. It is reset when the node has stayed connected for twice as long
+        as the delay was.
+        """
+        self._dropped.discard(node)
+        looked_for = self._pausing, self._due_of(node), self._trying
+        if not any(node in one for one in looked_for):
+            pause = self._pause(node)
+            self._pausing[node] = self._loop.call_later(pause, lambda: self._is_due(node))
+        self.look()
+
+    def failed(self, node: NodeConnection) -> None:
+        """Handle an attempt that has failed."""
+        if node not in self._trying:
+            return
+        self._leave(node)
+        if node not in self._dropped:
+            self.expect(node)
+
+    def back(self, node: NodeConnection) -> None:
+        """Handle a node that has been reached."""
+        self._strangers.discard(node)
+        self._since[node] = self._loop.clock()
+        self._leave(node)
+
+    def close(self) -> None:
+        """Start no more attempts."""
+        self._closed = True
+
+    def look(self) -> None:
+        """Start the next attempt, if one is due."""
+        if self._closed or self._next is not None or len(self._places) >= AT_ONCE:
+            return
+        node = self._choose()
+        if node is not None:
+            self._next = self._loop.call_later(PACE, self._look_on)
+            self._try(node)
+
+    def _look_on(self) -> None:
+        self._next = None
+        self.look()
+
+    def _choose(self) -> NodeConnection | None:
+        """Return the next node: those lost from the job, then those never tried, then the rest."""
+        if self._due:
+            return _first_of(self._due)
+        if self._room() <= len(self._places):
+            return None
+        return self._stranger() or _first_of(self._due_strangers)
+
+    def _stranger(self) -> NodeConnection | None:
+        node = self._fresh()
+        if node is not None:
+            self._strangers.add(node)
+        return node
+
+    def _try(self, node: NodeConnection) -> None:
+        self._trying.add(node)
+        self._places[node] = self._loop.call_later(PATIENCE, lambda: self._give_place(node))
+        self._reach(node)
+
+    def _leave(self, node: NodeConnection) -> None:
+        self._trying.discard(node)
+        self._give_place(node)
+
+    def _give_place(self, node: NodeConnection) -> None:
+        if node in self._places:
+            self._places.pop(node).cancel()
+            self.look()
+
+    def _is_due(self, node: NodeConnection) -> None:
+        self._stop_pause(node)
+        if self._is_lost(node) and node not in self._trying:
+            self._due_of(node)[node] = None
+        self.look()
+
+    def _due_of(self, node: NodeConnection) -> dict[NodeConnection, None]:
+        return self._due_strangers if node in self._strangers else self._due
+
+    def _stop_pause(self, node: NodeConnection) -> None:
+        if node in self._pausing:
+            self._pausing.pop(node).cancel()
+
+    def _pause(self, node: NodeConnection) -> float:
+        """Return the delay before the next attempt on a node, and increase the one after it."""
+        first, longest = self._limits
+        pause = self._pauses.get(node, first)
+        if self._loop.clock() - self._since.pop(node, float("inf")) > 2 * pause:
+            pause = first
+        self._pauses[node] = min(longest, 2 * pause)
+        return max(pause, len(self._strangers) / RETRIES if node in self._strangers else 0.0)
+
+
+def _first_of(nodes: dict[NodeConnection, None]) -> NodeConnection | None:
+    """Remove and return the first node, if there is one."""
+    first = next(iter(nodes), None)
+    if first is not None:
+        del nodes[first]
+    return first

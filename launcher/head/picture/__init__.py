@@ -1,0 +1,1 @@
+"""A picture of a job over time, as one HTML file."""

@@ -1,0 +1,252 @@
+"""What happened in a job, and when: the data of its picture.
+
+Everything here is bounded: a job may run for weeks, fail often and print a lot.
+"""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ..run.events import (
+    RESULT,
+    Alarm,
+    AlarmOver,
+    JobEnded,
+    JobStarted,
+    NodeLost,
+    RankExit,
+    RankOutput,
+    RanksStarted,
+    RoundBegan,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..run.events import RunEvent
+
+MOST_SPANS = 20_000
+"""Lives of workers that are kept: the first half of them, and the newest."""
+
+MOST_MARKS = 2_000
+"""Marks that are kept, of each kind: the first half of them, and the newest."""
+
+TAIL = 4096
+"""Bytes of its newest output that are kept of each rank, of a job of up to `TAILS / TAIL` ranks."""
+
+TAILS = 2 << 20
+"""Bytes that are kept of all ranks, but at least `LEAST` of each."""
+
+LEAST = 256
+
+CHECKPOINT = b"ckp"
+"""What a line has in it that tells of a checkpoint, or of a file `x.ckpt`."""
+
+WRITTEN = (b"sav", b"wrote", b"writ")
+"""And one of these, whatever the case."""
+
+WORDS = 200
+"""Bytes of such a line that are kept."""
+
+
+class Span(NamedTuple):
+    """The life of one worker.
+
+    Attributes:
+        round: the round in which it ran, 0 for a job without rounds.
+        began, ended: seconds from the start of the job; None for a worker that runs.
+        state: how it ended: `ok`, `failed`, `stopped`, `lost`; `running` if it has not.
+        words: how it ended, for people.
+    """
+
+    rank: int
+    host: str
+    round: int
+    began: float
+    ended: float | None = None
+    state: str = "running"
+    words: str = ""
+
+
+class Mark(NamedTuple):
+    """Something that happened at one time, or lasted until `until`.
+
+    Attributes:
+        kind: `round`, `failure`, `loss`, `hang`, `slow`, `rule` or `checkpoint`.
+        rank: whose it is, None if it is not a rank's; `host` likewise, "" for none.
+    """
+
+    at: float
+    kind: str
+    words: str
+    host: str = ""
+    rank: int | None = None
+    until: float | None = None
+
+
+class Bounded:
+    """A list that keeps its first and its newest entries, and counts what it has dropped."""
+
+    def __init__(self, most: int) -> None:
+        self._half = most // 2
+        self.entries: list[Any] = []
+        self.dropped = 0
+
+    def add(self, entry: Any) -> None:
+        """Add an entry."""
+        self.entries.append(entry)
+        if len(self.entries) > 3 * self._half:
+            del self.entries[self._half : 2 * self._half]
+            self.dropped += self._half
+
+
+class Timeline:
+    """Observes a run.
+
+    Attributes:
+        world_size: the number of ranks, 0 before the start.
+        hosts: the names of the hosts in the order in which they came.
+        spans: the lives of workers that have ended.
+        marks: what happened, by kind.
+        began: when the job began, on the loop's clock.
+        keep: bytes of its newest output that are kept of each rank.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Observe from now on, with the loop's clock."""
+        self._clock = clock
+        self.began = clock()
+        self.world_size = self._round = 0
+        self.hosts: dict[str, None] = {}
+        self.spans = Bounded(MOST_SPANS)
+        self.marks: dict[str, Bounded] = {}
+        self._running: dict[int, Span] = {}
+        self._tails: dict[int, bytes] = {}
+        self.keep = TAIL
+        self._wrong: dict[str, Mark] = {}
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            JobStarted: self._on_start,
+            RanksStarted: self._on_ranks,
+            RankOutput: self._on_output,
+            RankExit: self._on_exit,
+            NodeLost: self._on_loss,
+            RoundBegan: self._on_round,
+            Alarm: self._on_alarm,
+            AlarmOver: self._on_alarm_over,
+            JobEnded: self._on_end,
+        }
+
+    def on_event(self, event: RunEvent) -> None:
+        """Keep what an event tells."""
+        handle = self._handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the job began."""
+        return round(self._clock() - self.began, 3)
+
+    @property
+    def all_spans(self) -> list[Span]:
+        """The lives of workers: those that have ended, then those that run."""
+        return [*self.spans.entries, *self._running.values()]
+
+    @property
+    def all_marks(self) -> list[Mark]:
+        """What happened, in order of time."""
+        kept = [mark for bounded in self.marks.values() for mark in bounded.entries]
+        return sorted([*kept, *self._wrong.values()], key=lambda mark: mark.at)
+
+    @property
+    def dropped(self) -> int:
+        """How many spans and marks were dropped."""
+        return self.spans.dropped + sum(one.dropped for one in self.marks.values())
+
+    def tail(self, rank: int) -> str:
+        """Return the newest output of a rank; what is not UTF-8 is replaced."""
+        return self._tails.get(rank, b"").decode("utf-8", "replace")
+
+    def mark(self, kind: str, words: str, host: str = "", rank: int | None = None) -> None:
+        """Add a mark, now."""
+        self._keep_mark(Mark(self.now, kind, words, host, rank))
+
+    def _keep_mark(self, mark: Mark) -> None:
+        self.marks.setdefault(mark.kind, Bounded(MOST_MARKS)).add(mark)
+
+    # -- events -----------------------------------------------------------------------------
+
+    def _on_start(self, event: JobStarted) -> None:
+        self._size(event.world_size)
+        self.hosts |= dict.fromkeys(event.hosts)
+
+    def _size(self, world_size: int) -> None:
+        self.world_size = max(self.world_size, world_size)
+        self.keep = max(LEAST, min(TAIL, TAILS // max(self.world_size, 1)))
+
+    def _on_ranks(self, event: RanksStarted) -> None:
+        self.hosts.setdefault(event.host)
+        for rank in event.ranks:
+            self._close(rank, "stopped", "")
+            self._running[rank] = Span(rank, event.host, self._round, self.now)
+
+    def _on_output(self, event: RankOutput) -> None:
+        if event.stream == RESULT:
+            return
+        data = event.data[-self.keep :]
+        known = self._tails.get(event.rank, b"")
+        self._tails[event.rank] = (known + data)[-self.keep :]
+        if CHECKPOINT in event.data and (line := _of_checkpoint(event.data)):
+            self.mark("checkpoint", line.decode("utf-8", "replace").strip(), event.host, event.rank)
+
+    def _on_exit(self, event: RankExit) -> None:
+        how = f"exit code {event.code}" if event.code >= 0 else f"signal {-event.code}"
+        words = f"{how} ({event.hint})" if event.hint else how
+        state = "stopped" if event.stopped else "failed" if event.code else "ok"
+        self._close(event.rank, state, words)
+        if state == "failed":
+            self.mark("failure", f"rank {event.rank} failed: {words}", event.host, event.rank)
+
+    def _on_loss(self, event: NodeLost) -> None:
+        for rank in [rank for rank, span in self._running.items() if span.host == event.host]:
+            self._close(rank, "lost", f"lost {event.host}: {event.reason}")
+        self.mark("loss", f"lost {event.host}: {event.reason}", event.host)
+
+    def _on_round(self, event: RoundBegan) -> None:
+        self._round = event.number
+        self._size(event.world_size)
+        self.hosts |= dict.fromkeys(event.hosts)
+        restarts = f", restart {event.restarts}" if event.restarts else ""
+        self.mark("round", f"round {event.number}: {event.world_size} ranks{restarts}")
+
+    def _on_alarm(self, event: Alarm) -> None:
+        self._wrong.setdefault(event.kind, Mark(self.now, event.kind, event.sentence))
+
+    def _on_alarm_over(self, event: AlarmOver) -> None:
+        mark = self._wrong.pop(event.kind, None)
+        if mark is not None:
+            self._keep_mark(mark._replace(until=self.now))
+
+    def _on_end(self, _event: JobEnded) -> None:
+        for rank in [*self._running]:
+            self._close(rank, "stopped", "")
+        for kind in [*self._wrong]:
+            self._keep_mark(self._wrong.pop(kind)._replace(until=self.now))
+
+    def _close(self, rank: int, state: str, words: str) -> None:
+        span = self._running.pop(rank, None)
+        if span is not None:
+            self.spans.add(span._replace(ended=self.now, state=state, words=words))
+
+
+def _of_checkpoint(data: bytes) -> bytes:
+    """Return the last line that tells of a checkpoint which was written, b"" if none does."""
+    at = len(data)
+    while (at := data.rfind(CHECKPOINT, 0, at)) >= 0:
+        begin = data.rfind(b"\n", 0, at) + 1
+        line = data[max(begin, at - WORDS) : at + WORDS].partition(b"\n")[0]
+        if any(word in line.lower() for word in WRITTEN):
+            return line[:WORDS]
+        at = begin
+    return b""

@@ -1,0 +1,66 @@
+"""How a job has ended: one value, made once, from which everybody is told."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ...common.errors import INTERNAL, DsrunError, refusal_json
+from .report import Report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Ending:
+    """How a job has ended, for its nodes, its user, other programs and files.
+
+    Attributes:
+        job_id: the job.
+        report: what has happened; None if there is an error.
+        error: why it could not be started, or which fault of dsrun has ended it; None if neither.
+    """
+
+    def __init__(self, job_id: str, outcome: Report | Exception) -> None:
+        """Tell of a report, or of what there is instead of one."""
+        self.job_id = job_id
+        self.report = outcome if isinstance(outcome, Report) else None
+        self.error = None if isinstance(outcome, Report) else outcome
+
+    @property
+    def code(self) -> int:
+        """The exit code of dsrun."""
+        if self.report is not None:
+            return self.report.exit_code
+        return self.error.exit_code if isinstance(self.error, DsrunError) else INTERNAL
+
+    @cached_property
+    def text(self) -> str:
+        """What is printed for those who see no output of the job; "" if there is nothing to say."""
+        return f"dsrun: {self.error}" if self.error is not None else self.words()
+
+    def words(self, still_shown: Callable[[list[str]], bool] | None = None) -> str:
+        """Return the report as text; see `words.words`. It is "" for an error, which is raised."""
+        if self.report is None or self.report.says_nothing:
+            return ""
+        from .words import words
+
+        return words(self.report, still_shown) if still_shown else words(self.report)
+
+    @cached_property
+    def data(self) -> dict[str, object]:
+        """The report as JSON values, as in --report_file."""
+        if isinstance(self.error, DsrunError):
+            return refusal_json(self.job_id, self.error)
+        from .document import as_json, crash_json
+
+        if self.error is not None:
+            return crash_json(self.job_id, self.error)
+        assert self.report is not None
+        return as_json(self.report)
+
+    def unwritten(self) -> Ending:
+        """Return the same of a job whose output, or report, could not be written."""
+        if self.report is None:
+            return self
+        return Ending(self.job_id, self.report._replace(unwritten=True))

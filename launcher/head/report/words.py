@@ -1,0 +1,133 @@
+"""The report of a job in words. Pure."""
+
+from __future__ import annotations
+
+import signal
+
+from ...common.text import plain
+from ...common.wording import counted
+from . import hangs
+from .report import Failure, Loss, duration, signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .report import Report
+
+TAIL_LINES = 20
+
+BESIDE = {".err": ".out", "/stderr.log": "stdout.log"}
+"""The log file of standard output, by the end of the name of standard error's."""
+
+
+def _shows_nothing(lines: list[str]) -> bool:
+    """Return whether somebody sees these lines: nobody does."""
+    return not lines
+
+
+def words(report: Report, still_shown: Callable[[list[str]], bool] = _shows_nothing) -> str:
+    """Return the report as text, "" for a job that ended well.
+
+    Lines that the screen shows anyway, as far as `still_shown` knows, are not repeated.
+    """
+    head = _headline(report)
+    details = _details(report, still_shown)
+    lines = [*head, *(_watched(report, head[0]) if head else []), *details]
+    if report.no_requeue_code:
+        code = report.no_requeue_code
+        lines.append(f"  it would fail again: exit code {code} (--no_requeue_code)")
+    lines += [f"  could not be ended: {text}" for text in report.left]
+    lines += [f"  {text}" for text in report.unseen]
+    return "\n".join(lines)
+
+
+def _watched(report: Report, headline: str) -> list[str]:
+    """Return what was found while the job ran, beneath the headline."""
+    found = hangs.lines(report.hangs, headline)
+    if report.slow:
+        from . import slow
+
+        found += slow.lines(report.slow)
+    return found
+
+
+def _headline(report: Report) -> list[str]:
+    ago = f"after {duration(report.ended - report.began)}"
+    if report.stop_signal:
+        name = report.stop_reason or signal.Signals(report.stop_signal).name
+        if report.stopped:
+            number = counted(report.stopped, "rank")
+            return [f"dsrun: stopped by {name} {ago}: {number} told to stop"]
+        seen = report.done or report.failures or report.losses or report.unseen
+        return [f"dsrun: stopped by {name} {ago}{'' if seen else ', before any rank had started'}"]
+    if report.broken_pipe:
+        return []
+    cause = report.cause
+    if cause is None:
+        return []
+    ago = f"after {duration(cause.at - report.began)}"
+    if isinstance(cause, Loss):
+        what = cause.words or f"lost {cause.host}"
+        return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
+    pid = f", pid {cause.pid}" if cause.pid else ""
+    where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}{pid})"
+    end = f"{_end(cause)} {ago}" if pid else f"was {cause.hint}"
+    return [f"dsrun: {where} {end}{_others(report)}"]
+
+
+def _end(failure: Failure) -> str:
+    """Return how a worker ended, as a verb."""
+    hint = f" ({failure.hint})" if failure.hint else ""
+    if failure.code >= 0:
+        return f"exited with code {failure.code}{hint}"
+    number = -failure.code
+    return f"was killed by {signal_name(number)} (signal {number}){hint}"
+
+
+def _others(report: Report) -> str:
+    also = len(report.failures) - isinstance(report.cause, Failure)
+    parts = [f"{counted(also, 'other rank')} failed later"] if also > 0 else []
+    whole = isinstance(report.cause, Loss) and not report.cause.host
+    ranks = counted(report.stopped, "rank" if whole else "other rank")
+    parts += [f"{ranks} stopped"] if report.stopped else []
+    return f"; {', '.join(parts)}" if parts else ""
+
+
+def _details(report: Report, still_shown: Callable[[list[str]], bool]) -> list[str]:
+    failure = report.cause
+    if not isinstance(failure, Failure) or report.stop_signal or report.broken_pipe:
+        return []
+    if not failure.pid:
+        return []
+    lines = [*_recorded(failure), *_tail(failure, still_shown)]
+    if failure.log:
+        also = [f" (and {out})" for end, out in BESIDE.items() if failure.log.endswith(end)]
+        lines.append(f"  its log: {failure.host}:{plain(failure.log)}{''.join(also)}")
+    cores = (text.partition(": ") for text in failure.evidence)
+    lines += [
+        f"  its core dump: {failure.host}:{plain(at)}" for kind, _, at in cores if kind == "core"
+    ]
+    found = report.explanation
+    return [*lines, *(f"  {text}" for text in (found.lines if found else ()))]
+
+
+def _recorded(failure: Failure) -> list[str]:
+    """Return the recorded exception, unless the last output has it."""
+    if not failure.message or failure.message.split("\n")[0] in failure.stderr:
+        return []
+    text = failure.traceback if failure.traceback.strip() else failure.message
+    lines = [plain(line) for line in text.rstrip().split("\n")[-TAIL_LINES:]]
+    return ["  the exception recorded by @record:", *(f"    {line}" for line in lines)]
+
+
+def _tail(failure: Failure, still_shown: Callable[[list[str]], bool]) -> list[str]:
+    name, text = ("error", failure.stderr) if failure.stderr.strip() else ("output", failure.stdout)
+    # Of a progress bar, show only the last state.
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
+    last = [plain(line) for line in lines[-TAIL_LINES:] if text.strip()]
+    if not last:
+        return ["  it printed nothing"]
+    if still_shown(last):
+        return [f"  the end of its standard {name} is above"]
+    return [f"  the end of its standard {name}:", *(f"    {line}" for line in last)]

@@ -1,0 +1,40 @@
+"""How a run has ended: its report, and what everybody is told of it."""
+
+from __future__ import annotations
+
+from ..report.ending import Ending
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..report.report import Report
+    from .run import Run
+
+
+def ending_of(run: Run) -> Ending:
+    """Return how a run has ended, as far as is known now."""
+    return Ending(run.spec.job_id, run.error or _report(run))
+
+
+def _report(run: Run) -> Report:
+    size = run.restarts.world_size(run.plan.world_size or 0)
+    clean = run.spec.supervision.graceful_term_ok
+    known = run.record.report(run.nodes, size, graceful_term_ok=clean)
+    facts = ((node.name, node.hello.facts) for node in run.nodes if node.hello)
+    ran = run.plan.program, run.spec.workdir
+    known = known._replace(ran=ran, facts=tuple((name, one) for name, one in facts if one))
+    return _explained(known, run.spec.supervision.no_requeue_code) if known.exit_code else known
+
+
+def _explained(known: Report, no_requeue_code: int) -> Report:
+    """Return the report of a job that has failed with the reason, and the exit code that follows.
+
+    Args:
+        known: the report without it.
+        no_requeue_code: for a job that would fail again; 0 for none.
+    """
+    from ...specs.verdict import Retry
+    from ..deaths.verdict import explanation
+
+    found = explanation(known)
+    fails_again = found.verdict.retry is Retry.NO
+    return known._replace(explanation=found, no_requeue_code=no_requeue_code * fails_again)

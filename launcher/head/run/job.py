@@ -1,0 +1,187 @@
+"""One job in the runner or a hold: put together once, and ended once, whoever has asked for it."""
+
+from __future__ import annotations
+
+from ...backends import BACKENDS
+from ..report.ending import Ending
+from ..watch.attach import attach
+from .ending import ending_of
+from .opening import opening
+from .run import Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...common.loop import Loop
+    from ...specs.job import JobSpec
+    from ..fleet.fleet import Fleet
+    from ..output.console import Console
+    from .job_socket import JobSocket
+
+
+class Job:
+    """A job: its run, what observes it, the socket for `dsrun-job`, and its end.
+
+    A terminal, a hold and a Python program only give it another console and another exit.
+
+    Attributes:
+        spec: what it is.
+        console: where its output and messages go.
+        loop: runs it.
+        run: its run, once it is put together; None before.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        console: Console,
+        loop: Loop,
+        leave: Callable[[Ending], None],
+        writes: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            spec: what it is.
+            console: where its output and messages go; is closed at the end.
+            loop: runs it.
+            leave: called from the loop with its ending once everybody else has been told.
+            writes: returns whether --report_file is written here.
+        """
+        self.spec = spec
+        self.run: Run | None = None
+        self.console, self.loop = console, loop
+        self._leave, self._writes = leave, writes
+        self._hooks: Sequence[Callable[[], None]] = ()
+        self._socket: JobSocket | None = None
+        self._ending: Ending | None = None
+        self._closed = False
+
+    # -- the start --------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Log the opening line, and notes for the user."""
+        spec, log = self.spec, self.console.log
+        plan, origin = spec.plan, spec.origin
+        log(origin.words, "debug")
+        log(opening(plan, origin.source, spec.job_id), "debug" if origin.quiet else "info")
+        for note in origin.notes:
+            log(note)
+        if spec.travel.withheld and not BACKENDS[plan.launcher].runs_here:
+            names = ", ".join(spec.travel.withheld)
+            log(
+                f"not sent to the nodes because they look like secrets: {names}"
+                " (send one with --export NAME)"
+            )
+
+    def assemble(self, fleet: Fleet) -> Run:
+        """Return its run on a fleet, with its restart policy and all that observes it.
+
+        Raises:
+            UsageError: the folder of --sync cannot be read, or is too large.
+        """
+        run = _with_policy(self.spec, fleet, self.console)
+        if self.spec.sync is not None:
+            from .synced_start import SyncedStart
+
+            SyncedStart(run, self.spec.sync)
+        self._hooks = attach(run, self.console)
+        self.console.on_broken_pipe = run.signals.on_broken_output
+        self.run = run
+        return run
+
+    def begin(self) -> None:
+        """Begin its run, and take requests of dsrun-job from when node launchers start."""
+        assert self.run is not None
+        self.loop.call_later(0.0, self._listen)
+        self.run.begin()
+
+    def _listen(self) -> None:
+        if self.run is not None and not self._closed:
+            from .job_socket import JobSocket
+
+            self._socket = JobSocket(self.run)
+
+    def close(self) -> None:
+        """Take no more requests of dsrun-job."""
+        self._closed = True
+        if self._socket is not None:
+            self._socket.close()
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def conclude(self) -> Ending:
+        """Return how its run, which is over, has ended.
+
+        That is made once; and anew if the end of an engine, known later, explains more.
+        """
+        run = self.run
+        assert run is not None
+        explained = run.record.explain_by_engine(run.fleet.engine_end, self.loop.clock())
+        if self._ending is None or explained:
+            self._ending = ending_of(run)
+        return self._ending
+
+    def end(self, ending: Ending) -> None:
+        """Tell everybody how it has ended: the user, observers, hooks, the report file; then leave.
+
+        What may wait for disks and programs is done in a thread, and nothing more than once.
+        """
+        self.close()
+        if shown := ending.words(self.console.still_shows):
+            self.console.print_report(shown)
+        if self.run is not None and self.run.observers:
+            self.run.observers.ended(ending)
+        self._aside(self._hooks, lambda: self.console.flush(lambda: self._write(ending)))
+
+    def _write(self, ending: Ending) -> None:
+        """Write --report_file, once it is known whether all output could be written."""
+        if self.console.has_lost_output:
+            ending = ending.unwritten()
+        path = self.spec.output.report_file
+        if path is None or not self._writes():
+            self._close(ending)
+            return
+        from ..report import file
+
+        problems: list[str] = []
+
+        def wrote() -> None:
+            for why in problems:
+                self.console.log(f"--report_file {path}: {why}", "error")
+            self._close(ending.unwritten() if problems else ending)
+
+        self._aside([lambda: file.write(path, ending.data, problems.append)], wrote)
+
+    def _close(self, ending: Ending) -> None:
+        self.console.finish(lambda: self._leave(ending))
+
+    def _aside(self, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:
+        if not works:
+            then()
+            return
+        from .aside import aside
+
+        aside(self.loop, works, then)
+
+    def crash(self, error: Exception) -> None:
+        """Write --report_file for a fault of dsrun after which the loop cannot go on."""
+        if self.spec.output.report_file is not None:
+            from ..report import file
+
+            file.write(self.spec.output.report_file, Ending(self.spec.job_id, error).data)
+        self.console.close()
+
+
+def _with_policy(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
+    rendezvous, limits = spec.plan.rendezvous, spec.elastic
+    if rendezvous is not None:
+        from ..elastic.torch_rendezvous import TorchRendezvous
+
+        return Run(spec, fleet, console, lambda run: TorchRendezvous(run, rendezvous))
+    if limits is not None:
+        from ..elastic.setup import runner_rounds
+
+        return Run(spec, fleet, console, lambda run: runner_rounds(run, limits))
+    return Run(spec, fleet, console)

@@ -1,0 +1,181 @@
+"""A hang that was found: what is said of it, what follows, and whether the job goes on."""
+
+from __future__ import annotations
+
+from ...common.text import plain
+from ..fleet.hosts import some_of
+from ..report.hangs import Hang
+from ..run.events import AlarmOver
+from ..stacks.collect import collect
+from ..stacks.places import place_of
+from ..stacks.words import ranks_of
+from .alert_action import Reaction
+from .judge import has_moved, stood
+from .loops import MAY_BE_A_LOOP, goes_round
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from ..run.run import Run
+    from ..stacks.culprit import Explanation
+    from ..stacks.view import RankView
+    from .idle_times import Tracks
+
+KIND = "hang"
+"""Of the events that tell of it."""
+
+STOPPED = frozenset("TtD")
+"""States of a process in which it does nothing, and that can end where it is (proc(5))."""
+
+AGAIN = 0.1
+"""Part of the timeout that passes between two looks at ranks that hung and do something."""
+
+
+class Found:
+    """One hang, from when it was found.
+
+    Attributes:
+        known: who waits for whom.
+        places: where the odd ranks were, or all if none was odd.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        known: Explanation,
+        views: Mapping[int, RankView],
+        ended: Mapping[int, str],
+        now: float,
+    ) -> None:
+        """Tell of it, and do what the user has chosen.
+
+        Args:
+            run: the job.
+            known: who waits for whom.
+            views: all ranks.
+            ended: the ranks that have ended with code 0, with their hosts.
+            now: the time on the runner's clock.
+        """
+        self._run = run
+        self.known, self._views = known, views
+        self.places = places_of(known, views)
+        self._hang = hang_of(known, views, ended, now)
+        self._then = "report" if known.doubt else run.spec.watch.on_hang
+        self._looked = now
+        self._busy: dict[int, float] = {}
+        run.record.hangs.append(self._hang)
+        self._stands = True
+        if self._then == "report":
+            self._react()
+            collect(run, self._on_saved, save=True)
+        else:
+            collect(run, self._on_last, save=True)
+
+    def _react(self) -> None:
+        Reaction(self._run).react(KIND, self._then, self._hang.sentence)
+
+    def _on_saved(self, views: Mapping[int, RankView]) -> None:
+        """Say where the stacks are, or how to see them."""
+        if not self._show_folders(views):
+            job = self._run.spec.job_id
+            self._run.log(f"where all ranks are: dsrun-job stacks {job}")
+
+    def _show_folders(self, views: Mapping[int, RankView]) -> bool:
+        """Say where the stacks have been written; return whether they have."""
+        folders: dict[str, list[str]] = {}
+        for view in views.values():
+            if view.saved and view.host not in folders.setdefault(view.saved, []):
+                folders[view.saved].append(view.host)
+        at = ", ".join(f"{plain(name)} on {some_of(hosts)}" for name, hosts in folders.items())
+        if at:
+            self._run.log(f"the stacks of all ranks: {at}")
+        return bool(at)
+
+    def _on_last(self, views: Mapping[int, RankView]) -> None:
+        """Act, now that there is nothing more to see."""
+        if self._stands:
+            self._show_folders(views)
+            self._react()
+
+    def is_to_see(self, tracks: Tracks, now: float) -> bool:
+        """Return whether to look at the stacks, as a rank that hung does something."""
+        rest = AGAIN * self._run.spec.watch.hang_timeout
+        first = self._looked == self._hang.at
+        return bool(self._moved(tracks)) and (first or now >= self._looked + rest)
+
+    def _moved(self, tracks: Tracks) -> list[int]:
+        """Return which of the odd ranks, or of all if none is odd, have done something since."""
+        running = [rank for rank in self._hang.ranks if rank in tracks.ranks] or [*tracks.ranks]
+        return [rank for rank in running if tracks.ranks[rank].since > self._hang.at]
+
+    def goes_on(self, views: Mapping[int, RankView], tracks: Tracks, now: float) -> bool:
+        """Return whether a rank that hung is elsewhere than it was, or does something all the time.
+
+        What wakes up now and then, such as a timer in another thread, does not make it go on.
+        """
+        self._looked = now
+        moved = [rank for rank in self._moved(tracks) if self._is_over(rank, views, tracks, now)]
+        if not moved:
+            return False
+        who = ranks_of(moved) if {*moved} <= {*self._hang.ranks} else "the job"
+        verb = "go" if who.startswith("ranks") else "goes"
+        self._tell(f"{who} {verb} on after {self.over(now):.0f} s")
+        return True
+
+    def _is_over(
+        self, rank: int, views: Mapping[int, RankView], tracks: Tracks, now: float
+    ) -> bool:
+        before, view = self._views.get(rank), views.get(rank)
+        if before is None or view is None:
+            return True
+        if self.known.doubt == MAY_BE_A_LOOP:
+            return not goes_round(before, view)
+        if is_elsewhere(before, view):
+            return True
+        timeout = self._run.spec.watch.hang_timeout
+        if tracks.idle(rank, now) > timeout / 4:
+            self._busy.pop(rank, None)
+        return now - self._busy.setdefault(rank, now) >= timeout / 2
+
+    def _tell(self, sentence: str) -> None:
+        self._run.warn(sentence)
+        if self._run.observers:
+            self._run.observers.tell(AlarmOver(KIND, sentence))
+
+    def over(self, now: float) -> float:
+        """Record that the job does not hang any more; return for how long it has."""
+        self._stands = False
+        hangs, lasted = self._run.record.hangs, now - self._hang.at + self._hang.seconds
+        hangs[hangs.index(self._hang)] = self._hang._replace(lasted=lasted)
+        return lasted
+
+
+def is_elsewhere(before: RankView, now: RankView) -> bool:
+    """Return whether a rank that hung is not where it was, as far as a look at it shows."""
+    there, here = (one.worker is not None and one.worker.state in STOPPED for one in (before, now))
+    answers = bool(before.problem and not now.problem)
+    return answers or (there and not here) or has_moved(before, now)
+
+
+def places_of(known: Explanation, views: Mapping[int, RankView]) -> Hashable:
+    """Return where the odd ranks are, or all if none is odd."""
+    return tuple((rank, place_of(views[rank])[:3]) for rank in known.odd or views)
+
+
+def hang_of(
+    known: Explanation, views: Mapping[int, RankView], ended: Mapping[int, str], now: float
+) -> Hang:
+    """Return a hang as the report has it, given who waits for whom; see `Found`."""
+    odd, sentence = known.odd, plain(known.sentence)
+    hosts = {rank: view.host for rank, view in views.items()}
+    still = known.waiting if known.doubt == MAY_BE_A_LOOP else odd
+    stands = [stood(views[rank]) for rank in still] or [max(map(stood, views.values()))]
+    if known.waiting and ended and not odd:
+        odd, hosts = tuple(sorted(ended)), {**ended}
+        has = "have" if len(odd) > 1 else "has"
+        sentence = f"{ranks_of(odd)} {has} ended with code 0 already; {sentence}"
+    seconds = min(stands)
+    doubt = f"; {known.doubt}" if known.doubt else ""
+    text = f"no progress for {seconds:.0f} s: {sentence}{doubt}"
+    return Hang(now, text, odd, tuple(hosts[rank] for rank in odd), seconds)

@@ -1,0 +1,87 @@
+"""When to look at the stacks of all ranks, and what follows from what is seen. Pure.
+
+The first look is when some rank has done nothing for half of the time, the judgement when it has
+for all of it. If a rank turns out to work, the next judgement is when that rank has done nothing
+for as long, or after half of the time: what uses the CPU may wait all the same.
+"""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from .judge import judge
+from .loops import Loops
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..stacks.culprit import Explanation
+    from ..stacks.view import RankView
+    from .idle_times import Tracks
+
+KEPT = 3
+"""Looks that are kept."""
+
+
+class Look(NamedTuple):
+    """All ranks at one time on the runner's clock."""
+
+    at: float
+    views: Mapping[int, RankView]
+
+
+class Suspicion:
+    """From the first look until the job is known to work."""
+
+    def __init__(self, timeout: float) -> None:
+        """Judge what has stood still for so many seconds."""
+        self._timeout = timeout
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget all: the job works."""
+        self._looks: list[Look] = []
+        self._judged: float | None = None
+        self._working: tuple[int, ...] = ()
+        self._loops = Loops(self._timeout)
+
+    def leave_out(self, seconds: float) -> None:
+        """Count nothing of the last seconds."""
+        self._looks = [one._replace(at=one.at + seconds) for one in self._looks]
+        self._judged = self._judged + seconds if self._judged is not None else None
+        self._loops.leave_out(seconds)
+
+    def due(self, tracks: Tracks, idle: float, now: float) -> float:
+        """Return in how many seconds to look at the stacks, as far as that is known now.
+
+        Args:
+            tracks: what is known of the ranks.
+            idle: the seconds for which some rank has done nothing, or a node said nothing.
+            now: the time.
+        """
+        longest = max(idle, tracks.still(now))
+        if longest < self._timeout / 2:
+            self.drop()
+        if not self._looks:
+            return self._timeout / 2 - longest
+        if self._judged is None:
+            return max(self._timeout - longest, self._looks[-1].at + self._timeout / 4 - now)
+        again = self._judged + self._timeout / 2
+        if self._working:
+            idle = tracks.idle_in_turn(self._working, now)
+        over = now + self._timeout - idle
+        return (min(again, over) if over > self._judged else again) - now
+
+    def look(self, views: Mapping[int, RankView], now: float) -> Explanation | None:
+        """Take the stacks of all ranks; return who waits for whom if the job hangs, or may do so.
+
+        The `idle` of each is the time for which it has done nothing.
+        """
+        self._looks = [*self._looks, Look(now, views)][-KEPT:]
+        if len(self._looks) == 1:
+            return None
+        long_ago = [one for one in self._looks if one.at <= now - self._timeout / 4]
+        before = (long_ago or self._looks)[-1 if long_ago else 0]
+        found = judge(before.views, views, self._timeout, now - before.at)
+        self._judged, self._working = now, found.working
+        return found.hang or self._loops.look(views, found.working, now)

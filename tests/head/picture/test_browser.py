@@ -1,0 +1,139 @@
+"""The picture of a job in a real browser: what is seen, and what keyboard and mouse do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ...support.needs import need, need_modules
+from .pages import HOSTILE, made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.tier("all")
+
+WIDE = (1600, 1000)
+NARROW = (400, 900)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, without a screen."""
+    need("chromium", "chromedriver")
+    need_modules("selenium")
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    options = ChromeOptions()
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = Chrome(options, ChromeService("/usr/bin/chromedriver"))
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def page(browser: Any, tmp_path: Path) -> Iterator[Page]:
+    """A page that is open; at the end it has not complained."""
+    opened = Page(browser, tmp_path)
+    yield opened
+    assert not browser.get_log("browser")
+
+
+class Page:
+    """A page in the browser."""
+
+    def __init__(self, browser: Any, folder: Path) -> None:
+        self.browser, self._folder = browser, folder
+
+    def open(self, hosts: int, per_host: int, size: tuple[int, int] = WIDE) -> None:
+        """Show a job."""
+        names = [f"n{number}" for number in range(hosts - 1)] + [HOSTILE[0]]
+        file = self._folder / "r.html"
+        file.write_text(made(names, per_host), encoding="utf-8")
+        self.browser.set_window_size(*size)
+        self.browser.get(file.as_uri())
+
+    def all(self, selector: str) -> list[Any]:
+        return list(self.browser.find_elements("css selector", selector))
+
+    @property
+    def labels(self) -> list[str]:
+        return [one.text for one in self.all("#chart .row[data-key] .label")]
+
+    def detail(self) -> str:
+        return str(self.all("#detail")[0].text)
+
+    def style(self, selector: str, name: str) -> str:
+        return str(self.all(selector)[0].value_of_css_property(name))
+
+
+def test_nothing_that_was_said_is_run(page: Page) -> None:
+    page.open(3, 2)
+    assert page.browser.title == "dsrun job 20260101-000000-abcdef"
+    assert not page.all("img")
+    assert len(page.all("script")) == 2
+    assert HOSTILE[0] in page.all("h1 ~ pre, section pre")[0].text
+
+
+def test_a_row_shows_what_happened_to_a_rank_and_its_last_output(page: Page) -> None:
+    page.open(3, 2)
+    assert page.labels[:3] == ["n0:0", "n0:1", "n1:2"]
+    assert "rank 1 on n0" in page.detail(), "the first failure is shown at first"
+    page.all("#chart .row[data-key]")[2].click()
+    assert "rank 2 on n1" in page.detail()
+    assert "saved a.ckpt" in page.detail()
+
+
+def test_the_keyboard_walks_over_the_rows(page: Page) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.open(3, 2)
+    page.all("#chart .row[data-key]")[0].send_keys(Keys.ARROW_DOWN)
+    page.browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    assert "rank 2 on n1" in page.detail()
+
+
+def test_search_leaves_what_has_these_words(page: Page) -> None:
+    page.open(3, 2)
+    page.all("#search")[0].send_keys("n1:")
+    assert page.labels == ["n1:2", "n1:3"]
+
+
+def test_many_ranks_are_folded_by_host(page: Page) -> None:
+    page.open(16, 8)
+    assert len(page.labels) == 16
+    page.all("#chart .row[data-key]")[1].click()
+    assert len(page.labels) == 24
+    assert page.labels[2] == "n1:8"
+
+
+def test_zoom_shows_a_part_of_the_time(page: Page) -> None:
+    page.open(2, 2)
+    before = page.all("#chart .lane > i.failed")[0].size["width"]
+    page.all("button[aria-label='zoom in']")[0].click()
+    assert page.all("#chart .lane > i.failed")[0].size["width"] > 1.5 * before
+    page.all("button[aria-label='the whole job']")[0].click()
+    assert page.all("#chart .lane > i.failed")[0].size["width"] == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+def test_it_fits_on_a_phone_and_in_the_dark(page: Page, size: tuple[int, int], scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    page.open(4, 4, size)
+    dark = page.style("body", "background-color") != "rgba(255, 255, 255, 1)"
+    assert dark == (scheme == "dark")
+    script = "return document.documentElement.scrollWidth <= window.innerWidth"
+    assert page.browser.execute_script(script), "nothing is cut off at the right"
+    assert len(page.browser.get_screenshot_as_png()) > 10_000
+
+
+def test_4096_ranks_are_512_rows(page: Page) -> None:
+    page.open(512, 8)
+    assert len(page.labels) == 512
+    assert page.browser.execute_script("return document.readyState") == "complete"

@@ -1,0 +1,83 @@
+"""How a run has ended, as its nodes and the user are told; test_run has its end in histories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.head.deaths import verdict
+from dsrun.launcher.head.run.ending import ending_of
+from dsrun.launcher.specs.policies import SupervisionPolicy
+from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.fake_fleet import FakeFleet
+
+
+def test_a_clean_end_has_no_words_and_a_failure_has_some(
+    fleet_of: Callable[..., FakeFleet],
+) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    job.end_well(run)
+    ending = ending_of(run)
+    assert (ending.code, ending.text) == (0, "")
+    failing = job.start()
+    job.node("n0").exits(1, 7)
+    job.node("n0").done()
+    job.go(1)
+    ending = ending_of(failing)
+    assert (ending.code, ending.data["exit_code"]) == (7, 7)
+    assert "rank 1" in ending.text
+
+
+def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
+    run = fleet_of("n0").run()
+    run.refuse(NodeError("n0: no such folder"))
+    ending = ending_of(run)
+    assert (ending.code, ending.text) == (69, "dsrun: n0: no such folder")
+
+
+def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., FakeFleet]) -> None:
+    job = fleet_of("n0", "n1")
+    over: list[str] = []
+    one, other = job.start("n0"), job.start("n1")
+    one.on_over = lambda: over.append("one")
+    other.on_over = lambda: over.append("other")
+    job.end_well(other)
+    assert over == ["other"]
+    other.leave()
+    again = job.run("n1")
+    again.on_ready = lambda plan, _master, _port: over.append(f"{plan.world_size} ready")
+    job.ready(again)
+    job.end_well(one)
+    assert over == ["other", "2 ready", "one"]
+    assert [ending_of(run).code for run in (one, other)] == [0, 0]
+
+
+@pytest.mark.parametrize(("retry", "code"), [(Retry.NO, 99), (Retry.YES, 7), (Retry.UNKNOWN, 7)])
+def test_a_job_that_would_fail_again_has_a_code_of_its_own(
+    retry: Retry, code: int, fleet_of: Callable[..., FakeFleet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Explanation(Verdict(FailureClass.SCRIPT, retry))
+    monkeypatch.setattr(verdict, "explanation", lambda ended: found if ended.exit_code else None)
+    job = fleet_of("n0")
+    run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
+    job.node("n0").exits(1, 7)
+    job.node("n0").done()
+    job.go(1)
+    ending = ending_of(run)
+    assert ending.code == code
+    why = "  it would fail again: exit code 99 (--no_requeue_code)"
+    assert (why in ending.text) is (code == 99)
+
+
+def test_a_job_that_ends_well_would_not_fail_again(fleet_of: Callable[..., FakeFleet]) -> None:
+    job = fleet_of("n0")
+    run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
+    job.end_well(run)
+    assert ending_of(run).code == 0
