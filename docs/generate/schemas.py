@@ -50,10 +50,24 @@ def _complete(definition: dict[str, Any], shape: Any, policy: str) -> None:
     old, texts = definition["properties"], _texts(shape)
     definition["properties"] = {
         name: old.get(name)
-        or {"description": texts[name], **_type(hint), **_choices(f"{policy}.{name}")}
+        or {
+            "description": texts[name],
+            **_type(hint),
+            **_choices(f"{policy}.{name}"),
+            **_default(shape, name),
+        }
         for name, hint in shape.__annotations__.items()
     }
     definition["required"] = list(shape.__annotations__)
+
+
+def _default(shape: Any, name: str) -> dict[str, Any]:
+    """Return the default of a field, if it has one that JSON has, too."""
+    values = shape._field_defaults
+    if name not in values or hasattr(values[name], "_fields"):
+        return {}
+    default = values[name]
+    return {"default": list(default) if isinstance(default, (tuple, frozenset)) else default}
 
 
 def _texts(shape: Any) -> dict[str, str]:

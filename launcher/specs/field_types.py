@@ -88,6 +88,8 @@ def register_later(name: str, load: Callable[[], type[Any]]) -> None:
 def _made(hint: str) -> Reader:
     choices = _parts(hint, "|")
     if len(choices) > 1:
+        # None first: no class that is imported later is needed for that.
+        choices.sort(key=lambda one: one != "None")
         return _union(hint, [reader(one) for one in choices])
     name, bracket, rest = hint.partition("[")
     if not bracket:

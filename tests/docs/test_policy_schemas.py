@@ -30,9 +30,13 @@ def without(folder: Path, policy: str, field: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("policy", "field", "entry"),
     [
-        ("workers", "preload", {"type": "array", "items": {"type": "string"}}),
-        ("watch", "on_hang", {"enum": ["report", "stop", "restart"], "type": "string"}),
-        ("output", "report_file", {"type": ["string", "null"]}),
+        ("workers", "preload", {"type": "array", "items": {"type": "string"}, "default": []}),
+        (
+            "watch",
+            "on_hang",
+            {"enum": ["report", "stop", "restart"], "type": "string", "default": "report"},
+        ),
+        ("output", "report_file", {"type": ["string", "null"], "default": None}),
         ("output", "tee", {"$ref": "#/$defs/streams"}),
     ],
 )

@@ -119,7 +119,7 @@ class PreloadedWorkers:
             return
         if self._task.workers.warm:
             self._preloader.when_ready(count, lambda: None)
-        elif not self._task.elastic and not self._task.held:
+        elif not self._task.has_rounds and not self._task.held:
             self._preloader.close()
 
     def cancel(self) -> None:

@@ -93,8 +93,8 @@ class WorkerSpecs:
 
     def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
         setup, rank = self._setup, start.first_rank + local
-        one = setup.task.workers.one_device
-        argv = setup.program.argv(to_wire(setup.python), 0 if one else local)
+        local_rank = 0 if setup.task.workers.one_device else local
+        argv = setup.program.argv(to_wire(setup.python), local_rank)
         return WorkerSpec(
             rank=rank,
             argv=[environment.from_wire(word) for word in argv],

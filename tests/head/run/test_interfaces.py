@@ -75,7 +75,7 @@ def test_nodes_are_asked_to_tell_unless_checks_are_off(fleet_of: FleetOf) -> Non
         job = fleet_of("n0", "n1")
         job.run(**spec)
         ((_, task),) = job.news("n1")
-        return bool(task["reach"])
+        return bool(task.get("reach"))
 
     assert told()
     assert not told(checks=CheckPolicy(quick=False))

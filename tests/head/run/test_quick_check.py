@@ -91,7 +91,7 @@ def test_without_it_nobody_is_asked_for_facts(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.run(checks=CheckPolicy(quick=False))
     ((_, task),) = [one for one in job.news("n0") if one[0] == "JOB"]
-    assert not task["facts"]
+    assert "facts" not in task
     assert run.quick_check is None
     job = fleet_of("n0")
     job.run()

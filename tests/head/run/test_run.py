@@ -393,7 +393,7 @@ def test_one_program_after_another(fleet_of: FleetOf) -> None:
     second = job.run("n2", "n1", plan=other)
     assert job.kinds("n0") == []
     (sent,) = job.news("n2")
-    assert (sent[0], sent[1]["program"][0]) == ("JOB", "other.py")
+    assert (sent[0], sent[1]["program"]) == ("JOB", {"script": "other.py"})
     job.ready(second)
     job.node("n2").beats()
     ((kind, start),) = job.news("n2")
