@@ -25,12 +25,14 @@ signal.pause()
 """
 RAISES = FAILS.replace('sys.exit("no")', "undefined")
 WAITS = "import signal\nopen('up', 'w').close()\nsignal.pause()\n"
-HANGS = """
-import os, signal, time
-while os.environ["RANK"] == "0": pass
-signal.pause()
+FAILS_ONCE = """
+import os, signal, sys
+if not os.path.exists("again") and os.environ["RANK"] == "1":
+    open("again", "w").close()
+    sys.exit(3)
+if not os.path.exists("again"):
+    signal.pause()
 """
-
 MOVES = """
 import os, time
 where = os.environ["MOVED"]
@@ -102,12 +104,19 @@ CASES = {
         report={"cause": "no progress"},
         lines=("dsrun: stopped the job after ",),
     ),
-    "a job that hangs": Case(
+    "a job without the line that it needs": Case(
         "import signal\nsignal.pause()\n",
         {"grace": 1, "expect": "step", "within": 1, "on_missing": "stop"},
         code=77,
         events=("start", "rule", "end"),
         report={"cause": "no progress"},
+    ),
+    "a job that fails once": Case(
+        FAILS_ONCE,
+        {"grace": 1, "max_restarts": 1},
+        events=("start", "failure", "restart", "end"),
+        report={"cause": "none", "failures": []},
+        lines=("restart 1/1: rank 1 ",),
     ),
     "a job that cannot start": Case(
         PRINTS,

@@ -167,6 +167,7 @@ class FakeFleet:
         """End and close what a test has left open."""
         for run in self.prepared:
             run.end()
+            self.tell_end(run)
         self.fleet.disconnect()
         for node in self.backend.made:
             node.leaves()
@@ -266,6 +267,11 @@ class FakeFleet:
                 self.node(node.name).exits(worker.rank, 0)
             self.node(node.name).done()
         self.step()
+
+    def tell_end(self, run: Run) -> None:
+        """Tell the observers of a run that its job is over, as the job does."""
+        if run.observers:
+            run.observers.ended(ending_of(run))
 
     # -- time, and what has come of it ------------------------------------------------------
 

@@ -84,6 +84,7 @@ class Desk:
         """Leave, and have the job end."""
         self.run.end()
         self.job.go(1.0)  # a lost node may be explained
+        self.job.tell_end(self.run)
         for one in self.editors:
             one.close()
 

@@ -48,6 +48,7 @@ def test_a_rank_that_has_ended_lets_nobody_in_and_the_job_s_end_closes_its_port(
     desk.connect()
     assert desk.sent() == []
     desk.job.end_well(desk.run)
+    desk.job.tell_end(desk.run)
     with pytest.raises(ConnectionRefusedError):
         desk.connect()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.backends.base import Part
+from dsrun.launcher.backends.events import EngineEnded
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.run import launch
@@ -380,3 +381,19 @@ def test_the_report_is_made_once_for_all_who_are_told(
     events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
     assert events[-1]["report"] == job.report()
     assert "dsrun_exit_code" in (tmp_path / "metrics").read_text()
+
+
+def test_what_an_engine_explains_once_it_is_closed_is_in_the_last_event_too(
+    job: Job, tmp_path: Path
+) -> None:
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        ended = EngineEnded("mpirun ended (exit code 42): MPI_ABORT was called", 42, False)
+        nodes[0].at_close = lambda: nodes[0].emit(ended)
+        nodes[0].leaves()
+
+    told = HookPolicy(str(tmp_path / "metrics"), f"cat >> {tmp_path}/events", str(tmp_path))
+    assert job.play(history, hooks=told) == 42
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    assert (events[-1]["exit_code"], events[-1]["report"]) == (42, job.report())
+    assert 'dsrun_exit_code{job_id="j"} 42.0' in (tmp_path / "metrics").read_text()

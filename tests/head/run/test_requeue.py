@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.run.requeue import requeue
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.head.run.requeue import requeue, requeueing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,3 +83,18 @@ def test_without_scontrol_nothing_is_done(slurm: Path, capsys: pytest.CaptureFix
     slurm.joinpath("scontrol").unlink(missing_ok=True)
     requeue(1, {"SLURM_JOB_ID": "12"})
     assert "requeueing" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", [69, 3])
+def test_the_code_of_a_job_that_could_not_start_counts_as_well(
+    slurm: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def job() -> int:
+        raise NodeError("n0: no python")
+
+    scontrol(slurm)
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    with pytest.raises(NodeError, match="no python"):
+        requeueing({code}, job)
+    assert (slurm / "asked").exists() is (code == 69)
+    assert requeueing({code}, lambda: 0) == 0
