@@ -6,7 +6,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.fleet.fleet import FROM_NODES
 
 from .kernel.network import LinkEnd
@@ -156,6 +156,13 @@ class Faults:
         for process in targets:
             host.signal(process.pid, fault.value)
 
+    def signal_twice(self, fault: Fault, host: Host) -> None:
+        """Send a signal to all of a job on a host, and SIGTERM a moment later, as schedulers do."""
+        one = fault._replace(kind="signal session")
+        self.signal(one, host)
+        again = partial(self.signal, one._replace(value=signal.SIGTERM), host)
+        self._world.kernel.at(fault.value % 7 / 10, again)
+
     def interrupt_twice(self, fault: Fault, host: Host) -> None:
         """Type Ctrl-C, and again a moment later."""
         for after in (0.0, 0.5):
@@ -273,7 +280,8 @@ class Faults:
         if end is not None:
             self._tell(fault)
             kind, body = NODE_KINDS[fault.value % len(NODE_KINDS)], BODIES[fault.value % 7]
-            end.try_write(frames.pack(kind, body) if fault.value % 3 else body * 40)
+            data = frames.pack(kind, body) if fault.value % 3 else body * 40
+            end.try_write(LIES[fault.value % len(LIES)] if fault.value % 5 == 4 else data)
 
     def close_output(self, fault: Fault, host: Host) -> None:
         """End what reads the runner's output."""
@@ -300,6 +308,22 @@ NODE_KINDS = (*FROM_NODES, frames.JOB, frames.START, frames.END, frames.AUTH, 0,
 
 BODIES = (b"", b"{}", b"[]", b"null", b"\xff" * 20, b"[" * 5000, b'{"ranks": [[0, "x"]]}')
 """What is not valid, or says nothing, in most frames."""
+
+NOBODY = 999
+"""A rank that no world has."""
+
+LIES = (
+    messages.pack(frames.EXIT, messages.Exit(NOBODY, 7, 0, False, 0.0)),
+    messages.pack(frames.STARTED, messages.Started((NOBODY,), (7,))),
+    messages.pack(frames.NOTE, messages.Note("all is well")),
+    messages.pack(frames.PROBED, messages.Probed(("", "", ""))),
+    messages.pack(frames.JOIN, round_messages.Join(1, 0)),
+    messages.pack(frames.FINISHED, round_messages.Finished(99)),
+    frames.pack_output(NOBODY, 1, b"a line of nobody\n"),
+    frames.pack_ask(NOBODY, 99, 7, b"{}\n"),
+    frames.pack(frames.OUTPUT, b"")[:-1] + b"\xff" * 3,
+)
+"""What a node may say at no time, in frames that are valid; and one that promises more."""
 
 WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock", "stick": "freeze"}
 
@@ -332,6 +356,7 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
     "freeze lane": Faults.freeze,
     "stick launcher": Faults.stick,
     **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
+    "signal session twice": Faults.signal_twice,
     "interrupt twice": Faults.interrupt_twice,
     "suspend runner": Faults.suspend,
     **dict.fromkeys(("cut", "cut in", "cut out", "cut and reset"), Faults.cut),

@@ -12,6 +12,9 @@ A history is a list of events in the order of their times. The kinds, with their
         by the world)
     role: `pid`, `role`: a process has become something else by what it executes: a lane
     ended: `pid`, `status`: a process ended; a wait status
+    noticed: `rank`: a worker ends because it does not hear of another worker any more
+    look: `number`, `asks`, `what`: a command has asked the running job, or was `answered` or
+        `refused`, or the job has `ended` before
     begun: `rank`, `line`, `part`: a worker has written the first part of a line, and writes the
         rest later; if it ends before, the part alone may be shown
     printed: `rank`, `round`, `line`: a worker wrote this whole line (without its end)

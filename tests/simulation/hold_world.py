@@ -26,7 +26,6 @@ from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 
-from .programs import run_tool
 from .world import FOLDER, World
 
 if TYPE_CHECKING:
@@ -85,9 +84,7 @@ class HoldWorld(World):
             process.role, process.name = "lane", "lane guard"
             self.record(process.host.name, "role", pid=process.pid, role="lane")
             return lambda: launch.main(["--stdio"])
-        if b"RANK" in env and b"DSRUN_JOB_ID" in env:
-            return super()._program(process, argv, env)
-        return run_tool(argv)
+        return super()._program(process, argv, env)
 
     def _begin(self) -> None:
         held, one = self.held, self.scenario

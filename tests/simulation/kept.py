@@ -113,12 +113,15 @@ KEPT = {
         grace=30.0,
         lease=60.0,
     ),
+    "a node launcher that stood still before its first sign of life was not missed": Scenario(
+        seed=1,
+        hosts=(HostSpec("n1", 1),),
+        faults=(Fault("connected", 0.0, "freeze launcher", "n1"),),
+    ),
+    "processes that fork and leave when their worker ends outlived the job": Scenario(
+        seed=1,
+        hosts=(HostSpec("n1", 2),),
+        program=ProgramSpec(child="hops"),
+        crowd=150,
+    ),
 }
-
-UNSOLVED = {
-    193: "nothing_left: guard and node launcher killed at once leave a child, and no line says so",
-    323: "one_round_at_a_time: a node whose connection was lost runs on beside the next round",
-    475: "one_round_at_a_time: as 323",
-    728: "nothing_left: as 193",
-}
-"""Seeds below 1,000 whose worlds break a rule, and which: not judged or not mended yet."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 
+from .meeting import Meeting, PeerLost
 from .scenario import EVERY
 from .shards import Over, Shards
 
@@ -28,6 +29,15 @@ SLOW = 1.0
 HALF = 2.5
 """Seconds between two parts of a line: so long that the first is shown alone."""
 
+BEFORE = 0.45
+"""Seconds after the end of a worker after which what it has left begins to fork."""
+
+HOPS = 3000
+"""Processes that fork and leave, one after another."""
+
+BOMB = 60
+"""Children that a fork bomb has."""
+
 RAISED = b"Traceback (most recent call last):\nRuntimeError: a step went wrong\n"
 
 
@@ -43,11 +53,10 @@ class Worker:
         spec: ProgramSpec,
         env: Mapping[bytes, bytes],
         life: int,
-        printed: Callable[[int, str], None],
-        did: Callable[[int, str], None],
-        began: Callable[[int, str, str], None],
-        took: Callable[[str], None] | None = None,
-        shards: Callable[[int], None] | None = None,
+        number: int,
+        tell: Callable[..., None],
+        *,
+        reads: bool,
     ) -> None:
         """Play it.
 
@@ -55,21 +64,18 @@ class Worker:
             spec: what it does.
             env: its environment.
             life: the how-manieth of its rank it is.
-            printed: is told each line that was written as a whole.
-            did: is told each deed.
-            began: is told each line with the part of it that is written first.
-            took: is told each line of standard input, which is read first; None for no input.
-            shards: is told each shard that was taken; None for none.
+            number: of its round.
+            tell: is told what it does: the kind and the fields of an event of the history.
+            reads: whether it reads standard input first.
         """
         self.rank = int(env[b"RANK"])
         self._spec = spec
         self._life = life
-        self._printed = printed
-        self._did = did
-        self._took = took
-        self._began = began
+        self._number = number
+        self._tell = tell
+        self._reads = reads
         self._env = env
-        self._shards = shards
+        self._meeting = Meeting(env) if spec.meets else None
         self._deeds = {
             one.step: one
             for one in spec.deeds
@@ -78,15 +84,26 @@ class Worker:
 
     def __call__(self) -> int:
         """Run to the end; return the exit code."""
+        try:
+            return self._run()
+        except PeerLost as lost:
+            self._tell("noticed", rank=self.rank)
+            system.write(2, f"RuntimeError: [Rank {self.rank}] {lost}\n".encode())
+            return 1
+
+    def _run(self) -> int:
         if self._spec.term == "ignore":
             system.set_handler(signal.SIGTERM, signal.SIG_IGN)
         if self._spec.child:
-            system.fork(lambda: _child(self._spec.child))
-        if self._took is not None:
-            self._read(self._took)
-        if self._shards is not None:
+            end, _kept = system.pipe2(os.O_CLOEXEC)
+            system.fork(lambda: _child(self._spec.child, end, _kept))
+        if self._meeting is not None:
+            self._meeting.begin()
+        if self._reads:
+            self._read()
+        if self._spec.shards:
             try:
-                Shards(self._spec.shards, self._env, self._spec.pause).take_all(self._shards)
+                Shards(self._spec.shards, self._env, self._spec.pause).take_all(self._took_shard)
             except Over:
                 return 1
         if self._spec.term == "slow":
@@ -98,19 +115,27 @@ class Worker:
         return 0
 
     def _step(self, step: int) -> None:
+        if self._meeting is not None:
+            self._meeting.wait()
         if step == self._spec.steps:
             return
         if self._spec.pause:
             system.sleep(self._spec.pause)
         self._print(step)
 
-    def _read(self, took: Callable[[str], None]) -> None:
+    def _took_shard(self, number: int) -> None:
+        self._tell("shard", shard=number, rank=self.rank)
+
+    def _printed(self, line: str) -> None:
+        self._tell("printed", rank=self.rank, round=self._number, line=line)
+
+    def _read(self) -> None:
         """Print what standard input has, line by line."""
         rest = b""
         while data := system.read(0, 4096):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                took(line.decode())
+                self._tell("took", rank=self.rank, line=line.decode())
                 self._write(line.decode())
 
     def _print(self, step: int) -> None:
@@ -122,21 +147,21 @@ class Worker:
         data = line.encode() + b"\n"
         if self._spec.halves and self.rank == 0:
             half = len(line) // 2
-            self._began(self.rank, line, line[:half])
+            self._tell("begun", rank=self.rank, line=line, part=line[:half])
             _write(data[:half])
             system.sleep(HALF)
             data = data[half:]
         _write(data)
-        self._printed(self.rank, line)
+        self._printed(line)
 
     def _do(self, deed: Deed) -> int:
-        word = {"exit": "crash", "raise": "crash", "early": ""}.get(deed.what, deed.what)
-        if word:
-            self._did(self.rank, word)
+        word = {"exit": "crash", "raise": "crash"}.get(deed.what, deed.what)
+        if word != "early" or self._meeting is not None:
+            self._tell("fault", fault=word, target=self.rank)
         if self._spec.halves:
             line = f"rank {self.rank} life {self._life} last words"
             _write(line.encode())
-            self._printed(self.rank, line)
+            self._printed(line)
         if deed.what == "raise":
             system.write(2, RAISED)
         elif deed.what == "kill":
@@ -155,6 +180,8 @@ class Worker:
                 code[0] = 0 if step is None else self._do(self._deeds[step])
                 loop.stop()
                 return
+            if self._meeting is not None:
+                self._meeting.wait()
             if step < self._spec.steps:
                 self._print(step)
             loop.call_later(self._spec.pause, go_on)
@@ -178,15 +205,38 @@ def _write(data: bytes) -> None:
             system.exit_now(120)
 
 
-def _child(kind: str) -> NoReturn:
-    """Live beside a worker, or after it."""
+def _child(kind: str, end: int, kept: int) -> NoReturn:
+    """Live beside a worker, or after it; `end` ends with the worker, which has `kept`."""
     if kind == "tied":
         system.prctl(1, signal.SIGKILL)
+    elif kind in {"hops", "bomb"}:
+        system.set_handler(signal.SIGTERM, signal.SIG_IGN)
+        system.close(kept)
+        system.read(end, 1)
+        system.sleep(BEFORE)
+        _hop() if kind == "hops" else _bomb()
     elif kind == "daemon":
         system.setsid()
         null = system.open_fd(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             system.dup2(null, fd)
+    system.sleep(FOREVER)
+    system.exit_now(0)
+
+
+def _hop(left: int = HOPS) -> NoReturn:
+    """Fork and leave, again and again."""
+    if left:
+        system.fork(lambda: _hop(left - 1))
+        system.exit_now(0)
+    system.sleep(FOREVER)
+    system.exit_now(0)
+
+
+def _bomb() -> NoReturn:
+    """Fork, and let the children fork and leave."""
+    for _ in range(BOMB):
+        system.fork(lambda: _hop(5))
     system.sleep(FOREVER)
     system.exit_now(0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,12 +26,16 @@ class HostSpec(NamedTuple):
         workers: how many run there.
         delay: seconds that its network adds.
         start: what its sshd does: `ok`, `slow`, `chatty`, `refused`, `killed`.
+        code: what is other there than on most hosts: `` (nothing), `script`, `files`.
+        sick: whether the health command fails there.
     """
 
     name: str
     workers: int
     delay: float = 0.0
     start: str = "ok"
+    code: str = ""
+    sick: bool = False
 
 
 class Deed(NamedTuple):
@@ -61,9 +65,11 @@ class ProgramSpec(NamedTuple):
         length: characters of a line.
         term: what SIGTERM does: `die`, `slow` (a second's work, then an end), `ignore`.
         halves: whether rank 0 prints lines in two parts, and a failing worker an unfinished line.
-        child: a process that each starts and leaves: ``, `tied` (ends with it), `stays`, `daemon`.
+        child: a process that each starts and leaves: ``, `tied` (ends with it), `stays`, `daemon`;
+            `hops` and `bomb` begin to fork when the worker ends.
         deeds: what some workers do otherwise.
         shards: how many shards of data there are, which the workers take first; 0 for none.
+        meets: whether they meet at MASTER_PORT, and wait for each other in each step.
     """
 
     steps: int = 5
@@ -74,6 +80,19 @@ class ProgramSpec(NamedTuple):
     halves: bool = False
     deeds: tuple[Deed, ...] = ()
     shards: int = 0
+    meets: bool = False
+
+
+class Look(NamedTuple):
+    """A command that asks the running job.
+
+    Attributes:
+        after: seconds from the start of the job.
+        what: one of `looks.REQUESTS`.
+    """
+
+    after: float
+    what: str
 
 
 class Fault(NamedTuple):
@@ -220,6 +239,12 @@ class Scenario(NamedTuple):
         spares: hosts that are not in the job at its start.
         changes: in the order of their times.
         least: the fewest nodes with which a static job starts, 0 for all.
+        checked: whether the quick check compares the nodes.
+        health: whether there is a health command.
+        start_timeout: seconds.
+        hang: seconds without progress after which the job hangs, 0 for never.
+        looks: at the job, while it runs.
+        crowd: how many processes of others each host has.
     """
 
     seed: int
@@ -237,6 +262,18 @@ class Scenario(NamedTuple):
     spares: tuple[HostSpec, ...] = ()
     changes: tuple[Change, ...] = ()
     least: int = 0
+    checked: bool = False
+    health: bool = False
+    start_timeout: float = 60.0
+    hang: float = 0.0
+    looks: tuple[Look, ...] = ()
+    crowd: int = 1
+
+    @property
+    def stops_hang(self) -> bool:
+        """Whether a hang ends the job: a worker hangs, and nothing else goes wrong."""
+        others = [fault for fault in self.faults if fault.after != HANGS]
+        return not others and any(one.what == "hang" for one in self.program.deeds)
 
     @property
     def ranks(self) -> int:
@@ -244,7 +281,12 @@ class Scenario(NamedTuple):
         return sum(host.workers for host in self.hosts)
 
 
+LOOKS = ("status", "status", "usage", "stacks", "logs", "signal", "stop", "stop now", "nonsense")
+
 QUIT, USER_TOO = 3, 12
+
+CROWD = 150
+"""Processes of others on a host that has many: to look at all of them takes a while."""
 
 HANGS = 120.0
 """When a person interrupts a job that hangs."""
@@ -256,6 +298,7 @@ FAULTS = (
     *("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
     *("stick launcher", "stick launcher", "freeze launcher"),  # twice: few of them have effects
     *("signal runner", "signal guard", "signal session", "interrupt twice", "suspend runner"),
+    "signal session twice",
     *("cut", "cut in", "cut out", "cut and reset", "half open", "reset", "stall", "delay", "power"),
     *("freeze disk", "fill disk", "jump clock"),
     *("garbage", "close output", "stall output"),
@@ -268,7 +311,7 @@ HELD = 0.15
 
 def scenario(seed: int) -> Scenario:
     """Return the world of a seed."""
-    one = _plain(seed)
+    one = _wider(Random(f"wider {seed}"), _plain(seed))
     chance = Random(f"hold {seed}")
     if chance.random() >= HELD or len(one.hosts) > 5:
         return one
@@ -295,6 +338,61 @@ def _plain(seed: int) -> Scenario:
     return _changing(chance, one._replace(elastic=_more_elastic(chance, elastic, len(hosts))))
 
 
+def _wider(chance: Random, one: Scenario) -> Scenario:
+    """Return this world with what it has beside hosts, steps and faults."""
+    program = one.program._replace(meets=chance.random() < 0.3)
+    if chance.random() < 0.1:
+        program = program._replace(child=chance.choice(("hops", "bomb")))
+        one = one._replace(crowd=CROWD if len(one.hosts) < 6 else 1)
+    one = one._replace(program=program, checked=chance.random() < 0.4)
+    if chance.random() < 0.15:
+        one = one._replace(start_timeout=chance.choice((5.0, 15.0)))
+    if chance.random() < 0.2:
+        whats = [chance.choice(LOOKS) for _ in range(chance.choice((1, 2, 3)))]
+        one = one._replace(looks=tuple(Look(chance.uniform(0.0, 8.0), what) for what in whats))
+    if chance.random() < 0.1:
+        one = one._replace(health=True, hosts=_spoiled(chance, one.hosts, "sick"))
+    if chance.random() < 0.15:
+        one = one._replace(hang=chance.choice((20.0, 40.0)))
+    if chance.random() < 0.08:
+        one = one._replace(faults=(*one.faults, _early(chance, one.hosts)))
+    if one.elastic is not None and chance.random() < 0.25:
+        one = _noticed(chance, one, one.elastic)
+    if one.checked and chance.random() < 0.2:
+        one = one._replace(hosts=_spoiled(chance, one.hosts, "code"))
+    return one
+
+
+def _early(chance: Random, hosts: Sequence[HostSpec]) -> Fault:
+    """Let something hit a node launcher, or its guard, that has just begun."""
+    kinds = ("freeze launcher", "stick launcher", "kill launcher", "kill guard", "signal guard")
+    kind, host = chance.choice(kinds), chance.choice(hosts[:2])
+    after = chance.choice((0.0, 0.0, 0.001, 0.01)) * chance.random()
+    value = TERMINATE if kind == "signal guard" else 0
+    heals = chance.choice((0.0, 30.0)) if kind == "freeze launcher" else 0.0
+    heals = 60.0 if kind == "stick launcher" else heals
+    return Fault("connected", after, kind, host.name, heals, value)
+
+
+def _noticed(chance: Random, one: Scenario, elastic: ElasticSpec) -> Scenario:
+    """Let workers be told of changes, of which there are some."""
+    told = elastic._replace(
+        notice=1.0,
+        notice_by=chance.choice(("SIGUSR1", "/logs/notice")),
+        gain_delay=chance.choice((0.0, 5.0)),
+    )
+    one = one._replace(elastic=told)
+    return one if one.changes else one._replace(changes=tuple(_changes(chance, one, told)))
+
+
+def _spoiled(chance: Random, hosts: tuple[HostSpec, ...], name: str) -> tuple[HostSpec, ...]:
+    """Let something be wrong with one host, or with none."""
+    values: dict[str, tuple[Any, ...]] = {"sick": (True, False), "code": ("script", "files")}
+    at = chance.randrange(len(hosts))
+    spoiled = hosts[at]._replace(**{name: chance.choice(values[name])})
+    return (*hosts[:at], spoiled, *hosts[at + 1 :])
+
+
 def _more_elastic(chance: Random, one: ElasticSpec, hosts: int) -> ElasticSpec:
     if chance.random() < 0.6:
         return one
@@ -313,16 +411,19 @@ def _changing(chance: Random, one: Scenario) -> Scenario:
     if one.elastic is None or chance.random() < 0.6:
         return one
     spares = tuple(HostSpec(f"s{n}", chance.choice((1, 2))) for n in range(chance.randint(0, 2)))
-    names = [host.name for host in (*one.hosts, *spares)]
-    changes = []
+    changes = _changes(chance, one._replace(spares=spares), one.elastic)
+    return one._replace(spares=spares, changes=tuple(changes))
+
+
+def _changes(chance: Random, one: Scenario, elastic: ElasticSpec) -> Iterator[Change]:
+    names = [host.name for host in (*one.hosts, *one.spares)]
     for after in sorted(chance.uniform(0.0, 10.0) for _ in range(chance.randint(1, 3))):
         if chance.random() < 0.3:
-            most = one.elastic.most or len(one.hosts)
-            changes.append(Change(after, nodes=chance.randint(one.elastic.least, most)))
+            most = elastic.most or len(one.hosts)
+            yield Change(after, nodes=chance.randint(elastic.least, most))
         else:
-            count = chance.randint(one.elastic.least, len(names))
-            changes.append(Change(after, tuple(sorted(chance.sample(names, count)))))
-    return one._replace(spares=spares, changes=tuple(changes))
+            count = chance.randint(elastic.least, len(names))
+            yield Change(after, tuple(sorted(chance.sample(names, count))))
 
 
 def _streams(chance: Random, elastic: bool, faults: Sequence[Fault]) -> StreamSpec:
@@ -414,16 +515,28 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
 
 def _held(chance: Random, one: Scenario) -> Scenario:
     """Return this world with held nodes."""
-    hosts = tuple(host._replace(workers=max(2, host.workers)) for host in one.hosts)
+    hosts = tuple(
+        HostSpec(host.name, max(2, host.workers), host.delay, host.start) for host in one.hosts
+    )
     groups = tuple(tuple(_group(chance, one, hosts)) for _ in range(chance.choice((1, 2, 2, 3))))
     rest = chance.choice((0.0, 0.5, 3.0, 3.0, 20.0))
     commands = tuple(_command(chance, hosts) for _ in range(chance.choice((0, 0, 1, 2))))
     faults = tuple(_at_rest(chance, fault) for fault in one.faults)
     held = HoldSpec(groups, rest, commands)
     plain = Scenario(one.seed, hosts)
-    for name in ("streams", "clean", "spares", "changes", "least", "background"):
+    for name in (
+        "streams",
+        "clean",
+        "spares",
+        "changes",
+        "least",
+        "background",
+        "looks",
+        "health",
+        "hang",
+    ):
         one = one._replace(**{name: getattr(plain, name)})
-    return one._replace(hosts=hosts, faults=faults, hold=held)
+    return one._replace(hosts=hosts, faults=faults, hold=held, start_timeout=60.0)
 
 
 def _group(chance: Random, one: Scenario, hosts: Sequence[HostSpec]) -> Iterator[HeldJob]:
@@ -481,6 +594,8 @@ def _simpler(one: Scenario) -> Iterator[Scenario]:
         yield from _simpler_hold(one, one.hold)
     for at in range(len(one.faults)):
         yield one._replace(faults=one.faults[:at] + one.faults[at + 1 :])
+    for at in range(len(one.looks)):
+        yield one._replace(looks=one.looks[:at] + one.looks[at + 1 :])
     for at in range(len(one.changes)):
         yield one._replace(changes=one.changes[:at] + one.changes[at + 1 :])
     deeds = one.program.deeds
@@ -536,11 +651,12 @@ def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     plain = Scenario(one.seed, one.hosts)
     if one.elastic is not None:
         yield one._replace(elastic=ElasticSpec(*one.elastic[:2]))
-    names = ("logs", "background", "grace", "lease", "streams", "clean", "least")
+    names: tuple[str, ...] = ("logs", "background", "grace", "lease", "streams", "clean", "least")
+    names += ("checked", "health", "start_timeout", "looks", "hang", "crowd")
     for name in names if one.changes else ("elastic", *names):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})
-    for name in ("steps", "pause", "length", "term", "child", "halves", "shards"):
+    for name in ("steps", "pause", "length", "term", "child", "halves", "shards", "meets"):
         value = getattr(plain.program, name)
         if getattr(one.program, name) != value:
             yield one._replace(program=one.program._replace(**{name: value}))

@@ -31,10 +31,12 @@ from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 from dsrun.launcher.specs.watch_policy import WatchPolicy
 
+from . import looks
 from .faults import Faults
 from .history import Event
 from .kernel import Kernel
-from .programs import Worker
+from .meeting import LONGEST
+from .programs import Worker, run_tool
 from .remote import Remote
 from .streams import ERRORS, FILES, OUTPUT, Streams
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Process
-    from .scenario import Change, ElasticSpec, HostSpec, ProgramSpec, Scenario
+    from .scenario import Change, ElasticSpec, HostSpec, Look, ProgramSpec, Scenario
 
 FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/work",
@@ -57,6 +59,11 @@ FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
 )
 
 LABEL = re.compile(r"[^:]*:(\d+)([|+]) (.*)", re.DOTALL)
+
+JOB = "20260101-000000-abcdef"
+
+HEALTH = "is-healthy"
+"""The health command."""
 
 AFTERWARDS = 720.0
 """Seconds after the end of the runner, and after all faults have healed, until nothing of the job
@@ -127,7 +134,8 @@ class World:
         self.login = self.kernel.host("login")
         self.login.files.folder(FOLDER)
         for spec in self.all_hosts:
-            self._add_host(spec.name, spec.delay)
+            self._add_host(spec)
+        self.login.has_names = bool(scenario.looks)
         self.streams = Streams(self.kernel, self.login, scenario.streams)
         self.remote = Remote(self.kernel, self.all_hosts, self.login)
         self.runner: Process | None = None
@@ -137,15 +145,17 @@ class World:
         """The hosts that the job may ever have."""
         return (*self.scenario.hosts, *self.scenario.spares)
 
-    def _add_host(self, name: str, delay: float) -> None:
-        host = self.kernel.host(name)
-        self.kernel.network.delays[name] = delay
+    def _add_host(self, spec: HostSpec) -> None:
+        host = self.kernel.host(spec.name)
+        self.kernel.network.delays[spec.name] = spec.delay
         host.files.folder(FOLDER)
-        host.files.put(f"{FOLDER}/{SCRIPT}", b"")
+        host.files.put(f"{FOLDER}/{SCRIPT}", b"# other\n" if spec.code == "script" else b"")
+        host.files.put(f"{FOLDER}/model.py", b"# other\n" if spec.code == "files" else b"")
         host.files.put(PYTHON, b"", mode=0o755)
         host.files.folder(LOGS, mode=0o777)
         host.files.mount(LOGS)
-        host.add_stranger(1001, "python")
+        for _ in range(self.scenario.crowd):
+            host.add_stranger(1001, "python")
 
     # -- what happens ------------------------------------------------------------------------
 
@@ -179,7 +189,8 @@ class World:
         self, process: Process, argv: Sequence[bytes], env: Mapping[bytes, bytes]
     ) -> Callable[[], object]:
         """Return what a worker runs, and record that it is one."""
-        del argv
+        if b"RANK" not in env:
+            return self._tool(process, argv)
         rank, place = int(env[b"RANK"]), (env[b"MASTER_ADDR"], env[b"MASTER_PORT"])
         process.role, process.name = "worker", f"rank {rank}"
         job = self.job_of(env)
@@ -193,27 +204,21 @@ class World:
         given = {"pid": process.pid, "rank": rank, "world": size, "round": number}
         self.record(process.host.name, "worker", **given, **job)
 
-        def printed(rank: int, line: str) -> None:
-            self.record(process.host.name, "printed", rank=rank, round=number, line=line, **job)
-
-        def did(rank: int, what: str) -> None:
-            self.record(process.host.name, "fault", fault=what, target=rank, **job)
-
-        def began(rank: int, line: str, part: str) -> None:
-            self.record(process.host.name, "begun", rank=rank, line=line, part=part, **job)
-
-        def took(line: str) -> None:
-            self.record(process.host.name, "took", rank=rank, line=line, **job)
-
-        def shards(number: int) -> None:
-            self.record(process.host.name, "shard", shard=number, rank=rank, **job)
+        def tell(kind: str, **fields: Any) -> None:
+            self.record(process.host.name, kind, **fields, **job)
 
         reads = bool(self.scenario.streams.lines) and rank == 0
         elastic = self.scenario.elastic
         if elastic is not None and elastic.notice_by == "SIGUSR1":
             system.set_handler(signal.SIGUSR1, signal.SIG_IGN)
-        tells = (took if reads else None, shards if self.program_of(of).shards else None)
-        return Worker(self.program_of(of), env, life, printed, did, began, *tells)
+        return Worker(self.program_of(of), env, life, number, tell, reads=reads)
+
+    def _tool(self, process: Process, argv: Sequence[bytes]) -> Callable[[], object]:
+        """Return what a command on a host does, if it is not a worker."""
+        spec = next((one for one in self.all_hosts if one.name == process.host.name), None)
+        if argv[-1].endswith(HEALTH.encode()):
+            return lambda: int(spec is not None and spec.sick)
+        return run_tool(argv)
 
     def job_of(self, env: Mapping[bytes, bytes]) -> dict[str, int]:
         """Return the number of the job of a worker with this environment, if there are several."""
@@ -267,6 +272,25 @@ class World:
         )
         for line in self.streams.lines:
             self.record("login", "fed", line=line)
+        for host in self.all_hosts:
+            if host.code or host.sick or (host.start == "slow" and scenario.start_timeout < 60.0):
+                self.record(host.name, "fault", fault="unfit", target=host.name)
+        for number, look in enumerate(scenario.looks):
+            self._look(number, look)
+
+    def _look(self, number: int, look: Look) -> None:
+        """Let a command ask the job."""
+
+        def tell(what: str) -> None:
+            asked = looks.REQUESTS[look.what]
+            if what == "asked" and "number" in asked:
+                given = {"what": look.what, "number": asked["number"]}
+                self.record("login", "fault", fault="signal", target="runner", **given)
+            self.record("login", "look", number=number, asks=look.what, what=what)
+
+        run = partial(looks.look, look, JOB, tell)
+        one = self.kernel.spawn(self.login, run, [b"dsrun-job"], role="look", name=look.what)
+        one.uid = 0
 
     @property
     def bound(self) -> float:
@@ -277,7 +301,15 @@ class World:
         work = lives * (one.program.steps + one.program.shards + 1) * (one.program.pause + 3.0)
         healing = sum(fault.heals + fault.after for fault in one.faults)
         feeding = one.streams.lines * (one.streams.pause + 0.3)
-        return 200.0 + work + feeding + healing + (lives + 2) * (one.lease + one.grace + 10.0)
+        waiting = lives * 2 * LONGEST if one.program.meets else 0.0
+        return (
+            200.0
+            + waiting
+            + work
+            + feeding
+            + healing
+            + (lives + 2) * (one.lease + one.grace + 10.0)
+        )
 
     def _run(self) -> int:
         """Be the runner; return its exit code."""
@@ -303,19 +335,25 @@ class World:
         hosts = [Host(spec.name, tuple(range(spec.workers))) for spec in one.hosts]
         elastic = one.elastic
         return JobSpec(
-            job_id="20260101-000000-abcdef",
+            job_id=JOB,
             plan=Plan(lay_out(hosts), Program(SCRIPT, python=PYTHON), "ssh", None, None),
             workdir=FOLDER,
             travel=Travel({"DSRUN_ACCELERATOR": "cpu"}),
             supervision=SupervisionPolicy(
-                start_timeout=60.0,
+                start_timeout=one.start_timeout,
                 heartbeat_timeout=one.lease,
                 grace=one.grace,
                 allow_background=one.background,
                 graceful_term_ok=one.clean,
             ),
-            checks=CheckPolicy(quick=False, least=one.least or None),
-            watch=WatchPolicy(hang_timeout=0.0, hook=False),
+            checks=CheckPolicy(
+                quick=one.checked,
+                health_command=HEALTH if one.health else "",
+                least=one.least or None,
+            ),
+            watch=WatchPolicy(
+                hang_timeout=one.hang, on_hang="stop" if one.stops_hang else "report", hook=False
+            ),
             output=OutputPolicy(
                 log_dir=LOGS if one.logs else "",
                 report_file=REPORT,

@@ -165,6 +165,11 @@ def _left_at_once(facts: Facts, _problem: Problem) -> bool:
     return _signals(facts, facts.over[1], 2) > 2
 
 
+def _no_grace_wanted(facts: Facts, problem: Problem) -> bool:
+    found = _faults(facts, "signal", until=problem.time)
+    return any(event.fields.get("what") == "stop now" for event, _ in found)
+
+
 def _another_signal(facts: Facts, problem: Problem) -> bool:
     return _signals(facts, problem.time) > 0
 
@@ -244,6 +249,7 @@ EXEMPTIONS = (
     Exemption("a signal ends a job that is stopping", ("first_cause",), _signal_while_stopping),
     Exemption("a second Ctrl-C gives no grace", GRACE, _interrupted_again),
     Exemption("a third Ctrl-C waits for nothing", ("end_shown", "nothing_left"), _left_at_once),
+    Exemption("a stop at once gives no grace", GRACE, _no_grace_wanted),
     Exemption("another signal is passed on", ("one_stop_signal",), _another_signal),
     Exemption("workers beside one that cannot start have no grace", GRACE, _not_started),
     Exemption("a node that was stopped ends what it had begun", ("report_is_last",), _stopped),

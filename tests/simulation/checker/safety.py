@@ -29,6 +29,9 @@ SLACK = 1e-6
 LATE = 1.5
 """Seconds after the grace until SIGKILL must have been sent."""
 
+SOON = 1.0
+"""Seconds after the end of the last worker on a host until what it has left has ended."""
+
 LOST, TOO_FEW, NO_PROGRESS, OUTPUT, INTERNAL = 75, 76, 77, 74, 70
 
 
@@ -177,6 +180,19 @@ def nothing_left(facts: Facts) -> Iterator[Finding]:
             yield about(one, -1, "has not ended")
 
 
+def children_end_soon(facts: Facts) -> Iterator[Finding]:
+    """What is left of workers that have ended well is ended at once, if nothing goes wrong."""
+    several = facts.asked("elastic") or facts.asked("background") or facts.asked("of") is not None
+    if several or facts.first("fault") is not None:
+        return
+    for host in {one.host for one in facts.workers}:
+        here = [one for one in facts.workers if one.host == host]
+        last = max(one.ended_at for one in here)
+        for child in facts.processes if all(one.status == 0 for one in here) else ():
+            if (child.host, child.role) == (host, "child") and child.ended_at > last + SOON:
+                yield about(child, -1, f"lived for {child.ended_at - last:g} s")
+
+
 def strangers_alive(facts: Facts) -> Iterator[Finding]:
     """No process of dsrun has signalled a process that is not of the job, and none has died."""
     for index, process in facts.stranger_signals:
@@ -197,6 +213,16 @@ def resources_level(facts: Facts) -> Iterator[Finding]:
             yield Finding(index, f"{event.host}: other descriptors or timers: {now}", event.host)
     for host in before:
         yield Finding(-1, f"{host}: not counted after the job", host)
+
+
+def looks_answered(facts: Facts) -> Iterator[Finding]:
+    """Each command that asks the job is answered once, or sees its end."""
+    told: dict[int, list[str]] = {}
+    for _, event in facts.of_kind("look"):
+        told.setdefault(event.fields["number"], []).append(event.fields["what"])
+    for number, (_, *rest) in told.items():
+        if len(rest) > 2 or rest[:1] == [] or rest.count("answered") + rest.count("refused") > 1:
+            yield Finding(-1, f"look {number}: {rest}")
 
 
 # -- output ---------------------------------------------------------------------------------
@@ -411,7 +437,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     *(resources_level, one_worker_per_rank, one_round_at_a_time, rank_once_a_round),
     *(spare_used_once, dense_ranks, host_order, rounds_grow, worlds_equal, ranks_in_place),
     *(input_in_order, restarts_in_budget, shards_once, one_stop_signal, stop_before_kill),
-    *(grace_from_below, grace_from_above),
+    *(grace_from_below, grace_from_above, looks_answered, children_end_soon),
 )
 
 

@@ -144,6 +144,21 @@ def _may_end_node(_facts: Facts, index: int, event: Event) -> Iterator[Candidate
     yield Candidate(index, "lost", host_of(event), event.time, float("inf"), False)
 
 
+def _may_end_any(_facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
+    """A node may be left out: this one, or those that differ from it."""
+    yield Candidate(index, "lost", None, event.time, float("inf"), False)
+
+
+def _noticed(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
+    """A worker ends as it misses another one, if there is a reason for that."""
+    worker = facts.live_worker(event.fields["rank"], index)
+    others = [one for one in facts.workers if worker is not None and one.round == worker.round]
+    struck = any(number < index for number, _ in facts.of_kind("fault"))
+    if struck or any(one.died < index for one in others):
+        place = event.fields["rank"]
+        yield Candidate(index, "failure", place, event.time, float("inf"), False)
+
+
 def _spoils_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A node may be lost, or not be able to start a worker."""
     yield from _may_end_node(facts, index, event)
@@ -178,6 +193,7 @@ FAULTS: dict[tuple[str, str], Callable[[Facts, int, Event], Iterator[Candidate]]
     ("kill", "worker"): _ends_worker,
     ("signal", "worker"): _ends_worker,
     ("refuse", "worker"): _fails_to_start,
+    ("early", "worker"): _none,
     ("hang", "worker"): _hangs,
     ("freeze", "worker"): _hangs,
     ("kill", "launcher"): _ends_node,
@@ -201,6 +217,7 @@ FAULTS: dict[tuple[str, str], Callable[[Facts, int, Event], Iterator[Candidate]]
     ("freeze", "host"): _silences,
     ("stall", "host"): _silences,
     ("refuse", "host"): _may_end_node,
+    ("unfit", "host"): _may_end_any,
     ("remove", "host"): _may_end_node,
     ("reset", "host"): _may_end_node,
     ("garbage", "host"): _spoils_node,
@@ -228,6 +245,9 @@ def candidates(facts: Facts) -> list[Candidate]:
     for index, event in facts.of_kind("fault"):
         if index < facts.over[0]:
             found += FAULTS.get((event.fields["fault"], what(event)), _none)(facts, index, event)
+    for index, event in facts.of_kind("noticed"):
+        if index < facts.over[0]:
+            found += _noticed(facts, index, event)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .descriptors import Description
 from .process import error
-from .sockets import KIND, NamedSocket, PairEnd, TcpSocket, named, pair
+from .sockets import KIND, LOOPBACK, NamedSocket, PairEnd, TcpSocket, named, pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -315,6 +315,8 @@ class SocketCalls:
 
     def resolve(self, host: str, port: int) -> tuple[int, tuple[object, ...]]:
         """Return the address of a host, which may be named by it, and a port."""
+        if host in {"localhost", LOOPBACK}:
+            return AF_INET, (LOOPBACK, port)
         addresses = {one.address: one for one in self._kernel.hosts.values()}
         found = self._kernel.hosts.get(host) or addresses.get(host)
         if found is None:
