@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 from ..support.limits import HANG
+from .observing.judge import wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +24,8 @@ FINDINGS = "DSRUN_TEST_FINDINGS"
 """With this variable set, what the quick check says in every run is added to the file it names."""
 
 COMMAND = (sys.executable, str(CHECKOUT / "bin" / "dsrun"))
+OBSERVED = (sys.executable, str(Path(__file__).parent / "observing" / "command.py"))
+"""The same with an observer; a file follows, and then the words of dsrun."""
 
 _CHANCE = re.compile(
     r"dsrun: \d+/\d+ hosts(, waiting for .*| are ready)"
@@ -35,10 +39,12 @@ class Running:
 
     Attributes:
         process: the command itself, to be sent signals.
+        reads: whether its standard output is read.
     """
 
     def __init__(self, process: subprocess.Popen[Any]) -> None:
         self.process = process
+        self.reads = process.stdout is not None
         self._news = Condition()
         self._outputs = (bytearray(), bytearray())
         pipes = zip((process.stdout, process.stderr), self._outputs, strict=True)
@@ -107,7 +113,9 @@ class Running:
                     self._note(output, block)
         with self._news:
             self._open -= 1
-            if not self._open and COMMAND[1] in str(self.process.args):
+            if not self._open and any(
+                one[1] in str(self.process.args) for one in (COMMAND, OBSERVED)
+            ):
                 _keep_findings(self.stderr)
             self._news.notify_all()
 
@@ -132,6 +140,7 @@ class Dsrun:
     def __init__(self, cluster: Cluster, cwd: Path, *options: str) -> None:
         self._cluster = cluster
         self._cwd = cwd
+        self._folder = cwd.with_name(f"{cwd.name}-told")
         self._options = options
         self._started: list[Running] = []
 
@@ -153,8 +162,9 @@ class Dsrun:
         **options: Any,
     ) -> Running:
         """Start dsrun with these arguments, variables besides ours, and options for Popen."""
+        self._folder.mkdir(exist_ok=True)
         process = self._cluster.login.popen(
-            [*COMMAND, *self._options, *arguments],
+            [*OBSERVED, str(self._told(len(self._started))), *self._options, *arguments],
             env=env,
             cwd=cwd or self._cwd,
             text=False,
@@ -164,9 +174,22 @@ class Dsrun:
         return self._started[-1]
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill what still runs, and judge what the others have told.
+
+        Raises:
+            AssertionError: a rule of `tests/simulation/checker` was broken.
+        """
         for running in self._started:
             running.kill()
+        found = [
+            wrong(self._told(number), one.process.returncode, one.stdout if one.reads else None)
+            for number, one in enumerate(self._started)
+        ]
+        assert [*chain(*found)] == []
+
+    def _told(self, number: int) -> Path:
+        """Return where the observer of a run writes."""
+        return self._folder / str(number)
 
 
 def own_lines(stderr: str) -> list[str]:

@@ -26,6 +26,7 @@ from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 
+from .labelled import lines_of
 from .world import FOLDER, World
 
 if TYPE_CHECKING:
@@ -162,9 +163,7 @@ class HoldWorld(World):
 
     def end_job(self, number: int, code: int, report: object) -> None:
         """Record what a client is answered."""
-        for line, rank in self._shown(
-            *(self._file(f"{FOLDER}/{name}-{number}") for name in STREAMS)
-        ):
+        for line, rank in lines_of(*(self._file(f"{FOLDER}/{name}-{number}") for name in STREAMS)):
             self.record("login", "shown", rank=rank, line=line, of=number)
         if report is not None:
             self.record("login", "report", report=report, of=number)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import signal
 import traceback
 from contextlib import contextmanager, suppress
@@ -35,6 +34,7 @@ from . import looks
 from .faults import Faults
 from .history import Event
 from .kernel import Kernel
+from .labelled import lines_of
 from .meeting import LONGEST
 from .programs import Worker, run_tool
 from .remote import Remote
@@ -57,8 +57,6 @@ FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/logs",
     "/work/r.json",
 )
-
-LABEL = re.compile(r"[^:]*:(\d+)([|+]) (.*)", re.DOTALL)
 
 JOB = "20260101-000000-abcdef"
 
@@ -420,7 +418,7 @@ class World:
         """Record what the runner has left when it ended."""
         if self.runner is None or pid != self.runner.pid:
             return
-        for line, rank in self._shown(self._printed(), self._file(ERRORS)):
+        for line, rank in lines_of(self._printed(), self._file(ERRORS)):
             self.record("login", "shown", rank=rank, line=line)
         report = self._file(REPORT)
         if report:
@@ -442,22 +440,6 @@ class World:
         crashes = [_crash(process, problem) for process, problem in self.kernel.crashes]
         output = self._printed() + self._file(ERRORS)
         return Outcome(self.history, crashes, self.kernel.now, output)
-
-    def _shown(self, out: str, err: str) -> Iterator[tuple[str, int]]:
-        """Yield the lines that the runner has printed, without their labels, and of which rank."""
-        shown: list[tuple[str, int]] = []
-        for line in out.split("\n")[:-1]:
-            found = LABEL.fullmatch(line)
-            assert found is not None, line
-            label, bar, text = found.groups()
-            rank = int(label)
-            if bar == "+":  # it goes on with a line that was shown in part
-                at = max(n for n, one in enumerate(shown) if one[1] == rank)
-                text = shown.pop(at)[0] + text
-            shown.append((text, rank))
-        yield from shown
-        for line in err.split("\n")[:-1]:
-            yield line, -1
 
     def _printed(self) -> str:
         return self._file(OUTPUT) + self.streams.unread().decode("utf-8", "replace")

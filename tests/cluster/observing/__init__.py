@@ -1,0 +1,1 @@
+"""What real jobs have told, as a history that the checker of simulated worlds judges."""
