@@ -69,6 +69,7 @@ def test_a_failure_restarts_all(dsrun: Dsrun, tmp_path: Path, work: str, launche
     assert log.read_text().count("up 2 3") == 2
 
 
+@pytest.mark.tier("all")
 def test_the_failure_beyond_the_budget_is_the_jobs(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
     running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "1")
     up(running, 2, 2)
@@ -80,6 +81,7 @@ def test_the_failure_beyond_the_budget_is_the_jobs(dsrun: Dsrun, tmp_path: Path,
     assert re.search(r"(?m)^dsrun: rank 0 \(n1, .*\) exited with code 7 after", done.stderr)
 
 
+@pytest.mark.tier("all")
 def test_some_failures_are_not_worth_a_restart(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
     running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "3", "--no_restart_codes", "3,7")
     up(running, 2, 2)
@@ -135,6 +137,7 @@ def test_a_node_that_comes_back_when_the_others_end(
     assert re.findall(r"lost (\w+)", said) == ["n3"]
 
 
+@pytest.mark.tier("all")
 def test_workers_have_their_grace_when_a_round_ends(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path
 ) -> None:
@@ -195,6 +198,7 @@ def test_a_node_without_power_is_left_behind(
         ended(running, tmp_path)
 
 
+@pytest.mark.tier("all")
 def test_a_node_that_is_cut_off_is_still_before_the_next_round(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -211,6 +215,7 @@ def test_a_node_that_is_cut_off_is_still_before_the_next_round(
     assert float((tmp_path / "alive-n2-0").read_text().splitlines()[-1]) < formed
 
 
+@pytest.mark.tier("all")
 def test_a_node_that_stands_still_has_no_workers_in_the_next_round(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -247,6 +252,7 @@ def test_a_lost_session_that_its_host_does_not_end_is_not_kept(
     ended(running, tmp_path)
 
 
+@pytest.mark.tier("all")
 def test_a_node_launcher_that_cannot_end_has_no_workers_in_the_next_round(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -310,6 +316,7 @@ def test_a_job_without_python_and_torch_is_restarted(dsrun: Dsrun, tmp_path: Pat
     assert up_lines == ["n1:0| up 0 0", "n1:0| up 0 1", "n2:1| up 1 0", "n2:1| up 1 1"]
 
 
+@pytest.mark.tier("all")
 def test_a_spare_takes_the_place_of_a_lost_node(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -323,6 +330,7 @@ def test_a_spare_takes_the_place_of_a_lost_node(
     ended(running, tmp_path)
 
 
+@pytest.mark.tier("all")
 def test_too_few_nodes_end_the_job(cluster: Cluster, dsrun: Dsrun, work: str) -> None:
     running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training", "--min_elastic_nodes", "2")
     up(running, 2, 2)
@@ -332,6 +340,7 @@ def test_too_few_nodes_end_the_job(cluster: Cluster, dsrun: Dsrun, work: str) ->
     assert re.search(r"(?m)^dsrun: lost n2 after ", done.stderr)
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_job(dsrun: Dsrun, work: str, number: signal.Signals) -> None:
     running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "3")
@@ -407,6 +416,7 @@ def test_what_a_former_round_left_behind_is_gone_before_the_next(
     ]
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize("shorter", [True, False])
 def test_a_cable_is_cut_and_mended(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, shorter: bool

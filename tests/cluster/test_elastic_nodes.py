@@ -288,6 +288,7 @@ def test_a_file_tells_of_a_coming_change_and_is_gone_behind_it(
 # -- too few nodes, bad nodes ---------------------------------------------------------------------
 
 
+@pytest.mark.tier("all")
 def test_a_job_starts_with_the_nodes_that_it_needs(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -299,6 +300,7 @@ def test_a_job_starts_with_the_nodes_that_it_needs(
     assert re.search("(?m)^dsrun: n1: .*; starting without it$", ended(running, tmp_path))
 
 
+@pytest.mark.tier("all")
 def test_below_the_least_a_job_waits_and_goes_on(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -311,6 +313,7 @@ def test_below_the_least_a_job_waits_and_goes_on(
     ended(running, tmp_path)
 
 
+@pytest.mark.tier("all")
 def test_below_the_least_for_too_long_a_job_ends(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -329,6 +332,7 @@ def test_below_the_least_for_too_long_a_job_ends(
     assert json.loads(report.read_text())["exit_code"] == TOO_FEW
 
 
+@pytest.mark.tier("all")
 def test_a_node_where_workers_fail_again_and_again_is_put_aside(
     dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -341,6 +345,7 @@ def test_a_node_where_workers_fail_again_and_again_is_put_aside(
     assert f"dsrun: {why}: excluding it for 300 s (--cool_down)" in ended(running, tmp_path)
 
 
+@pytest.mark.tier("all")
 def test_a_failure_that_a_lost_node_has_caused_is_none(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
