@@ -56,6 +56,14 @@ SIGNALS = (
 """Signals whose handlers dsrun, or a test, sets in the process of the tests."""
 
 
+def pytest_report_header() -> str:
+    """Say which simulated worlds are played."""
+    from .simulation.seeds import seeds
+
+    played = seeds()
+    return f"simulated worlds: seeds {played[0]} to {played[-1]} (DSRUN_TEST_SEED sets the first)"
+
+
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
     """Leave signal handlers as they were: a later test sends a signal to its own process."""

@@ -212,7 +212,15 @@ KEPT = {
         spares=(HostSpec("s0", 1),),
         changes=(Change(7.8, ("n1", "n3")), Change(8.0, ("n3", "n4", "s0"))),
     ),
+    "a node launcher that stood still before its first sign of life was not missed": Scenario(
+        seed=1,
+        hosts=(HostSpec("n1", 1),),
+        faults=(Fault("connected", 0.0, "freeze launcher", "n1"),),
+    ),
+    "processes that fork and leave when their worker ends outlived the job": Scenario(
+        seed=1,
+        hosts=(HostSpec("n1", 2),),
+        program=ProgramSpec(child="hops"),
+        crowd=150,
+    ),
 }
-
-UNSOLVED: dict[int, str] = {}
-"""Seeds below 1,000 whose worlds break a rule, and which: not judged or not mended yet."""

@@ -29,11 +29,14 @@ SLOW = 1.0
 HALF = 2.5
 """Seconds between two parts of a line: so long that the first is shown alone."""
 
-HOPS = 200
+BEFORE = 0.45
+"""Seconds after the end of a worker after which what it has left begins to fork."""
+
+HOPS = 3000
 """Processes that fork and leave, one after another."""
 
-DEEP, WIDE = 4, 3
-"""Generations of a fork bomb, and children of each of its processes."""
+BOMB = 60
+"""Children that a fork bomb has."""
 
 RAISED = b"Traceback (most recent call last):\nRuntimeError: a step went wrong\n"
 
@@ -92,7 +95,8 @@ class Worker:
         if self._spec.term == "ignore":
             system.set_handler(signal.SIGTERM, signal.SIG_IGN)
         if self._spec.child:
-            system.fork(lambda: _child(self._spec.child))
+            end, _kept = system.pipe2(os.O_CLOEXEC)
+            system.fork(lambda: _child(self._spec.child, end, _kept))
         if self._meeting is not None:
             self._meeting.begin()
         if self._reads:
@@ -201,13 +205,16 @@ def _write(data: bytes) -> None:
             system.exit_now(120)
 
 
-def _child(kind: str) -> NoReturn:
-    """Live beside a worker, or after it."""
+def _child(kind: str, end: int, kept: int) -> NoReturn:
+    """Live beside a worker, or after it; `end` ends with the worker, which has `kept`."""
     if kind == "tied":
         system.prctl(1, signal.SIGKILL)
     elif kind in {"hops", "bomb"}:
-        system.set_handler(signal.SIGUSR1, lambda *_: _hop() if kind == "hops" else _bomb())
-        system.prctl(1, signal.SIGUSR1)
+        system.set_handler(signal.SIGTERM, signal.SIG_IGN)
+        system.close(kept)
+        system.read(end, 1)
+        system.sleep(BEFORE)
+        _hop() if kind == "hops" else _bomb()
     elif kind == "daemon":
         system.setsid()
         null = system.open_fd(os.devnull, os.O_RDWR)
@@ -226,10 +233,10 @@ def _hop(left: int = HOPS) -> NoReturn:
     system.exit_now(0)
 
 
-def _bomb(left: int = DEEP) -> NoReturn:
-    """Fork, and let the children fork."""
-    for _ in range(WIDE if left else 0):
-        system.fork(lambda: _bomb(left - 1))
+def _bomb() -> NoReturn:
+    """Fork, and let the children fork and leave."""
+    for _ in range(BOMB):
+        system.fork(lambda: _hop(5))
     system.sleep(FOREVER)
     system.exit_now(0)
 

@@ -244,6 +244,7 @@ class Scenario(NamedTuple):
         start_timeout: seconds.
         hang: seconds without progress after which the job hangs, 0 for never.
         looks: at the job, while it runs.
+        crowd: how many processes of others each host has.
     """
 
     seed: int
@@ -266,6 +267,7 @@ class Scenario(NamedTuple):
     start_timeout: float = 60.0
     hang: float = 0.0
     looks: tuple[Look, ...] = ()
+    crowd: int = 1
 
     @property
     def stops_hang(self) -> bool:
@@ -282,6 +284,9 @@ class Scenario(NamedTuple):
 LOOKS = ("status", "status", "usage", "stacks", "logs", "signal", "stop", "stop now", "nonsense")
 
 QUIT, USER_TOO = 3, 12
+
+CROWD = 150
+"""Processes of others on a host that has many: to look at all of them takes a while."""
 
 HANGS = 120.0
 """When a person interrupts a job that hangs."""
@@ -337,6 +342,7 @@ def _wider(chance: Random, one: Scenario) -> Scenario:
     program = one.program._replace(meets=chance.random() < 0.3)
     if chance.random() < 0.1:
         program = program._replace(child=chance.choice(("hops", "bomb")))
+        one = one._replace(crowd=CROWD if len(one.hosts) < 6 else 1)
     one = one._replace(program=program, checked=chance.random() < 0.4)
     if chance.random() < 0.15:
         one = one._replace(start_timeout=chance.choice((5.0, 15.0)))
@@ -347,11 +353,24 @@ def _wider(chance: Random, one: Scenario) -> Scenario:
         one = one._replace(health=True, hosts=_spoiled(chance, one.hosts, "sick"))
     if chance.random() < 0.15:
         one = one._replace(hang=chance.choice((20.0, 40.0)))
+    if chance.random() < 0.08:
+        one = one._replace(faults=(*one.faults, _early(chance, one.hosts)))
     if one.elastic is not None and chance.random() < 0.25:
         one = _noticed(chance, one, one.elastic)
     if one.checked and chance.random() < 0.2:
         one = one._replace(hosts=_spoiled(chance, one.hosts, "code"))
     return one
+
+
+def _early(chance: Random, hosts: Sequence[HostSpec]) -> Fault:
+    """Let something hit a node launcher, or its guard, that has just begun."""
+    kinds = ("freeze launcher", "stick launcher", "kill launcher", "kill guard", "signal guard")
+    kind, host = chance.choice(kinds), chance.choice(hosts[:2])
+    after = chance.choice((0.0, 0.0, 0.001, 0.01)) * chance.random()
+    value = TERMINATE if kind == "signal guard" else 0
+    heals = chance.choice((0.0, 30.0)) if kind == "freeze launcher" else 0.0
+    heals = 60.0 if kind == "stick launcher" else heals
+    return Fault("connected", after, kind, host.name, heals, value)
 
 
 def _noticed(chance: Random, one: Scenario, elastic: ElasticSpec) -> Scenario:
@@ -626,7 +645,7 @@ def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     if one.elastic is not None and one.elastic[2:] != ElasticSpec(0, 0)[2:]:
         yield one._replace(elastic=ElasticSpec(*one.elastic[:2]))
     names: tuple[str, ...] = ("logs", "background", "grace", "lease", "streams", "clean", "least")
-    names += ("checked", "health", "start_timeout", "looks", "hang")
+    names += ("checked", "health", "start_timeout", "looks", "hang", "crowd")
     for name in names if one.changes else ("elastic", *names):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})

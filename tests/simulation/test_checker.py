@@ -511,6 +511,12 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
         lambda h: put(put(h, 0, "head", "took", rank=0, line="b"), 0, "head", "fed", line="a"),
     ),
     (
+        "a child that lives on",
+        "children_end_soon",
+        histories.well,
+        lambda h: put(h, 2, "n0", "spawned", pid=99, parent=120, role="child", name="child"),
+    ),
+    (
         "a look without an answer",
         "looks_answered",
         histories.well,

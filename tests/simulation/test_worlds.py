@@ -11,17 +11,15 @@ import pytest
 from ..support.checkout import CHECKOUT, IMPORTABLE
 from .__main__ import judge, judged
 from .history import as_text
-from .kept import KEPT, UNSOLVED
+from .kept import KEPT
 from .scenario import scenario
+from .seeds import seeds
 from .world import play
-
-WORLDS = 400
-"""How many are played."""
 
 PARTS = 8
 
-FIRST = int(os.environ.get("DSRUN_TEST_SEED", "0"))
-"""The first seed; without another one, every commit is judged by the same worlds."""
+SEEDS = seeds()
+"""Every commit is judged by other worlds; those that were shown to be wrong are kept."""
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -31,11 +29,14 @@ def test_what_once_failed_does_not(name: str) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_new_worlds_are_clean(part: int) -> None:
-    """A seed that fails is played again by `python -m tests.simulation --seed SEED --trace`."""
-    first = FIRST + part * (WORLDS // PARTS)
-    found = [judged(s) for s in range(first, first + WORLDS // PARTS) if s not in UNSOLVED]
-    assert {one.seed: one.problems for one in found if one.problems} == {}
+    """Each line names a seed and what was wrong, and how it is played again."""
+    found = [judged(seed) for seed in SEEDS[part::PARTS]]
+    told = [f"{AGAIN} --seed {one.seed} --trace: {one.problems}" for one in found if one.problems]
+    if told:
+        pytest.fail("\n".join(told), pytrace=False)
 
+
+AGAIN = "python -m tests.simulation"
 
 STORY = """
 from tests.simulation.history import as_text

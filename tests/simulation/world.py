@@ -156,7 +156,8 @@ class World:
         host.files.put(PYTHON, b"", mode=0o755)
         host.files.folder(LOGS, mode=0o777)
         host.files.mount(LOGS)
-        host.add_stranger(1001, "python")
+        for _ in range(self.scenario.crowd):
+            host.add_stranger(1001, "python")
 
     # -- what happens ------------------------------------------------------------------------
 

@@ -29,6 +29,9 @@ SLACK = 1e-6
 LATE = 1.5
 """Seconds after the grace until SIGKILL must have been sent."""
 
+SOON = 1.0
+"""Seconds after the end of the last worker on a host until what it has left has ended."""
+
 LOST, TOO_FEW, NO_PROGRESS, OUTPUT, INTERNAL = 75, 76, 77, 74, 70
 
 
@@ -175,6 +178,19 @@ def nothing_left(facts: Facts) -> Iterator[Finding]:
     for one in facts.processes:
         if one.status is None and one.role != "stranger":
             yield about(one, -1, "has not ended")
+
+
+def children_end_soon(facts: Facts) -> Iterator[Finding]:
+    """What is left of workers that have ended well is ended at once, if nothing goes wrong."""
+    several = facts.asked("elastic") or facts.asked("background") or facts.asked("of") is not None
+    if several or facts.first("fault") is not None:
+        return
+    for host in {one.host for one in facts.workers}:
+        here = [one for one in facts.workers if one.host == host]
+        last = max(one.ended_at for one in here)
+        for child in facts.processes if all(one.status == 0 for one in here) else ():
+            if (child.host, child.role) == (host, "child") and child.ended_at > last + SOON:
+                yield about(child, -1, f"lived for {child.ended_at - last:g} s")
 
 
 def strangers_alive(facts: Facts) -> Iterator[Finding]:
@@ -421,7 +437,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     *(resources_level, one_worker_per_rank, one_round_at_a_time, rank_once_a_round),
     *(spare_used_once, dense_ranks, host_order, rounds_grow, worlds_equal, ranks_in_place),
     *(input_in_order, restarts_in_budget, shards_once, one_stop_signal, stop_before_kill),
-    *(grace_from_below, grace_from_above, looks_answered),
+    *(grace_from_below, grace_from_above, looks_answered, children_end_soon),
 )
 
 
