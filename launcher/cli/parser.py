@@ -61,11 +61,12 @@ class Command(NamedTuple):
         return self._replace(options=self.options.changed(log_layout="torchrun"))
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
+def parse(argv: Sequence[str], environ: Mapping[str, str], see: str = HELP) -> Command:
     """Parse a command line; options that it lacks may be set by DSRUN_* or PET_* variables.
 
     The first word that is not an option is the script, and everything after it is passed to the
     script. `--` ends the options as well; without it, one directly behind the script is dropped.
+    `see` is where options are described.
 
     Raises:
         UsageError: an option is unknown or not supported, or has an invalid value.
@@ -87,7 +88,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
             return Command(Options(), (), frozenset(), help=_page(word, argv[at + 1 : at + 2]))
         if word in {"-V", "--version"}:
             return Command(Options(), (), frozenset(), version=True)
-        at += take(word, argv[at + 1 : at + 2], names, values, typed)
+        at += take(word, argv[at + 1 : at + 2], names, values, typed, see)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
     options, program = _options({**template, **values}), _program(tuple(argv[at:]))
     notes = (*_notes(values, environ, names), *repeated(typed, names))

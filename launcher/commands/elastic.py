@@ -54,7 +54,8 @@ def _parse(words: list[str]) -> dict[str, str]:
         typed, attached, value = _split(word)
         name = NAMES.get(typed)
         if name is None:
-            raise UsageError(f"dsrun-elastic: unknown option {word!r}; see dsrun-elastic -h")
+            what = "unknown option" if word.startswith("-") else "unexpected argument"
+            raise UsageError(f"dsrun-elastic: {what} {word!r}; see dsrun-elastic -h")
         if name in given and name in METAVARS:
             raise UsageError(f"{typed}: is given twice; give it once")
         given[name] = _value(name, typed, value if attached else None, rest)

@@ -16,7 +16,7 @@ def run(words: list[str]) -> int:
     """
     from ..cli.parser import parse
 
-    command = parse(words, os.environ)
+    command = parse(words, os.environ, "dsrun-topo --help")
     if command.program:
         raise UsageError(
             f"dsrun-topo: unexpected argument '{command.program[0]}'; see dsrun-topo -h"

@@ -16,6 +16,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def ranks_up_to(count: int, noun: str) -> str:
+    """Return which ranks so many of these have, e.g. `there are 2 nodes, 0 to 1`."""
+    if count == 1:
+        return f"there is only {noun} 0"
+    return f"there are {count} {noun}s, 0 to {count - 1}"
+
+
 def either(words: Sequence[str]) -> str:
     """Return e.g. `a`, `a or b`, `a, b or c`."""
     *some, last = words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError, conflict
+from ..common.wording import ranks_up_to
 from ..resources import source
 from ..resources.cluster_environment import WORDS_FOR_ALL
 from ..resources.counts import is_count
@@ -142,9 +143,7 @@ def nodes_by_rank(command: Command, hosts: list[Host]) -> tuple[list[Host], bool
     if options.node_rank is None:
         raise UsageError("--no_ssh: give the rank of this node: --node_rank N, from 0")
     if options.node_rank >= len(hosts):
-        raise UsageError(
-            f"--node_rank {options.node_rank}: there are {len(hosts)} nodes, 0 to {len(hosts) - 1}"
-        )
+        raise UsageError(f"--node_rank {options.node_rank}: {ranks_up_to(len(hosts), 'node')}")
     if len(hosts) > 1 and options.master_addr is None and not named:
         raise UsageError("--no_ssh: give the address of node 0: --master_addr HOST")
     return hosts, True

@@ -36,7 +36,8 @@ def check(spec: JobSpec) -> None:
 def _check_folder(spec: JobSpec) -> None:
     venv = spec.workers.venv_script
     if not os.path.isdir(spec.workdir):
-        raise UsageError(f"--workdir {spec.workdir}: no such folder")
+        why = "is not a folder" if os.path.exists(spec.workdir) else "no such folder"
+        raise UsageError(f"--workdir {spec.workdir}: {why}")
     if venv and not os.path.exists(venv):
         raise UsageError(f"--venv_script {venv}: no such file")
 
@@ -50,6 +51,10 @@ def _check_script(program: Program, workdir: str) -> None:
         return
     if not os.path.exists(full):
         raise UsageError(f"no such script: {full}{_advice(program.script)}")
+    if os.path.isdir(full) and not (
+        program.no_python or os.path.exists(os.path.join(full, "__main__.py"))
+    ):
+        raise UsageError(f"{full}: is a folder without a __main__.py; name a script in it")
     why = executable.fault(full) if program.no_python else ""
     if why:
         raise UsageError(f"--no_python {full}: {why}")

@@ -46,8 +46,8 @@ def _expected(options: Options) -> Rule | None:
         return None
     if not (options.within or options.every or options.stop_without_progress):
         raise UsageError(
-            f"--expect {options.expect!r}: expected when? add --within 10m for the first such line,"
-            " --every 2m for each that follows, or --stop_without_progress N"
+            f"--expect {options.expect!r}: no time is given; add --within 10m for the first such"
+            " line, --every 2m for each that follows, or --stop_without_progress N"
         )
     within, every, then = options.within, options.every, options.on_missing
     return _checked(EXPECT, Rule(EXPECT, options.expect, within, every, then=then))

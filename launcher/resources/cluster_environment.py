@@ -20,6 +20,7 @@ import os
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
+from ..common.wording import ranks_up_to
 from ..specs.host import MAX_SLOTS
 from .counts import bad, is_count, number
 
@@ -124,7 +125,7 @@ def _nodes(environ: Environ) -> int | None:
 
 def _check_rank(variable: str, rank: int, nodes: int | None) -> None:
     if nodes is not None and rank >= nodes:
-        raise UsageError(f"{variable}: {rank}: there are {nodes} nodes, 0 to {nodes - 1}")
+        raise UsageError(f"{variable}: {rank}: {ranks_up_to(nodes, 'node')}")
 
 
 def _master(environ: Environ) -> tuple[str | None, int | None]:

@@ -171,7 +171,8 @@ def _without(host: Host, slots: Slots) -> Host | None:
 
 def _first_hosts(hosts: Sequence[Host], count: int, source: str) -> Sequence[Host]:
     if not 1 <= count <= len(hosts):
-        valid = f"expected 1 to {len(hosts)} ({source} has {listing(hosts)})"
+        most = f"1 to {len(hosts)}" if len(hosts) > 1 else "1"
+        valid = f"expected {most} ({source} has {listing(hosts)})"
         raise UsageError(f"--num_nodes: {valid}, not {count}")
     return hosts[:count]
 

@@ -119,9 +119,9 @@ class JobSpec(NamedTuple):
         output, ranks = self.output, {one.rank for one in workers}
         local_ranks = {one.local_rank for one in workers}
         return (
-            _lacking("--console_ranks", "ranks", output.console_ranks, ranks)
-            or _lacking("--local_ranks_filter", "local ranks", output.local_ranks, local_ranks)
-            or _lacking("--debug", "ranks", debugged, ranks)
+            _lacking("--console_ranks", "rank", output.console_ranks, ranks)
+            or _lacking("--local_ranks_filter", "local rank", output.local_ranks, local_ranks)
+            or _lacking("--debug", "rank", debugged, ranks)
         )
 
 
@@ -129,7 +129,9 @@ def _lacking(where: str, what: str, named: frozenset[int], existing: set[int]) -
     lacking = named - existing
     if not lacking:
         return ""
-    return f"{where} {min(lacking)}: the {what} of this job are 0 to {max(existing)}"
+    last = max(existing)
+    valid = f"the {what}s of this job are 0 to {last}" if last else f"this job has only {what} 0"
+    return f"{where} {min(lacking)}: {valid}"
 
 
 def new_job_id() -> str:

@@ -173,7 +173,7 @@ def test_help_is_all_that_is_printed(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--bogus",), "--bogus: unknown option"),
+        (("--bogus",), "--bogus: unknown option; see dsrun-topo --help"),
         (("--num_gpu", "2"), "(did you mean --num_gpus?)"),
         (("--num_gpus", "two"), "--num_gpus: expected 1 to 4096"),
         (("--num_gpus", "0"), "--num_gpus"),

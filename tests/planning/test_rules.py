@@ -54,7 +54,7 @@ def test_a_file_of_rules(tmp_path: Path) -> None:
         ({"within": 1.0}, "--within: only with --expect 'REGEX'"),
         ({"every": 1.0}, "--every: only with --expect 'REGEX'"),
         ({"on_missing": "stop"}, "--on_missing stop: only with --expect 'REGEX'"),
-        ({"expect": "x"}, r"--expect 'x': expected when\? add --within 10m "),
+        ({"expect": "x"}, r"--expect 'x': no time is given; add --within 10m "),
         ({"expect": "(", "every": 1.0}, r"--expect: '\(' is no regular expression: missing \)"),
         ({"expect": "\ud800", "every": 1.0}, "--expect: .* is no regular expression"),
         ({"rules": "/no/such"}, "--rules /no/such: no such file or directory"),

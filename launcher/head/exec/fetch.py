@@ -20,7 +20,7 @@ FAILED = 1
 PACK = (
     'c=0; while [ $# -gt 0 ]; do if [ -e "$1/$2" ]; then'
     ' tar -chf - --hard-dereference -C "$1" -- "./$2" || c=$?;'
-    ' else printf "no such file or folder: %s\\n" "$1/$2" >&2; c=2; fi; shift 2; done; exit $c'
+    ' else printf "no such file or folder: %s\\n" "${1%/}/$2" >&2; c=2; fi; shift 2; done; exit $c'
 )
 """Runs on each host: writes an archive for each file; links are followed, as scp does."""
 
