@@ -87,7 +87,7 @@ def _exit(rank: int, code: int) -> bytes:
 
 
 def _join() -> bytes:
-    return messages.pack(frames.JOIN, round_messages.Join(PORT, PORT))
+    return messages.pack(frames.READY, round_messages.Join(PORT, PORT))
 
 
 def _stop(_rank: int, _body: bytes) -> list[bytes]:
@@ -128,7 +128,7 @@ def main() -> None:
     """Measure each number of nodes."""
     if sys.argv[1:2] == ["--simulate"]:
         nodes = Nodes(int(sys.argv[2]))
-        told = {frames.CHANGE: nodes.change, frames.ROUND: nodes.round, frames.STOP: _stop}
+        told = {frames.LEAVE_ROUND: nodes.change, frames.ROUND: nodes.round, frames.STOP: _stop}
         simulated.simulate(sys.argv[2:], {frames.START: nodes.start, **told})
         return
     heads = ("first", "runner's", "median", "runner's", "job: runner's", "nodes'")

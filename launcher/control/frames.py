@@ -45,12 +45,12 @@ STOP = 4  # stop the workers with a signal, kill them after the grace, end what 
 SIGNAL = 5  # pass this signal on to every worker
 CREDIT = 6  # this many more bytes of output may be sent
 INPUT = 7  # bytes for rank 0's standard input; an empty body is its end
-LEASE = 8  # b"hold": expect no heartbeats, the runner is about to be suspended; b"count": again
+SUSPEND = 8  # b"hold": expect no heartbeats, the runner is about to be suspended; b"count": again
 END = 9  # the job is over: its exit code and its report
 WELCOME = 10  # the runner's own proof of the shared secret (`--no_ssh`)
 ROUND = 11  # an elastic job: this node's place in the next round
-CHANGE = 12  # an elastic job: stop the workers of this round, another one follows
-NOTICE = 13  # an elastic job: a CHANGE follows soon
+LEAVE_ROUND = 12  # an elastic job: stop the workers of this round, another one follows
+CHANGE_SOON = 13  # an elastic job: a LEAVE_ROUND follows soon
 SHARD_ANSWER = 14  # the answer of a shard queue to a worker; an empty one closes its connection
 LANE = 15  # bytes for a further node launcher on this node; an empty body closes its line
 EXEC = 16  # start this command, whatever else runs here
@@ -69,13 +69,15 @@ PROBED = 34
 OUTPUT = 35
 EXIT = 36
 NOTE = 37
-TOOK = 38  # this many bytes of INPUT were written to rank 0
+INPUT_ACK = 38  # this many bytes of INPUT were written to rank 0
 DONE = 39  # nothing of the job is left on this node
-BOUND = 40  # the bindings of the running workers
-JOIN = 41  # an elastic job: ready for the next round
+BINDINGS = 40  # the bindings of the running workers
+READY = 41  # an elastic job: ready for the next round
 RANKS = 42  # torch's rendezvous has formed a round: the ranks on this node
 AGENT_FAILED = 43  # an elastic job: the agent on this node has failed, and why
-ASK = 44  # a request of a worker to a shard queue; an empty one is the end of its connection
+SHARD_REQUEST = (
+    44  # a request of a worker to a shard queue; an empty one is the end of its connection
+)
 STARTED = 45  # the workers on this node are running: ranks and pids
 FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
 FROM_LANE = 47  # bytes from a further node launcher; an empty body: its line has ended
@@ -98,7 +100,7 @@ ANSWER = 71  # {"ok": true, ...}, or {"ok": false, "error": text, "code": exit c
 EVENT = 72  # {"event": type, ...}
 CHUNK = 73  # raw bytes, whose meaning depends on the verb
 
-TO_ROUNDS = ROUND, CHANGE, NOTICE
+TO_ROUNDS = ROUND, LEAVE_ROUND, CHANGE_SOON
 TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, *TO_ROUNDS)
 """What a node's run handles itself, and of that what is for its rounds."""
 
@@ -110,7 +112,7 @@ TO_MACHINE = USAGE_ASK, END_JOB, STACKS_ASK
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")
-_ASK = struct.Struct("!III")
+_SHARD_REQUEST = struct.Struct("!III")
 _ANSWER = struct.Struct("!I")
 _COUNT = struct.Struct("!Q")
 _ID = struct.Struct("!I")
@@ -198,20 +200,20 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
 
 
 def pack_ask(rank: int, generation: int, line: int, text: bytes) -> bytes:
-    """Return an ASK frame: a request by `rank` of a round on one of its node's connections."""
-    return pack(ASK, _ASK.pack(rank, generation, line) + text)
+    """Return a SHARD_REQUEST frame: one by `rank` of a round on a connection of its node."""
+    return pack(SHARD_REQUEST, _SHARD_REQUEST.pack(rank, generation, line) + text)
 
 
 def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
-    """Return (rank, generation, line, request) of an ASK frame's body.
+    """Return (rank, generation, line, request) of a SHARD_REQUEST frame's body.
 
     Raises:
         BadFrame: the body is too short.
     """
-    if len(body) < _ASK.size:
-        raise BadFrame("ASK is too short")
-    rank, generation, line = _ASK.unpack_from(body)
-    return rank, generation, line, body[_ASK.size :]
+    if len(body) < _SHARD_REQUEST.size:
+        raise BadFrame("SHARD_REQUEST is too short")
+    rank, generation, line = _SHARD_REQUEST.unpack_from(body)
+    return rank, generation, line, body[_SHARD_REQUEST.size :]
 
 
 def pack_answer(line: int, text: bytes) -> bytes:
@@ -231,12 +233,12 @@ def unpack_answer(body: bytes) -> tuple[int, bytes]:
 
 
 def pack_count(kind: int, count: int) -> bytes:
-    """Return a CREDIT or TOOK frame for this many bytes."""
+    """Return a CREDIT or INPUT_ACK frame for this many bytes."""
     return pack(kind, _COUNT.pack(count))
 
 
 def unpack_count(body: bytes) -> int:
-    """Return the number of bytes in a CREDIT or TOOK frame's body.
+    """Return the number of bytes in a CREDIT or INPUT_ACK frame's body.
 
     Raises:
         BadFrame: the body has another length.

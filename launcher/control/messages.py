@@ -198,7 +198,7 @@ class Start(NamedTuple):
 
 
 class WorkerBinding(NamedTuple):
-    """What one worker is bound to, in a row of BOUND.
+    """What one worker is bound to, in a row of BINDINGS.
 
     Attributes:
         device: its device, as in the variable that masks devices; "" for none.
@@ -220,7 +220,7 @@ class WorkerBinding(NamedTuple):
 
 
 class NodeBindings(NamedTuple):
-    """BOUND: what the workers of a node are bound to, in the order of ranks."""
+    """BINDINGS: what the workers of a node are bound to, in the order of ranks."""
 
     accelerator: str
     workers: tuple[WorkerBinding, ...]

@@ -10,7 +10,7 @@ from ..specs.field_types import Port, Rank
 
 
 class Join(NamedTuple):
-    """JOIN: this node is ready for a round.
+    """READY: this node is ready for a round.
 
     Attributes:
         port: where the round's store is if this node is the first one of it.

@@ -65,4 +65,4 @@ class Heartbeats:
         """Expect no heartbeats while the runner is suspended."""
         self._suspended = body == b"hold"
         if self._suspended:
-            self._link.send(frames.pack(frames.LEASE, body))
+            self._link.send(frames.pack(frames.SUSPEND, body))

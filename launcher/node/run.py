@@ -372,7 +372,7 @@ class NodeRun:
             case Exited(process):
                 self._on_exit(process)
             case InputTaken(size):
-                self._send(frames.pack_count(frames.TOOK, size))
+                self._send(frames.pack_count(frames.INPUT_ACK, size))
             case OrphansStopped(names):
                 self._note(f"left running by the job, stopped: {names}")
             case Ended(left):

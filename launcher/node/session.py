@@ -92,7 +92,7 @@ class Session:
             frames.START: self._on_start,
             frames.STOP: self._on_stop,
             frames.SIGNAL: self._on_signal_frame,
-            frames.LEASE: self._on_lease,
+            frames.SUSPEND: self._on_lease,
             frames.END: self._on_end,
             frames.BEAT: self._on_beat,
             **{kind: partial(self._pass_on, kind) for kind in frames.TO_RUN},

@@ -90,7 +90,7 @@ class Watches:
 
         def report(values: Sequence[tuple[str, str]]) -> None:
             found = bound._replace(workers=placed(bound.workers, values))
-            self._send(messages.pack(frames.BOUND, found))
+            self._send(messages.pack(frames.BINDINGS, found))
 
         self._affinity = AffinityWatch(self._loop, workers, report)
 

@@ -123,7 +123,7 @@ def test_every_kind_has_one_number_and_one_name_which_the_architecture_tells() -
 def test_what_is_no_count(body: bytes) -> None:
     with pytest.raises(frames.BadFrame, match=r"^not a count$"):
         frames.unpack_count(body)
-    assert frames.unpack_count(frames.pack_count(frames.TOOK, 1 << 40)[5:]) == 1 << 40
+    assert frames.unpack_count(frames.pack_count(frames.INPUT_ACK, 1 << 40)[5:]) == 1 << 40
 
 
 @pytest.mark.parametrize("body", [b"", b"\x0f\x0f"])
@@ -135,7 +135,7 @@ def test_what_is_no_signal(body: bytes) -> None:
 
 def test_questions_and_answers_come_back() -> None:
     ((kind, body),) = frames.Decoder().feed(frames.pack_ask(7, 3, 12, b"{}"))
-    assert (kind, frames.unpack_ask(body)) == (frames.ASK, (7, 3, 12, b"{}"))
+    assert (kind, frames.unpack_ask(body)) == (frames.SHARD_REQUEST, (7, 3, 12, b"{}"))
     ((kind, body),) = frames.Decoder().feed(frames.pack_answer(12, b"{}"))
     assert (kind, frames.unpack_answer(body)) == (frames.SHARD_ANSWER, (12, b"{}"))
 

@@ -100,7 +100,7 @@ def test_a_suspended_runner_is_not_waited_for(watched: Watched) -> None:
     watched.beats.beat()
     watched.sent()
     watched.beats.on_lease(b"hold")
-    assert watched.sent() == [frames.LEASE]
+    assert watched.sent() == [frames.SUSPEND]
     for _ in range(50):
         watched.clock.go(1.0)
     assert watched.lost == []

@@ -289,7 +289,7 @@ def test_input_is_passed_on(make: Callable[..., Played]) -> None:
     played.prints("text")
     played.run.receive(frames.INPUT, b"")
     played.done()
-    took = [frames.unpack_count(body) for kind, body in played.received if kind == frames.TOOK]
+    took = [frames.unpack_count(body) for kind, body in played.received if kind == frames.INPUT_ACK]
     assert sum(took) == 5
     assert played.output() == "text\n"
 
@@ -310,8 +310,8 @@ print(mine.recv(99), flush=True)
 def test_workers_ask_the_queues(make: Callable[..., Played]) -> None:
     played = make(python(ASKS), shard_queue=True)
     played.run.start(START._replace(first_rank=3, generation=2))
-    played.until(lambda: "ASK" in played.names())
-    (body,) = (body for kind, body in played.received if kind == frames.ASK)
+    played.until(lambda: "SHARD_REQUEST" in played.names())
+    (body,) = (body for kind, body in played.received if kind == frames.SHARD_REQUEST)
     rank, generation, line, question = frames.unpack_ask(body)
     assert (rank, generation, question) == (3, 2, b'"question"')
     played.run.receive(frames.SHARD_ANSWER, line.to_bytes(4, "big") + b'"answer"')
@@ -328,7 +328,7 @@ def test_bindings_are_reported_once_and_before_the_end(make: Callable[..., Playe
     played = make(shell("exit 0"), binding=BindingPolicy(report=True))
     played.run.start(TWO._replace(first_rank=2))
     played.done()
-    (bound,) = played.all(frames.BOUND)
+    (bound,) = played.all(frames.BINDINGS)
     assert [(rank, pid) for rank, pid, *_ in bound["workers"]] == [
         *((2, played.pids()[0]), (3, played.pids()[1]))
     ]
@@ -465,7 +465,13 @@ def test_after_the_end_nothing_happens(make: Callable[..., Played]) -> None:
     played.run.start(START)
     played.done()
     said = played.received[:]
-    for kind in (frames.CREDIT, frames.INPUT, frames.SHARD_ANSWER, frames.ROUND, frames.CHANGE):
+    for kind in (
+        frames.CREDIT,
+        frames.INPUT,
+        frames.SHARD_ANSWER,
+        frames.ROUND,
+        frames.LEAVE_ROUND,
+    ):
         played.run.receive(kind, b"")
     played.run.stop(signal.SIGTERM, 0.0, reason="late")
     played.run.abandon("late")
@@ -476,7 +482,7 @@ def test_after_the_end_nothing_happens(make: Callable[..., Played]) -> None:
 def test_a_round_of_a_job_without_rounds_makes_no_sense(make: Callable[..., Played]) -> None:
     played = make(shell("exit 0"))
     with pytest.raises(frames.BadFrame, match="no rounds"):
-        played.run.receive(frames.NOTICE, b"")
+        played.run.receive(frames.CHANGE_SOON, b"")
 
 
 DAEMON = "sleep 600 >/dev/null 2>&1 & exit "

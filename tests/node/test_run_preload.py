@@ -177,7 +177,7 @@ def test_input_is_kept_until_there_is_a_worker(make: Callable[..., Played]) -> N
     played.run.receive(frames.INPUT, b"")
     played.done()
     assert played.output() == "a\nb True\n"
-    took = [frames.unpack_count(body) for kind, body in played.received if kind == frames.TOOK]
+    took = [frames.unpack_count(body) for kind, body in played.received if kind == frames.INPUT_ACK]
     assert sum(took) == 3
 
 
@@ -196,8 +196,8 @@ def test_the_death_of_the_preloader_is_a_cold_start(make: Callable[..., Played])
 
 def forms(played: Played, generation: int) -> None:
     """The runner forms a round, whose first node this is, once it has joined."""
-    played.until(lambda: played.names().count("JOIN") == generation)
-    port = played.all(frames.JOIN)[-1]["port"]
+    played.until(lambda: played.names().count("READY") == generation)
+    port = played.all(frames.READY)[-1]["port"]
     start = TWO._replace(generation=generation, master_port=port, restarts=generation - 1)
     played.run.receive(frames.ROUND, json.dumps(start._asdict()).encode())
 
@@ -210,10 +210,10 @@ def test_rounds_are_forked_from_what_was_imported_once(
     played.run.start(TWO)
     for number in (1, 2):
         forms(played, number)
-        port = played.all(frames.JOIN)[-1]["port"]
+        port = played.all(frames.READY)[-1]["port"]
         played.until(lambda: played.output().count(f" {port} {number - 1} True") == 2)  # noqa: B023
-        played.run.receive(frames.CHANGE, b"")
-    played.until(lambda: played.names().count("JOIN") == 3)
+        played.run.receive(frames.LEAVE_ROUND, b"")
+    played.until(lambda: played.names().count("READY") == 3)
     played.run.stop(signal.SIGTERM, 30.0)
     played.done()
     assert (played.notes(), processes.children()) == ([], [])
@@ -238,7 +238,7 @@ def test_a_warm_worker_that_is_stopped_does_not_hold_up_the_next_round(
     stopped = warm()[0]
     os.kill(stopped, signal.SIGSTOP)
     played.until(lambda: processes.stat(stopped)[0] == "T")
-    played.run.receive(frames.CHANGE, b"")
+    played.run.receive(frames.LEAVE_ROUND, b"")
     forms(played, 2)
     played.until(lambda: len(re.findall(" 1 (?:True|False)", played.output())) == 2)
     assert played.notes() == [(f"a fork for a worker is stopped (pid {stopped}); ended", 0)]
@@ -252,7 +252,7 @@ def test_a_change_does_not_wait_for_an_import(make: Callable[..., Played], tmp_p
     played = make(WAITS, mine=wait, elastic=True)
     played.run.start(TWO)
     forms(played, 1)
-    played.run.receive(frames.CHANGE, b"")
+    played.run.receive(frames.LEAVE_ROUND, b"")
     forms(played, 2)
     (tmp_path / "go").touch()
     played.until(lambda: played.output().count("up") == 2)
@@ -271,7 +271,7 @@ def test_the_death_of_the_preloader_costs_a_line_in_the_next_round(
     played.until(lambda: played.output().count("0 True") == 2)
     (preloader,) = set(processes.children()) - set(played.pids())
     os.kill(preloader, signal.SIGKILL)
-    played.run.receive(frames.CHANGE, b"")
+    played.run.receive(frames.LEAVE_ROUND, b"")
     forms(played, 2)
     played.until(lambda: played.output().count("1 False") == 2)
     assert played.notes() == [("workers import mine themselves: it has ended", 0)]

@@ -53,10 +53,10 @@ def with_torch(agents: FakeAgents, text: str, **fields: Any) -> tuple[Played, Ag
 
 def agent_forms(played: Played, agent: Agent, start: Start = ROUND) -> None:
     """The agent joins a round, which is formed, and requests its workers."""
-    joins = played.names().count("JOIN") + 1
+    joins = played.names().count("READY") + 1
     started = played.names().count("STARTED") + played.names().count("EXIT") + 1
     agent.says(join=1)
-    played.until(lambda: played.names().count("JOIN") == joins)
+    played.until(lambda: played.names().count("READY") == joins)
     played.run.receive(frames.ROUND, json.dumps(start._asdict()).encode())
     agent.requests(0, 1, MASTER_ADDR="h")
     played.until(lambda: played.names().count("STARTED") + played.names().count("EXIT") >= started)
@@ -154,7 +154,7 @@ def test_a_stop_while_no_worker_runs_ends_the_agent(agents: FakeAgents, rounds: 
         played.skip(0.0)
     played.run.stop(signal.SIGTERM, 30.0, reason="why")
     assert not played.all(frames.EXIT)[2 * rounds :]
-    played.run.receive(frames.CHANGE, b"")
+    played.run.receive(frames.LEAVE_ROUND, b"")
     played.run.stop(signal.SIGTERM, 30.0)
     assert played.done()["reason"] == "why"
     assert processes.children() == []
@@ -208,7 +208,7 @@ def test_a_notice_is_for_the_workers(agents: FakeAgents) -> None:
     played, agent = with_torch(agents, text, notice="SIGUSR1")
     agent_forms(played, agent)
     played.until(lambda: played.output().count("ready") == 2)
-    played.run.receive(frames.NOTICE, b"")
+    played.run.receive(frames.CHANGE_SOON, b"")
     played.until(lambda: codes(agent) == [5, 5])
     played.run.stop(signal.SIGTERM, 0.0)
     played.done()
@@ -222,18 +222,18 @@ def without_torch(agents: FakeAgents, text: str, **fields: Any) -> Played:
     fields = {"program": shell(text), "torch_agent": False, **fields}
     played = Played(agents.task(**fields))
     played.run.start(TWO)
-    assert played.names() == ["JOIN"]
+    assert played.names() == ["READY"]
     return played
 
 
 def joins(played: Played, count: int) -> None:
     """Run until the node has joined so many rounds."""
-    played.until(lambda: played.names().count("JOIN") == count)
+    played.until(lambda: played.names().count("READY") == count)
 
 
 def forms(played: Played, generation: int = 1, **more: Any) -> None:
     """The runner has formed a round, whose first node this is."""
-    port = played.all(frames.JOIN)[-1]["port"]
+    port = played.all(frames.READY)[-1]["port"]
     start = ROUND._replace(generation=generation, master_port=port, **more)
     played.run.receive(frames.ROUND, json.dumps(start._asdict()).encode())
 
@@ -249,7 +249,7 @@ def test_all_workers_end_well(agents: FakeAgents) -> None:
     forms(played, restarts=2)
     played.until(lambda: "FINISHED" in played.names())
     assert played.output() == "False h 2\n" * 2
-    assert played.names() == ["JOIN", "STARTED", "EXIT", "EXIT", "FINISHED"]
+    assert played.names() == ["READY", "STARTED", "EXIT", "EXIT", "FINISHED"]
     assert played.all(frames.FINISHED) == [{"generation": 1}]
     played.run.stop(signal.SIGTERM, 0.0)
     done = played.done()
@@ -278,12 +278,12 @@ def test_a_worker_fails_and_the_next_round_follows(agents: FakeAgents) -> None:
     forms(played)
     joins(played, 2)
     assert sorted((rank, told) for rank, _, told in played.exits()) == [(0, True), (1, False)]
-    assert played.names()[-1] == "JOIN"
+    assert played.names()[-1] == "READY"
     forms(played, 2, restarts=1)
     played.until(lambda: played.output().count("ready") >= 2)
     played.run.stop(signal.SIGTERM, 30.0)
     assert played.done()["tails"] == {}
-    ports = [one["port"] for one in played.all(frames.JOIN)]
+    ports = [one["port"] for one in played.all(frames.READY)]
     assert len(set(ports)) == 2
 
 
@@ -296,7 +296,7 @@ def test_workers_that_fail_together_end_before_the_next_round(
     for generation in range(1, 6):
         forms(played, generation)
         joins(played, generation + 1)
-        assert played.names()[-1] == "JOIN"
+        assert played.names()[-1] == "READY"
         assert played.names().count("EXIT") == 2 * generation
     played.run.stop(signal.SIGTERM, 30.0)
     played.done()
@@ -306,7 +306,7 @@ def test_a_change_restarts_workers_that_run(agents: FakeAgents) -> None:
     played = without_torch(agents, WAITS)
     forms(played)
     played.until(lambda: played.output().count("ready") == 2)
-    played.run.receive(frames.CHANGE, b"")
+    played.run.receive(frames.LEAVE_ROUND, b"")
     joins(played, 2)
     assert sorted(played.exits()) == [(0, 0, True), (1, 0, True)]
     forms(played, 2, first_rank=4)
@@ -322,9 +322,9 @@ def test_a_stubborn_worker_is_killed_before_the_next_round(agents: FakeAgents) -
     played = without_torch(agents, f'exec {sys.executable} -ISc "{trap}"', grace=60.0)
     forms(played)
     played.until(lambda: played.output().count("ready") == 2)
-    played.run.receive(frames.CHANGE, b"")
+    played.run.receive(frames.LEAVE_ROUND, b"")
     played.until(lambda: played.output().count("15\n") == 2)
-    assert played.names().count("JOIN") == 1
+    assert played.names().count("READY") == 1
     played.skip(60.0)
     joins(played, 2)
     assert sorted(played.exits()) == [(0, -9, True), (1, -9, True)]
@@ -337,7 +337,7 @@ def test_a_node_that_has_finished_takes_part_in_another_round(agents: FakeAgents
     for generation in (1, 2):
         forms(played, generation)
         played.until(lambda: played.names()[-1] == "FINISHED")
-        played.run.receive(frames.CHANGE, b"")
+        played.run.receive(frames.LEAVE_ROUND, b"")
         joins(played, generation + 1)
     assert played.all(frames.FINISHED) == [{"generation": 1}, {"generation": 2}]
     played.run.stop(signal.SIGTERM, 0.0)
@@ -383,7 +383,7 @@ def running(played: Played) -> None:
 
 def changing(played: Played) -> None:
     running(played)
-    played.run.receive(frames.CHANGE, b"")
+    played.run.receive(frames.LEAVE_ROUND, b"")
 
 
 def between(played: Played) -> None:
@@ -403,14 +403,14 @@ def test_a_stop_ends_the_run_whatever_it_does(
     before = open_files()
     played = without_torch(agents, WAITS)
     when(played)
-    count = played.names().count("JOIN")
+    count = played.names().count("READY")
     if how == "stop":
         played.run.stop(signal.SIGTERM, 30.0, reason="why")
     else:
         played.run.abandon("why")
     assert played.done()["reason"] == "why"
-    assert (played.names().count("JOIN"), processes.children()) == (count, [])
-    played.run.receive(frames.CHANGE, b"")
+    assert (played.names().count("READY"), processes.children()) == (count, [])
+    played.run.receive(frames.LEAVE_ROUND, b"")
     played.skip(100.0)
     assert played.names()[-1] == "DONE"
     del played

@@ -285,7 +285,7 @@ def job_while_workers_run(r: FakeRunner) -> Steps:
 
 def round_of_no_elastic_job(r: FakeRunner) -> Steps:
     yield from running(r)
-    r.sends(frames.CHANGE)
+    r.sends(frames.LEAVE_ROUND)
     yield lambda: False
 
 
@@ -404,10 +404,10 @@ def test_a_runner_that_is_silent_between_runs_is_lost(runner: FakeRunner) -> Non
 def test_a_suspended_runner_may_be_silent(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from running(r, lease=1000.0)
-        r.sends(frames.LEASE, b"hold")
-        yield r.got(frames.LEASE)
+        r.sends(frames.SUSPEND, b"hold")
+        yield r.got(frames.SUSPEND)
         yield from silent(r, 5000.0)
-        r.sends(frames.LEASE, b"count")
+        r.sends(frames.SUSPEND, b"count")
         yield r.skip(0.0)
         yield from silent(r, 800.0)
         assert not r.closed
@@ -415,7 +415,7 @@ def test_a_suspended_runner_may_be_silent(runner: FakeRunner) -> None:
         yield lambda: False
 
     assert runner.play(history) == LOST
-    assert runner.names().count("LEASE") == 1
+    assert runner.names().count("SUSPEND") == 1
 
 
 def test_the_first_start_is_waited_for_so_long(runner: FakeRunner) -> None:
@@ -522,7 +522,7 @@ def test_an_address_that_does_not_answer_costs_no_sign_of_life(
     def history(r: FakeRunner) -> Steps:
         yield from prepared(r, elastic=True, lease=1600.0)
         r.start()
-        yield r.got(frames.JOIN)
+        yield r.got(frames.READY)
         with silent_port() as port:
             r.says(frames.PROBE, messages.Probe(("127.0.0.1",), port))
             seen.append(r.beats())

@@ -174,7 +174,7 @@ def test_a_signal_just_before_a_round_starts_none_of_its_workers(runner: FakeRun
     def history(r: FakeRunner) -> Steps:
         yield from prepared(r, program=STUBBORN, elastic=True, grace=500.0)
         r.start()
-        yield r.got(frames.JOIN)
+        yield r.got(frames.READY)
         by_both(r, signal.SIGTERM)
         yield r.skip(0.0)
         r.round()

@@ -46,7 +46,7 @@ class Node:
 
     def _sent(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
-        assert kind == frames.ASK
+        assert kind == frames.SHARD_REQUEST
         self.asked.append(frames.unpack_ask(body))
 
     def hand_in(self, rank: int) -> socket.socket:

@@ -79,7 +79,7 @@ def test_cores_are_reported_at_the_end_at_the_latest(
     one.watch_affinity(NodeBindings("cpu", (row,)), [worker(0)])
     one.close()
     ((kind, body),) = frames.Decoder().feed(sent[0])
-    assert kind == frames.BOUND
+    assert kind == frames.BINDINGS
     assert b'"cpu"' in body
 
 

@@ -319,7 +319,7 @@ LIES = (
     messages.pack(frames.STARTED, messages.Started((NOBODY,), (7,))),
     messages.pack(frames.NOTE, messages.Note("all is well")),
     messages.pack(frames.PROBED, messages.Probed(("", "", ""))),
-    messages.pack(frames.JOIN, round_messages.Join(1, 0)),
+    messages.pack(frames.READY, round_messages.Join(1, 0)),
     messages.pack(frames.FINISHED, round_messages.Finished(99)),
     frames.pack_output(NOBODY, 1, b"a line of nobody\n"),
     frames.pack_ask(NOBODY, 99, 7, b"{}\n"),

@@ -119,11 +119,11 @@ class FakeNode:
 
     def grants(self) -> None:
         """Answer that the runner may be silent for a while."""
-        self.says(frames.pack(frames.LEASE, b"hold"))
+        self.says(frames.pack(frames.SUSPEND, b"hold"))
 
     def joins(self, port: int) -> None:
         """Say that torch's agent is ready for a round, its store at this port."""
-        self.says(messages.pack(frames.JOIN, round_messages.Join(port, port)))
+        self.says(messages.pack(frames.READY, round_messages.Join(port, port)))
 
     def prints(self, rank: int, text: str, stream: int = 1) -> None:
         """Send output of a worker."""

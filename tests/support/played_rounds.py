@@ -64,11 +64,11 @@ class PlayedRounds:
 
     def change(self) -> None:
         """The runner wants another round."""
-        self.rounds.handlers[frames.CHANGE](b"")
+        self.rounds.handlers[frames.LEAVE_ROUND](b"")
 
     def notice(self) -> None:
         """The runner will want one soon."""
-        self.rounds.handlers[frames.NOTICE](b"")
+        self.rounds.handlers[frames.CHANGE_SOON](b"")
 
 
 class TorchRounds(PlayedRounds):
@@ -88,7 +88,7 @@ class TorchRounds(PlayedRounds):
     def joins(self) -> None:
         """The agent joins a round."""
         self.agent.says(join=4711)
-        assert self.came() == [("JOIN", {"port": 4711, "probe": 4711})]
+        assert self.came() == [("READY", {"port": 4711, "probe": 4711})]
 
     def started(self, start: Start = ROUND) -> None:
         """The agent has joined, and requested the workers of a round, which were started."""

@@ -64,7 +64,7 @@ class RunnerRounds:
         """Decide for a run, of all whose nodes `limits.least` are enough."""
         self.least: int | None = limits.least
         self.handlers = {
-            frames.JOIN: self._on_join,
+            frames.READY: self._on_join,
             frames.PROBED: self._on_probed,
             frames.FINISHED: self._on_finished,
             frames.AGENT_FAILED: self._on_agent_failure,
@@ -147,10 +147,10 @@ class RunnerRounds:
             case Form(numbers, address, restarts):
                 self._form(self._nodes(numbers), address, restarts)
             case StopRound(numbers):
-                self._run.send(self._nodes(numbers), frames.pack(frames.CHANGE))
+                self._run.send(self._nodes(numbers), frames.pack(frames.LEAVE_ROUND))
             case Notify(numbers):
                 self._run.warn(f"the nodes of the job will change in {self._limits.notice:g} s")
-                self._run.send(self._nodes(numbers), frames.pack(frames.NOTICE))
+                self._run.send(self._nodes(numbers), frames.pack(frames.CHANGE_SOON))
             case Release(number):
                 self._release(self._run.nodes[number])
             case DropNode(number, reason, for_good):

@@ -40,8 +40,15 @@ HANG_UP = 2.0
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
     frames.WAITS,
-    *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.LEASE, frames.BEAT),
-    *(frames.JOIN, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
+    *(
+        frames.INPUT_ACK,
+        frames.DONE,
+        frames.SHARD_REQUEST,
+        frames.BINDINGS,
+        frames.SUSPEND,
+        frames.BEAT,
+    ),
+    *(frames.READY, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
     *(frames.FROM_LANE, frames.LANE_ENDED),
     *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK),
     *(frames.USAGE, frames.ENDED_JOB, frames.REACHED, frames.ACTIVITY),
@@ -319,7 +326,7 @@ class Fleet:
         if kind in self.services:
             self.services[kind](node, body)
             return
-        if kind == frames.LEASE:
+        if kind == frames.SUSPEND:
             if self._suspension is not None:
                 self._suspension.on_granted(node)
             return

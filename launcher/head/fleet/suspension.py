@@ -50,7 +50,7 @@ class Suspension:
         """Announce the suspension, if there is one, to a node that is connected."""
         if self._awaited is not None and node.connected:
             self._awaited.add(node)
-            node.send(frames.pack(frames.LEASE, b"hold"))
+            node.send(frames.pack(frames.SUSPEND, b"hold"))
 
     def on_granted(self, node: NodeConnection) -> None:
         """Record a node's acknowledgement."""
@@ -73,4 +73,4 @@ class Suspension:
         self._loop.postpone(self._loop.clock() - began)
         self._resumed()
         for node in self._nodes():
-            node.send(frames.pack(frames.LEASE, b"count"))
+            node.send(frames.pack(frames.SUSPEND, b"count"))

@@ -31,10 +31,10 @@ class NodeFrames:
             frames.EXIT: self._on_exit,
             frames.NOTE: self._on_note,
             frames.WAITS: self._on_note,
-            frames.TOOK: self._on_took,
+            frames.INPUT_ACK: self._on_took,
             frames.DONE: self._on_done,
-            frames.ASK: self._on_ask,
-            frames.BOUND: self._on_bound,
+            frames.SHARD_REQUEST: self._on_ask,
+            frames.BINDINGS: self._on_bound,
             frames.ACTIVITY: self._on_activity,
             frames.BEAT: lambda node, _body: run.staged.on_answer(node),
             **run.restarts.handlers,
@@ -131,7 +131,7 @@ class NodeFrames:
 
     def _on_ask(self, node: RunNode, body: bytes) -> None:
         if self._run.shards is None:
-            raise frames.BadFrame("ASK without --shard_queue")
+            raise frames.BadFrame("SHARD_REQUEST without --shard_queue")
         node.check_rank(frames.unpack_ask(body)[0])
         self._run.shards.on_ask(node, body)
 

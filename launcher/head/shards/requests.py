@@ -25,7 +25,7 @@ class ShardRequests:
         self._generation = 0
 
     def on_ask(self, node: RunNode, body: bytes) -> None:
-        """Handle ASK; the connections of workers of an earlier round are closed."""
+        """Handle SHARD_REQUEST; the connections of workers of an earlier round are closed."""
         rank, generation, line, request = frames.unpack_ask(body)
         if generation != self._generation or node.over:
             node.send(frames.pack_answer(line, b""))

@@ -81,8 +81,8 @@ class NodeRounds:
         """
         self.handlers = {
             frames.ROUND: self._on_round,
-            frames.CHANGE: self._on_change,
-            frames.NOTICE: self._on_notice,
+            frames.LEAVE_ROUND: self._on_change,
+            frames.CHANGE_SOON: self._on_notice,
         }
         self._send = send
         self._emit = emit
@@ -181,7 +181,7 @@ class NodeRounds:
         match event:
             case AgentJoined(port, probe):
                 self._phase = Phase.JOINED
-                self._send(messages.pack(frames.JOIN, round_messages.Join(port, probe)))
+                self._send(messages.pack(frames.READY, round_messages.Join(port, probe)))
             case WorkersRequested(environments):
                 self._on_requested(environments)
             case StopRequested(number):

@@ -33,7 +33,7 @@ def test_a_node_that_comes_back_is_in_the_next_round(fleet_of: FleetOf) -> None:
     assert job.fleet.said("warning") == ["n1 is back"]
     assert job.fleet.kinds("n0") == []
     job.join("n1")
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
     job.join("n0")
     again = job.round("n1")
     assert (again["generation"], again["world_size"], again["first_rank"]) == (3, 4, 2)
@@ -147,7 +147,7 @@ def test_rounds_are_resized_within_the_limits(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), least=1, most=3)
     assert job.rounds.resize(1) == "rounds of at most 1 node from now on"
     assert job.fleet.said("warning") == ["resizing to 1 node, as dsrun-job asks"]
-    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE"], ["CHANGE"]]
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["LEAVE_ROUND"], ["LEAVE_ROUND"]]
     job.join("n0", "n1")
     assert job.round("n0")["world_size"] == 2
     assert job.fleet.news("n1") == [], "it is kept"
@@ -205,7 +205,7 @@ def test_a_host_off_the_list_is_let_go(fleet_of: FleetOf) -> None:
     job.rounds.list_hosts([Host("n0", (0, 1))])
     assert job.fleet.said("warning") == ["removing n1 from the job"]
     assert job.fleet.news("n1") == [["STOP", {"number": 15, "grace": 30.0}]]
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
     job.join("n0")
     assert job.fleet.kinds("n0") == [], "the other has to end before"
     job.fleet.node("n1").stops(2, 3)
@@ -222,6 +222,6 @@ def test_a_change_is_told_beforehand_to_who_wants_to_know(fleet_of: FleetOf) -> 
     job = started(fleet_of("n0", "n1"), notice=10.0)
     job.rounds.resize(1)
     assert job.fleet.said("warning")[1:] == ["the nodes of the job will change in 10 s"]
-    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["NOTICE"], ["NOTICE"]]
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE_SOON"], ["CHANGE_SOON"]]
     job.fleet.go(10)
-    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE"], ["CHANGE"]]
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["LEAVE_ROUND"], ["LEAVE_ROUND"]]

@@ -169,7 +169,7 @@ def test_a_node_that_fails_at_the_start_is_left_out_and_looked_at_again(fleet_of
     assert job.fleet.said("warning") == ["n1 is back"]
     job.join("n1")
     job.fleet.step()
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
 
 
 def test_the_end_of_a_job_stops_the_command(fleet_of: FleetOf) -> None:

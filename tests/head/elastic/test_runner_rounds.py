@@ -85,7 +85,7 @@ def test_a_failure_is_followed_by_a_round_of_the_same(fleet_of: FleetOf) -> None
     assert job.fleet.said("warning") == ["restart 1/3: rank 2 on n1 exited 7"]
     assert job.run.phase is Phase.RUNNING
     job.join("n1")
-    assert job.fleet.news("n0") == [["CHANGE", "b''"]]
+    assert job.fleet.news("n0") == [["LEAVE_ROUND", "b''"]]
     job.join("n0")
     again = job.round("n1")
     assert (again["generation"], again["restarts"], again["first_rank"]) == (2, 1, 2)
@@ -143,7 +143,7 @@ def test_what_fails_of_the_loss_of_a_node_ends_nothing(fleet_of: FleetOf) -> Non
     job.fleet.go(SETTLE / 2)
     job.lose("n1")
     job.join("n0")
-    assert job.fleet.kinds("n0") == ["CHANGE"], "the round is held until all is known"
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"], "the round is held until all is known"
     job.fleet.go(SETTLE)
     alone = job.round("n0")
     assert (alone["generation"], alone["world_size"], alone["restarts"]) == (2, 2, 0)
@@ -173,7 +173,7 @@ def test_the_last_failure_begins_no_other_round(fleet_of: FleetOf) -> None:
     job.fleet.clock.step = 0.0
     job.join("n1", "n0", "n2")
     job.fleet.go(SETTLE + 0.5)
-    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE", "STOP"], ["STOP"]]
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["LEAVE_ROUND", "STOP"], ["STOP"]]
     assert job.fleet.said() == []
     for name in ("n0", "n1", "n2"):
         job.fleet.node(name).done()
@@ -220,7 +220,7 @@ def test_a_loss_is_followed_by_a_round_of_the_others(fleet_of: FleetOf) -> None:
     assert lost == f"lost n0: {LINE}; going on without it"
     assert unseen == []
     for name in ("n1", "n2"):
-        assert job.fleet.kinds(name) == ["CHANGE"]
+        assert job.fleet.kinds(name) == ["LEAVE_ROUND"]
     job.join("n1", "n2")
     first, second = job.round("n1"), job.round("n2")
     assert (first["generation"], first["restarts"], first["world_size"]) == (2, 0, 4)
@@ -352,7 +352,7 @@ def test_the_word_of_a_guard_may_come_before_the_end_of_the_connection(fleet_of:
     job.fleet.node("n1").leaves()
     job.fleet.step()
     job.join("n0")
-    assert job.fleet.kinds("n0") == ["CHANGE", "ROUND"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND", "ROUND"]
 
 
 def test_an_agent_that_has_failed_may_have_workers_until_its_node_is_done(
@@ -361,7 +361,7 @@ def test_an_agent_that_has_failed_may_have_workers_until_its_node_is_done(
     job = started(fleet_of("n0", "n1"))
     left(job, "n1", "cannot reserve a port")
     job.join("n0")
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
     job.fleet.node("n1").stops(2, 3)
     assert job.fleet.kinds("n0") == ["ROUND"]
 
@@ -554,7 +554,7 @@ def test_a_stop_while_a_round_is_formed_forms_none(fleet_of: FleetOf) -> None:
     job.join("n1")
     job.run.signals.end(15)
     job.join("n0")
-    assert job.fleet.kinds("n0") == ["CHANGE", "STOP"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND", "STOP"]
     job.fleet.node("n0").stops(0, 1)
     job.fleet.node("n1").stops(3)
     job.fleet.go(60)

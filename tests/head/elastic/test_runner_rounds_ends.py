@@ -42,7 +42,7 @@ def test_a_failure_after_others_have_finished_restarts_all(fleet_of: FleetOf) ->
     job = started(fleet_of("n0", "n1"))
     job.finish("n0", generation=1)
     job.fleet.node("n1").exits(2, 7)
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
     job.join("n0", "n1")
     assert job.round("n0")["generation"] == job.round("n1")["generation"] == 2
     job.up("n0", "n1")
@@ -132,7 +132,7 @@ def without_first(fleet_of: FleetOf) -> Job:
     job.lose("n0")
     for name in ("n1", "n2", "n3"):
         job.fleet.news(name)
-        job.fleet.node(name).says(messages.pack(frames.JOIN, round_messages.Join(4000, 5000)))
+        job.fleet.node(name).says(messages.pack(frames.READY, round_messages.Join(4000, 5000)))
     job.fleet.step()
     job.fleet.said()
     return job
@@ -198,8 +198,8 @@ def test_a_line_that_breaks_while_a_round_is_told_is_a_loss_after_it(fleet_of: F
 
     job.run.nodes[1].connection.send = broken  # type: ignore[method-assign]
     job.join("n2")
-    assert job.fleet.kinds("n0") == ["ROUND", "CHANGE"]
-    assert job.fleet.kinds("n2") == ["ROUND", "CHANGE"]
+    assert job.fleet.kinds("n0") == ["ROUND", "LEAVE_ROUND"]
+    assert job.fleet.kinds("n2") == ["ROUND", "LEAVE_ROUND"]
 
 
 # -- nodes that have to wait ----------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_the_first_output_of_a_round_lets_others_join(fleet_of: FleetOf) -> None
     assert job.fleet.kinds("n0") == []
     assert "(--gain_delay)" in job.fleet.said("warning")[-1]
     job.fleet.node("n0").prints(0, "epoch 1\n")
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
 
 
 def test_output_of_a_former_round_lets_nobody_join(fleet_of: FleetOf) -> None:
@@ -229,7 +229,7 @@ def test_output_of_a_former_round_lets_nobody_join(fleet_of: FleetOf) -> None:
     assert job.fleet.kinds("n0") == [], "its workers have not started yet"
     job.fleet.up("n0", 0, 1)
     job.fleet.node("n0").prints(1, "hello\n")
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
 
 
 # -- nodes that are removed, and lost ------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_a_removed_node_stays_if_the_others_are_lost_before_it_has_left(fleet_of
     job.finish("n0", generation=1)
     job.rounds.list_hosts(hosts_of("n1"))
     job.lose("n1")
-    assert job.fleet.kinds("n0") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
     job.join("n0")
     assert job.round("n0")["nodes"] == 1
 

@@ -46,7 +46,14 @@ if TYPE_CHECKING:
 JOB = frames.pack(frames.JOB, b"{}")
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
-    *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.JOIN, frames.RANKS),
+    *(
+        frames.INPUT_ACK,
+        frames.DONE,
+        frames.SHARD_REQUEST,
+        frames.BINDINGS,
+        frames.READY,
+        frames.RANKS,
+    ),
     *(frames.AGENT_FAILED, frames.FINISHED, frames.ACTIVITY),
 )
 

@@ -327,7 +327,7 @@ def test_ctrl_z_is_announced_on_lanes_as_well(job: FakeFleet) -> None:
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
     job.fleet.suspend()
-    assert lane.received()[-1] == (frames.LEASE, b"hold")
+    assert lane.received()[-1] == (frames.SUSPEND, b"hold")
 
 
 def test_stop_goes_to_the_lane(job: FakeFleet) -> None:

@@ -42,7 +42,7 @@ class Job:
             self.suspension.on_granted(self.nodes[number].connection)
 
     def leases(self, number: int) -> list[bytes]:
-        return [body for kind, body in self.nodes[number].sink.sent if kind == frames.LEASE]
+        return [body for kind, body in self.nodes[number].sink.sent if kind == frames.SUSPEND]
 
 
 def test_it_sleeps_once_all_nodes_have_granted_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,8 +41,8 @@ def gpu(rank: int, **more: Any) -> WorkerBinding:
 
 def over_the_line(bound: NodeBindings) -> NodeBindings:
     """What the runner has of a node's message."""
-    ((kind, body),) = frames.Decoder().feed(messages.pack(frames.BOUND, bound))
-    assert kind == frames.BOUND
+    ((kind, body),) = frames.Decoder().feed(messages.pack(frames.BINDINGS, bound))
+    assert kind == frames.BINDINGS
     return messages.unpack(NodeBindings, body)
 
 

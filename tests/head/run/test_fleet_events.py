@@ -340,7 +340,7 @@ def test_the_restart_policy_hears_how_sessions_end_while_the_run_goes_on(
 def test_a_frame_of_another_kind_of_run(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    job.node("n1").says(frames.pack_json(frames.JOIN, {"port": 1, "probe": 2}))
+    job.node("n1").says(frames.pack_json(frames.READY, {"port": 1, "probe": 2}))
     job.node("n0").stops(0, 1)
     job.step()
     assert losses(run) == {"n1": "it sent an invalid frame of kind 41: not expected in this job"}

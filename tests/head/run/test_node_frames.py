@@ -171,11 +171,11 @@ EARLY = {
     "output before the start": hello() + frames.pack_output(2, 1, b"x"),
     "all done before the start": hello() + messages.pack(frames.DONE, messages.Done((), {})),
     "an answer that nobody asked for": hello() + frames.pack(frames.PROBED, b'{"verdicts":[]}'),
-    "input taken before the start": hello() + frames.pack_count(frames.TOOK, 1),
+    "input taken before the start": hello() + frames.pack_count(frames.INPUT_ACK, 1),
     "a stop before the start": hello() + note(signal=15),
     "hello twice": hello() + hello(),
     "no frames": b"\xff" * 64,
-    "a frame of another job's kind": frames.pack(frames.JOIN, b'{"port":1,"probe":1}'),
+    "a frame of another job's kind": frames.pack(frames.READY, b'{"port":1,"probe":1}'),
     "the end of a round, where there are none": frames.pack(frames.FINISHED, b'{"generation":1}'),
 }
 
@@ -192,10 +192,10 @@ LATE = {
     "activity that is none": active(BUSY._replace(cpu=float("inf"))),
     "a signal that is none": note(signal=77),
     "notes without end": note() * 2000,
-    "input that nobody sent": frames.pack_count(frames.TOOK, 1 << 60),
-    "a count of no bytes": frames.pack(frames.TOOK, b""),
+    "input that nobody sent": frames.pack_count(frames.INPUT_ACK, 1 << 60),
+    "a count of no bytes": frames.pack(frames.INPUT_ACK, b""),
     "a question of another's": frames.pack_ask(1, 0, 1, b"{}"),
-    "half a question": frames.pack(frames.ASK, b"\0"),
+    "half a question": frames.pack(frames.SHARD_REQUEST, b"\0"),
     "output of no stream": frames.pack(frames.OUTPUT, b"\0\0\0\2\7x"),
     "a beat without a clock": frames.pack(frames.BEAT, b"nan"),
     "tails that are none": frames.pack(frames.DONE, b'{"left":[],"tails":{"2":["x"]}}'),
@@ -370,7 +370,7 @@ def test_what_workers_are_bound_to_is_shown_once_all_have_said_it(fleet_of: Flee
             messages.WorkerBinding(rank, 4000 + rank, str(rank % 2), "", None, f"{rank}")
             for rank in (2 * at, 2 * at + 1)
         )
-        bound = messages.pack(frames.BOUND, messages.NodeBindings("cuda", rows))
+        bound = messages.pack(frames.BINDINGS, messages.NodeBindings("cuda", rows))
         job.node(name).says(bound)
         job.step()
         assert len(job.said()) == at

@@ -50,7 +50,7 @@ def test_a_restart_spends_one_and_forms_a_round_of_the_same(fleet_of: FleetOf) -
     job = started(fleet_of("n0", "n1"), restarts=1)
     AlertAction(job.run).perform("hang", "restart", WHY)
     assert job.fleet.said("warning") == [f"restart 1/1: {WHY}"]
-    assert job.fleet.kinds("n0") == job.fleet.kinds("n1") == ["CHANGE"]
+    assert job.fleet.kinds("n0") == job.fleet.kinds("n1") == ["LEAVE_ROUND"]
     job.join("n0", "n1")
     assert job.round("n0")["restarts"] == 1
     job.fleet.said()

@@ -182,7 +182,7 @@ def test_in_an_elastic_job_times_count_from_each_round(fleet_of: FleetOf) -> Non
     fleet.go(60.0)
     (said,) = fleet.said("warning")
     assert said.startswith(f"restart 1/3: {MISSED}within 1 min 0 s")
-    assert fleet.kinds("n0") == ["CHANGE"]
+    assert fleet.kinds("n0") == ["LEAVE_ROUND"]
     fleet.node("n0").exits(0, -15, told=True)
     fleet.node("n0").leaves()
     fleet.step()

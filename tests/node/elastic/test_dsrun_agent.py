@@ -45,7 +45,7 @@ class Played(PlayedRounds):
     def joined(self) -> None:
         """The node has joined a round just now, with new ports; the kernel may give one again."""
         ((name, ports),) = self.came()
-        assert name == "JOIN"
+        assert name == "READY"
         newest = ports["port"], ports["probe"]
         assert len({0, *newest}) == 3
         assert newest != self.ports
