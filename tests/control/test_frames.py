@@ -143,7 +143,7 @@ def test_questions_and_answers_come_back() -> None:
 def test_an_empty_question_ends_a_line_and_a_short_one_is_refused() -> None:
     assert frames.unpack_ask(bytes(12)) == (0, 0, 0, b"")
     assert frames.unpack_answer(bytes(4)) == (0, b"")
-    with pytest.raises(frames.BadFrame, match=r"^ASK is too short$"):
+    with pytest.raises(frames.BadFrame, match=r"^SHARD_REQUEST is too short$"):
         frames.unpack_ask(bytes(11))
     with pytest.raises(frames.BadFrame, match=r"^SHARD_ANSWER is too short$"):
         frames.unpack_answer(bytes(3))
