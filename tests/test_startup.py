@@ -33,7 +33,7 @@ UNUSED = frozenset(
 START = Record("start_modules")
 """The modules of dsrun that a plain job on this machine loads: none comes in unseen."""
 
-LATER = ("dsrun.launcher.head.deaths", "dsrun.launcher.node.activity")
+LATER = ("dsrun.launcher.head.diagnosis", "dsrun.launcher.node.activity")
 """What is loaded a second after the start, which a busy machine may take for it."""
 
 PREFORK = "dsrun.launcher.backends.prefork"
@@ -103,8 +103,8 @@ def test_the_runner_loads_nothing_heavy() -> None:
 def test_what_explains_failures_loads_nothing_slow() -> None:
     """A job that takes longer than a second loads it, such as any job on a busy machine."""
     before = loaded("import dsrun.launcher.head.run.run")
-    found = loaded("import dsrun.launcher.head.run.run, dsrun.launcher.head.deaths.verdict")
-    assert "dsrun.launcher.head.deaths.table" in found - before
+    found = loaded("import dsrun.launcher.head.run.run, dsrun.launcher.head.diagnosis.verdict")
+    assert "dsrun.launcher.head.diagnosis.table" in found - before
     assert (found - before) & (HEAVY | SLOW | UNUSED) == set()
 
 

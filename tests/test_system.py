@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDERS = (
-    *("node", "node/workers", "node/elastic", "node/deaths", "node/facts", "node/stacks"),
+    *("node", "node/workers", "node/elastic", "node/crash_evidence", "node/facts", "node/stacks"),
     *("head/fleet", "head/run", "head/elastic", "head/hold", "head/output", "head/local"),
     *("head/report", "head/watch"),
 )

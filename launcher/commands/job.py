@@ -184,7 +184,7 @@ def _wait_for_end(client: Any, seconds: float) -> None:
 
 def _kill_on_hosts(given: Given) -> int:
     from ..control.job_messages import EndJob
-    from .job_remains import end
+    from .job_cleanup import end
 
     (job,) = given.words or ("",)
     if not re.fullmatch(JOB_ID, job):

@@ -15,7 +15,7 @@ from ..node.devices import Devices
 from ..node.workers.devices import WorkerDevices
 from ..node.workers.observed_affinity import placed
 from ..planning.binding import binding_policy, core_lists
-from .topo_tree import Machine, Thing, draw
+from .topo_tree import Machine, TreeNode, draw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ def _machine(devices: Devices, tree: topology.Topology) -> Machine:
         ),
         title=devices.title if devices.visible else "",
         devices=list(_things(devices)),
-        nics=[Thing(_nic(nic), nic.node) for nic in nics.read()],
+        nics=[TreeNode(_nic(nic), nic.node) for nic in nics.read()],
     )
 
 
-def _things(devices: Devices) -> Iterator[Thing]:
+def _things(devices: Devices) -> Iterator[TreeNode]:
     """Yield the devices, with what their driver reports about them."""
     from ...accelerator.hardware import nvml
 
@@ -86,7 +86,7 @@ def _things(devices: Devices) -> Iterator[Thing]:
         gpu = gpus.get(address) if address else None
         reported = [gpu.name or "", *nvml.problems(gpu)] if gpu else []
         words = [f"{devices.kind} {entry}", address, *reported]
-        yield Thing(", ".join(word for word in words if word), nodes[entry])
+        yield TreeNode(", ".join(word for word in words if word), nodes[entry])
 
 
 def _nic(nic: Nic) -> str:

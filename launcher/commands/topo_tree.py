@@ -19,7 +19,7 @@ Branch = tuple[str, "list[Branch]"]
 """A line, and the branches below it."""
 
 
-class Thing(NamedTuple):
+class TreeNode(NamedTuple):
     """A device or a NIC.
 
     Attributes:
@@ -46,8 +46,8 @@ class Machine(NamedTuple):
     memory: Mapping[int, int]
     hidden: int
     title: str
-    devices: Sequence[Thing]
-    nics: Sequence[Thing]
+    devices: Sequence[TreeNode]
+    nics: Sequence[TreeNode]
 
 
 def draw(machine: Machine) -> str:
@@ -131,7 +131,7 @@ def _astray(machine: Machine) -> Iterator[Branch]:
         )
 
 
-def _home(machine: Machine, thing: Thing) -> int | None:
+def _home(machine: Machine, thing: TreeNode) -> int | None:
     """Return a device's node; if firmware does not report it, the only node of the machine."""
     homes = {core.node for core in machine.topology.cores}
     if thing.node is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..common.loop import Loop, Timer
     from ..control.messages import NodeBindings, Task
     from .activity import Sampler
-    from .deaths.watch import DeathWatch
+    from .crash_evidence.watch import DeathWatch
     from .port_watch import PortWatch
     from .workers.group import WorkerGroup
     from .workers.observed_affinity import AffinityWatch
@@ -38,7 +38,7 @@ class Watches:
 
     def begin(self) -> None:
         """Note what has been until now, to see the causes of ends that follow."""
-        from .deaths.watch import DeathWatch
+        from .crash_evidence.watch import DeathWatch
 
         if self._deaths is not None:
             self._deaths.close()

@@ -159,13 +159,13 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _notes(inventory: source.Source, program: Program, command: Command) -> list[str]:
-    from ..cli import slips
+    from ..cli import common_mistakes
     from ..specs.host import repeats
 
-    slips.check(program, workdir(command.options))
+    common_mistakes.check(program, workdir(command.options))
     return [
         *repeats(inventory.hosts, inventory.words),
-        *slips.notes(program, command.given),
+        *common_mistakes.notes(program, command.given),
         *_hidden(program, command.options),
         *_unused_port(command),
     ]

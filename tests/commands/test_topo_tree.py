@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.commands.topo_tree import Machine, Thing, draw
+from dsrun.launcher.commands.topo_tree import Machine, TreeNode, draw
 from dsrun.launcher.common.cpu_list import kernels_list
 from dsrun.launcher.node.binding.topology import read_topology
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def machine(
     made: str | machines.Machine,
-    devices: Sequence[Thing] = (),
-    nics: Sequence[Thing] = (),
+    devices: Sequence[TreeNode] = (),
+    nics: Sequence[TreeNode] = (),
     hidden: int = 0,
 ) -> Machine:
     """A made-up machine to be drawn, called `box`."""
@@ -46,8 +46,8 @@ def lines(*words: str) -> str:
 
 
 def test_two_sockets_with_devices_and_cards() -> None:
-    gpus = [Thing("cuda 0, 0000:17:00.0, H100", 0), Thing("cuda 1", 1), Thing("cuda 2", 1)]
-    nics = [Thing("mlx5_0, InfiniBand, port 1 up", 1)]
+    gpus = [TreeNode("cuda 0, 0000:17:00.0, H100", 0), TreeNode("cuda 1", 1), TreeNode("cuda 2", 1)]
+    nics = [TreeNode("mlx5_0, InfiniBand, port 1 up", 1)]
     assert draw(machine("interleaved", gpus, nics)) == lines(
         "box: 2 sockets, 2 NUMA nodes, 8 cores, 16 threads, NVIDIA GPUs: 3",
         "├─ socket 0",
@@ -86,7 +86,7 @@ def test_slower_cores_have_a_line_of_their_own() -> None:
 
 def test_sockets_that_share_a_node_show_its_devices_once() -> None:
     made = machines.Machine([Made((n,), 0, n // 2, l3=n // 2) for n in range(4)], {0: GIB})
-    assert draw(machine(made, [Thing("cuda 0", 0)], [Thing("eth0", None)])) == lines(
+    assert draw(machine(made, [TreeNode("cuda 0", 0)], [TreeNode("eth0", None)])) == lines(
         "box: 2 sockets, 1 NUMA node, 4 cores, NVIDIA GPUs: 1",
         "├─ socket 0",
         "│  └─ NUMA node 0, 1.0 GiB",
@@ -101,8 +101,8 @@ def test_sockets_that_share_a_node_show_its_devices_once() -> None:
 
 def test_what_hangs_from_no_node_with_cores_is_shown_at_the_end() -> None:
     made = machines.Machine(machines.UNEVEN.cores, machines.gib([0, 1, 2]), beside={2: 0})
-    gpus = [Thing("cuda 0", None), Thing("cuda 1", 2)]
-    assert draw(machine(made, gpus, [Thing("eth0", None)])) == lines(
+    gpus = [TreeNode("cuda 0", None), TreeNode("cuda 1", 2)]
+    assert draw(machine(made, gpus, [TreeNode("eth0", None)])) == lines(
         "box: 2 sockets, 2 NUMA nodes, 7 cores, NVIDIA GPUs: 2",
         "├─ socket 0",
         "│  └─ NUMA node 0, 1.0 GiB",
@@ -122,7 +122,7 @@ def test_what_hangs_from_no_node_with_cores_is_shown_at_the_end() -> None:
 
 
 def test_a_device_of_unknown_node_is_at_the_only_one_there_is() -> None:
-    drawn = draw(machine("one_socket", [Thing("cuda 0", None)]))
+    drawn = draw(machine("one_socket", [TreeNode("cuda 0", None)]))
     assert drawn.endswith("└─ cuda 0")
     assert "not known" not in drawn
 
@@ -136,7 +136,7 @@ def test_fast_memory_is_told_from_other_memory() -> None:
 
 
 def test_parts_of_a_node_are_memory_of_its_cores_and_its_devices_hang_there() -> None:
-    drawn = draw(machine("fake", [Thing("cuda 0", 2)]))
+    drawn = draw(machine("fake", [TreeNode("cuda 0", 2)]))
     assert "NUMA node 2, more memory of node 0's cores, 1.0 GiB" in drawn
     assert "without cores" not in drawn
     assert drawn.index("─ cuda 0") < drawn.index("socket 1")
@@ -184,8 +184,8 @@ def test_every_cpu_is_drawn_once(name: str) -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_device_and_card_is_drawn_once(name: str) -> None:
     nodes = [*MACHINES[name].memory, None, 99]
-    gpus = [Thing(f"cuda {at};", node) for at, node in enumerate(nodes)]
-    nics = [Thing(f"mlx5_{at};", node) for at, node in enumerate(nodes)]
+    gpus = [TreeNode(f"cuda {at};", node) for at, node in enumerate(nodes)]
+    nics = [TreeNode(f"mlx5_{at};", node) for at, node in enumerate(nodes)]
     drawn = draw(machine(name, gpus, nics))
     assert {thing.text: drawn.count(thing.text) for thing in (*gpus, *nics)} == {
         thing.text: 1 for thing in (*gpus, *nics)
@@ -195,7 +195,7 @@ def test_every_device_and_card_is_drawn_once(name: str) -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_devices_are_drawn_at_their_nodes(name: str) -> None:
     homes = sorted({core.node for core in known(name).cores})
-    drawn = draw(machine(name, [Thing(f"cuda {node};", node) for node in homes]))
+    drawn = draw(machine(name, [TreeNode(f"cuda {node};", node) for node in homes]))
     # Each node and what is below it, up to the next one; sockets may share a node.
     _, *parts = re.split(r"NUMA node (\d+)", drawn)
     below = zip(parts[::2], parts[1::2], strict=True)
@@ -214,7 +214,7 @@ def test_every_node_with_memory_is_drawn_with_its_size(name: str) -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_branches_fit_together(name: str) -> None:
     """Below a last branch no stroke goes on, and below any other one does."""
-    gpus = [Thing("cuda 0", None), Thing("cuda 1", 99)]
+    gpus = [TreeNode("cuda 0", None), TreeNode("cuda 1", 99)]
     _, *rest = draw(machine(name, gpus)).splitlines()
     for line, following in zip(rest, [*rest[1:], ""], strict=True):
         strokes = re.match(r"(?:│  |   )*(├─ |└─ )", line)

@@ -17,8 +17,8 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import leftovers, port_watch, ports, processes, run
-from dsrun.launcher.node.deaths import memory, watch
-from dsrun.launcher.node.deaths.kernel_log import KernelLog
+from dsrun.launcher.node.crash_evidence import memory, watch
+from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
 from dsrun.launcher.node.run import Phase
 from dsrun.launcher.node.workers.spawn import spawn
 from dsrun.launcher.specs.policies import BindingPolicy

@@ -242,7 +242,7 @@ def test_the_guard_leaves_alone_what_waits_for_the_disk_of_the_logs(runner: Fake
 
 
 def test_the_background_of_one_run_is_not_the_next_ones(runner: FakeRunner) -> None:
-    """It outlives the next run, which is swept as ever, and the guard is told to leave it."""
+    """It outlives the next run, which is cleaned_up as ever, and the guard is told to leave it."""
     daemon = "sleep 600 >/dev/null 2>&1 & echo $!; exit 0"
 
     def history(r: FakeRunner) -> Steps:

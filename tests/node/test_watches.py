@@ -12,8 +12,8 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import NodeBindings, WorkerBinding
-from dsrun.launcher.node.deaths import memory, watch
-from dsrun.launcher.node.deaths.kernel_log import KernelLog
+from dsrun.launcher.node.crash_evidence import memory, watch
+from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
 from dsrun.launcher.node.watches import Watches
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.specs.policies import WatchPolicy

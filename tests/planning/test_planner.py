@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.head.run.opening import WIDTH, opening
+from dsrun.launcher.head.run.banner import WIDTH, banner
 from dsrun.launcher.planning.folders import workdir
 from dsrun.launcher.planning.inventory import find_hosts
 from dsrun.launcher.planning.planner import PlannedJob, make_plan
@@ -207,7 +207,7 @@ def test_hosts_of_a_line(words: list[str], hosts: list[Host], said: str) -> None
 )
 def test_the_line_that_opens_a_job(words: list[str], told: str) -> None:
     plan, (source, *_), *_ = planned(*words)
-    assert opening(plan, source, JOB) == f"{told}; job {JOB}"
+    assert banner(plan, source, JOB) == f"{told}; job {JOB}"
 
 
 def test_the_line_that_opens_a_job_fits_a_terminal(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_the_line_that_opens_a_job_fits_a_terminal(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("x1\n")
     plan, (source, *_), *_ = planned("-H", str(path), "--launcher=ssh")
-    line = opening(plan, source, JOB)
+    line = banner(plan, source, JOB)
     assert len(f"dsrun: {line}") == WIDTH
     assert line.startswith("1 node from hostfile /")
     assert line.endswith(f"g/hosts over ssh; job {JOB}")

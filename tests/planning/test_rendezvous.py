@@ -12,7 +12,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.control.round_messages import Ranks
-from dsrun.launcher.head.run.opening import opening
+from dsrun.launcher.head.run.banner import banner
 from dsrun.launcher.head.run.start import commands
 from dsrun.launcher.node.workers import agent_environment
 from dsrun.launcher.planning import dry_run, rendezvous, this_node
@@ -57,7 +57,7 @@ def test_what_torch_is_given_where_nothing_else_is_said() -> None:
 @pytest.mark.parametrize("backend", ["c10d", "etcd", "etcd-v2"])
 def test_the_line_that_opens_such_a_job_is_whole(backend: str) -> None:
     plan, origin, *_ = make_plan(command(f"--rdzv_backend {backend}"))
-    line = opening(plan, origin.source, "20261122-044357-a27273")
+    line = banner(plan, origin.source, "20261122-044357-a27273")
     told = f"this machine, others: --rdzv_backend {backend}"
     assert line == f"{told}; job 20261122-044357-a27273"
 

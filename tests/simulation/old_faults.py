@@ -99,12 +99,12 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         ),
     ),
     "the-last-failure-begins-another-round": (
-        Replacement(ROUNDS, "or self._present.undecided or", "or"),
+        Replacement(ROUNDS, "or self._current.undecided or", "or"),
     ),
     "a-removed-member-is-left-behind": (
         Replacement(
             ROUNDS,
-            "if node in self.members and self._present.phase is not RoundPhase.ENDING:",
+            "if node in self.members and self._current.phase is not RoundPhase.ENDING:",
             "if node in self.members:",
         ),
     ),
@@ -156,13 +156,13 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "workers-meet-the-launchers-listener": (
         Replacement(
-            "launcher/head/run/staged_start.py",
-            "        self.first.send(frame)\n",
-            "        self.first.send(frame)\n        self.on_answer(self.first)\n",
+            "launcher/head/run/start_message.py",
+            "        self._send(self.first, frame)\n",
+            "        self._send(self.first, frame)\n        self.on_answer(self.first)\n",
         ),
     ),
     "no-grace-where-an-engine-ends": (
-        Replacement(SESSION, "run.task.grace if run.task.by_engine else 0", "0"),
+        Replacement(SESSION, "run.task.supervision.grace if run.task.by_engine else 0", "0"),
     ),
     "a-held-node-that-must-leave-stays": (
         Replacement(
@@ -199,7 +199,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         ),
     ),
     "what-may-be-left-is-not-told": (
-        Replacement(RUN, "if workers and node.hello:", "if node.hello and not node.hello:"),
+        Replacement(RUN, "if node.begun and node.hello:", "if node.hello and not node.hello:"),
     ),
     "a-waiting-line-is-shown-twice": (
         Replacement(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.deaths.verdict import explanation
+from dsrun.launcher.head.diagnosis.verdict import explanation
 from dsrun.launcher.head.report.report import Failure, Loss, Report
 
 HOSTS = ("w0", "w1")

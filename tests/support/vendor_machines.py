@@ -1,4 +1,4 @@
-"""Machines of each vendor, as their kernels and drivers would show them."""
+"""NodeQueries of each vendor, as their kernels and drivers would show them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..deaths.verdict import of_exit
+from ..diagnosis.verdict import of_exit
 from ..output.tail import Tail
 from ..run.events import RESULT, RankOutput, Round
 

@@ -299,7 +299,7 @@ class RunnerRounds:
 
         Its guard may have said so already.
         """
-        if not node.swept:
+        if not node.cleaned_up:
             self._handle(events.NodeVanishing(node.number, seconds))
 
     def outlives_engine(self) -> bool:
@@ -314,7 +314,7 @@ class RunnerRounds:
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
-        if node.swept:
+        if node.cleaned_up:
             self._handle(events.WorkersGone(node.number))
         self._admission.on_node_end(node, cause)
 

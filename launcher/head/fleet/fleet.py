@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .commands import FleetCommands
     from .events import FleetEvent
     from .lanes import Lanes
-    from .machines import Machines
+    from .node_queries import NodeQueries
     from .suspension import Suspension
 
 HANG_UP = 2.0
@@ -175,11 +175,11 @@ class Fleet:
         return self._backends[node.number]
 
     @cached_property
-    def machines(self) -> Machines:
+    def node_queries(self) -> NodeQueries:
         """What asks its nodes about their machines; imported for the first question."""
-        from .machines import Machines
+        from .node_queries import NodeQueries
 
-        return Machines(self)
+        return NodeQueries(self)
 
     @cached_property
     def commands(self) -> FleetCommands:

@@ -44,7 +44,7 @@ class JobEnd:
     def _on_event(self, event: FleetEvent) -> None:
         match event:
             case NodeConnected(node):
-                self._fleet.machines.end_job(node, self._order, self._on_outcome)
+                self._fleet.node_queries.end_job(node, self._order, self._on_outcome)
             case NodeDisconnected(node, reason, fault):
                 self._lose(node, fault or f"its node launcher disconnected ({reason})")
             case NodeEnded(node, cause):

@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..fleet.machines import Used
-    from ..run.job_socket import Seen
+    from ..fleet.node_queries import Used
+    from ..run.job_socket import RunHistory
     from ..run.run import Run
     from ..stacks.view import RankView
     from .server import Caller, Message, Verb
@@ -34,7 +34,7 @@ class JobRequests:
         verbs: by the names that requests give.
     """
 
-    def __init__(self, run: Run, seen: Seen) -> None:
+    def __init__(self, run: Run, seen: RunHistory) -> None:
         self._run = run
         self._seen = seen
         self.verbs: dict[str, Verb] = {
@@ -58,7 +58,7 @@ class JobRequests:
             caller.answer({"nodes": rows}, request)
 
         nodes = [node.connection for node in self._run.nodes if not node.over]
-        question = self._run.fleet.machines.ask_usage(nodes, answer)
+        question = self._run.fleet.node_queries.ask_usage(nodes, answer)
         caller.on_close.append(question.drop)
 
     def _stacks(self, caller: Caller, request: Message, _fds: list[int]) -> None:

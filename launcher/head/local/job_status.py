@@ -12,13 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..run.job_socket import Seen
+    from ..run.job_socket import RunHistory
     from ..run.run import Run
     from ..run.run_node import RunNode
     from ..run.workers import Worker
 
 
-def status(run: Run, seen: Seen, *, ranks: bool) -> JobStatus:
+def status(run: Run, seen: RunHistory, *, ranks: bool) -> JobStatus:
     """Return the status of a run as of now, without its ranks if they are many and not needed."""
     spec, tail, now = run.spec, seen.tail, system.time() - run.loop.clock()
     running = run.workers.running
@@ -54,7 +54,9 @@ def _node(run: Run, node: RunNode, hosts: set[str]) -> NodeStatus:
     return NodeStatus(node.name, "running" if node.name in hosts else "waiting", "")
 
 
-def _ranks(run: Run, seen: Seen, running: dict[int, Worker], now: float) -> Iterator[RankStatus]:
+def _ranks(
+    run: Run, seen: RunHistory, running: dict[int, Worker], now: float
+) -> Iterator[RankStatus]:
     """Yield every rank of the plan; `now` is what to add to the loop's clock."""
     nodes = {node.node.rank: node for node in run.nodes if not node.over}
     for place in run.plan.nodes:

@@ -33,7 +33,7 @@ def _explained(known: Report, no_requeue_code: int) -> Report:
         no_requeue_code: for a job that would fail again; 0 for none.
     """
     from ...specs.verdict import Retry
-    from ..deaths.verdict import explanation
+    from ..diagnosis.verdict import explanation
 
     found = explanation(known)
     fails_again = found.verdict.retry is Retry.NO

@@ -79,7 +79,7 @@ class FleetEvents:
         if not run.started:
             run.fail_start(node, cause or NO_MESSAGE)
             return
-        node.swept |= SWEPT in cause
+        node.cleaned_up |= SWEPT in cause
         run.record.explain(node.name, cause)
         if run.ending:
             run.end_if_explained()

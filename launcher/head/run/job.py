@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...backends import BACKENDS
 from ..report.ending import Ending
 from ..watch.attach import attach, painter
+from .banner import banner
 from .ending import ending_of
-from .opening import opening
 from .restart_policy import NoRestarts
 from .run import Run
 
@@ -69,7 +69,7 @@ class Job:
         spec, log = self.spec, self.console.log
         plan, origin = spec.plan, spec.origin
         log(origin.words, "debug")
-        log(opening(plan, origin.source, spec.job_id), "debug" if origin.quiet else "info")
+        log(banner(plan, origin.source, spec.job_id), "debug" if origin.quiet else "info")
         for note in origin.notes:
             log(note)
         if spec.travel.withheld and not BACKENDS[plan.launcher].runs_here:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 
-class Seen:
+class RunHistory:
     """What was seen of a run so far, for those who ask about it while it runs.
 
     Attributes:
@@ -68,7 +68,7 @@ class JobSocket:
 
     def __init__(self, run: Run) -> None:
         """Observe a run, and listen; without a socket it goes on all the same."""
-        self.seen = Seen()
+        self.seen = RunHistory()
         self._run = run
         self._server: LocalServer | None = None
         self._listener: socket | None = None

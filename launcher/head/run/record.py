@@ -178,7 +178,7 @@ class JobRecord:
             slow=tuple(self.slow),
             left=tuple(f"{p.name}: {text}" for p in nodes if p.done for text in p.done.left),
             unseen=tuple(
-                node.left for node in nodes if node.left and not (node.done or node.swept)
+                node.left for node in nodes if node.left and not (node.done or node.cleaned_up)
             ),
         )
 

@@ -36,7 +36,7 @@ class RunNode:
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
         begun: whether workers may run there: it was sent START, or a round.
-        swept: whether its guard has reported that nothing is left.
+        cleaned_up: whether its guard has reported that nothing is left.
         unprinted: bytes of its output that have arrived and wait to be printed.
         busy: whether something with a time limit of its own runs there before it is ready, so that
             the limits of the start do not count.
@@ -52,7 +52,7 @@ class RunNode:
         self.done: Done | None = None
         self.bound: NodeBindings | None = None
         self.failed = self.lost = self.left = ""
-        self.begun = self.swept = self.busy = False
+        self.begun = self.cleaned_up = self.busy = False
         self.asked = 0.0
         self.ahead: tuple[float, float] | None = None
         self.unprinted = self._owed = 0
@@ -85,10 +85,10 @@ class RunNode:
 
         What may be left of the former one is known once it is there.
         """
-        if self.done or self.swept:
+        if self.done or self.cleaned_up:
             self.left = ""
         self.hello = self.done = self.bound = None
-        self.begun = self.swept = self.busy = False
+        self.begun = self.cleaned_up = self.busy = False
         self.unprinted = 0
 
     def read_wall(self, wall: float, elapsed: float) -> None:

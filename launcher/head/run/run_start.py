@@ -10,7 +10,7 @@ from ...control import frames, messages
 from ..fleet.hosts import by_cause
 from .phase import Phase
 from .run_node import RunNode
-from .startup import Portless, Ready, Refused, StartLimits, Startup, Unfit
+from .startup import NeedsMasterPort, Ready, Refused, StartLimits, Startup, Unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class RunStart:
                 self._run.on_ready(plan, master, port)
             case Unfit(causes):
                 self._leave_out(causes)
-            case Portless(node):
+            case NeedsMasterPort(node):
                 node.hello = None
                 self._run.ask(node)
             case Refused(error):
@@ -163,4 +163,4 @@ def _log_start(run: Run, port: int, *, cpu_only: bool) -> None:
 
 def _prepare_for_failures() -> None:
     """Import what explains failures, so that a report need not wait for it."""
-    from ..deaths import verdict  # noqa: F401
+    from ..diagnosis import verdict  # noqa: F401

@@ -75,7 +75,7 @@ class Unfit(NamedTuple):
     causes: dict[RunNode, str]
 
 
-class Portless(NamedTuple):
+class NeedsMasterPort(NamedTuple):
     """This node is the first one now, without those that are unfit, and needs the master port."""
 
     node: RunNode
@@ -88,7 +88,7 @@ class Refused(NamedTuple):
 
 
 if TYPE_CHECKING:
-    StartupEvent: TypeAlias = Ready | Unfit | Portless | Refused
+    StartupEvent: TypeAlias = Ready | Unfit | NeedsMasterPort | Refused
     Compare: TypeAlias = Callable[[Sequence[RunNode], Callable[[Verdict], None]], None]
 
 
@@ -253,7 +253,7 @@ class Startup:
         self._nodes = rest
         self._plan = assigned(self._plan, rest)
         if portless:
-            self._emit(Portless(rest[0]))
+            self._emit(NeedsMasterPort(rest[0]))
         return True
 
     def _failed(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ...control.stack_messages import StacksAsk
-from ..fleet.machines import MOST_MORE
+from ..fleet.node_queries import MOST_MORE
 from .view import RankView
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ...control.stack_messages import Stacks
-    from ..fleet.machines import Question, Told
+    from ..fleet.node_queries import Question, Told
     from ..run.run import Run
     from ..run.workers import Worker
 
@@ -70,7 +70,7 @@ def collect(
         answered(views([one for one in asked if one in still], answers, patience))
 
     ask = StacksAsk(0, tuple(sorted(wanted)), native=native, save=save)
-    return run.fleet.machines.ask_stacks(nodes.values(), ask, seen, patience)
+    return run.fleet.node_queries.ask_stacks(nodes.values(), ask, seen, patience)
 
 
 def _patience(running: Iterable[Worker]) -> float:

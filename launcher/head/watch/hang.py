@@ -52,7 +52,7 @@ class HangWatch:
     def _on_event(self, event: RunEvent) -> None:
         kind = type(event)
         if isinstance(event, RanksActive):
-            read = self._run.fleet.machines.read
+            read = self._run.fleet.node_queries.read
             self._idle_times.take(event.host, event.activity, self._loop.clock(), read)
         elif isinstance(event, Exit):
             self._idle_times.drop(event.rank)

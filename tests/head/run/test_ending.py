@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.head.deaths import verdict
+from dsrun.launcher.head.diagnosis import verdict
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict

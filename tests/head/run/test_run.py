@@ -302,7 +302,7 @@ def test_of_a_lost_node_whose_guard_has_cleaned_up_nothing_runs_on(fleet_of: Fle
     job = fleet_of("n0")
     run = job.start()
     run.lose(run.nodes[0], "no power")
-    run.nodes[0].swept = True
+    run.nodes[0].cleaned_up = True
     assert story(run)["unseen"] == []
 
 

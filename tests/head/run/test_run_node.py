@@ -113,10 +113,10 @@ def test_a_node_is_settled_when_it_cannot_take_part() -> None:
 
 def test_nothing_is_swept_before_its_guard_says_so() -> None:
     (node,) = sent_nodes(plan_of(1))
-    assert not node.swept
-    node.swept, node.left = True, "may still run"
+    assert not node.cleaned_up
+    node.cleaned_up, node.left = True, "may still run"
     node.forget()
-    assert (node.swept, node.left) == (False, "")
+    assert (node.cleaned_up, node.left) == (False, "")
 
 
 def test_what_may_run_there_is_not_forgotten_before_somebody_has_looked() -> None:

@@ -1,0 +1,149 @@
+"""What this machine knows about the end of a worker. Imported only once one has failed.
+
+Each piece is a line with its kind: `memory: ...`, `disk: ...`; the runner's table uses them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from ...common import system
+from ...common.text import plain
+from . import memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..workers.spawn import Process
+    from .kernel_messages import Crash, Victim
+    from .memory import Kills
+
+LONGEST = 300
+"""Characters of a line."""
+
+MOST_XIDS = 4
+
+FIRST_NAMESPACE = 0xEFFFFFFC
+"""The inode of the first pid namespace, in which the kernel counts (linux/proc_ns.h)."""
+
+SMALL_SHM = 1 << 30
+"""Bytes of /dev/shm below which it is suspected of a bus error: containers give 64 MiB, and what
+the worker has had there is gone with it."""
+
+
+class RunHistory:
+    """What has happened on this machine since the workers were started."""
+
+    def __init__(
+        self, messages: Sequence[str], before: Kills, after: Kills, *, readable: bool
+    ) -> None:
+        """Take what was read.
+
+        Args:
+            messages: of the kernel.
+            before: how often it had ended processes because memory was short.
+            after: how often it has until now.
+            readable: whether its messages can be read.
+        """
+        self._before, self._after = before, after
+        self._victims: list[Victim] = []
+        self._xids: list[str] = []
+        self._crashes: list[Crash] = []
+        if messages:
+            from .kernel_messages import crashes, victims, xids
+
+            self._victims, self._xids = victims(messages), xids(messages)
+            self._crashes = crashes(messages)
+        self._complete = readable and system.stat("/proc/self/ns/pid").st_ino == FIRST_NAMESPACE
+
+    def of(self, ended: Process, code: int) -> list[str]:
+        """Return what is known about the end of one worker, given its exit code."""
+        found = [*self._memory(ended.pid, code), *self._devices(), *self._crash(ended, code)]
+        if -code == signal.SIGBUS:
+            found += shared_memory()
+        return [plain(text)[:LONGEST] for text in found]
+
+    def _memory(self, pid: int, code: int) -> Iterator[str]:
+        """Yield what the kernel has ended for lack of memory."""
+        victims = self._victims
+        if -code == signal.SIGKILL and self._complete:
+            victims = [one for one in victims if one.pid == pid]
+        elif not victims:
+            yield from self._counted()
+        for victim in victims[-1:]:
+            yield f"memory: {_words(victim)}"
+
+    def _counted(self) -> Iterator[str]:
+        """Yield what the counters show, where the kernel's messages do not."""
+        folder = memory.risen(self._before, self._after)
+        most = memory.limit(folder) if folder else 0
+        if most:
+            yield (
+                "memory: the kernel's OOM killer was active in its cgroup,"
+                f" whose limit is {most >> 20} MiB"
+            )
+        elif self._after.machine > self._before.machine:
+            count = self._after.machine - self._before.machine
+            yield f"memory: the kernel's OOM killer was active on this machine (oom_kill +{count})"
+
+    def _devices(self) -> Iterator[str]:
+        for text in self._xids[:MOST_XIDS]:
+            yield f"xid: {text}"
+
+    def _crash(self, ended: Process, code: int) -> Iterator[str]:
+        """Yield where a worker has crashed, and where its memory was dumped."""
+        if code >= 0:
+            return
+        crashes = self._crashes
+        if self._complete:
+            crashes = [one for one in crashes if one.pid == ended.pid]
+        if len({one.file for one in crashes}) == 1 and crashes[0].file:
+            yield f"crash: native code has crashed in {crashes[0].file} ({crashes[0].what})"
+        if os.WCOREDUMP(ended.status or 0):
+            from .core_dump import place
+
+            if where := place(ended.pid, -code, os.fsdecode(ended.spec.workdir)):
+                yield f"core: {where}"
+
+
+def shared_memory() -> Iterator[str]:
+    """Yield how much room is in /dev/shm, if that may be the cause of a bus error."""
+    try:
+        stat = system.statvfs("/dev/shm")
+    except OSError:
+        return
+    total, free = stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+    room = f"{free >> 20} of {total >> 20} MiB are free"
+    if total and free * 100 < total:
+        yield f"shm: /dev/shm is full: {room}"
+    elif total < SMALL_SHM:
+        yield f"small: /dev/shm is small: {room}; a bus error is often for lack of room there"
+
+
+def of_output(ended: Process, output: str) -> list[str]:
+    """Return what is known about errors at the end of a worker's output."""
+    found = []
+    if "No space left on device" in output or "unexpected pos" in output:
+        from .disks import full
+
+        environ = {os.fsdecode(key): os.fsdecode(one) for key, one in ended.spec.env.items()}
+        if text := full(output, os.fsdecode(ended.spec.workdir), environ):
+            found.append(f"disk: {text}")
+    if "EADDRINUSE" in output or "ddress already in use" in output:
+        from .port_holder import holder
+
+        if text := holder(output):
+            found.append(f"port: {text}")
+    return [plain(text)[:LONGEST] for text in found]
+
+
+def _words(victim: Victim) -> str:
+    what = f"{victim.name} (pid {victim.pid}), which had {victim.size >> 20} MiB"
+    if not victim.group:
+        return f"the kernel's OOM killer ended {what}: the machine had no memory left"
+    limit = f" of {victim.limit >> 20} MiB" if victim.limit else ""
+    return (
+        f"the kernel's OOM killer ended {what}: its cgroup {victim.group} was at its limit{limit}"
+    )

@@ -1,0 +1,57 @@
+"""What must be read before a failure, so that its causes can be seen after it."""
+
+from __future__ import annotations
+
+import signal
+
+from . import memory
+from .kernel_log import KernelLog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..workers.spawn import Process
+
+
+class DeathWatch:
+    """Looks for the causes of workers' ends from now on."""
+
+    def __init__(self) -> None:
+        self._before = memory.kills()
+        self._log = KernelLog()
+        self._messages: list[str] = []
+
+    def hint_and_evidence(self, ended: Process, code: int) -> tuple[str, str]:
+        """Return a cause in a few words, and what was found, in lines; "" for nothing.
+
+        Args:
+            ended: a worker.
+            code: its exit code, or minus the number of the signal that ended it.
+        """
+        if code == 0 or ended.signalled:
+            return "", ""
+        from .evidence import RunHistory
+
+        self._messages += self._log.read()
+        seen = RunHistory(self._messages, self._before, memory.kills(), readable=self._log.readable)
+        found = seen.of(ended, code)
+        return _hint(found, -code), "\n".join(found)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._log.close()
+
+
+def _hint(found: Sequence[str], number: int) -> str:
+    kinds = {text.partition(":")[0] for text in found}
+    return "out of memory" if number == signal.SIGKILL and "memory" in kinds else ""
+
+
+def of_outputs(failed: Sequence[Process], tails: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return what is known about errors in the last outputs of workers, in lines by rank."""
+    from .evidence import of_output
+
+    outputs = ((one, "\n".join(tails.get(f"{one.spec.rank}", ()))) for one in failed)
+    found = {f"{one.spec.rank}": "\n".join(of_output(one, text)) for one, text in outputs}
+    return {rank: text for rank, text in found.items() if text}

@@ -1,0 +1,106 @@
+"""Frequent mistakes in command lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher.cli.common_mistakes import check, notes
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.specs.program import Program
+
+FILES = {
+    "run.sh": b"#!/bin/sh\nexec python train.py\n",
+    "launch": b"#!/usr/bin/env -S bash -l\n",
+    "a.out": b"\x7fELF\x02\x01\x01",
+    "train.py": b"#!/usr/bin/env python3\nprint(1)\n",
+    "plain.sh": b"import os\n",
+    "uv.py": b"#!/usr/bin/env -S uv run --script\n",
+    "both": b"#!/bin/sh\n'''exec' \"/a long path/python\" \"$0\" \"$@\"\n' '''\nimport sys\n",
+    "old": b'#!/bin/bash\n""":"\nexec python "$0" "$@"\n"""\nimport sys\n',
+    "torchrun": b"import torch\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "folder.sh").mkdir()
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (
+            "run.sh",
+            "a shell script, not a Python script; write dsrun [options] --no_python ./run.sh ",
+        ),
+        (
+            "./run.sh",
+            "a shell script, not a Python script; write dsrun [options] --no_python ./run.sh ",
+        ),
+        (
+            "launch",
+            "a shell script, not a Python script; write dsrun [options] --no_python ./launch ",
+        ),
+        (
+            "a.out",
+            "an executable, not a Python script; write dsrun [options] --no_python ./a.out ",
+        ),
+        (
+            "python",
+            "dsrun starts Python itself; write dsrun [options] SCRIPT [ARGS...] (--python chooses ",
+        ),
+        ("/usr/bin/python3.11", "dsrun starts Python itself"),
+        ("deepspeed", "dsrun replaces deepspeed; leave this word out"),
+    ],
+)
+def test_a_file_that_is_not_a_python_script_is_refused(
+    folder: str, script: str, message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        check(Program(script), folder)
+    assert str(caught.value).startswith(f"{script}: {message}")
+    check(Program(script, no_python=True), folder)
+    check(Program(script, module=True), folder)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "train.py",
+        "plain.sh",
+        "uv.py",
+        "both",
+        "old",
+        "nowhere.sh",
+        "folder.sh",
+        "/dev/tty",
+        "torchrun",
+    ],
+)
+def test_a_file_that_may_be_a_python_script_is_accepted(folder: str, script: str) -> None:
+    check(Program(script), folder)
+
+
+@pytest.mark.parametrize(
+    ("args", "given", "flag"),
+    [
+        (("--num_gpus", "2"), (), "--num_gpus"),
+        (("x", "--num-gpus=2"), (), "--num-gpus"),
+        (("--lr", "1", "--hostfile", "h"), (), "--hostfile"),
+        (("--num-gpus", "2"), ("num_gpus",), ""),
+        (("--", "--num_gpus", "2"), (), ""),
+        (("--lr", "--output_dir", "--local_rank"), (), ""),
+        (("num_gpus", "-num_gpus"), (), ""),
+    ],
+)
+def test_options_of_dsrun_after_the_script_are_noted(
+    args: tuple[str, ...], given: tuple[str, ...], flag: str
+) -> None:
+    note = f"{flag} after t.py is passed to t.py; options of dsrun go before it"
+    assert notes(Program("t.py", args), given) == ([note] if flag else [])
+    assert notes(Program("t.py", args, no_python=True), given) == []

@@ -1,0 +1,36 @@
+"""Failures of imports that come from differences between the nodes."""
+
+from __future__ import annotations
+
+from dsrun.launcher.head.diagnosis.classify import Found
+from dsrun.launcher.head.diagnosis.differences import missing_here, versions
+from dsrun.launcher.head.diagnosis.row import Row
+
+from ...support.node_facts import facts
+
+MISSING = Found(
+    Row("module-missing"), "ModuleNotFoundError: No module named 'flash_attn.ops' (t.py:1)", "n2"
+)
+
+
+def test_a_module_that_other_nodes_have() -> None:
+    known = [(host, facts(versions={"flash_attn": "2.5"})) for host in ("n1", "n3")]
+    others = [*known, ("n2", facts(versions={}))]
+    text = missing_here(MISSING, others)
+    assert text == "flash_attn is missing on n2, but installed on n1, n3 (2.5)"
+
+
+def test_a_module_that_no_node_or_this_one_has() -> None:
+    assert missing_here(MISSING, [("n1", facts(versions={}))]) == ""
+    assert missing_here(MISSING, [("n2", facts(versions={"flash_attn": "2"}))]) == ""
+    other = MISSING._replace(row=Row("mistake"))
+    assert missing_here(other, [("n1", facts(versions={"flash_attn": "2"}))]) == ""
+
+
+def test_another_version_than_most_have() -> None:
+    found = Found(Row("binary-mismatch"), "undefined symbol", "n2")
+    known = [(host, facts(versions={"torch": "2.4.0"})) for host in ("n1", "n3")]
+    others = [*known, ("n2", facts(versions={"torch": "2.3.1"}))]
+    assert "torch 2.3, but 2.4 on n1, n3" in versions(found, others)
+    assert versions(found._replace(host="n1"), others) == ""
+    assert versions(MISSING, others) == ""

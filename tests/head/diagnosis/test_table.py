@@ -1,0 +1,56 @@
+"""The table as a whole: what holds for every row."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from string import Formatter
+
+import pytest
+
+from dsrun.launcher.head.diagnosis.row import Row
+from dsrun.launcher.head.diagnosis.table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
+
+from ...support.cost import LINEAR, growth
+
+ROWS = (*EXCEPTIONS, *SIGNALS, *EVIDENCE, *LINES)
+
+each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+@each_row
+def test_a_sentence_uses_what_the_pattern_finds(row: Row) -> None:
+    used = {name for _, name, _, _ in Formatter().parse(row.sentence) if name}
+    assert used <= re.compile(row.pattern).groupindex.keys()
+
+
+@each_row
+def test_a_row_has_conditions(row: Row) -> None:
+    assert row.said or row.raised or row.pattern or row.signals
+
+
+PIECES = (
+    *("a", "1", " ", "\n", "'", '"', "/", ".", "(", "a.", "1 ", "/a", "a\n", " \n", "[1, 2"),
+    *("Tried to allocate 1 x ", "Process 1 has 1 ", "Ranks 1, 2, ", "Timed out waiting 1ms for "),
+    *("No such file or directory: 'a'", "version 'a", "(popen_a", "WorkNCCL(SeqNum=1, OpType=a"),
+    *("Current thread 1\n", "python: ", "sh: ", "unexpected pos 1 vs "),
+    '  File "/lib/python3/site-packages/a"\n',
+    'Current thread 1\n  File "/lib/python3/site-packages/a"\n',
+)
+"""What hostile output repeats: kinds of letters, and beginnings of what the patterns look for."""
+
+
+@each_row
+def test_no_text_takes_a_pattern_long(row: Row) -> None:
+    head = " ".join((*row.said, "Current thread 1\n"))
+
+    def search(size: int, piece: str) -> None:
+        re.search(row.pattern, head + piece * (size // len(piece)), re.MULTILINE)
+
+    for piece in PIECES:
+        assert growth(partial(search, piece=piece), 1000) < LINEAR, piece
+
+
+def test_lines_of_schedulers_are_told_from_a_programs_own() -> None:
+    assert {row.apart for row in LINES} == {True, False}
+    assert not any(row.apart for row in (*EXCEPTIONS, *SIGNALS, *EVIDENCE))

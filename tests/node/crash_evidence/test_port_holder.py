@@ -1,0 +1,43 @@
+"""Which program holds a port."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import pytest
+
+from dsrun.launcher.node import ports
+from dsrun.launcher.node.crash_evidence import port_holder
+from dsrun.launcher.node.crash_evidence.port_holder import holder, port
+
+from ...support.limits import HANG
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already", 0),
+        ("socket has failed to bind to [::]:29500 (errno: 98 - Address already in use)", 29500),
+        ("port: 29501, useIpv6: false, code: -98, name: EADDRINUSE, message: address", 29501),
+        ("attempting to bind on address ('0.0.0.0', 8000): address already in use", 8000),
+        ("binding to port 7777\nOSError: [Errno 98] Address already in use", 7777),
+        ("Failed to bind to 0.0.0.0:6006: Address already in use", 6006),
+        ("OSError: [Errno 98] Address already in use", 0),
+        ("port: 29500 is free", 0),
+        ("port 99999: Address already in use", 0),
+    ],
+)  # fmt: skip
+def test_the_port_that_an_error_names(text: str, number: int) -> None:
+    assert port(text) == number
+
+
+def test_the_program_that_listens_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_holder, "SECONDS", HANG)
+    with closing(ports.Reservation(0)) as one:
+        error = f"127.0.0.1:{one.port}: Address already in use"
+        found = holder(error)
+        one.open_to_store()  # nobody else gets the number
+        assert holder(error) == ""
+    assert found.startswith(f"port {one.port} is held by ")
+    assert f"(pid {os.getpid()}, user " in found

@@ -1,0 +1,68 @@
+"""What is looked for, and when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+import pytest
+
+from dsrun.launcher.node.crash_evidence import memory, watch
+from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
+from dsrun.launcher.node.crash_evidence.watch import DeathWatch, of_outputs
+from dsrun.launcher.node.workers.spawn import Process
+
+from ...support.cost import calls
+from ...support.specs import shell
+
+
+def worker(status: int, rank: int = 0) -> Process:
+    made = Process(shell("exit 0", rank), os.getpid(), -1, -1, -1)
+    made.status = status
+    return made
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has ended a process since the start."""
+    counts = iter(range(100))
+    monkeypatch.setattr(memory, "kills", lambda: memory.Kills(next(counts), {}))
+    monkeypatch.setattr(watch, "KernelLog", lambda: KernelLog("/nowhere"))
+
+
+@pytest.mark.usefixtures("killed")
+@pytest.mark.parametrize(
+    ("code", "signalled", "hint", "lines"),
+    [
+        (-signal.SIGKILL, False, "out of memory", 1),
+        (-signal.SIGKILL, True, "", 0),
+        (0, False, "", 0),
+        (1, False, "", 1),
+    ],
+)
+def test_only_failures_are_looked_into(code: int, signalled: bool, hint: str, lines: int) -> None:
+    watching = DeathWatch()
+    ended = worker(9)
+    ended.signalled = signalled
+    found, text = watching.hint_and_evidence(ended, code)
+    assert (found, len(text.split("\n")) if text else 0) == (hint, lines)
+    watching.close()
+
+
+def test_it_takes_no_time_to_speak_of() -> None:
+    """The first time, modules are imported."""
+    watching = DeathWatch()
+    watching.hint_and_evidence(worker(256), 1)
+    assert calls(lambda: watching.hint_and_evidence(worker(256), 1)) < 1000
+    watching.close()
+
+
+def test_what_outputs_show_is_told_by_rank() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        text = f"127.0.0.1:{one.getsockname()[1]}: Address already in use"
+        found = of_outputs([worker(256), worker(256, 1)], {"0": ["", text], "1": ["", "boom"]})
+    assert [*found] == ["0"]
+    assert found["0"].startswith("port: port ")
