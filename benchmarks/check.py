@@ -33,11 +33,11 @@ FACTS = """
 import json, os, sys, time
 sys.path.insert(0, sys.argv[1])
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.program import Program
 program = Program("check", module=True)
-task = Task(__version__, "j", "n0", program, sys.argv[2], {}, None, None)
+task = NodeJob(__version__, "j", "n0", program, sys.argv[2], {}, None, None)
 setup = NodeSetup(task, print)
 setup.hello()
 setup.task = task._replace(facts=True)

@@ -15,7 +15,7 @@ class Command(NamedTuple):
     Attributes:
         id: its number on this control line.
         argv: texts as `environment.to_wire` makes them.
-        env: variables in addition to the node launcher's own, as in `Task`.
+        env: variables in addition to the node launcher's own, as in `NodeJob`.
         workdir: the folder it runs in, "" for the user's home.
         stdin: whether it gets EXEC_INPUT; else its standard input is /dev/null.
         seconds: after which it is stopped, 0 for never.

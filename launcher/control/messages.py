@@ -38,7 +38,7 @@ BEATS = 16
 of them may arrive in time."""
 
 
-class Task(NamedTuple):
+class NodeJob(NamedTuple):
     """JOB: the program that a node prepares. All texts are as `environment.to_wire` makes them.
 
     Attributes:

@@ -2,7 +2,7 @@
 
     facts [--files] [--report]
 
-It reads one line, a Task as JOB has it, in JSON: other users can see the arguments of a process,
+It reads one line, a NodeJob as JOB has it, in JSON: other users can see the arguments of a process,
 but not what it reads. The line that it prints has `hello`, as HELLO would be with its facts; with
 `--files` the sizes of the Python files in the working folder by name, None if there are too many;
 with `--report` more about this machine and torch, for people.
@@ -31,7 +31,7 @@ LONGEST = 64 * 1024 * 1024
 def main(arguments: Sequence[str]) -> int:
     """Print the facts; return the exit code."""
     try:
-        task = messages.unpack(messages.Task, sys.stdin.buffer.readline(LONGEST))
+        task = messages.unpack(messages.NodeJob, sys.stdin.buffer.readline(LONGEST))
     except frames.BadFrame as error:
         sys.stderr.write(f"facts: expected a task as JSON: {error}\n")
         return USAGE
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def answer(task: messages.Task, options: Sequence[str]) -> dict[str, Any]:
+def answer(task: messages.NodeJob, options: Sequence[str]) -> dict[str, Any]:
     """Return what the program prints for a task."""
     from .file_checks import check
     from .workers.prepare import NodeSetup

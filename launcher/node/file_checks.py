@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TextIO, TypeAlias
 
-    from ..control.messages import Task
+    from ..control.messages import NodeJob
     from .devices import Devices
 
     At: TypeAlias = Callable[[str], object]
 
 
-def check(task: Task, at: At = str, devices: Devices | None = None) -> Found:
+def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> Found:
     """Make every check. This may block for good.
 
     Args:
@@ -53,12 +53,12 @@ def check(task: Task, at: At = str, devices: Devices | None = None) -> Found:
     return made._replace(facts=collect(setup, at))
 
 
-def with_devices(found: Found, task: Task, devices: Devices | None) -> Found:
+def with_devices(found: Found, task: NodeJob, devices: Devices | None) -> Found:
     """Return what was found with the devices, unless --venv_script may have changed these."""
     return found._replace(devices=devices) if found.base == environment_of(task) else found
 
 
-def write(task: Task, devices: Devices | None, pipe: TextIO) -> None:
+def write(task: NodeJob, devices: Devices | None, pipe: TextIO) -> None:
     """Make every check: write each path before it is touched, and last what was found, as JSON."""
 
     def say(text: object) -> None:
@@ -83,7 +83,7 @@ def restored(fields: list[Any]) -> Found:
     return Found(tuple(problems), base, python, facts)
 
 
-def environment_of(task: Task) -> dict[str, str]:
+def environment_of(task: NodeJob) -> dict[str, str]:
     """Return the environment that the workers begin with."""
     own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}
     return own if task.base is None else environment.rebased(own, task.base)
@@ -92,7 +92,7 @@ def environment_of(task: Task) -> dict[str, str]:
 class _Checks:
     """The checks of one task."""
 
-    def __init__(self, task: Task, at: At) -> None:
+    def __init__(self, task: NodeJob, at: At) -> None:
         self._task = task
         self._at = at
         self._problems: list[str] = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.loop import Loop
-    from ..control.messages import Task
+    from ..control.messages import NodeJob
     from .blocking import ChildCall
 
 SILENT = 5.0
@@ -44,7 +44,7 @@ class Preparation:
         self._calls = Calls(loop)
         self._call: ChildCall | None = None
 
-    def begin(self, task: Task, done: Callable[[Found], None]) -> None:
+    def begin(self, task: NodeJob, done: Callable[[Found], None]) -> None:
         """Begin the checks for a task; `done` is called once with what was found."""
         self._task = task
         self._done = done
@@ -129,7 +129,7 @@ class Preparation:
         return str((_lines(self._said) or [self._task.workdir])[-1])
 
 
-def _devices(task: Task) -> Devices | None:
+def _devices(task: NodeJob) -> Devices | None:
     """Detect the devices once, for the checks in the child and for the run; None if that fails."""
     try:
         devices = Devices(file_checks.environment_of(task), task.env)

@@ -91,7 +91,7 @@ class NodeRun:
     def __init__(
         self,
         loop: Loop,
-        task: messages.Task,
+        task: messages.NodeJob,
         send: Callable[[bytes], None],
         ended: Callable[[], None],
         found: Found,

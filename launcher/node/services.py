@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..common.loop import Loop
-    from ..control.messages import Probe, Task
+    from ..control.messages import NodeJob, Probe
     from ..control.reach_messages import Network
     from .probes import Probes
     from .reach import Reaching
@@ -112,7 +112,7 @@ class Services:
         return given(specs, payload, lambda: [one.fd for one in group.pumps.values()])
 
     def with_debugger(
-        self, specs: Sequence[WorkerSpec], task: Task
+        self, specs: Sequence[WorkerSpec], task: NodeJob
     ) -> AbstractContextManager[Sequence[WorkerSpec]]:
         """Give sockets for editors to the workers that are debugged, if any are."""
         if not task.debug_secret:

@@ -141,7 +141,7 @@ class Session:
 
     def _on_job(self, body: bytes) -> None:
         """Prepare a run; it replaces one that was not started."""
-        task = messages.unpack(messages.Task, body)
+        task = messages.unpack(messages.NodeJob, body)
         if self._active:
             raise frames.BadFrame("JOB while workers run")
         if self._phase is not Phase.SERVING:
@@ -153,7 +153,7 @@ class Session:
         self._heartbeats.lease = task.lease
         self._checks.begin(task, partial(self._on_checked, task))
 
-    def _on_checked(self, task: messages.Task, found: Found) -> None:
+    def _on_checked(self, task: messages.NodeJob, found: Found) -> None:
         """Prepare the run, and say HELLO; every JOB has one, which may name problems."""
         kept = None if self._run is None else self._run.kept
         self._unsent = []  # what comes before HELLO would be of the run before

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..common.loop import Loop, Timer
-    from ..control.messages import NodeBindings, Task
+    from ..control.messages import NodeBindings, NodeJob
     from .activity import Sampler
     from .crash_evidence.watch import DeathWatch
     from .port_watch import PortWatch
@@ -62,7 +62,7 @@ class Watches:
 
             self._port = PortWatch(self._loop, port, rank0, self._taken)
 
-    def _begin_sampling(self, task: Task, group: WorkerGroup) -> None:
+    def _begin_sampling(self, task: NodeJob, group: WorkerGroup) -> None:
         from .activity import Sampler
         from .links import links
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..backends.base import Command
-    from ..specs.environment import Travel
+    from ..specs.environment import ForwardedEnv
     from ..specs.job import JobSpec
     from ..specs.plan import Node, Plan
 
@@ -154,7 +154,7 @@ def _node_row(node: Node) -> tuple[str, str, str, str]:
     return str(node.rank), node.host.name, ranks, show_slots(node.slots)
 
 
-def _variables(travel: Travel) -> list[str]:
+def _variables(travel: ForwardedEnv) -> list[str]:
     sent = [f"  {name}={_quoted(value)}" for name, value in sorted(travel.masked.items())]
     lines = ["variables sent to the nodes:", *(sent or ["  none"])]
     if travel.withheld:

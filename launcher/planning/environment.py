@@ -11,13 +11,13 @@ from ..specs import environment
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
-    from ..specs.environment import Travel
+    from ..specs.environment import ForwardedEnv
 
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, if they exist."""
 
 
-def travel(options: Options) -> Travel:
+def travel(options: Options) -> ForwardedEnv:
     """Return the variables that go to the nodes.
 
     Raises:

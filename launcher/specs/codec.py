@@ -11,7 +11,7 @@ from ..common.errors import UsageError
 from .backend import BackendSettings
 from .batch_plan import BatchPlan, BatchSettings
 from .dial_in import DialIn
-from .environment import Travel, each_text, text_from_wire, to_wire
+from .environment import ForwardedEnv, each_text, text_from_wire, to_wire
 from .field_types import Misfit, reader, register
 from .hold import HoldSpec
 from .host import Host
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SHAPES: tuple[type[Any], ...] = (
     *(BackendSettings, BatchPlan, BatchSettings, DialIn, Host, HostFilter, HostUpdates, HoldSpec),
-    *(JobSpec, Node, Origin, Plan, Program, Rendezvous, Share, SyncSpec, Travel, *POLICIES),
+    *(JobSpec, Node, Origin, Plan, Program, Rendezvous, Share, SyncSpec, ForwardedEnv, *POLICIES),
 )
 """The classes that can be converted."""
 

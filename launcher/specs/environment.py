@@ -34,7 +34,7 @@ MASKS = (
 )
 """Patterns of names of variables that hide devices from a process."""
 
-STAY = (
+NEVER_FORWARDED = (
     *("LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "BASH_FUNC_*", "PYTHONSTARTUP", "PYTHONHOME"),
     *("PYTHONEXECUTABLE", "SSH_*", "TORCHELASTIC_*", "NCCL_ASYNC_*"),
     *MASKS,
@@ -49,7 +49,7 @@ MASK = "***"
 """Printed in place of a secret."""
 
 
-class Travel(NamedTuple):
+class ForwardedEnv(NamedTuple):
     """The variables that go to the nodes.
 
     Attributes:
@@ -68,12 +68,12 @@ class Travel(NamedTuple):
         return {name: MASK if name in self.secret else value for name, value in self.values.items()}
 
     def __repr__(self) -> str:
-        return f"Travel({self.masked}, withheld={self.withheld})"
+        return f"ForwardedEnv({self.masked}, withheld={self.withheld})"
 
 
 def travel(
     environ: Mapping[str, str], named: Mapping[str, str], prefixes: Iterable[str] = ()
-) -> Travel:
+) -> ForwardedEnv:
     """Choose the variables that go to every node.
 
     Args:
@@ -82,11 +82,11 @@ def travel(
         prefixes: of variables that the accelerator's libraries need.
     """
     starts = (*TRAVEL, *prefixes)
-    wanted = [n for n in environ if n.startswith(starts) and not _matches(n, STAY)]
+    wanted = [n for n in environ if n.startswith(starts) and not _matches(n, NEVER_FORWARDED)]
     withheld = tuple(sorted(n for n in wanted if _matches(n, SECRET) and n not in named))
     values = {name: environ[name] for name in wanted if name not in withheld}
     sent = {**values, **named}
-    return Travel(sent, withheld, frozenset(name for name in sent if _matches(name, SECRET)))
+    return ForwardedEnv(sent, withheld, frozenset(name for name in sent if _matches(name, SECRET)))
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -136,7 +136,7 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
             raise UsageError(f"--export {item!r}: expected NAME or NAME=VALUE")
         if given and any(blank in name for blank in " \t\n"):
             raise UsageError(f"--export {item}: a name has no blanks; write NAME=VALUE")
-        if name in PROMISED:
+        if name in RESERVED:
             instead = f"use {SET_BY[name]}" if name in SET_BY else "leave it out"
             raise UsageError(f"--export {name}: dsrun sets it for every worker; {instead}")
         if not given and ("," in name or " " in name):
@@ -195,7 +195,7 @@ class RankInfo(NamedTuple):
     error_file: str = ""
 
 
-def contract(info: RankInfo) -> dict[str, str]:
+def rank_variables(info: RankInfo) -> dict[str, str]:
     """Return the variables that dsrun sets for a worker.
 
     The names are those of torch's agent (torch 2.13, `local_elastic_agent.py`) and of DeepSpeed's
@@ -238,7 +238,9 @@ SET_BY = {
 }
 """The options that determine some of these variables."""
 
-PROMISED = frozenset(contract(RankInfo(0, 0, 1, 1, 0, 1, "", 0, "", world="-", error_file="-")))
+RESERVED = frozenset(
+    rank_variables(RankInfo(0, 0, 1, 1, 0, 1, "", 0, "", world="-", error_file="-"))
+)
 """The variables that dsrun sets for every worker; the user cannot set them."""
 
 ROUND = frozenset(

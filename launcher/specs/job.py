@@ -11,7 +11,7 @@ import time
 from ..common.values import NamedTuple
 from .backend import BackendSettings
 from .dial_in import DialIn
-from .environment import Travel
+from .environment import ForwardedEnv
 from .origin import Origin
 from .policies import (
     BindingPolicy,
@@ -68,7 +68,7 @@ class JobSpec(NamedTuple):
     job_id: str
     plan: Plan
     workdir: str
-    travel: Travel = Travel({})
+    travel: ForwardedEnv = ForwardedEnv({})
     workers: WorkerPolicy = WorkerPolicy()
     backend: BackendSettings = BackendSettings()
     binding: BindingPolicy = BindingPolicy()

@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.accelerator.detect import detect, locate, masks, visible
 from dsrun.accelerator.vendors import VENDORS, Accelerator, mask
-from dsrun.launcher.specs.environment import STAY, travel
+from dsrun.launcher.specs.environment import NEVER_FORWARDED, travel
 
 from ..support.checkout import IMPORTABLE
 from ..support.vendor_machines import (
@@ -250,7 +250,9 @@ def test_a_mask_stays_on_its_machine_and_settings_travel(name: str) -> None:
     variables = {setting: "1", **dict.fromkeys((*one.visible_env, *one.outer_env), "0")}
     sent = travel(variables, {}, one.env_prefixes).values
     assert sent == {setting: "1"}
-    assert all(any(fnmatchcase(mask, stays) for stays in STAY) for mask in one.visible_env)
+    assert all(
+        any(fnmatchcase(mask, stays) for stays in NEVER_FORWARDED) for mask in one.visible_env
+    )
 
 
 # -- where devices are ---------------------------------------------------------------------------

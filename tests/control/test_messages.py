@@ -23,7 +23,7 @@ from dsrun.launcher.specs.program import Program
 ODD = "a\udcff\udc80 é€😀\n\0'\"\\"
 
 
-TASK = messages.Task(
+TASK = messages.NodeJob(
     dsrun="1",
     job_id="j",
     host=ODD,
@@ -81,10 +81,10 @@ def test_messages_come_back_as_they_were(message: NamedTuple) -> None:
 
 def test_a_task_comes_back_with_its_policies() -> None:
     ((_, body),) = frames.Decoder().feed(messages.pack(frames.JOB, TASK))
-    back = messages.unpack(messages.Task, body)
+    back = messages.unpack(messages.NodeJob, body)
     assert back == TASK
     assert (
-        messages.unpack(messages.Task, messages.pack(1, TASK._replace(slots=None))[5:]).slots
+        messages.unpack(messages.NodeJob, messages.pack(1, TASK._replace(slots=None))[5:]).slots
         is None
     )
 

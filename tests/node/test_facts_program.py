@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def task(workdir: Path) -> str:
     env = {"DSRUN_ACCELERATOR": "cpu"}
-    made = messages.Task(
+    made = messages.NodeJob(
         __version__, "j", "n0", Program("check", module=True), str(workdir), env, None, None
     )
     return frames.json_line(made._asdict()).decode()
@@ -47,7 +47,7 @@ def test_it_prints_a_hello_with_facts(tmp_path: Path) -> None:
 
 def test_it_tells_the_sizes_of_the_files(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("123")
-    found = program.answer(messages.unpack(messages.Task, task(tmp_path).encode()), ["--files"])
+    found = program.answer(messages.unpack(messages.NodeJob, task(tmp_path).encode()), ["--files"])
     assert found["files"] == {"a.py": 3}
 
 
@@ -56,7 +56,7 @@ def test_a_report_has_more_for_people(tmp_path: Path, monkeypatch: pytest.Monkey
         return {"os": "x"}
 
     monkeypatch.setattr("dsrun.launcher.node.facts.report.report", report)
-    found = program.answer(messages.unpack(messages.Task, task(tmp_path).encode()), ["--report"])
+    found = program.answer(messages.unpack(messages.NodeJob, task(tmp_path).encode()), ["--report"])
     assert found["report"] == {"os": "x"}
 
 

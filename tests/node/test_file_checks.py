@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node import preflight
 from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.file_checks import check, environment_of, restored, write
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def task(tmp_path: Path, **fields: Any) -> Task:
+def task(tmp_path: Path, **fields: Any) -> NodeJob:
     """A task whose script is there."""
     (tmp_path / "w.py").write_text("import torch\n")
     usual: dict[str, Any] = {
@@ -40,7 +40,7 @@ def task(tmp_path: Path, **fields: Any) -> Task:
     return task_of(**usual | fields)
 
 
-def told(one: Task) -> tuple[list[str], Found]:
+def told(one: NodeJob) -> tuple[list[str], Found]:
     """What the process writes: paths, and what it has found."""
     pipe = io.StringIO()
     write(one, None, pipe)

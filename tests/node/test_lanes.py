@@ -68,7 +68,7 @@ class Lane:
         """Start a worker on it, and wait until it is ready."""
         self.says(
             frames.JOB,
-            messages.Task(
+            messages.NodeJob(
                 dsrun=__version__,
                 job_id="other",
                 host="n0",

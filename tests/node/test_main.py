@@ -50,7 +50,9 @@ def heard(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 def test_its_last_word_is_why_it_leaves(node: subprocess.Popen[bytes], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import signal\nsignal.pause()\n")
     program = Program("train.py", (), module=False, python=sys.executable)
-    task = messages.Task(__version__, "j", "n1", program, str(tmp_path), {}, (0,), 0, lease=LEASE)
+    task = messages.NodeJob(
+        __version__, "j", "n1", program, str(tmp_path), {}, (0,), 0, lease=LEASE
+    )
     start = messages.Start(0, (0,), 1, 0, 1, "127.0.0.1", 29500, 1 << 20)
     said = []
     assert node.stdout is not None

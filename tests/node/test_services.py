@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.messages import Probe, Task
+from dsrun.launcher.control.messages import NodeJob, Probe
 from dsrun.launcher.control.reach_messages import Reach
 from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.services import Services
@@ -69,7 +69,7 @@ class Setup:
     """What the services need to know of a task's setup."""
 
     def __init__(self, *, reach: bool = True, usable: bool = True) -> None:
-        self.task = Task("1", "j", "n0", Program("x"), "/", {}, (0,), None, reach=reach)
+        self.task = NodeJob("1", "j", "n0", Program("x"), "/", {}, (0,), None, reach=reach)
         self.usable = usable
         self.base = {"GLOO_SOCKET_IFNAME": "own"}
         self.devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})

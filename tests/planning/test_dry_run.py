@@ -8,7 +8,7 @@ from dsrun.launcher.backends.base import Command
 from dsrun.launcher.planning import dry_run
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.resources.hostfile import Host
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.origin import Origin
@@ -16,7 +16,7 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.policies import ElasticPolicy, OutputPolicy, Streams, SupervisionPolicy
 from dsrun.launcher.specs.program import Program
 
-TRAVEL = Travel(
+TRAVEL = ForwardedEnv(
     {"HF_TOKEN": "hush", "NCCL_DEBUG": "INFO", "OMP_X": "a b", "LONG": "x" * 71},
     ("WANDB_API_KEY",),
     frozenset({"HF_TOKEN"}),

@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.cli.parser import Command, parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.control.messages import NodeJob, Start
 from dsrun.launcher.control.round_messages import Ranks
 from dsrun.launcher.head.run.banner import banner
 from dsrun.launcher.head.run.start import commands
@@ -240,7 +240,7 @@ def test_torchs_rendezvous_needs_torchs_agent() -> None:
 
 # -- on the node --------------------------------------------------------------------------------
 
-TASK = Task("1", "j", "h", Program("x"), "/", {}, None, None)
+TASK = NodeJob("1", "j", "h", Program("x"), "/", {}, None, None)
 SAID = [
     {
         "RANK": f"{3 + local}", "LOCAL_RANK": f"{local}", "WORLD_SIZE": "5", "GROUP_RANK": "1",
@@ -254,10 +254,10 @@ SAID = [
 def test_it_travels() -> None:
     task = TASK._replace(rendezvous=met(f"{C10D} --rdzv_conf a=b"))
     body = messages.pack(frames.JOB, task)[5:]
-    found = messages.unpack(Task, body)
+    found = messages.unpack(NodeJob, body)
     assert found == task
     with pytest.raises(frames.BadFrame):
-        messages.unpack(Task, body.replace(b'["c10d",', b'["c10d","",'))
+        messages.unpack(NodeJob, body.replace(b'["c10d",', b'["c10d","",'))
 
 
 def test_a_round_as_torchs_agent_tells_it() -> None:

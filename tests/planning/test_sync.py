@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.sync import sync_spec
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan
 from dsrun.launcher.specs.policies import WorkerPolicy
@@ -36,7 +36,7 @@ def _spec(
     path = {"PYTHONPATH": more["path"]} if "path" in more else {}
     plan = Plan((), program, "ssh", None, None)
     return sync_spec(
-        options, JobSpec("job", plan, workdir or str(Path.cwd()), Travel(path), workers)
+        options, JobSpec("job", plan, workdir or str(Path.cwd()), ForwardedEnv(path), workers)
     )
 
 

@@ -19,7 +19,7 @@ from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.events import RanksStarted, Round, Started
 from dsrun.launcher.head.run.start import Start
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -338,7 +338,7 @@ class World:
             job_id=JOB,
             plan=Plan(lay_out(hosts), Program(SCRIPT, python=PYTHON), "ssh", None, None),
             workdir=FOLDER,
-            travel=Travel({"DSRUN_ACCELERATOR": "cpu"}),
+            travel=ForwardedEnv({"DSRUN_ACCELERATOR": "cpu"}),
             supervision=SupervisionPolicy(
                 start_timeout=one.start_timeout,
                 heartbeat_timeout=one.lease,

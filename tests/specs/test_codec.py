@@ -21,7 +21,7 @@ from dsrun.launcher.planning.planner import make_plan
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.codec import decode, encode
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.field_types import fields
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
@@ -29,7 +29,7 @@ from dsrun.launcher.specs.plan import Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
 
 PLAN = Plan(lay_out([Host("w0", (0, "GPU-1")), Host("w1")]), Program("x.py"), "ssh", None, None)
-SPEC = JobSpec("j", PLAN, "/work", Travel({"A": "1"}, ("B",), frozenset({"A", "C"})))
+SPEC = JobSpec("j", PLAN, "/work", ForwardedEnv({"A": "1"}, ("B",), frozenset({"A", "C"})))
 
 COMMANDS = (
     ["train.py"],
@@ -99,7 +99,7 @@ def test_many_hosts() -> None:
         ({"only": 1 << 70}, r"\.only: expected int | None"),
         ({"core_lists": (("a",),)}, r"\.core_lists\[0\]: expected tuple\[str, str\]"),
         ({"core_lists": ["a"]}, r"\.core_lists\[0\]: expected tuple"),
-        ({"travel": Travel({"A": 1})}, r"\.travel\.values\['A'\]: expected str"),  # type: ignore[dict-item]
+        ({"travel": ForwardedEnv({"A": 1})}, r"\.travel\.values\['A'\]: expected str"),  # type: ignore[dict-item]
         ({"supervision": SPEC.supervision._replace(grace=float("inf"))}, r"grace: expected float"),
         ({"supervision": SPEC.supervision._replace(grace=float("nan"))}, r"grace: expected float"),
     ],

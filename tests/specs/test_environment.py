@@ -8,12 +8,12 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.specs.environment import (
+    ForwardedEnv,
     RankInfo,
-    Travel,
-    contract,
     exports,
     from_wire,
     parse_env_file,
+    rank_variables,
     to_wire,
     travel,
     worker,
@@ -51,7 +51,7 @@ from dsrun.launcher.specs.environment import (
     ],
 )
 def test_what_training_needs_travels(name: str) -> None:
-    assert travel({name: "v"}, {}) == Travel({name: "v"}, (), frozenset())
+    assert travel({name: "v"}, {}) == ForwardedEnv({name: "v"}, (), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_training_needs_travels(name: str) -> None:
     ],
 )
 def test_what_belongs_to_one_machine_or_session_stays(name: str) -> None:
-    assert travel({name: "v"}, {}, ["CUDA_"] if "VISIBLE" in name else []) == Travel(
+    assert travel({name: "v"}, {}, ["CUDA_"] if "VISIBLE" in name else []) == ForwardedEnv(
         {}, (), frozenset()
     )
     assert travel({name: "v"}, {name: "w"}).values == {name: "w"}
@@ -79,13 +79,13 @@ def test_what_belongs_to_one_machine_or_session_stays(name: str) -> None:
     ],
 )
 def test_secrets_travel_only_when_named(name: str) -> None:
-    assert travel({name: "v"}, {}) == Travel({}, (name,), frozenset())
-    assert travel({name: "v"}, {name: "v"}) == Travel({name: "v"}, (), frozenset({name}))
+    assert travel({name: "v"}, {}) == ForwardedEnv({}, (name,), frozenset())
+    assert travel({name: "v"}, {name: "v"}) == ForwardedEnv({name: "v"}, (), frozenset({name}))
 
 
 def test_accelerators_prefixes_and_order() -> None:
     environ = {"B_X": "1", "A_X": "2", "WANDB_API_KEY": "x", "HF_TOKEN": "y", "C_X": "3"}
-    assert travel(environ, {"NEW": "4", "B_X": "5"}, ("A_", "B_")) == Travel(
+    assert travel(environ, {"NEW": "4", "B_X": "5"}, ("A_", "B_")) == ForwardedEnv(
         {"A_X": "2", "B_X": "5", "NEW": "4"}, ("HF_TOKEN", "WANDB_API_KEY"), frozenset()
     )
 
@@ -183,7 +183,7 @@ def test_the_contract() -> None:
         job_id="j",
         role="trainer",
     )
-    assert contract(seat) == {
+    assert rank_variables(seat) == {
         "RANK": "5",
         "LOCAL_RANK": "1",
         "WORLD_SIZE": "8",

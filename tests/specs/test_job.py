@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.specs.backend import BackendSettings
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec, new_job_id
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -35,7 +35,7 @@ SPEC = JobSpec("j", PLAN, "/work")
 BY_HAND = """
 import sys
 from dsrun.launcher.head.run.start import launch
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec, new_job_id
 from dsrun.launcher.specs.policies import OutputPolicy
@@ -47,7 +47,7 @@ spec = JobSpec(
     job_id=new_job_id(),
     plan=Plan(lay_out([Host("localhost", (0, 1))]), program, "local", None, None),
     workdir={folder!r},
-    travel=Travel({{"A": "two words"}}),
+    travel=ForwardedEnv({{"A": "two words"}}),
     output=OutputPolicy(prefix="{{rank}}: ", level="error"),
 )
 code = launch(spec)
@@ -75,7 +75,7 @@ def test_a_program_runs_a_job_without_a_command_line(tmp_path: Path) -> None:
 
 
 def test_it_is_printed_without_secrets() -> None:
-    travel = Travel({"HF_TOKEN": "hush", "A": "1"}, ("K_KEY",), frozenset({"HF_TOKEN"}))
+    travel = ForwardedEnv({"HF_TOKEN": "hush", "A": "1"}, ("K_KEY",), frozenset({"HF_TOKEN"}))
     shown = repr(SPEC._replace(travel=travel))
     assert "hush" not in shown
     assert "'A': '1'" in shown

@@ -125,7 +125,7 @@ class FakeAgents:
         self._listener.listen()
         self._agents: list[Agent] = []
 
-    def task(self, **fields: Any) -> messages.Task:
+    def task(self, **fields: Any) -> messages.NodeJob:
         """Return an elastic task whose python is an agent's."""
         usual: dict[str, Any] = {
             "dsrun": __version__,

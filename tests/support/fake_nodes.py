@@ -291,7 +291,7 @@ def _value(kind: int, body: bytes) -> Any:
     """Return a frame's body as JSON, or as text; of a task only what is not usual."""
     try:
         if kind == frames.JOB:
-            return json.loads(frames.json_line(unusual(messages.unpack(messages.Task, body))))
+            return json.loads(frames.json_line(unusual(messages.unpack(messages.NodeJob, body))))
         return json.loads(body)
     except ValueError:
         return repr(body)

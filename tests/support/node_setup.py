@@ -10,9 +10,9 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.control.messages import Task
+    from dsrun.launcher.control.messages import NodeJob
 
 
-def node_setup(task: Task, note: Callable[[str], None] = print) -> NodeSetup:
+def node_setup(task: NodeJob, note: Callable[[str], None] = print) -> NodeSetup:
     """Check a task, its files too."""
     return NodeSetup(task, note, check(task))

@@ -17,7 +17,7 @@ from .fake_nodes import NAMES
 from .node_setup import node_setup
 
 if TYPE_CHECKING:
-    from dsrun.launcher.control.messages import Task
+    from dsrun.launcher.control.messages import NodeJob
 
     from .fake_agent import FakeAgents
 
@@ -29,7 +29,7 @@ GRACE = 12.0
 class PlayedRounds:
     """The rounds of a node with two workers, and what has come of them."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: NodeJob) -> None:
         self.clock = Clock()
         self.out: list[Any] = []
         self.setup = node_setup(task, print)

@@ -19,7 +19,7 @@ from .limits import HANG
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.control.messages import Task
+    from dsrun.launcher.control.messages import NodeJob
 
 PATIENCE = HANG
 """Real seconds after which what does not come is given up."""
@@ -43,7 +43,7 @@ def run_until(loop: Loop, condition: Callable[[], bool], progress: Callable[[], 
 class Played:
     """A run, and the frames that have come of it; time is real, but that some may be skipped."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: NodeJob) -> None:
         self.received: list[tuple[int, bytes]] = []
         self.ends = 0
         self._skipped = 0.0

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.specs.policies import ElasticPolicy, WatchPolicy
 
 ELASTIC = ElasticPolicy(1, 2, 3)
 
 PLAIN: dict[str, Any] = {
-    "workers": Task._field_defaults["workers"],
-    "supervision": Task._field_defaults["supervision"],
-    "output": Task._field_defaults["output"],
+    "workers": NodeJob._field_defaults["workers"],
+    "supervision": NodeJob._field_defaults["supervision"],
+    "output": NodeJob._field_defaults["output"],
     "watch": WatchPolicy(hook=False),
 }
 """Policies whose fields `task_of` takes by their own names; nothing runs before a program."""
@@ -20,7 +20,7 @@ PLAIN: dict[str, Any] = {
 
 def task_of(
     *, elastic: bool = False, torch_agent: bool = False, notice: str = "", **fields: Any
-) -> Task:
+) -> NodeJob:
     """A task with these fields, of its own or of a policy, for a job with rounds or without."""
     agent = "torch" if torch_agent else "dsrun"
     rounds = ELASTIC._replace(agent=agent, notice_by=notice)
@@ -30,7 +30,7 @@ def task_of(
         )
         for name, policy in PLAIN.items()
     }
-    return Task(**policies | fields, elastic=rounds if elastic or torch_agent else None)
+    return NodeJob(**policies | fields, elastic=rounds if elastic or torch_agent else None)
 
 
 def unusual(value: Any) -> Any:

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...control.messages import Hello, Task
+    from ...control.messages import Hello, NodeJob
     from ..exec.programs import NodePrograms, RunningProgram
 
 INVALID = "its answer is not valid"
@@ -57,7 +57,7 @@ class Question:
         self._running: RunningProgram | None = None
         self._sent = 0.0
 
-    def ask(self, tasks: Mapping[str, Task], options: Sequence[str], seconds: float) -> None:
+    def ask(self, tasks: Mapping[str, NodeJob], options: Sequence[str], seconds: float) -> None:
         """Ask the nodes of these tasks; `seconds` are the most that they may take."""
         self._waiting = set(tasks)
         self._sent = time.time()

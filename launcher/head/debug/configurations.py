@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...common.boundary import Log
-    from ...control.messages import Task
+    from ...control.messages import NodeJob
     from ...specs.job import JobSpec
 
 LAST_WAIT = 0.5
 """Seconds at the end of a job for the last writing of the file."""
 
 
-def folders(spec: JobSpec, task: Task) -> tuple[str, str]:
+def folders(spec: JobSpec, task: NodeJob) -> tuple[str, str]:
     """Return the folder of the sources on this machine, and where a node with this task has it."""
     there = os.fsdecode(from_wire(task.workdir))
     if spec.sync is None or task.workdir == to_wire(spec.workdir):

@@ -6,7 +6,7 @@ import json
 
 from ... import __version__
 from ...control import frames
-from ...control.messages import Task
+from ...control.messages import NodeJob
 from ...specs.program import Program
 from ..checks.versions import differing
 
@@ -73,7 +73,7 @@ class FileLists:
         """Return a task that only names the folder: nothing is prepared for workers."""
         spec = self._run.spec
         program = Program("", no_python=True)
-        task = Task(__version__, spec.job_id, node.name, program, _folder(node), {}, (), None)
+        task = NodeJob(__version__, spec.job_id, node.name, program, _folder(node), {}, (), None)
         return frames.json_line(task._asdict()) + b"\n"
 
     def cancel(self) -> None:

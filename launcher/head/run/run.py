@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ...common.loop import Timer
-    from ...control.messages import Task
+    from ...control.messages import NodeJob
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.plan import Plan
@@ -180,7 +180,7 @@ class Run:
         """Whether it has ended on all nodes."""
         return self.phase >= Phase.ENDING
 
-    def send_job(self, node: RunNode, change: Callable[[Task], Task] | None = None) -> None:
+    def send_job(self, node: RunNode, change: Callable[[NodeJob], NodeJob] | None = None) -> None:
         """Send JOB to a node; `change` returns the task as it is there."""
         task, node.asked = self._task(node.node), self.loop.clock()
         node.task = change(task) if change else task

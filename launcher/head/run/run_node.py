@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...control.messages import Done, Hello, NodeBindings, Task
+    from ...control.messages import Done, Hello, NodeBindings, NodeJob
     from ...specs.plan import Node, Plan
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
@@ -46,7 +46,7 @@ class RunNode:
         self.connection = connection
         self.number = number
         self.node = node
-        self.task: Task | None = None
+        self.task: NodeJob | None = None
         self.hello: Hello | None = None
         self.verdicts: Sequence[str] = ()
         self.done: Done | None = None

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...control.messages import Task
+    from ...control.messages import NodeJob
     from ...specs.sync import SyncSpec
     from ..sync.node_sync import Copy
     from .run import Run
@@ -81,7 +81,7 @@ class SyncedStart:
         else:
             self._run.fail_start(node, cause)
 
-    def _placed(self, copy: Copy, task: Task) -> Task:
+    def _placed(self, copy: Copy, task: NodeJob) -> NodeJob:
         """Return the task of a node that has a copy of the folder."""
         synced = copy.lock, self._source.manifest.digest
         return placed(task, self._moved, copy.folder)._replace(synced=synced)
@@ -108,7 +108,7 @@ class SyncedStart:
             self._run.log(f"--sync: links that point out of the folder stay as they are: {names}")
 
 
-def placed(task: Task, moved: Mapping[str, str], copy: str) -> Task:
+def placed(task: NodeJob, moved: Mapping[str, str], copy: str) -> NodeJob:
     """Return a task whose paths in the folder are those of a copy.
 
     Args:

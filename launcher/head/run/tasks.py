@@ -1,4 +1,4 @@
-"""The Task of each node, sent in JOB."""
+"""The NodeJob of each node, sent in JOB."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from ... import __version__
 from ...backends import BACKENDS
 from ...common import system
-from ...control.messages import Task
+from ...control.messages import NodeJob
 from ...resources import source
 from ...specs.environment import each_text, to_wire
 from ...specs.policies import SAMPLE
@@ -26,17 +26,17 @@ LEASE = 15 / 16
 """Fraction of the heartbeat timeout after which a disconnected elastic node stops its workers.
 
 A network may be down for half of the timeout: TCP takes as long again to notice that it is back.
-The rest of the timeout must suffice to stop the workers of the node (`Task.last_grace`).
+The rest of the timeout must suffice to stop the workers of the node (`NodeJob.last_grace`).
 """
 
 
-def tasks(spec: JobSpec) -> Callable[[Node], Task]:
-    """Return a function that makes the Task of a node; the common part is made only once."""
+def tasks(spec: JobSpec) -> Callable[[Node], NodeJob]:
+    """Return a function that makes the NodeJob of a node; the common part is made only once."""
     common, lists = _common(spec), dict(spec.core_lists)
     base = None if spec.environ is None else each_text(spec.environ, to_wire)
     rest, port = spec.binding.core_list, spec.plan.master_port or 0
 
-    def task(node: Node) -> Task:
+    def task(node: Node) -> NodeJob:
         first = node.rank == 0 and spec.plan.rendezvous is None
         return common._replace(
             base=base if is_child(spec, node) else None,
@@ -56,12 +56,12 @@ def is_child(spec: JobSpec, node: Node) -> bool:
     return not (by_engine or spec.backend.force_multi) and source.is_here(node.host)
 
 
-def _common(spec: JobSpec) -> Task:
-    """Return the part of the Task that is the same for all nodes."""
+def _common(spec: JobSpec) -> NodeJob:
+    """Return the part of the NodeJob that is the same for all nodes."""
     handled = ",".join(spec.supervision.end_signals)
     rounds, heartbeat = spec.elastic is not None, spec.supervision.heartbeat_timeout
     grace = spec.supervision.grace
-    task = Task(
+    task = NodeJob(
         dsrun=__version__,
         job_id=spec.job_id,
         host="",

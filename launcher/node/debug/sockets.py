@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...control.messages import Task
+    from ...control.messages import NodeJob
     from ..workers.spawn import WorkerSpec
 
 HOOK = os.fsencode(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook"))
@@ -30,7 +30,7 @@ def name(secret: str, rank: int) -> str:
 
 
 @contextmanager
-def given(specs: Sequence[WorkerSpec], task: Task) -> Iterator[Sequence[WorkerSpec]]:
+def given(specs: Sequence[WorkerSpec], task: NodeJob) -> Iterator[Sequence[WorkerSpec]]:
     """Give sockets to the workers that are debugged; they alone have them after the start.
 
     Raises:

@@ -11,7 +11,7 @@ from ..workers.spawn import WorkerSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...control.messages import Start, Task
+    from ...control.messages import NodeJob, Start
     from ..workers.prepare import NodeSetup
 
 BOOT = (
@@ -48,7 +48,7 @@ def agent(setup: NodeSetup, start: Start, stdin: int) -> WorkerSpec:
     )
 
 
-def _settings(task: Task, workers: int) -> dict[str, object]:
+def _settings(task: NodeJob, workers: int) -> dict[str, object]:
     # The JSON list of a rendezvous becomes an object for the agent.
     rendezvous = task.rendezvous._asdict() if task.rendezvous is not None else None
     return {

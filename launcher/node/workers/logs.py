@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...control.messages import Task
+    from ...control.messages import NodeJob
 
 RECORDED = 0
 """Besides the two streams: the file in which torch's `record` saves an exception."""
@@ -116,7 +116,7 @@ class JobFolder(NamedTuple):
         return {stream: os.path.join(folder, name) for stream, name in _TORCHRUNS.items()}
 
 
-def job_folder(task: Task, workdir: bytes) -> JobFolder:
+def job_folder(task: NodeJob, workdir: bytes) -> JobFolder:
     """Return where a job's log files are, for a job that writes some."""
     output = task.output
     # Named as by torchrun, and made unique: a shared folder may hold many.

@@ -47,7 +47,7 @@ class Found(NamedTuple):
     devices: Devices | None = None
 
 
-def _log_folder(task: messages.Task, workdir: bytes) -> JobFolder | None:
+def _log_folder(task: messages.NodeJob, workdir: bytes) -> JobFolder | None:
     if not task.writes_logs:
         return None
     from .logs import job_folder
@@ -55,7 +55,7 @@ def _log_folder(task: messages.Task, workdir: bytes) -> JobFolder | None:
     return job_folder(task, workdir)
 
 
-def program_of(task: messages.Task) -> Program:
+def program_of(task: messages.NodeJob) -> Program:
     """Return what the workers run."""
     if not task.payload:
         return task.program
@@ -64,7 +64,7 @@ def program_of(task: messages.Task) -> Program:
     return calls.program(task.program)
 
 
-def _needs_addresses(task: messages.Task) -> bool:
+def _needs_addresses(task: messages.NodeJob) -> bool:
     """Return whether others may connect to this node, or its links are to be told apart."""
     return task.has_rounds or task.port is not None or task.watch.slow
 
@@ -92,7 +92,7 @@ class NodeSetup:
         folder: where their log files are, None for none.
     """
 
-    def __init__(self, task: messages.Task, note: Callable[[str], None], found: Found) -> None:
+    def __init__(self, task: messages.NodeJob, note: Callable[[str], None], found: Found) -> None:
         """Make every check that touches no file of the user.
 
         `note` is called with messages for the user. `found` is what the others have found.

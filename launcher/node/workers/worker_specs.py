@@ -71,7 +71,7 @@ class WorkerSpecs:
             self._environment({**self._place(slots, local), **job}, cores.threads, "").items()
             for local, cores in enumerate(self._cores())
         ]
-        ranks = environment.PROMISED.difference(job) | environment.SLURM
+        ranks = environment.RESERVED.difference(job) | environment.SLURM
         equal = set(every[0]).intersection(*every[1:])
         return {name: value for name, value in equal if name.decode(errors="replace") not in ranks}
 
@@ -142,7 +142,7 @@ class WorkerSpecs:
     def _contract(self, start: Start, local: int) -> dict[str, str]:
         """Return the variables that are guaranteed to every worker."""
         setup, info = self._setup, self._rank_info(start, local)
-        variables = environment.contract(info) | environment.of_slurm(info, setup.base)
+        variables = environment.rank_variables(info) | environment.of_slurm(info, setup.base)
         if start.agent_variables:
             from .agent_environment import variables as of_agent
 

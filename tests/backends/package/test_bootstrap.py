@@ -82,7 +82,7 @@ class Session:
         handlers = {frames.HELLO: on_hello, frames.BEAT: lambda _: None}
         connection = Connection(loop, self.line, handlers, lambda _: loop.stop())
         program = Program("train.py", (), module=False, python=sys.executable)
-        task = messages.Task(__version__, "j", "n1", program, "/", {}, (0,), 0, lease=NEVER)
+        task = messages.NodeJob(__version__, "j", "n1", program, "/", {}, (0,), 0, lease=NEVER)
         if send:
             connection.send(messages.pack(frames.JOB, task))
         loop.call_later(HANG, loop.stop)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control.messages import Hello, Task
+from dsrun.launcher.control.messages import Hello, NodeJob
 from dsrun.launcher.head.checks.answers import Answer, Question, compared_node
 from dsrun.launcher.specs.program import Program
 
@@ -18,7 +18,7 @@ from ...support.node_facts import facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-TASK = Task("1", "j", "n0", Program("check", module=True), "/", {}, None, None, facts=True)
+TASK = NodeJob("1", "j", "n0", Program("check", module=True), "/", {}, None, None, facts=True)
 HELLO = Hello("1", "h", "m", "3", "cpu", (), 2, None, (), (), 1.0, facts=facts())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.head.debug.configurations import Configurations, folders
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 SPEC = JobSpec("j", Plan((), Program("x.py"), "ssh", None, None), "/home/me/repo/train")
 
 
-def task(workdir: str) -> Task:
-    return Task("", "", "", Program("x"), workdir, {}, None, None)
+def task(workdir: str) -> NodeJob:
+    return NodeJob("", "", "", Program("x"), workdir, {}, None, None)
 
 
 def test_folders_are_the_same_unless_one_is_synced() -> None:

@@ -10,7 +10,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
 from dsrun.launcher.head.run.health import FRESH
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes
@@ -49,7 +49,7 @@ def end(fleet: FakeFleet, name: str, code: int, output: bytes = b"", hint: str =
 
 def test_the_command_runs_on_each_node_as_a_worker_would(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0", "n1")
-    begun(fleet, travel=Travel({"NCCL_DEBUG": "INFO"}))
+    begun(fleet, travel=ForwardedEnv({"NCCL_DEBUG": "INFO"}))
     for node in fleet.nodes():
         (asked,) = exec_nodes.asked(node)
         assert (asked["argv"], asked["workdir"]) == (["sh", "-c", "check --gpus"], "/work")

@@ -16,7 +16,7 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.head.run.start import Start
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.origin import Origin
@@ -158,7 +158,7 @@ def test_no_report_is_written_where_none_is_asked_for(tmp_path: Path) -> None:
 
 def test_what_there_is_to_say_of_the_plan_is_said_first(job: Job) -> None:
     origin = Origin("hosts", "ssh", notes=("hosts lists n0 twice",))
-    secret = Travel({}, withheld=("HF_TOKEN", "AWS_SECRET"))
+    secret = ForwardedEnv({}, withheld=("HF_TOKEN", "AWS_SECRET"))
     job.play(well, origin=origin, travel=secret, output=OutputPolicy(level="debug"))
     names = "HF_TOKEN, AWS_SECRET (send one with --export NAME)"
     assert job.lines()[:4] == [
@@ -175,7 +175,7 @@ def test_where_nobody_has_chosen_anything_there_is_nothing_to_tell(job: Job) -> 
 
 
 def test_on_this_machine_nothing_travels(job: Job) -> None:
-    job.play(well, PLAN._replace(launcher="local"), travel=Travel({}, withheld=("TOKEN",)))
+    job.play(well, PLAN._replace(launcher="local"), travel=ForwardedEnv({}, withheld=("TOKEN",)))
     assert job.lines() == ["dsrun: this machine, from this program; job j"]
 
 

@@ -142,7 +142,7 @@ def asked_for_files(job: FakeFleet) -> dict[str, str]:
     for name, (command,) in ((name, one) for name, one in asked.items() if one):
         assert (command["program"], command["argv"]) == ("facts", ["--files"])
         (task,) = exec_nodes.fed(job.node(name))
-        folders[name] = messages.unpack(messages.Task, task).workdir
+        folders[name] = messages.unpack(messages.NodeJob, task).workdir
     return folders
 
 

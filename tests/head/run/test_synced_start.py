@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.synced_start import SyncedStart, placed
 from dsrun.launcher.specs.policies import WorkerPolicy
@@ -123,7 +123,9 @@ def test_what_is_not_copied_is_said(fleet_of: FleetOf, folder: Path) -> None:
 
 def test_paths_in_the_folder_are_those_of_the_copy() -> None:
     program = Program("/proj/x.py", python="/proj/.venv/bin/python")
-    task = Task("1", "j", "h", program, "/proj/sub", {"PYTHONPATH": "/proj/src:/opt"}, None, None)
+    task = NodeJob(
+        "1", "j", "h", program, "/proj/sub", {"PYTHONPATH": "/proj/src:/opt"}, None, None
+    )
     task = task._replace(workers=WorkerPolicy(venv_script="/proj/activate"))
     moved = {"/proj": "", "/proj/sub": "sub", "/proj/x.py": "x.py", "/proj/src": "src"}
     there = placed(task, moved, "/copy")

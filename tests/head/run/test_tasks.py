@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.head.run.tasks import tasks
 from dsrun.launcher.specs.backend import BackendSettings
-from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -109,7 +109,7 @@ def test_texts_travel_by_their_bytes() -> None:
     spec = SPEC._replace(
         plan=PLAN._replace(program=Program(odd, (odd,), python=f"/{odd}")),
         workdir=f"/{odd}",
-        travel=Travel({"A": odd}),
+        travel=ForwardedEnv({"A": odd}),
         workers=WorkerPolicy(venv_script=f"/{odd}", run_id=odd),
         output=OutputPolicy(log_dir=odd),
     )
@@ -125,7 +125,7 @@ def test_the_users_own_variable_wins_over_the_signals_that_end_the_job() -> None
     watched = SupervisionPolicy(end_signals=("SIGTERM", "SIGUSR2"))
     spec = SPEC._replace(supervision=watched)
     assert tasks(spec)(PLAN.nodes[0]).env[name] == "SIGTERM,SIGUSR2"
-    own = spec._replace(travel=Travel({name: "SIGINT"}))
+    own = spec._replace(travel=ForwardedEnv({name: "SIGINT"}))
     assert tasks(own)(PLAN.nodes[0]).env[name] == "SIGINT"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.debug import sockets
 from dsrun.launcher.node.processes import die_with_parent
 from dsrun.launcher.node.workers.spawn import WorkerSpec
@@ -40,9 +40,9 @@ def die_with_this() -> None:
     die_with_parent(signal.SIGKILL)
 
 
-def task(*ranks: int, wait: bool = True) -> Task:
+def task(*ranks: int, wait: bool = True) -> NodeJob:
     """A job with a secret of its own."""
-    plain = Task("", "", "", Program("x"), "/", {}, None, None)
+    plain = NodeJob("", "", "", Program("x"), "/", {}, None, None)
     return plain._replace(
         debug_secret=os.urandom(8).hex(), debug=DebugPolicy(frozenset(ranks), wait=wait)
     )

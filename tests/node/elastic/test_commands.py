@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.control.messages import NodeJob, Start
 from dsrun.launcher.node.elastic import commands
 from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
@@ -19,7 +19,7 @@ from ...support.tasks import ELASTIC
 
 FOLDER = Path(commands.__file__).parent
 START = Start(4, (0, 1, 2), 8, 2, 3, "h", 1, 1)
-TASK = Task(
+TASK = NodeJob(
     __version__,
     "j",
     "n0",

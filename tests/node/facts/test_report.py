@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.facts import report as module
 from dsrun.launcher.node.facts.report import report
 from dsrun.launcher.node.workers.prepare import NodeSetup
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def setup_of(folder: Path, python: str) -> NodeSetup:
     program = Program("check", module=True, python=python)
     env = {"DSRUN_ACCELERATOR": "cpu", "PATH": f"{folder}/bin"}
-    task = Task(__version__, "j", "n0", program, str(folder), env, None, None)
+    task = NodeJob(__version__, "j", "n0", program, str(folder), env, None, None)
     return node_setup(task, lambda _text: None)
 
 

@@ -10,7 +10,7 @@ import time
 
 from dsrun.launcher import __version__
 from dsrun.launcher.common.network import own_addresses
-from dsrun.launcher.control.messages import Hello, Task
+from dsrun.launcher.control.messages import Hello, NodeJob
 from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.workers.prepare import Found, NodeSetup, machine
 from dsrun.launcher.specs.policies import OutputPolicy, WatchPolicy
@@ -18,7 +18,7 @@ from dsrun.launcher.specs.program import Program
 
 from ...support.tasks import ELASTIC
 
-TASK = Task(__version__, "j", "n0", Program("train.py"), "/", {}, (0, 1, 2), None)
+TASK = NodeJob(__version__, "j", "n0", Program("train.py"), "/", {}, (0, 1, 2), None)
 CPU = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
 
 
@@ -33,7 +33,7 @@ def test_one_machine_has_one_name() -> None:
     assert other.stdout.strip() in machine()
 
 
-def hello(task: Task, *problems: str) -> Hello:
+def hello(task: NodeJob, *problems: str) -> Hello:
     setup = NodeSetup(task, print, Found(problems, {}, "python", devices=CPU))
     try:
         return setup.hello()

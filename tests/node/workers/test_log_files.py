@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.control.messages import NodeJob, Start
 from dsrun.launcher.node.workers import error_file
 from dsrun.launcher.node.workers.log_files import LogFiles
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
@@ -115,7 +115,7 @@ def test_a_kernel_without_files_in_memory_keeps_no_exceptions(
 def test_a_disk_that_is_full_in_every_round_is_told_of_once(tmp_path: Path) -> None:
     program = Program("true", no_python=True)
     log_dir = str(tmp_path / "logs")
-    task = Task(__version__, "j", "n1", program, str(tmp_path), {}, (0,), None)
+    task = NodeJob(__version__, "j", "n1", program, str(tmp_path), {}, (0,), None)
     task = task._replace(output=OutputPolicy(log_dir=log_dir))
     said: list[str] = []
     setup = node_setup(task, said.append)
