@@ -441,6 +441,22 @@ def taken_back() -> list[Event]:
     return made.finish()
 
 
+def in_a_window() -> list[Event]:
+    """Two failures, each the only one within its window."""
+    made = begun({"n0": 2}, elastic=True, max_restarts=1, window=5.0)
+    for number in (1, 2):
+        made.fault("crash", 0, "n0")
+        made.exits(number, 0, EXIT)
+        made.add("head", "restart", reason="rank 0 on n0 exited 1")
+        stopped(made, (1,), number)
+        made.wait(10.0)
+        made.round(number + 1, "n0")
+    for rank in range(2):
+        made.exits(3, rank)
+    made.leave("n0")
+    return made.finish()
+
+
 def cut_while_elastic() -> list[Event]:
     """The runner stands still: n0 ends its workers with less than the whole grace."""
     made = begun({"n0": 1}, elastic=True)

@@ -2,8 +2,8 @@
 
 A history is a list of events in the order of their times. The kinds, with their fields:
 
-    job: `nodes` {host: workers}, `elastic`, `least`, `max_restarts`, `grace`, `lease`, `bound`:
-        what was asked for; `bound` is when it must have ended, in seconds
+    job: `nodes` {host: workers}, `elastic`, `least`, `max_restarts`, `window`, `grace`, `lease`,
+        `bound`: what was asked for; `bound` is when it must have ended, in seconds
     spawned: `pid`, `parent`, `role`, `name`: a process began; roles: runner, guard, launcher, logs,
         lane, worker, child (of a worker), stranger
     worker: `pid`, `rank`, `world`, `round`: this process is the worker of a rank, in a world of so

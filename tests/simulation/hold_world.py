@@ -157,6 +157,7 @@ class HoldWorld(World):
             elastic=spec.elastic is not None,
             least=spec.elastic.least if spec.elastic else len(one.slots),
             max_restarts=spec.elastic.restarts if spec.elastic else 0,
+            window=spec.elastic.window if spec.elastic else 0.0,
             grace=scenario.grace,
             lease=scenario.lease,
             background=False,

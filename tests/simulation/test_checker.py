@@ -27,6 +27,7 @@ GOOD: dict[str, tuple[Callable[[], History], dict[str, int]]] = {
     "runner": (histories.runner_killed, {"a killed runner says nothing": 3}),
     "refused": (histories.refused, {}),
     "few": (histories.too_few, {}),
+    "window": (histories.in_a_window, {}),
     "killed": (histories.worker_killed, {}),
     "guard": (histories.guard_killed, {"a killed node launcher gives no grace": 2}),
     "scheduler": (histories.signal_to_a_node, {}),
@@ -485,6 +486,12 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
         "restarts_in_budget",
         histories.failed,
         lambda h: at_end(h, "head", "restart", reason="rank 1"),
+    ),
+    (
+        "a restart too many in a window",
+        "restarts_in_budget",
+        histories.in_a_window,
+        lambda h: alter(h, "job", {"window": 30.0}),
     ),
     (
         "a shard twice",

@@ -267,6 +267,7 @@ class World:
             elastic=elastic is not None,
             least=elastic.least if elastic else scenario.least or len(nodes),
             max_restarts=elastic.restarts if elastic else 0,
+            window=elastic.window if elastic else 0.0,
             grace=scenario.grace,
             lease=scenario.lease,
             background=scenario.background,

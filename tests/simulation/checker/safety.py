@@ -32,6 +32,9 @@ LATE = 1.5
 SOON = 1.0
 """Seconds after the end of the last worker on a host until what it has left has ended."""
 
+NOTICED = 2.0
+"""Seconds after its end until the runner hears of a failure, over the slowest network."""
+
 LOST, TOO_FEW, NO_PROGRESS, OUTPUT, INTERNAL = 75, 76, 77, 74, 70
 
 
@@ -352,11 +355,20 @@ def ranks_in_place(facts: Facts) -> Iterator[Finding]:
 
 
 def restarts_in_budget(facts: Facts) -> Iterator[Finding]:
-    """The runner restarts at most `max_restarts` times."""
+    """The runner restarts at most `max_restarts` times, in the whole job or in each `window`."""
     found = [index for index, _ in facts.of_kind("restart")]
-    most = facts.asked("max_restarts", 0)
-    for count, index in enumerate(found[most:], most + 1):
-        yield Finding(index, f"restart {count} of {most}")
+    failed = [_failed_at(facts, *pair) for pair in pairwise([0, *found])]
+    most, window = facts.asked("max_restarts", 0), facts.asked("window", 0.0)
+    for at in range(most, len(found)):
+        if not window or failed[at] - failed[at - most] < window - NOTICED:
+            yield Finding(found[at], f"restart {at + 1} of {most}")
+
+
+def _failed_at(facts: Facts, since: int, until: int) -> float:
+    """Return when the first worker failed between two events."""
+    ended = [one for one in facts.workers if since < one.died < until and one.status]
+    failed = [one.ended_at for one in ended if not one.sent((*STOP_SIGNALS, KILL))]
+    return min(failed, default=facts.history[until].time)
 
 
 # -- shards ---------------------------------------------------------------------------------
