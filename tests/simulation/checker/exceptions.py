@@ -97,6 +97,13 @@ def _told(facts: Facts, host: str) -> bool:
     return any(host in text for text in texts)
 
 
+def _said(facts: Facts, host: str) -> bool:
+    """Return whether the report, or a line while the job ran, says so."""
+    words = f"left over on {host}: ", f"may still be running on {host}: "
+    shown = (event.fields["line"] for _, event in facts.of_kind("shown"))
+    return _told(facts, host) or any(one in line for line in shown for one in words)
+
+
 def _both_killed(facts: Facts, problem: Problem) -> bool:
     host = problem.host
     both = _both(facts, host, "kill") or _both(facts, host, "freeze")
@@ -119,7 +126,7 @@ def _both_stopped(facts: Facts, problem: Problem) -> bool:
     found = _faults(facts, *DONE_FOR, until=facts.over[1])
     here = {(event.fields["fault"], what) for event, what in found if event.host == problem.host}
     guard = {("freeze", "guard"), ("kill", "guard")} & here
-    return ("freeze", "launcher") in here and bool(guard) and _told(facts, problem.host)
+    return ("freeze", "launcher") in here and bool(guard) and _said(facts, problem.host)
 
 
 def _cut_while_suspended(facts: Facts, problem: Problem) -> bool:
@@ -135,7 +142,7 @@ def _cut_while_suspended(facts: Facts, problem: Problem) -> bool:
         if event.fields["target"] == problem.host
     ]
     met = any(start <= cut <= truth.healed(facts, at) for at, start in began for cut in cuts)
-    return met and _told(facts, problem.host)
+    return met and _said(facts, problem.host)
 
 
 def _stuck(facts: Facts, problem: Problem) -> bool:
