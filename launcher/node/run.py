@@ -262,7 +262,7 @@ class NodeRun:
         credit = start.credit if self._group is None else self._group.credit
         one = spawn if self._preloaded is None else self._preloaded.spawn
         self._group = group = WorkerGroup(
-            self._loop, policy, self._on_group_event, self._excluded, one
+            self._loop, policy, self._on_group_event, self._excluded, one, credit
         )
         try:
             specs, logs = self._specs.make(start)
@@ -271,7 +271,7 @@ class NodeRun:
                 self._services.with_calls(given, self.task.payload, group) as called,
                 self._services.with_debugger(called, self.task) as every,
             ):
-                group.start(every, logs, credit)
+                group.start(every, logs)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
             self._cannot_start(group, start, in_words(error))
             return

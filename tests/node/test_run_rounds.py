@@ -106,7 +106,7 @@ def test_the_agent_stops_its_workers(agents: FakeAgents) -> None:
 
 
 def test_a_worker_of_a_round_that_cannot_start_is_told_to_the_agent(agents: FakeAgents) -> None:
-    played, agent = with_torch(agents, "exit 0", log_dir="logs")
+    played, agent = with_torch(agents, "echo well; exit 0", log_dir="logs")
     (agents.folder / "logs" / "j").write_text("")
     agent_forms(played, agent)
     assert codes(agent) == [126, 126]
@@ -117,6 +117,7 @@ def test_a_worker_of_a_round_that_cannot_start_is_told_to_the_agent(agents: Fake
     agent.leaves()
     played.done()
     assert sorted(played.exits()) == [(0, 0, False), (0, 126, False), (1, 0, False)]
+    assert played.output() == "well\n" * 2
 
 
 def test_a_round_goes_on_without_logs_if_its_disk_does_not_answer(agents: FakeAgents) -> None:

@@ -177,6 +177,13 @@ KEPT = {
         spares=(HostSpec("s0", 1),),
         changes=(Change(7.8, ("n1", "n3")), Change(8.0, ("n3", "n4", "s0"))),
     ),
+    "no output was read in the rounds after one whose workers could not start": Scenario(
+        seed=8962,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1, start="chatty"), HostSpec("n3", 1)),
+        faults=(Fault("running", 0.0, "fill disk", "n3", heals=1.0),),
+        elastic=ElasticSpec(least=1, restarts=3),
+        logs=True,
+    ),
 }
 
 UNSOLVED = {

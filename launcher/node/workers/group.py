@@ -77,6 +77,7 @@ class WorkerGroup:
         emit: Emit,
         excluded: Callable[[], Collection[int]] = tuple,
         spawn: Callable[[WorkerSpec], Process] = spawn,
+        credit: int = 0,
     ) -> None:
         """Create a group without workers; `start` starts them.
 
@@ -86,6 +87,7 @@ class WorkerGroup:
             emit: called with every event, always from the loop.
             excluded: returns the children of this process that do not belong to the group.
             spawn: starts a worker.
+            credit: how many bytes of output may be passed on before more is granted.
         """
         self._excluded = excluded
         self._spawn = spawn
@@ -96,7 +98,7 @@ class WorkerGroup:
         self.processes: list[Process] = []
         self.pumps: dict[tuple[int, int], OutputPipe] = {}
         self._logs: LogWriter | None = None
-        self._credit = 0
+        self._credit = credit
         self._stop_signal: int | None = None
         self._kill_timer: loops.Timer | None = None
         self._give_up_timer: loops.Timer | None = None
@@ -115,13 +117,12 @@ class WorkerGroup:
 
     # -- starting ---------------------------------------------------------------------------
 
-    def start(self, specs: Sequence[WorkerSpec], logs: LogWriter | None, credit: int) -> None:
-        """Start every worker; `credit` bytes of output may be passed on before more is granted.
+    def start(self, specs: Sequence[WorkerSpec], logs: LogWriter | None) -> None:
+        """Start every worker.
 
         Raises:
             SpawnFailed: one could not be started; those before it are running.
         """
-        self._credit = credit
         self._logs = logs
         if logs is not None:
             logs.serve(self._loop, self._resume)

@@ -55,11 +55,11 @@ class Watched:
         self.took: list[int] = []
         self.left: list[int] | None = None
         self.says: bytes | None = None
-        self.group = WorkerGroup(self.loop, policy or StopPolicy(), self._on_event)
+        self.group = WorkerGroup(self.loop, policy or StopPolicy(), self._on_event, credit=credit)
         self.loop.on_signals(
             [signal.SIGCHLD], lambda _number: self.group.on_reaped(processes.reap())
         )
-        self.group.start(specs, None, credit)
+        self.group.start(specs, None)
 
     def _on_event(self, event: GroupEvent) -> None:
         match event:
@@ -374,9 +374,11 @@ class Timed:
         self.clock = Clock()
         self.events: list[GroupEvent] = []
         policy = StopPolicy(**more)
-        self.group = WorkerGroup(self.clock.loop, policy, self.events.append, self._excluded)
+        self.group = WorkerGroup(
+            self.clock.loop, policy, self.events.append, self._excluded, credit=credit
+        )
         self.excluded: set[int] = set()
-        self.group.start(specs, None, credit)
+        self.group.start(specs, None)
 
     def _excluded(self) -> set[int]:
         return self.excluded
@@ -510,11 +512,11 @@ def test_what_is_known_of_failed_workers(tmp_path: Path) -> None:
     specs = [shell(f"echo {rank} >&2; exit {rank}", rank) for rank in range(7)]
     paths = {r: {1: f"{tmp_path}/{r}.out", 2: f"{tmp_path}/{r}.err"} for r in range(7)}
     clock, events = Clock(), list["GroupEvent"]()
-    group = WorkerGroup(clock.loop, StopPolicy(), events.append, lambda: {logs.pid})
+    group = WorkerGroup(clock.loop, StopPolicy(), events.append, lambda: {logs.pid}, credit=1 << 20)
     logs = LogWriter(
         paths, lambda warn: {r: RankLog(paths[r], created, warn) for r in range(7)}, print, NEVER
     )
-    group.start(specs, logs, 1 << 20)
+    group.start(specs, logs)
     last = time.monotonic() + HANG
     while not group.over:
         assert time.monotonic() < last

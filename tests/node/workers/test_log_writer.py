@@ -206,8 +206,10 @@ class Printing:
         self.count = 0
         self.ended = False
         pid = written.logs.pid
-        self.group = WorkerGroup(written.clock.loop, StopPolicy(), self._on_event, lambda: {pid})
-        self.group.start([python(f"print('x' * {PRINTED - 1})")], written.logs, 1 << 30)
+        self.group = WorkerGroup(
+            written.clock.loop, StopPolicy(), self._on_event, lambda: {pid}, credit=1 << 30
+        )
+        self.group.start([python(f"print('x' * {PRINTED - 1})")], written.logs)
 
     def _on_event(self, event: GroupEvent) -> None:
         if isinstance(event, Output):
