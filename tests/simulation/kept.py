@@ -223,4 +223,11 @@ KEPT = {
         program=ProgramSpec(child="hops"),
         crowd=150,
     ),
+    "no output was read in the rounds after one whose workers could not start": Scenario(
+        seed=8962,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1, start="chatty"), HostSpec("n3", 1)),
+        faults=(Fault("running", 0.0, "fill disk", "n3", heals=1.0),),
+        elastic=ElasticSpec(least=1, restarts=3),
+        logs=True,
+    ),
 }

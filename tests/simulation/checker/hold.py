@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ..history import Event
     from .facts import Facts, Problem
 
+LEAVES = 1.0
+"""Seconds after the end of a command until its client has left, and nothing of it is open."""
+
 OF_ALL = ("hold", "serving", "resting", "resources", "command", "command_end", "hold_exit")
 """Events that are of no job."""
 
@@ -125,12 +128,12 @@ def rest_is_empty(facts: Facts) -> Iterator[Finding]:
 def resources_level(facts: Facts) -> Iterator[Finding]:
     """With as many lanes as before, as many descriptors, timers and processes as before a job.
 
-    It is compared once all commands have ended.
+    It is compared once all commands have ended, and their clients have left.
     """
     before: dict[str, tuple[int, ...]] = {}
-    ended = [index for index, _ in facts.of_kind("command_end")]
+    ended = [event.time for _, event in facts.of_kind("command_end")]
     for index, event in facts.of_kind("resources"):
-        if sum(one < index for one in ended) < _asked(facts, "commands"):
+        if sum(one < event.time - LEAVES for one in ended) < _asked(facts, "commands"):
             continue
         now = tuple(event.fields[name] for name in ("lanes", "descriptors", "timers"))
         if event.fields["when"] == "before":
