@@ -10,7 +10,7 @@ from .common.errors import DsrunError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .cli.options import Options
     from .cli.parser import Command
@@ -18,27 +18,24 @@ if TYPE_CHECKING:
 
 
 def _run(argv: list[str]) -> int:
-    from .cli.parser import name_variables
+    from .cli.parser import configured, name_variables
 
+    origins: Mapping[str, str] = {}
     try:
-        return _dispatch(argv)
+        command = configured(argv, os.environ)
+        origins = command.origins
+        return _dispatch(command, argv)
     except DsrunError as error:
-        error.args = (name_variables(str(error), argv, os.environ),)
+        error.args = (name_variables(str(error), argv, os.environ, origins),)
         raise
 
 
-def _dispatch(argv: list[str]) -> int:
+def _dispatch(command: Command, argv: list[str]) -> int:
     from .backends import allocates
-    from .cli.parser import parse
 
-    command = parse(argv, os.environ)
-    if command.help:
-        from .cli.help.pages import text
-
-        entry.write(text(command.help))
-        return 0
-    if command.version:
-        entry.write(f"dsrun {__version__}\n")
+    text = _text(command, argv)
+    if text:
+        entry.write(text)
         return 0
     if command.options.on is not None:
         from .commands import on
@@ -52,6 +49,26 @@ def _dispatch(argv: list[str]) -> int:
         if salloc.is_needed(command.options, os.environ):
             return _run_in_allocation(salloc.argv(argv, command, os.environ), command.options)
     return run(command)
+
+
+def _text(command: Command, argv: list[str]) -> str:
+    """Return what a command line prints that starts nothing, "" for any other."""
+    if command.help:
+        from .cli.help import pages
+
+        return pages.text(command.help)
+    if command.version:
+        return f"dsrun {__version__}\n"
+    if command.options.trust is not None:
+        from .cli.trust import trust
+
+        return f"trusted as it is now: {trust(command.options.trust, os.environ)}\n"
+    if not command.options.show_config:
+        return ""
+    from .cli import parser, show_config
+
+    typed, values = parser.parse(argv, {}).given, vars(command.options)
+    return show_config.text(values, command.given, typed, os.environ, command.origins)
 
 
 def _run_in_allocation(argv: list[str], options: Options) -> int:

@@ -50,6 +50,9 @@ class Option(NamedTuple):
         by_hold: whether dsrun-hold takes it, and a job on held nodes does not.
         elastic: whether it has an effect only in an elastic job.
         not_in_python: why a Python program cannot give it; "" if it can.
+        runs_here: whether it can have this machine run a program: the file of a project sets it
+            only once the project is trusted.
+        only_typed: whether no configuration file can set it.
     """
 
     default: Any
@@ -73,6 +76,8 @@ class Option(NamedTuple):
     by_hold: bool = False
     elastic: bool = False
     not_in_python: str = ""
+    runs_here: bool = False
+    only_typed: bool = False
 
     @property
     def repeatable(self) -> bool:

@@ -85,7 +85,8 @@ class Options:
     host_discovery_script: str | None = option(None,
         "Elastic jobs: run COMMAND every second and use the hosts that it prints, one"
         " HOST:SLOTS per line. Hosts join and leave the job as with --watch_hostfile.",
-        metavar="COMMAND", unset="none", tools=("exec", "check"), by_hold=True, elastic=True)
+        metavar="COMMAND", unset="none", tools=("exec", "check"), by_hold=True, elastic=True,
+        runs_here=True)
     include: str = option("",
         "Use only these hosts and slots: worker-0@worker-1:0,2-3. Ranges of names"
         " (worker-[0-3]), patterns (gpu-*) and device ids (worker-0:GPU-8932f937) are accepted.",
@@ -138,7 +139,7 @@ class Options:
         "Python interpreter on the nodes, version 3.10 or newer, for node launchers and workers.",
         metavar="PATH",
         unset="the interpreter that runs dsrun; for workers, the one that --venv_script puts"
-        " first on PATH", tools=("job", "hold", "exec", "check"))
+        " first on PATH", tools=("job", "hold", "exec", "check"), runs_here=True)
     workdir: str | None = option(None,
         "Working directory of the workers. It must exist on every node.",
         metavar="DIR", unset="the current directory", tools=("hold", "exec", "check"))
@@ -165,7 +166,7 @@ class Options:
     venv_script: str = option("",
         "Shell script that every node sources with bash before it starts the workers, such as"
         " venv/bin/activate.",
-        metavar="FILE", unset="none", tools=("check",))
+        metavar="FILE", unset="none", tools=("check",), runs_here=True)
     preload: str | None = option(None,
         "Import these modules once on each node, and fork the workers from that process:"
         " torch,torch._dynamo. Not with --no_python.",
@@ -201,11 +202,11 @@ class Options:
         "Further arguments for the program of the launcher (ssh, pdsh, mpirun, srun, ...), as"
         " one string.",
         metavar="ARGS", separator=" ", unset="none", tools=("job", "hold", "exec", "check"),
-        by_hold=True)
+        by_hold=True, runs_here=True)
     launcher_path: str = option("",
         "Path of the launcher's program, or of the directory that contains it.",
         metavar="PATH", unset="the program found on PATH", fills="backend.path",
-        tools=("job", "hold", "exec", "check"), by_hold=True)
+        tools=("job", "hold", "exec", "check"), by_hold=True, runs_here=True)
     rank_per_task: bool = option(False,
         "MPI and Slurm: start one task per rank instead of one per node, for scripts that use"
         " MPI themselves.",
@@ -416,7 +417,7 @@ class Options:
         "Shell command that is run on this machine, in the current folder, when the job starts,"
         " fails, restarts, loses a node, hangs or ends. It gets the event as JSON on its"
         " standard input.",
-        metavar="COMMAND", unset="none", fills="hooks.on_event")
+        metavar="COMMAND", unset="none", fills="hooks.on_event", runs_here=True)
 
     # -- Failures and stopping --
     grace: float = option(30.0,
@@ -550,6 +551,25 @@ class Options:
         "Print the CPUs and the memory that each rank is bound to, as reported by the kernel."
         " No effect with --quiet.",
         fills="binding.report")
+
+    # -- Configuration files --
+    profile: str = option("",
+        "Use the values of [profile.NAME] of the configuration files: dsrun.toml of the project,"
+        " ~/.config/dsrun/config.toml and /etc/dsrun/config.toml.",
+        metavar="NAME", unset="only [default]", tools=("hold", "exec", "check"), only_typed=True,
+        not_in_python="a program reads no configuration files")
+    show_config: bool = option(False,
+        "Print every option that is set, its value and where it is set, and start nothing.",
+        tools=("hold", "exec", "check"), only_typed=True, not_in_python="it only prints")
+    no_config: bool = option(False,
+        "Read no configuration files.",
+        tools=("hold", "exec", "check"), only_typed=True,
+        not_in_python="a program reads no configuration files")
+    trust: str | None = option(None,
+        "Let dsrun.toml of the folder DIR, as it is now, set options that run programs on this"
+        " machine, such as --on_event.",
+        metavar="DIR", unset="such options are refused there", only_typed=True,
+        not_in_python="a program reads no configuration files")
     # fmt: on
 
 
@@ -564,6 +584,7 @@ GROUPS = {
     "Failures and stopping": "grace",
     "Elastic jobs": "elastic_training",
     "Cores and memory": "accelerator",
+    "Configuration files": "profile",
 }
 """The groups in which the help shows the options: the first option of each, in order."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 from ..common.errors import UsageError
@@ -16,9 +17,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..specs.rendezvous import Rendezvous
+    from .config_files import Config
 
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}
+
+SITE = "/etc/dsrun/config.toml"
+"""The configuration file of a site."""
+
+PROJECT = "dsrun.toml"
+"""The name of the configuration file of a project."""
 
 HELP = "dsrun --help (options of the script go after it)"
 """Where the options are, for a command line with a script."""
@@ -37,6 +45,7 @@ class Command(NamedTuple):
         joined: why this command is known to run on every node, and which node this is; or "".
         rendezvous: set if torch's rendezvous is used; the command is then for this machine only.
         words: how many words of the command line are options and their values.
+        origins: where in configuration files options are set, by name.
     """
 
     options: Options
@@ -48,6 +57,7 @@ class Command(NamedTuple):
     joined: str = ""
     rendezvous: Rendezvous | None = None
     words: int = 0
+    origins: Mapping[str, str] = {}
 
     @property
     def like_torchrun(self) -> bool:
@@ -61,24 +71,94 @@ class Command(NamedTuple):
         return self._replace(options=self.options.changed(log_layout="torchrun"))
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str], see: str = HELP) -> Command:
+def configured(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
+    """Parse a command line; options that neither it nor a variable sets may be set by files.
+
+    Raises:
+        UsageError: as `parse`, or a configuration file is not valid.
+    """
+    command = parse(argv, environ)
+    options, program = command.options, command.program
+    script = "" if options.module or options.no_python or not program else program[0]
+    if command.help or command.version or options.trust is not None:
+        return command
+    config = config_of(options, command.given, environ, script)
+    if config is None:
+        return command
+    return parse(argv, environ, base=config.values)._replace(origins=config.origins)
+
+
+def config_of(
+    options: Options, given: frozenset[str], environ: Mapping[str, str], script: str = ""
+) -> Config | None:
+    """Return what configuration files set; None, and nothing is imported, if there are none.
+
+    Args:
+        options: what the command line and variables say.
+        given: the names of the options that they set.
+        environ: the environment.
+        script: the path of the script, "" for a command without one.
+
+    Raises:
+        UsageError: a file is not valid, or there is no such profile.
+    """
+    if options.no_config or "DSRUN_JOB_ID" in environ:
+        return None
+    folders = (os.path.dirname(script), "") if script else ("",)
+    home = environ.get("XDG_CONFIG_HOME", "")
+    home = home if os.path.isabs(home) else os.path.join(os.path.expanduser("~"), ".config")
+    person = os.path.join(home, "dsrun", "config.toml")
+    found = {path: False for path in (SITE, person) if os.path.exists(path)}
+    project = project_file(folders)
+    if project:
+        found[project] = True
+    if not found and not options.profile:
+        return None
+    from .config_files import config
+
+    return config(found, options.profile, given, environ)
+
+
+def project_file(folders: Iterable[str]) -> str:
+    """Return the nearest dsrun.toml in one of the folders or above it, "" if there is none.
+
+    Nothing above the home folder is looked at.
+    """
+    home, seen = os.path.realpath(os.path.expanduser("~")), set[str]()
+    for start in folders:
+        try:
+            folder = os.path.realpath(start)
+        except FileNotFoundError:  # the current folder is gone
+            continue
+        while folder not in seen:
+            path = os.path.join(folder, PROJECT)
+            if os.path.exists(path):
+                return path
+            seen.add(folder)
+            folder = folder if folder == home else os.path.dirname(folder)
+    return ""
+
+
+def parse(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    see: str = HELP,
+    base: Mapping[str, object] | None = None,
+) -> Command:
     """Parse a command line; options that it lacks may be set by DSRUN_* or PET_* variables.
 
     The first word that is not an option is the script, and everything after it is passed to the
     script. `--` ends the options as well; without it, one directly behind the script is dropped.
-    `see` is where options are described.
+    `see` is where options are described; `base` has the values of configuration files.
 
     Raises:
         UsageError: an option is unknown or not supported, or has an invalid value.
     """
     names = table()
     torchruns = {row.torchrun: (name, row) for name, row in all_options().items() if row.torchrun}
-    values = {
-        **from_environment(
-            "PET_", {name: text for name, text in environ.items() if text}, torchruns
-        ),
-        **from_environment("DSRUN_", environ, names),
-    }
+    filled = {name: text for name, text in environ.items() if text}
+    values = from_environment("PET_", filled, torchruns, base)
+    values = from_environment("DSRUN_", environ, names, values)
     at, typed = 0, dict[str, list[str]]()
     while at < len(argv):
         word = argv[at]
@@ -147,7 +227,7 @@ def other_variables() -> frozenset[str]:
 def _meant(variable: str) -> str:
     """Return a hint that names the most similar DSRUN_* variable."""
     ours = [name.removeprefix("DSRUN_").lower() for name in other_variables()]
-    close = _nearest(variable.removeprefix("DSRUN_").lower(), [*table(), *ours])
+    close = nearest(variable.removeprefix("DSRUN_").lower(), [*table(), *ours])
     return f" (did you mean DSRUN_{close.upper()}?)" if close else "; see dsrun --help"
 
 
@@ -180,7 +260,7 @@ def take(
         raise UsageError(f"{shown}: expected {spec.metavar} after it")
     value = text if attached else following[0]
     earlier = typed.setdefault(name, [])
-    _record(name, spec, value, shown, values, again=bool(earlier))
+    record(name, spec, value, shown, values, again=bool(earlier))
     earlier.append(value)
     return 1 if attached else 2
 
@@ -220,7 +300,7 @@ def _find(shown: str, names: Mapping[str, tuple[str, Option]], see: str) -> tupl
     if key not in names:
         if key in table():
             raise UsageError(f"{shown}: an option of dsrun, not of this command; see {see}")
-        close = _nearest(key, names)
+        close = nearest(key, names)
         meant = f" (did you mean --{close}?)" if close else ""
         raise UsageError(f"{shown}: unknown option{meant}; see {see}")
     return names[key]
@@ -231,7 +311,8 @@ def _key(shown: str) -> str:
     return shown[2:].replace("-", "_") if shown.startswith("--") else shown
 
 
-def _nearest(key: str, names: Iterable[str]) -> str:
+def nearest(key: str, names: Iterable[str]) -> str:
+    """Return the name that is meant by a word like it, "" if there is none."""
     import difflib
 
     known = [name for name in names if name[0] != "-"]
@@ -242,7 +323,7 @@ def _nearest(key: str, names: Iterable[str]) -> str:
     return close[0] if close else ""
 
 
-def _record(
+def record(
     name: str,
     spec: Option,
     text: str,
@@ -251,6 +332,19 @@ def _record(
     *,
     again: bool = False,
 ) -> None:
+    """Set the value of an option from its text, or add to it.
+
+    Args:
+        name: the option.
+        spec: its row.
+        text: the value.
+        shown: what errors call the option.
+        values: the values so far, which are changed.
+        again: whether the option has been given before in the same place.
+
+    Raises:
+        UsageError: the value is not valid.
+    """
     if spec.none is not None and text == spec.none:
         values.pop(name, None)
     elif spec.kind == "list":
@@ -297,10 +391,13 @@ def _chosen(spec: Option, text: str, shown: str) -> str:
 
 
 def from_environment(
-    prefix: str, environ: Mapping[str, str], names: Mapping[str, tuple[str, Option]]
+    prefix: str,
+    environ: Mapping[str, str],
+    names: Mapping[str, tuple[str, Option]],
+    base: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Return what variables of a prefix set: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""
-    values: dict[str, object] = {}
+    """Return `base` and what variables of a prefix set: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""
+    values: dict[str, object] = dict(base or {})
     for variable, text in environ.items():
         name, spec = names.get(variable.removeprefix(prefix).lower(), ("", None))
         if not variable.startswith(prefix) or spec is None:
@@ -308,7 +405,7 @@ def from_environment(
         if spec.kind == "bool":
             values[name] = _switch(variable, text)
         else:
-            _record(name, spec, text, variable, values)
+            record(name, spec, text, variable, values)
     return {name: value for name, value in values.items() if value is not False}
 
 
@@ -318,8 +415,16 @@ def _switch(variable: str, text: str) -> bool:
     return text.lower() in YES
 
 
-def name_variables(message: str, argv: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return a message with options replaced by the variables that have set them."""
+def name_variables(
+    message: str,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    origins: Mapping[str, str] | None = None,
+) -> str:
+    """Return a message with options replaced by the variables that have set them.
+
+    `origins` tells where in configuration files the others are set.
+    """
     import re
 
     names = table()
@@ -330,6 +435,10 @@ def name_variables(message: str, argv: Sequence[str], environ: Mapping[str, str]
         field = names.get(key.lower(), ("",))[0] if prefix in {"DSRUN", "PET"} else ""
         if field and field not in typed:
             message = re.sub(rf"--{field}\b", variable, message)
+    for field, where in (origins or {}).items():
+        if field not in typed:
+            place = f"{where}: {field}".replace("\\", "\\\\")
+            message = re.sub(rf"--{field}\b", place, message)
     return message
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.values import NamedTuple
 from .option import named
 from .options import Options, shared
-from .parser import from_environment, repeated, take
+from .parser import config_of, from_environment, repeated, take
 from .tool_options import OWN
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ class ToolCommand(NamedTuple):
         rest: the words that are not options.
         help: whether the help is requested.
         notes: messages to the user about options that have no effect; none with --quiet.
+        config: what --show_config prints; "" without it.
     """
 
     own: Mapping[str, Any]
@@ -34,6 +35,36 @@ class ToolCommand(NamedTuple):
     rest: tuple[str, ...] = ()
     help: bool = False
     notes: tuple[str, ...] = ()
+    config: str = ""
+
+
+def configured(
+    command: str,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    mixing: Collection[str] = (),
+) -> ToolCommand:
+    """Parse as `parse`; what it shares with dsrun may also be set by configuration files.
+
+    Raises:
+        UsageError: as `parse`, or a configuration file is not valid.
+    """
+    parsed = parse(command, words, environ, mixing)
+    if parsed.help:
+        return parsed
+    config = config_of(parsed.options, parsed.given, environ)
+    origins = config.origins if config else {}
+    if config is not None:
+        ours = shared(command.removeprefix("dsrun-"))
+        base = {name: value for name, value in config.values.items() if name in ours}
+        parsed = parse(command, words, environ, mixing, base)
+    if not parsed.options.show_config:
+        return parsed
+    from .show_config import text
+
+    typed, values = parse(command, words, {}, mixing).given, vars(parsed.options)
+    given = parsed.given - parsed.own.keys()
+    return parsed._replace(config=text(values, given, typed, environ, origins))
 
 
 def parse(
@@ -41,6 +72,7 @@ def parse(
     words: Sequence[str],
     environ: Mapping[str, str],
     mixing: Collection[str] = (),
+    base: Mapping[str, object] | None = None,
 ) -> ToolCommand:
     """Parse the options of a command line, up to `--` or the first word that is none.
 
@@ -49,13 +81,14 @@ def parse(
         words: the arguments.
         environ: the environment; DSRUN_* variables may set the options that it shares with dsrun.
         mixing: options after which words and options may come in any order.
+        base: the values that configuration files set.
 
     Raises:
         UsageError: an option is unknown, or has an invalid value.
     """
     own, ours = OWN[command], named(shared(command.removeprefix("dsrun-")))
     names = ours | named(own)
-    values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours))
+    values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours, base))
     at, rest, typed, see = 0, [], dict[str, list[str]](), f"{command} --help"
     while at < len(words):
         word = words[at]

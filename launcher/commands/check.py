@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..cli.tool_parser import parse
+from ..cli.tool_parser import configured
 from ..common import entry
 from ..common.errors import UsageError, conflict
 
@@ -20,11 +20,14 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value.
         NodeError: the nodes of a hold are lost.
     """
-    command = parse("dsrun-check", words, os.environ)
+    command = configured("dsrun-check", words, os.environ)
     if command.help:
         from ..cli.help.pages import of_tool
 
         entry.write(of_tool("dsrun-check"))
+        return 0
+    if command.config:
+        entry.write(command.config)
         return 0
     _check(command)
     entry.note(command.notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..cli.tool_parser import parse
+from ..cli.tool_parser import configured
 from ..common import entry
 from ..common.errors import UsageError, conflict
 
@@ -20,11 +20,14 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value, or there is nothing to run.
         NodeError: no host can be used.
     """
-    command = parse("dsrun-exec", words, os.environ, mixing=("copy", "fetch"))
+    command = configured("dsrun-exec", words, os.environ, mixing=("copy", "fetch"))
     if command.help:
         from ..cli.help.pages import of_tool
 
         entry.write(of_tool("dsrun-exec"))
+        return 0
+    if command.config:
+        entry.write(command.config)
         return 0
     _check(command)
     entry.note(command.notes)

@@ -6,7 +6,7 @@ import errno
 import os
 
 from ..backends import allocates
-from ..cli.tool_parser import parse
+from ..cli.tool_parser import configured
 from ..common import entry
 from ..common.errors import UsageError, reason
 from ..control import local
@@ -26,11 +26,14 @@ def run(words: list[str]) -> int:
     """
     if words[:1] in (["--list"], ["list"], ["ls"], ["status"]):
         raise UsageError(f"dsrun-hold {words[0]}: dsrun-job lists your jobs and holds")
-    command = parse("dsrun-hold", words, os.environ)
+    command = configured("dsrun-hold", words, os.environ)
     if command.help:
         from ..cli.help.pages import of_tool
 
         entry.write(of_tool("dsrun-hold"))
+        return 0
+    if command.config:
+        entry.write(command.config)
         return 0
     if command.rest:
         raise UsageError(

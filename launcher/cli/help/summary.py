@@ -32,7 +32,8 @@ RULES = (
     "DURATION is a number of seconds, or a number with units: 30, 90s, 30m, 2h, 1h30m.",
     "Every option can be set by a variable as well: DSRUN_GRACE=60 is --grace 60. Options of"
     " torchrun can be set by its PET_* variables. An option on the command line takes precedence"
-    " over DSRUN_*, and DSRUN_* over PET_*.",
+    " over DSRUN_*, and DSRUN_* over PET_*. Below them are configuration files: dsrun.toml of the"
+    " project, ~/.config/dsrun/config.toml, /etc/dsrun/config.toml.",
 )
 
 EXIT_CODES = (

@@ -122,8 +122,8 @@ HOLD = Tool(
     ("[options]", "--release NAME"),
     (
         "Connect nodes, check them, and keep them for any number of jobs, one after another or at"
-        " once on different devices: dsrun --on NAME SCRIPT. The nodes are released by --release,"
-        " Ctrl-C, --idle_timeout, and when this process ends in any other way.",
+        " once on different devices: dsrun --on NAME SCRIPT. --release, Ctrl-C, --idle_timeout and"
+        " the end of this process release the nodes.",
     ),
     rows=_own("dsrun-hold"),
     shared=_shared("dsrun-hold"),
@@ -133,8 +133,8 @@ EXEC = Tool(
     "run a command on all hosts, or copy files to and from them",
     ("[options] COMMAND [ARGS...]", "[options] --copy|--fetch FILE... [--to DIR]"),
     (
-        "Run a command on all hosts at once, and print equal outputs once. The exit code is the"
-        " largest of all hosts, 69 if one cannot be reached. Ctrl-C ends the command everywhere.",
+        "Run a command on all hosts, and print equal outputs once. The exit code is the largest of"
+        " all, 69 if a host cannot be reached. Ctrl-C ends it everywhere.",
     ),
     rows=_own("dsrun-exec"),
     shared=_shared("dsrun-exec"),

@@ -10,7 +10,7 @@ function __dsrun_check_options --description 'Test whether an option may come ne
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __svg _H __hostfile __host __on __host_discovery_script _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __python __workdir __venv_script __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __heartbeat_timeout __accelerator
+            case __svg _H __hostfile __host __on __host_discovery_script _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __python __workdir __venv_script __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __heartbeat_timeout __accelerator __profile
                 set value yes
             case '_*'
             case '*'
@@ -75,3 +75,8 @@ complete -c dsrun-check -n __dsrun_check_options -s q -l quiet -d 'Of dsrun\'s o
 complete -c dsrun-check -n __dsrun_check_options -l heartbeat_timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l heartbeat-timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-check -n __dsrun_check_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
+complete -c dsrun-check -n __dsrun_check_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
+complete -c dsrun-check -n __dsrun_check_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
+complete -c dsrun-check -n __dsrun_check_options -l no_config -d 'Read no configuration files'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l no-config -d 'Read no configuration files'

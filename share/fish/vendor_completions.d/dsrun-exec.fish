@@ -10,7 +10,7 @@ function __dsrun_exec_options --description 'Test whether an option may come nex
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __shell __to __stdin __timeout _H __hostfile __host __on __host_discovery_script _i __include _e __exclude __num_nodes __python __workdir __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level
+            case __shell __to __stdin __timeout _H __hostfile __host __on __host_discovery_script _i __include _e __exclude __num_nodes __python __workdir __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __profile
                 set value yes
             case '_*'
             case '*'
@@ -66,3 +66,8 @@ complete -c dsrun-exec -n __dsrun_exec_options -l color -x -a 'auto always never
 complete -c dsrun-exec -n __dsrun_exec_options -l log_level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l log-level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
 complete -c dsrun-exec -n __dsrun_exec_options -s q -l quiet -d 'Of dsrun\'s own messages, print only errors'
+complete -c dsrun-exec -n __dsrun_exec_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l no_config -d 'Read no configuration files'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l no-config -d 'Read no configuration files'

@@ -10,7 +10,7 @@ function __dsrun_hold_options --description 'Test whether an option may come nex
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __python __workdir __preload __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __grace __shutdown_timeout __heartbeat_timeout __accelerator
+            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __python __workdir __preload __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __grace __shutdown_timeout __heartbeat_timeout __accelerator __profile
                 set value yes
             case '_*'
             case '*'
@@ -72,3 +72,8 @@ complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l shu
 complete -c dsrun-hold -n __dsrun_hold_options -l heartbeat_timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l heartbeat-timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l no_config -d 'Read no configuration files'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l no-config -d 'Read no configuration files'
