@@ -118,7 +118,7 @@ def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> 
         installed(file)
         for room in ROOMS
         for file in (CHECKOUT / room).rglob("*")
-        if file.suffix == ".py" or file.name == "py.typed"
+        if file.suffix in {".py", ".css", ".js"} or file.name == "py.typed"
     }
     assert set(names) == expected
     assert {f"dsrun/{room}/py.typed" for room in ROOMS} <= expected
