@@ -192,6 +192,6 @@ def test_a_hold_that_cannot_start_in_the_background(name: str, tmp_path: Path) -
     python.chmod(0o755)
     held = start(name, "--detach", "--python", str(python))
     _, errors = held.communicate(timeout=HANG)
-    assert held.returncode == 69
+    assert held.returncode == 2
     assert "broken" in errors
     assert name not in running(local.HOLD)
