@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.values import NamedTuple
 from .option import named
 from .options import Options, shared
-from .parser import from_environment, repeated, take
+from .parser import from_environment, key_of, repeated, take
 from .tool_options import OWN
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ class ToolCommand(NamedTuple):
         rest: the words that are not options.
         help: whether the help is requested.
         notes: messages to the user about options that have no effect; none with --quiet.
+        shared: the words of the options that it shares with dsrun, as they were typed.
     """
 
     own: Mapping[str, Any]
@@ -34,6 +35,7 @@ class ToolCommand(NamedTuple):
     rest: tuple[str, ...] = ()
     help: bool = False
     notes: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 def parse(
@@ -57,6 +59,7 @@ def parse(
     names = ours | named(own)
     values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours))
     at, rest, typed, see = 0, [], dict[str, list[str]](), f"{command} --help"
+    as_typed: list[str] = []
     while at < len(words):
         word = words[at]
         if word in {"-h", "--help"}:
@@ -65,13 +68,17 @@ def parse(
             at += 1
             break
         if word.startswith("-") and word != "-":
-            at += take(word, words[at + 1 : at + 2], names, values, typed, see)
+            used = take(word, words[at + 1 : at + 2], names, values, typed, see)
+            if key_of(word.partition("=")[0]) not in own:
+                as_typed += words[at : at + used]
+            at += used
         elif mixing and not values.keys().isdisjoint(mixing):
             rest.append(word)
             at += 1
         else:
             break
-    return _command(own, values, (*rest, *words[at:]), repeated(typed, names))
+    found = _command(own, values, (*rest, *words[at:]), repeated(typed, names))
+    return found._replace(shared=tuple(as_typed))
 
 
 def _command(
