@@ -58,8 +58,8 @@ def parse(
     own, ours = OWN[command], named(shared(command.removeprefix("dsrun-")))
     names = ours | named(own)
     values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours))
-    at, rest, typed, see = 0, [], dict[str, list[str]](), f"{command} --help"
-    as_typed: list[str] = []
+    at, rest, as_typed, see = 0, [], list[str](), f"{command} --help"
+    typed: dict[str, list[str]] = {}
     while at < len(words):
         word = words[at]
         if word in {"-h", "--help"}:
@@ -77,8 +77,8 @@ def parse(
             at += 1
         else:
             break
-    found = _command(own, values, (*rest, *words[at:]), repeated(typed, names))
-    return found._replace(shared=tuple(as_typed))
+    command_line = _command(own, values, (*rest, *words[at:]), repeated(typed, names))
+    return command_line._replace(shared=tuple(as_typed))
 
 
 def _command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ..common.errors import NODE_UNUSABLE, OutputError, reason
+from ..common.formats import versioned
 from ..common.text import plain
 from ..common.wording import counted
 from ..head.checks import tables
@@ -116,7 +117,7 @@ class Shown:
             ],
             "full": None if self._full is None else [_step(*one) for one in self._full.items()],
         }
-        return json.dumps(result) + "\n"
+        return json.dumps(versioned("check", result)) + "\n"
 
     def _node(self, name: str) -> dict[str, Any]:
         verdict = self._verdict
