@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from dsrun.launcher import runner
+from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.head.run.run_start import NO_DEVICES
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.resources.world_info import decode
@@ -478,7 +479,7 @@ def test_a_first_run_without_torch_says_what_to_install(folder: Path) -> None:
     assert f"  try: {install}" in lines
 
 
-SILENT = "did not answer as Python 3.10 or newer (--python names another): it printed nothing"
+SILENT = f"did not answer as Python 3.10 or newer {ANOTHER_PYTHON}: it printed nothing"
 OLD = "python 3.10 or newer is needed, this is 3.9.18 (main)"
 WRONG = {
     "old": (

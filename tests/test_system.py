@@ -92,4 +92,7 @@ def test_what_stays_outside_is_there() -> None:
 
 def test_a_world_has_every_call() -> None:
     names = {name for name, one in vars(system).items() if callable(one) and name[0] != "_"}
-    assert names - {"use", "suppress", "Callable", "Mapping", "Sequence"} - {*Kernel(0).calls()} == set()
+    assert (
+        names - {"use", "suppress", "Callable", "Mapping", "Sequence"} - {*Kernel(0).calls()}
+        == set()
+    )

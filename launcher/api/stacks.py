@@ -47,5 +47,5 @@ def read(job_id: str, *, native: bool = False) -> Stacks:
             views = wire.ask(client, {"native": native}, patience)
     except DsrunError as error:
         raise JobError(f"job {job_id}: {error}", error.exit_code) from None
-    fields = {"job_id": job_id, **as_json(views)}
+    fields = as_json(job_id, views)
     return Stacks(str(fields["sentence"]), tuple(fields["odd"]), Shown(views).text(), fields)

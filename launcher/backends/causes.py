@@ -51,7 +51,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Permission denied \(|Too many authentication failures",
-        "authentication failed: no key was accepted",
+        "authentication failed: no key was accepted; run ssh-copy-id LOGIN",
     ),
     (
         r"kex_exchange_identification|ssh_exchange_identification|banner exchange"
@@ -188,8 +188,10 @@ def _filled(words: str, tried: Attempt) -> str:
     """Return words of the table with the names of host, interpreter and user."""
     python = tried.python or "that path"
     place = f"{python} for user {tried.user}" if tried.user else python
-    named = {"HOST": tried.host or "HOST", "PYTHON": place}
-    return re.sub(r"\b(HOST|PYTHON)\b", lambda match: named[match[1]], words)
+    host = tried.host or "HOST"
+    login = f"{tried.user}@{host}" if tried.user else host
+    named = {"HOST": host, "LOGIN": login, "PYTHON": place}
+    return re.sub(r"\b(HOST|LOGIN|PYTHON)\b", lambda match: named[match[1]], words)
 
 
 def _unknown(code: int, lines: Sequence[str], tried: Attempt, last: str) -> str:

@@ -293,7 +293,7 @@ def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, boo
 
 
 def _find(shown: str, names: Mapping[str, tuple[str, Option]], see: str) -> tuple[str, Option]:
-    key = _key(shown)
+    key = key_of(shown)
     if key in REFUSED:
         raise UsageError(f"{shown}: not supported; {REFUSED[key]}")
     # One-letter names are in the table with their dash, so `--H` is not `-H`.
@@ -306,7 +306,7 @@ def _find(shown: str, names: Mapping[str, tuple[str, Option]], see: str) -> tupl
     return names[key]
 
 
-def _key(shown: str) -> str:
+def key_of(shown: str) -> str:
     """Return the name of an option as it is in the table."""
     return shown[2:].replace("-", "_") if shown.startswith("--") else shown
 
@@ -429,7 +429,7 @@ def name_variables(
 
     names = table()
     words = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in argv]
-    typed = {names[key][0] for key in map(_key, words) if key in names}
+    typed = {names[key][0] for key in map(key_of, words) if key in names}
     for variable in environ:
         prefix, _, key = variable.partition("_")
         field = names.get(key.lower(), ("",))[0] if prefix in {"DSRUN", "PET"} else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.values import NamedTuple
 from .option import named
 from .options import Options, shared
-from .parser import config_of, from_environment, repeated, take
+from .parser import config_of, from_environment, key_of, repeated, take
 from .tool_options import OWN
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ class ToolCommand(NamedTuple):
         help: whether the help is requested.
         notes: messages to the user about options that have no effect; none with --quiet.
         config: what --show_config prints; "" without it.
+        shared: the words of the options that it shares with dsrun, as they were typed.
     """
 
     own: Mapping[str, Any]
@@ -36,6 +37,7 @@ class ToolCommand(NamedTuple):
     help: bool = False
     notes: tuple[str, ...] = ()
     config: str = ""
+    shared: tuple[str, ...] = ()
 
 
 def configured(
@@ -89,7 +91,8 @@ def parse(
     own, ours = OWN[command], named(shared(command.removeprefix("dsrun-")))
     names = ours | named(own)
     values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours, base))
-    at, rest, typed, see = 0, [], dict[str, list[str]](), f"{command} --help"
+    at, rest, as_typed, see = 0, [], list[str](), f"{command} --help"
+    typed: dict[str, list[str]] = {}
     while at < len(words):
         word = words[at]
         if word in {"-h", "--help"}:
@@ -98,13 +101,17 @@ def parse(
             at += 1
             break
         if word.startswith("-") and word != "-":
-            at += take(word, words[at + 1 : at + 2], names, values, typed, see)
+            used = take(word, words[at + 1 : at + 2], names, values, typed, see)
+            if key_of(word.partition("=")[0]) not in own:
+                as_typed += words[at : at + used]
+            at += used
         elif mixing and not values.keys().isdisjoint(mixing):
             rest.append(word)
             at += 1
         else:
             break
-    return _command(own, values, (*rest, *words[at:]), repeated(typed, names))
+    command_line = _command(own, values, (*rest, *words[at:]), repeated(typed, names))
+    return command_line._replace(shared=tuple(as_typed))
 
 
 def _command(

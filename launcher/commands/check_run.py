@@ -7,18 +7,22 @@ from contextlib import ExitStack
 
 from ..common import entry
 from ..common.loop import Loop
-from ..head.checks.answers import Question, compared_node
+from ..common.text import plain
+from ..head.checks.answers import Question, compared_node, without_files
 from ..head.checks.compare import findings
 from ..head.checks.verdict import Verdict
 from ..head.checks.versions import differing, outlier_files
 from ..head.output.console import Console
 from ..head.run.checks import problems
+from ..head.run.missing_here import advised, folder_to_sync
 from ..head.run.tasks import tasks
+from ..planning.hold import CHECK
 from .check_nodes import Ended, Waiting, connect, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from ..cli.tool_parser import ToolCommand
     from ..head.checks.answers import Answer
@@ -83,13 +87,16 @@ class Check:
         """Return what is wrong; raises Ended if a signal ends it."""
         options, seconds = (["--report"], REPORT_SECONDS) if report else ([], SECONDS)
         answers = self._ask(self._programs.names, options, seconds)
+        answers |= self._ask_without_files(answers, options, seconds)
         missing = {**self._reached.missing, **self._lost(answers)}
         answers = {name: one for name, one in answers.items() if name not in missing}
         for name, answer in answers.items():
             for note in answer.notes:
                 self._console.log(f"{name}: {note}", "warning")
         found = self._compare(answers)
-        return Verdict(answers, missing, self._problems(answers), found, strict)
+        lines = self._problems(answers)
+        sync = next(filter(None, map(folder_to_sync, lines)), "")
+        return Verdict(answers, missing, advised(lines), found, strict, sync)
 
     def full(self, verdict: Verdict) -> Mapping[str, StepResult]:
         """Measure the nodes that can be used, and the network between them."""
@@ -115,11 +122,12 @@ class Check:
         return results
 
     def _ask(
-        self, names: Sequence[str], options: Sequence[str], seconds: float
+        self, names: Sequence[str], options: Sequence[str], seconds: float, **changed: object
     ) -> dict[str, Answer]:
-        """Ask some nodes; return their answers in the same order."""
+        """Ask some nodes, with other fields in their tasks; return the answers in this order."""
         wanted = {node.host.name: node for node in self._job.plan.nodes}
-        asked = {name: self._task(wanted[name])._replace(facts=True) for name in names}
+        fields: dict[str, Any] = {"facts": True, **changed}
+        asked = {name: self._task(wanted[name])._replace(**fields) for name in names}
         question: list[Question] = []
 
         def begin(over: Callable[[], None]) -> None:
@@ -128,6 +136,21 @@ class Check:
 
         self._waiting.until(begin)
         return {name: question[0].answers[name] for name in names}
+
+    def _ask_without_files(
+        self, answers: Mapping[str, Answer], options: Sequence[str], seconds: float
+    ) -> dict[str, Answer]:
+        """Ask nodes that lack what `--sync` would copy for all the rest; return these answers."""
+        lacking = [
+            name
+            for name, one in answers.items()
+            if any(folder_to_sync(f"{name}: {text}") for text in one.problems)
+        ]
+        if not lacking:
+            return {}
+        program = self._job.plan.program._replace(script=CHECK, module=True)
+        again = self._ask(lacking, options, seconds, workdir="/", program=program)
+        return {name: without_files(answers[name], again[name]) for name in lacking}
 
     def _lost(self, answers: Mapping[str, Answer]) -> dict[str, str]:
         """Return why nodes were lost, if the program that connects them tells; it ends later."""
@@ -175,12 +198,18 @@ def _show(command: ToolCommand, verdict: Verdict, full: Mapping[str, StepResult]
         OutputError: standard output, or the file of --svg, cannot be written.
     """
     from .check_show import Shown
+    from .first_job import lines, words
 
     shown = Shown(verdict, full, colour=_has_colour(command.options.color))
     own = command.own
     if own["svg"]:
         shown.draw(own["svg"])
-    entry.write(shown.as_json() if own["json"] else shown.as_text(own["compare"], own["report"]))
+    if own["json"]:
+        entry.write(shown.as_json(words(command, verdict.sync)))
+        return shown.exit_code
+    entry.write(shown.as_text(own["compare"], own["report"]))
+    if not (own["compare"] or own["report"]):
+        entry.write("".join(f"{plain(line)}\n" for line in lines(command, verdict)))
     return shown.exit_code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ..common.errors import NODE_UNUSABLE, OutputError, reason
+from ..common.formats import versioned
 from ..common.text import plain
 from ..common.wording import counted
 from ..head.checks import tables
@@ -13,7 +14,7 @@ from ..head.fleet.hosts import some_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ..head.checks.verdict import Verdict
@@ -97,12 +98,18 @@ class Shown:
         except OSError as error:
             raise OutputError(f"--svg {path}: {reason(error)}") from None
 
-    def as_json(self) -> str:
-        """Return everything as one JSON object, as docs/schemas/check.schema.json describes it."""
+    def as_json(self, first_job: Sequence[str]) -> str:
+        """Return everything as one JSON object, as docs/schemas/check.schema.json describes it.
+
+        `first_job` is the command of a job on these nodes.
+        """
         verdict = self._verdict
         names = [*verdict.answers, *verdict.missing]
         result = {
             "exit_code": self.exit_code,
+            "errors": verdict.errors,
+            "warnings": verdict.warnings,
+            "first_job": list(first_job),
             "nodes": [self._node(name) for name in names],
             "problems": list(verdict.problems),
             "findings": [
@@ -110,7 +117,7 @@ class Shown:
             ],
             "full": None if self._full is None else [_step(*one) for one in self._full.items()],
         }
-        return json.dumps(result) + "\n"
+        return json.dumps(versioned("check", result)) + "\n"
 
     def _node(self, name: str) -> dict[str, Any]:
         verdict = self._verdict

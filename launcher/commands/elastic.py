@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..common import entry
 from ..common.errors import UsageError
+from ..common.formats import versioned
 from ..common.wording import counted
 
 TYPE_CHECKING = False
@@ -111,7 +112,8 @@ def _as_json(plan: BatchPlan, rows: Rows) -> str:
         }
         for size, share in rows
     ]
-    return json.dumps({"version": plan.settings.schema, "valid": plan.valid, "shares": shares})
+    fields = {"version": plan.settings.schema, "valid": plan.valid, "shares": shares}
+    return json.dumps(versioned("elastic_plan", fields))
 
 
 def _as_table(plan: BatchPlan, rows: Rows) -> str:

@@ -233,8 +233,10 @@ def _done(given: Given, place: Place, words: str) -> int:
     if given.json:
         import json
 
+        from ..common.formats import versioned
+
         done = {"kind": place.kind, "name": place.name, "done": words}
-        entry.write(f"{json.dumps(done)}\n")
+        entry.write(f"{json.dumps(versioned('jobs', done))}\n")
     else:
         entry.write(f"dsrun-job: {place.kind} {place.name}: {plain(words)}\n")
     return 0

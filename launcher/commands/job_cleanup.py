@@ -109,7 +109,10 @@ def _few(texts: tuple[str, ...]) -> str:
 def _as_json(job_id: str, ended: JobEnd) -> str:
     import json
 
+    from ..common.formats import versioned
+
     rows: Mapping[str, EndedJob] = ended.outcomes
     hosts = [{"host": host, "ended": one.ended, "left": one.left} for host, one in rows.items()]
     lost = [{"host": host, "reason": why} for host, why in ended.unreached.items()]
-    return json.dumps({"job_id": job_id, "hosts": hosts, "unreached": lost})
+    fields = {"job_id": job_id, "hosts": hosts, "unreached": lost}
+    return json.dumps(versioned("jobs", fields))

@@ -127,6 +127,8 @@ class JsonPrinter:
         """Print an object for each line."""
         import json
 
+        from ..common.formats import versioned
+
         for line in lines.decode("utf-8", "replace").split("\n")[:-1]:
             row = {"host": host, "rank": rank, "stream": stream, "line": line}
-            entry.write(f"{json.dumps(row)}\n")
+            entry.write(f"{json.dumps(versioned('jobs', row))}\n")

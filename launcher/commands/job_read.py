@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 
 from ..common.errors import DsrunError
+from ..common.formats import versioned
 from ..common.readiness import ready
 from ..common.values import NamedTuple
 from ..control import frames, local
@@ -103,4 +104,5 @@ def as_json(known: Known) -> str:
     rows = [as_fields(one) for one in known.jobs]
     for row in rows:
         del row["ranks"]
-    return json.dumps({"jobs": rows, "holds": known.holds, "silent": known.silent})
+    fields = {"jobs": rows, "holds": known.holds, "silent": known.silent}
+    return json.dumps(versioned("jobs", fields))

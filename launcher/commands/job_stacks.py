@@ -38,7 +38,7 @@ def show(place: Place, request: dict[str, object], *, whole: bool, as_json: bool
             error.args = (f"dsrun-job: {place.kind} {place.name}: {error}",)
             raise
     if as_json:
-        entry.write(f"{json.dumps({'job_id': place.name, **fields(views)})}\n")
+        entry.write(f"{json.dumps(fields(place.name, views))}\n")
     else:
         colour = os.isatty(1) and may_move("auto", os.environ)
         entry.write(f"{Shown(views, colour=colour).text(whole=whole)}\n")

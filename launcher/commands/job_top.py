@@ -16,6 +16,7 @@ from rich.live import Live
 
 from ..common import entry
 from ..common.errors import DsrunError
+from ..common.formats import versioned
 from ..common.readiness import ready
 from ..control import frames, local
 from ..control.frames import BadFrame
@@ -192,7 +193,8 @@ def once(chosen: Place | None, *, as_json: bool) -> int:
     views = jobs.views(time.monotonic())
     jobs.close()
     if as_json:
-        entry.write(f"{json.dumps({'jobs': [_fields(view) for view in views]})}\n")
+        fields = versioned("jobs", {"jobs": [_fields(view) for view in views]})
+        entry.write(f"{json.dumps(fields)}\n")
         return 0
     console = Console(markup=False, highlight=False)
     rows = sum(len(view.status.nodes) + len(view.status.ranks) + 4 for view in views)

@@ -27,9 +27,10 @@ def run(words: list[str]) -> int:
         entry.write(of_tool("dsrun-topo"))
         return 0
     entry.note(command.notes)
-    from .topo_plan import survey
+    from .topo_plan import as_json, as_text, survey
 
-    entry.write(f"{survey(command.options)}\n")
+    show = as_json if command.options.json else as_text
+    entry.write(f"{show(survey(command.options))}\n")
     return 0
 
 

@@ -7,6 +7,8 @@ import os
 from ...accelerator import vendors
 from ..common.cpu_list import format_cpus
 from ..common.errors import UsageError
+from ..common.formats import versioned
+from ..common.values import NamedTuple
 from ..common.wording import counted
 from ..head.report import bindings
 from ..node.binding import conflicts, numa, sysfs, topology
@@ -23,12 +25,29 @@ if TYPE_CHECKING:
 
     from ...accelerator.hardware.nics import Nic
     from ..cli.options import Options
+    from ..control.messages import NodeBindings, WorkerBinding
     from ..node.binding.plan import BindingPlan
     from ..specs.policies import BindingPolicy
 
 
-def survey(options: Options) -> str:
-    """Return this machine as a tree, and a table of the bindings of its workers.
+class Survey(NamedTuple):
+    """What dsrun-topo shows.
+
+    Attributes:
+        machine: this machine.
+        bind_to: what workers are bound to.
+        bound: what each worker would be bound to.
+        notes: warnings about that.
+    """
+
+    machine: Machine
+    bind_to: str
+    bound: NodeBindings
+    notes: tuple[str, ...]
+
+
+def survey(options: Options) -> Survey:
+    """Return this machine, and the bindings that its workers would get.
 
     Raises:
         UsageError: there is no such accelerator, or the binding is not possible.
@@ -44,7 +63,42 @@ def survey(options: Options) -> str:
     except ValueError as error:
         raise UsageError(str(error)) from None
     plan = binding.plan(tree, owned.numa_nodes, policy, devices=owned.devices)
-    return "\n".join([draw(_machine(devices, tree)), "", *_table(policy, owned, plan)])
+    notes = tuple(note for note in (*plan.notes, conflicts.conflicts(os.environ)) if note)
+    return Survey(_machine(devices, tree), policy.bind_to, _bound(owned, plan), notes)
+
+
+def as_text(found: Survey) -> str:
+    """Return the machine as a tree, and a table of the bindings."""
+    title = f"{counted(len(found.bound.workers), 'worker')}, bound by '{found.bind_to}':"
+    table = bindings.table([(found.machine.name, found.bound)], title)
+    return "\n".join([draw(found.machine), "", table, *(f"  {note}" for note in found.notes)])
+
+
+def as_json(found: Survey) -> str:
+    """Return the same as one JSON object, as docs/schemas/topo.schema.json describes it."""
+    import json
+
+    machine = found.machine
+    fields = {
+        "host": machine.name,
+        "cores": [core._asdict() for core in machine.topology.cores],
+        "memory": [{"node": node, "bytes": kib << 10} for node, kib in machine.memory.items()],
+        "hidden": machine.hidden,
+        "accelerator": found.bound.accelerator,
+        "devices": [one._asdict() for one in machine.devices],
+        "nics": [one._asdict() for one in machine.nics],
+        "bind_to": found.bind_to,
+        "workers": [_worker(one) for one in found.bound.workers],
+        "notes": found.notes,
+    }
+    return json.dumps(versioned("topo", fields))
+
+
+def _worker(one: WorkerBinding) -> dict[str, object]:
+    """Return the binding of a worker, which has no process yet."""
+    fields = one._asdict()
+    del fields["pid"]
+    return fields
 
 
 def _policy(options: Options) -> BindingPolicy:
@@ -96,17 +150,11 @@ def _nic(nic: Nic) -> str:
     return ", ".join(word for word in (name, nic.link, nic.address, ports) if word)
 
 
-def _table(policy: BindingPolicy, owned: WorkerDevices, plan: BindingPlan) -> Iterator[str]:
-    """Yield the table of what each worker would be bound to, and warnings."""
-    workers = len(owned.numa_nodes)
-    unbound = owned.bound(dict.fromkeys(range(workers), 0), 0)
+def _bound(owned: WorkerDevices, plan: BindingPlan) -> NodeBindings:
+    """Return what each worker would be bound to."""
+    unbound = owned.bound(dict.fromkeys(range(len(owned.numa_nodes)), 0), 0)
     shares = [(format_cpus(one.cpus), _memory(one)) for one in plan.bindings]
-    planned = placed(unbound.workers, shares) if shares else unbound.workers
-    title = f"{counted(workers, 'worker')}, bound by '{policy.bind_to}':"
-    yield bindings.table([(os.uname().nodename, unbound._replace(workers=planned))], title)
-    for note in (*plan.notes, conflicts.conflicts(os.environ)):
-        if note:
-            yield f"  {note}"
+    return unbound._replace(workers=placed(unbound.workers, shares)) if shares else unbound
 
 
 def _memory(one: binding.WorkerBinding) -> str:

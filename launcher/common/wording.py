@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-ANOTHER_PYTHON = "(--python names another)"
+ANOTHER_PYTHON = "(install it there, or name another with --python)"
 """In each reason of a node whose Python cannot be used."""
 
 

@@ -6,6 +6,7 @@ import json
 import shlex
 
 from ..backends.package.command import without_code
+from ..common.formats import versioned
 from ..common.wording import counted
 from ..resources import world_info
 from ..resources.ranges import show_slots
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from ..specs.environment import ForwardedEnv
     from ..specs.job import JobSpec
     from ..specs.plan import Node, Plan
-
-FORMAT = 2
-"""Of the JSON; another one if a field is renamed, goes, or means something else."""
 
 ROWS = 64
 """Nodes shown in the table; the rest are counted."""
@@ -46,32 +44,30 @@ def as_json(spec: JobSpec, commands: Sequence[Command]) -> str:
     assigns the real ones later.
     """
     plan, program, notes = spec.plan, spec.plan.program, spec.origin.notes
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "launcher": plan.launcher,
-            "master_addr": plan.master_addr,
-            "master_port": plan.master_port,
-            "world_size": None if plan.rendezvous else plan.world_size,
-            "nodes": [_node_json(node) for node in plan.nodes],
-            **({"rendezvous": plan.rendezvous._asdict()} if plan.rendezvous else {}),
-            "program": program.argv(program.python or "python", 0),
-            "environment": sorted(spec.travel.values),
-            "withheld": list(spec.travel.withheld),
-            **({"notes": list(notes)} if notes else {}),
-            "world_info": _world_info(plan),
-            "commands": [command._asdict() for command in commands],
-            **{name: _json(getattr(spec, name)) for name in POLICIES},
-            "core_lists": dict(spec.core_lists),
-        }
-    )
+    fields = {
+        "launcher": plan.launcher,
+        "master_addr": plan.master_addr,
+        "master_port": plan.master_port,
+        "world_size": None if plan.rendezvous else plan.world_size,
+        "nodes": [_node_json(node) for node in plan.nodes],
+        **({"rendezvous": plan.rendezvous._asdict()} if plan.rendezvous else {}),
+        "program": program.argv(program.python or "python", 0),
+        "environment": sorted(spec.travel.values),
+        "withheld": list(spec.travel.withheld),
+        **({"notes": list(notes)} if notes else {}),
+        "world_info": _world_info(plan),
+        "commands": [command._asdict() for command in commands],
+        **{name: _json(getattr(spec, name)) for name in POLICIES},
+        "core_lists": dict(spec.core_lists),
+    }
+    return json.dumps(versioned("dry_run", fields))
 
 
 def allocation_json(launcher: str, argv: Sequence[str], here: str) -> str:
     """Return the plan of a job whose nodes a scheduler chooses, with the command that asks it."""
     command = {"argv": list(argv), "hosts": [here], "host_at": None}
-    plan = {"format": FORMAT, "launcher": launcher, "nodes": None, "commands": [command]}
-    return json.dumps(plan)
+    plan = {"launcher": launcher, "nodes": None, "commands": [command]}
+    return json.dumps(versioned("dry_run", plan))
 
 
 def _json(value: object) -> object:

@@ -17,6 +17,7 @@ from dsrun.launcher.backends.package.command import boot
 from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.backends.ssh.openssh import OpenSSH
 from dsrun.launcher.backends.ssh.pdsh import Pdsh
+from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.plan import lay_out
@@ -154,13 +155,13 @@ Connection to 10.0.0.1 port 22 timed out
         (
             255,
             "me@w1: Permission denied (publickey,password).",
-            "authentication failed: no key was accepted"
+            "authentication failed: no key was accepted; run ssh-copy-id w1"
             " (me@w1: Permission denied (publickey,password).)",
         ),
         (
             255,
             "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
-            "authentication failed: no key was accepted"
+            "authentication failed: no key was accepted; run ssh-copy-id w1"
             " (Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures)",
         ),
         (
@@ -177,25 +178,24 @@ Connection to 10.0.0.1 port 22 timed out
         (
             1,
             "python 3.10 or newer is needed, this is 3.6.15 (default)",
-            "/opt/py is Python 3.6.15, but 3.10 or newer is needed (--python names another)",
+            f"/opt/py is Python 3.6.15, but 3.10 or newer is needed {ANOTHER_PYTHON}",
         ),
         (
             127,
             "bash: line 1: exec: /opt/py: not found",
-            "no Python at /opt/py (--python names another)"
-            " (bash: line 1: exec: /opt/py: not found)",
+            f"no Python at /opt/py {ANOTHER_PYTHON} (bash: line 1: exec: /opt/py: not found)",
         ),
-        (127, "", "no Python at /opt/py (--python names another)"),
+        (127, "", f"no Python at /opt/py {ANOTHER_PYTHON}"),
         (
             126,
             "bash: line 1: /etc/passwd: Permission denied",
-            "no permission to run /opt/py (--python names another)"
+            f"no permission to run /opt/py {ANOTHER_PYTHON}"
             " (bash: line 1: /etc/passwd: Permission denied)",
         ),
         (
             1,
             "/opt/py: Command not found.",
-            "no Python at /opt/py (--python names another) (/opt/py: Command not found.)",
+            f"no Python at /opt/py {ANOTHER_PYTHON} (/opt/py: Command not found.)",
         ),
         (
             255,
@@ -212,13 +212,13 @@ Connection to 10.0.0.1 port 22 timed out
         (
             2,
             "ls: invalid option -- 'E'\nTry 'ls --help'\n",
-            "/opt/py did not answer as Python 3.10 or newer (--python names another):"
+            f"/opt/py did not answer as Python 3.10 or newer {ANOTHER_PYTHON}:"
             """ it printed "ls: invalid option -- 'E'", exit code 2""",
         ),
         (
             1,
             "",
-            "/opt/py did not answer as Python 3.10 or newer (--python names another):"
+            f"/opt/py did not answer as Python 3.10 or newer {ANOTHER_PYTHON}:"
             " it printed nothing, exit code 1",
         ),
     ],
@@ -236,9 +236,7 @@ def test_the_host_is_put_in_as_it_is_written() -> None:
 
 def test_a_python_that_is_missing_for_the_user_who_was_named() -> None:
     bob = causes.attempt(Host("w1", user="bob"), "/opt/py")
-    assert causes.explain(127, "", bob) == (
-        "no Python at /opt/py for user bob (--python names another)"
-    )
+    assert causes.explain(127, "", bob) == (f"no Python at /opt/py for user bob {ANOTHER_PYTHON}")
     command = causes.Attempt("w1", "the command")
     assert causes.explain(3, "", command) == "the command did not start: exit code 3"
 

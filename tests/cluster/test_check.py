@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +15,12 @@ from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .held import Held
 from .jobs import options
+from .reaching import known, ssh_file
+from .test_hosts_unusable import hidden
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
-    from pathlib import Path
     from typing import TypeAlias
 
     from .hosts import Cluster
@@ -119,6 +121,34 @@ def test_ctrl_c_ends_a_full_check_everywhere(cluster: Cluster, tmp_path: Path) -
     done = running.wait()
     assert (done.returncode, done.stdout) == (130, "")
     wait_for(lambda: not measuring(), "the programs to end")
+
+
+def test_a_fresh_site_is_told_what_to_do_in_order(cluster: Cluster, tmp_path: Path) -> None:
+    """What can be seen of a node is told, with the command that mends it, and a first job."""
+    (tmp_path / "hosts").write_text("n1\nn2\nn3\nn4\n")
+    place = tmp_path / "project"
+    place.mkdir()
+    where = ("--hostfile", str(tmp_path / "hosts"), "--workdir", str(place))
+    with (
+        hidden(cluster.host("n1"), str(tmp_path)),
+        hidden(cluster.host("n2"), str(Path(sys.executable).parent)),
+        cluster.host("n3").sshd(AuthorizedKeysFile="/dev/null"),
+        ssh_file(cluster, "known_hosts", known(cluster, "login n1 n2 n3")),
+    ):
+        done = check(cluster, place, *where)
+        value = told(check(cluster, place, *where, "--json"))
+    assert done.returncode == 69
+    *_, host_key, key, python, folder, last = done.stdout.splitlines()
+    assert "run ssh-keyscan n4 >> " in host_key
+    assert key.endswith("; run ssh-copy-id root@n3")
+    assert f"n2: no Python at {sys.executable} (install it there" in python
+    assert f"n1: no such folder: {place} " in folder
+    assert folder.endswith("; it is on this machine: add --sync .")
+    assert last == f"then: {' '.join(['dsrun', *where, '--sync', '.', 'train.py'])}"
+    assert value["first_job"] == last.split()[1:]
+    assert len(value["errors"]) == 4
+    facts = {one["node"]: one["facts"] for one in value["nodes"]}
+    assert facts["n1"]["python"], "the rest of a node without the folder is looked at"
 
 
 def test_a_host_that_cannot_be_reached_is_said(cluster: Cluster, tmp_path: Path) -> None:

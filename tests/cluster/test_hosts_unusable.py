@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.wording import ANOTHER_PYTHON
+
 from .reaching import HELLO, UNUSABLE, USAGE, known, on, remote, script, ssh_file
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def test_no_such_python(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
     path = script(tmp_path, HELLO)
     ended = dsrun(*on("n1 n2", launcher), "--python", "/no/such/python3", path)
     assert (ended.returncode, ended.stdout) == (USAGE, "")
-    assert "dsrun: n1, n2: no Python at /no/such/python3 (--python names another)" in ended.stderr
+    assert f"dsrun: n1, n2: no Python at /no/such/python3 {ANOTHER_PYTHON}" in ended.stderr
 
 
 @remote
@@ -68,7 +70,7 @@ def test_a_python_that_one_host_lacks(
     with hidden(cluster.host("n2"), str(own)):
         found = causes(dsrun(*on("n1 n2", launcher), "--python", str(own / "python3"), path))
     assert list(found) == ["n2"]
-    assert f"no Python at {own / 'python3'} (--python names another)" in found["n2"]
+    assert f"no Python at {own / 'python3'} {ANOTHER_PYTHON}" in found["n2"]
 
 
 @remote
@@ -79,7 +81,7 @@ def test_a_python_that_is_none(dsrun: Dsrun, tmp_path: Path, launcher: str) -> N
     text.chmod(0o644)
     ended = dsrun(*on("n1", launcher), "--python", str(text), path)
     assert (ended.returncode, ended.stdout) == (USAGE, "")
-    assert f"dsrun: n1: no permission to run {text} (--python names another)" in ended.stderr
+    assert f"dsrun: n1: no permission to run {text} {ANOTHER_PYTHON}" in ended.stderr
 
 
 @remote

@@ -91,6 +91,7 @@ def test_a_world_size_outside_the_nodes_has_a_batch_of_its_own(folder: Path) -> 
 )
 def test_json_has_the_names_of_a_config(folder: Path, words: list[str]) -> None:
     assert json.loads(shown(folder, "--config=small.json", *words, "--json")) == {
+        "format": 1,
         "version": "0.1",
         "valid": [1, 2, 3, 4],
         "shares": [

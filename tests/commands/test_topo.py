@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from dsrun.launcher.common.cpu_list import kernels_list
 from dsrun.launcher.node.binding.topology import numa_nodes, read_topology
 
+from ..support import schemas
 from ..support.checkout import BIN
 from ..support.limits import HANG
 from ..support.needs import need
@@ -219,3 +221,12 @@ def test_nothing_heavy_is_loaded_without_devices(words: tuple[str, ...]) -> None
     assert ("dsrun.launcher.commands.topo_plan" in loaded) == (not words)
     heavy = {"torch", "paramiko", "rich", "psutil", "pynvml", "ssl", "asyncio", "cryptography"}
     assert not loaded & heavy
+
+
+def test_json_says_the_same_as_the_table() -> None:
+    value = json.loads(shown("--json", "--num_gpus", "2", **TWO_GPUS))
+    assert schemas.faults("topo", value) == []
+    assert {cpu for core in value["cores"] for cpu in core["cpus"]} == CPUS
+    rows = table(shown("--num_gpus", "2", **TWO_GPUS))
+    assert [row["cpus"] for row in rows] == [one["cpus"] for one in value["workers"]]
+    assert [one["device"] for one in value["workers"]] == ["0", "1"]

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from dsrun.launcher.backends.base import Command
+from dsrun.launcher.common.formats import VERSIONS, versioned
 from dsrun.launcher.control.messages import WorkerBinding
 from dsrun.launcher.head.report.document import crash_json
 from dsrun.launcher.planning.dry_run import POLICIES
@@ -105,6 +106,20 @@ def test_a_schema_is_one(name: str) -> None:
     assert schemas.schema(name)["$id"] == f"urn:dsrun:schema:{name}"
 
 
+def test_every_form_has_a_version() -> None:
+    """Each object that is printed as a whole has its form's version as its first field."""
+    assert sorted(VERSIONS) == schemas.names()
+    for name, version in VERSIONS.items():
+        formats = [
+            (next(iter(part["properties"])), part["required"][0], part["properties"]["format"])
+            for part in parts(schemas.schema(name))
+            if "format" in part.get("properties", {}) and "properties" in part
+        ]
+        assert formats
+        for first, required, described in formats:
+            assert (first, required, described["const"]) == ("format", "format", version)
+
+
 @pytest.mark.parametrize("name", schemas.names())
 def test_no_object_has_other_fields(name: str) -> None:
     objects = [part for part in parts(schemas.schema(name)) if part.get("type") == "object"]
@@ -150,7 +165,7 @@ def test_there_are_recorded_dry_runs_and_reports_of_every_kind() -> None:
 
 
 def test_a_crash_of_dsrun_is_valid() -> None:
-    crash = crash_json("20261122-120000-abcdef", ValueError("boom"))
+    crash = versioned("report", crash_json("20261122-120000-abcdef", ValueError("boom")))
     assert schemas.faults("report", crash, "crashed") == []
     assert schemas.faults("report", crash) == []
 

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher import __version__
+from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node import preflight
 from dsrun.launcher.node.devices import Devices
@@ -61,7 +62,7 @@ def test_python_is_searched_folder_by_folder(tmp_path: Path) -> None:
     program = Program("w.py", python="python9")
     paths, found = told(task(tmp_path, program=program, base={"PATH": "/a:/b"}))
     assert paths[1:3] == ["/a/python9", "/b/python9"]
-    assert found.problems == ("no Python at /a/python9 (--python names another)",)
+    assert found.problems == (f"no Python at /a/python9 {ANOTHER_PYTHON}",)
 
 
 def test_what_was_found_comes_through_the_pipe(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.common import system
+from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.node import preflight
 from dsrun.launcher.specs.program import Program
 
@@ -37,8 +38,8 @@ PYTHON = os.fsencode(sys.executable)
         (Program("gone.py"), PYTHON, "no such script: {folder}/gone.py"),
         (Program("/gone.py"), PYTHON, "no such script: /gone.py"),
         (Program("any.module", module=True), PYTHON, ""),
-        (Program("here.py"), b"/no/python", "no Python at /no/python (--python names another)"),
-        (Program("m", module=True), b"/no/py", "no Python at /no/py (--python names another)"),
+        (Program("here.py"), b"/no/python", f"no Python at /no/python {ANOTHER_PYTHON}"),
+        (Program("m", module=True), b"/no/py", f"no Python at /no/py {ANOTHER_PYTHON}"),
         (Program("sh", no_python=True), b"/no/python", ""),
         (Program("./run", no_python=True), b"", ""),
         (Program("{folder}/run", no_python=True), b"", ""),

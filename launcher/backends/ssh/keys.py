@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
-NO_KEY = "no key to offer (IdentityFile, ~/.ssh/id_*, or an agent)"
+NO_KEY = "no key to offer (IdentityFile, ~/.ssh/id_*, or an agent); run ssh-keygen, then"
 
 
 class KeyFiles:
@@ -83,13 +83,14 @@ class Login(AuthStrategy):
             try:
                 more = source.authenticate(transport)
             except paramiko.SSHException as error:
-                refused = f"no key was accepted ({error})"
+                refused = f"no key was accepted ({error}); run {self._copy()}"
                 continue
             if not more:
                 return []
             refused = f"it requires more than a key ({', '.join(more)})"
         unused = self._unused()
-        causes = [refused or ("no key to offer" if unused else NO_KEY), *unused]
+        missing = "no key to offer" if unused else f"{NO_KEY} {self._copy()}"
+        causes = [refused or missing, *unused]
         raise SessionFailed(f"authentication failed for {self._config.user}: {'; '.join(causes)}")
 
     def _keys(self) -> Iterator[paramiko.PKey]:
@@ -102,6 +103,13 @@ class Login(AuthStrategy):
             yield from (key for key in agent.get_keys() if self._allows(key))
         finally:
             agent.close()
+
+    def _copy(self) -> str:
+        """Return the command that has the host accept the user's key."""
+        config = self._config
+        port = f"-p {config.port} " if config.port != 22 else ""
+        (name,) = config.values.get("host", [config.address])[:1]
+        return f"ssh-copy-id {port}{config.user}@{name}"
 
     def _allows(self, key: paramiko.PKey) -> bool:
         """Return whether the agent may offer a key (ssh_config(5), IdentitiesOnly)."""

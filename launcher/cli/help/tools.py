@@ -63,6 +63,7 @@ TOPO = Tool(
         _of_dsrun("bind_core_list", "Use only these CPUs: 0,2-5.", "all"),
         _of_dsrun("bind_smt", "Use all hardware threads of a core.", "yes"),
         _of_dsrun("bind_memory", "Where ranks allocate memory.", "auto"),
+        Row(("--json",), "", "Print one JSON object."),
         _HELP,
     ),
     (

@@ -40,6 +40,11 @@ class Answer(NamedTuple):
     sent: float = 0.0
     arrived: float = 0.0
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What the node has reported of itself."""
+        return self.hello.problems if self.hello else ()
+
 
 class Question:
     """Asks some nodes at once.
@@ -107,6 +112,18 @@ def compared_node(name: str, answer: Answer, *, torch: bool = False) -> Compared
         ahead=(wall - answer.arrived, wall - answer.sent),
         needs_torch=torch or hello.facts.imports_torch,
     )
+
+
+def without_files(first: Answer, again: Answer) -> Answer:
+    """Return the second answer of a node, without the files that it lacks, with its problems.
+
+    Whether the script imports torch is not known; most do.
+    """
+    hello = again.hello
+    if hello is None or hello.facts is None:
+        return first
+    facts = hello.facts._replace(files="", imports_torch=True)
+    return again._replace(hello=hello._replace(problems=first.problems, facts=facts))
 
 
 class _Line(NamedTuple):

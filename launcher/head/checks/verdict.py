@@ -6,6 +6,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ..fleet.hosts import by_cause
 from .findings import Severity
+from .stages import in_order
 from .tables import GREEN, RED, YELLOW, State
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ class Verdict(NamedTuple):
         missing: why other nodes are missing, by name.
         problems: why nodes cannot run a job together, as lines that begin with a node's name.
         found: the findings of the quick check.
+        sync: the folder that nodes lack and --sync would copy, "" for none.
         strict: whether warnings are errors.
     """
 
@@ -32,6 +34,7 @@ class Verdict(NamedTuple):
     problems: Sequence[str]
     found: Sequence[Finding]
     strict: bool = False
+    sync: str = ""
 
     @property
     def causes(self) -> dict[str, str]:
@@ -41,9 +44,10 @@ class Verdict(NamedTuple):
 
     @property
     def errors(self) -> list[str]:
-        """What is an error, one line each."""
+        """What is an error, one line each, in the order in which they can be mended."""
+        unfit = in_order([*by_cause(self.causes), *self.problems])
         found = [_line(one) for one in self.found if self._is_error(one)]
-        return [plain(line) for line in (*by_cause(self.causes), *self.problems, *found)]
+        return [plain(line) for line in (*unfit, *found)]
 
     @property
     def warnings(self) -> list[str]:

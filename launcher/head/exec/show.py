@@ -62,6 +62,8 @@ def as_json(results: Sequence[HostResult]) -> str:
     """Return everything as one JSON object, as docs/schemas/exec.schema.json describes it."""
     import json
 
+    from ...common.formats import versioned
+
     nodes = [
         {
             "node": result.host,
@@ -72,7 +74,8 @@ def as_json(results: Sequence[HostResult]) -> str:
         }
         for result in results
     ]
-    return json.dumps({"exit_code": exit_code(results), "nodes": nodes}) + "\n"
+    fields = {"exit_code": exit_code(results), "nodes": nodes}
+    return json.dumps(versioned("exec", fields)) + "\n"
 
 
 def _text(name: str, output: Captured) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...common.exit_codes import as_shell
+from ...common.formats import versioned
 from ..run.events import (
     Alarm,
     AlarmOver,
@@ -32,7 +33,8 @@ def event_json(event: RunEvent, run: Run) -> Fields | None:
         return None
     name = fields.pop("event")
     seconds = round(run.loop.clock() - run.record.began, 3)
-    return {"event": name, "job_id": run.spec.job_id, "seconds": seconds, **fields}
+    told = {"event": name, "job_id": run.spec.job_id, "seconds": seconds, **fields}
+    return versioned("event", told)
 
 
 def _start(event: Started, _run: Run) -> Fields:

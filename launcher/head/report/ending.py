@@ -50,6 +50,11 @@ class Ending:
     @cached_property
     def data(self) -> dict[str, object]:
         """The report as JSON values, as in --report_file."""
+        from ...common.formats import versioned
+
+        return versioned("report", self._fields())
+
+    def _fields(self) -> dict[str, object]:
         if isinstance(self.error, DsrunError):
             return refusal_json(self.job_id, self.error)
         from .document import as_json, crash_json

@@ -23,11 +23,17 @@ def advised(problems: Sequence[str]) -> list[str]:
 
 
 def _advice(line: str) -> str:
+    folder = folder_to_sync(line)
+    return f"; it is on this machine: add --sync {folder}" if folder else ""
+
+
+def folder_to_sync(line: str) -> str:
+    """Return the folder for `--sync` that ends the problem in this line, "" if none does."""
     lacks = LACKS.fullmatch(line.partition(": ")[2])
     if lacks is None or not system.exists(lacks["path"]):
         return ""
     folder = lacks["path"] if lacks["kind"] == "folder" else os.path.dirname(lacks["path"])
-    return f"; it is on this machine: add --sync {'.' if _holds_here(folder) else folder}"
+    return "." if _holds_here(folder) else folder
 
 
 def _holds_here(folder: str) -> bool:

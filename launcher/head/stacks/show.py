@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...common.formats import versioned
 from ...common.text import plain
 from .culprit import explain
 from .fold import fold
@@ -72,10 +73,11 @@ def _line(text: str) -> str:
     return plain(text).replace("\n", " ")
 
 
-def as_json(views: Mapping[int, RankView]) -> dict[str, Any]:
-    """Return what `dsrun-job stacks --json` prints, without the job's id."""
+def as_json(job_id: str, views: Mapping[int, RankView]) -> dict[str, Any]:
+    """Return what `dsrun-job stacks --json` prints."""
     found = explain(views)
-    return {
+    fields = {
+        "job_id": job_id,
         "sentence": found.sentence,
         "reason": found.reason.value,
         "odd": list(found.odd),
@@ -83,6 +85,7 @@ def as_json(views: Mapping[int, RankView]) -> dict[str, Any]:
         "sure": found.sure,
         "ranks": [_rank(view) for _, view in sorted(views.items())],
     }
+    return versioned("stacks", fields)
 
 
 def _rank(view: RankView) -> dict[str, object]:

@@ -38,4 +38,5 @@ complete -c dsrun-topo -n __dsrun_topo_options -l bind_smt -x -a 'yes no' -d 'Us
 complete -c dsrun-topo -n '__dsrun_topo_options; and __dsrun_topo_dashes' -l bind-smt -x -a 'yes no' -d 'Use all hardware threads of a core'
 complete -c dsrun-topo -n __dsrun_topo_options -l bind_memory -x -a 'auto bind preferred interleave none' -d 'Where ranks allocate memory'
 complete -c dsrun-topo -n '__dsrun_topo_options; and __dsrun_topo_dashes' -l bind-memory -x -a 'auto bind preferred interleave none' -d 'Where ranks allocate memory'
+complete -c dsrun-topo -n __dsrun_topo_options -l json -d 'Print one JSON object'
 complete -c dsrun-topo -n __dsrun_topo_options -s h -l help -d 'Print this help'

@@ -178,6 +178,7 @@ def test_a_program_that_leaves_before_its_turn_has_a_report_file(
     fake.wait_for(lambda: (tmp_path / "r").read_text().endswith("}\n"))
     report = json.loads((tmp_path / "r").read_text())
     assert report == {
+        "format": 1,
         "job_id": "other",
         "exit_code": 128 + signal.SIGHUP,
         "error": "stopped by SIGHUP before it began",
@@ -195,7 +196,8 @@ def test_a_program_that_does_not_wait_has_a_report_file_if_it_is_refused(
     refused = second.wait(1)
     assert (refused["ok"], refused["code"]) == (False, 69)
     report = json.loads((tmp_path / "r").read_text())
-    assert report == {"job_id": "other", "exit_code": 69, "error": refused["error"]}
+    expected = {"job_id": "other", "exit_code": 69, "error": refused["error"]}
+    assert report == {"format": 1, **expected}
     assert "slots are in use by job" in refused["error"]
 
 

@@ -37,7 +37,7 @@ def test_an_error_takes_the_place_of_a_report(
 ) -> None:
     ending = Ending("j", error)
     assert (ending.code, ending.text, ending.words()) == (code, f"dsrun: {error}", "")
-    assert ending.data == {"job_id": "j", "exit_code": code, **data}
+    assert ending.data == {"format": 1, "job_id": "j", "exit_code": code, **data}
     assert ending.unwritten() is ending
 
 

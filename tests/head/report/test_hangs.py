@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsrun.launcher.common.formats import versioned
 from dsrun.launcher.head.report.document import as_json
 from dsrun.launcher.head.report.hangs import Hang
 from dsrun.launcher.head.report.report import Loss, Report
@@ -42,5 +43,5 @@ def test_json_has_every_hang_with_its_times_from_the_start_on() -> None:
         {**one, "ranks": [7], "hosts": ["n3"], "lasted": None},
         {**one, "ranks": [], "hosts": [], "lasted": 80.043},
     ]
-    assert schemas.faults("report", data) == []
+    assert schemas.faults("report", versioned("report", data)) == []
     assert "hangs" not in as_json(report())

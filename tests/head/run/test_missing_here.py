@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.run.missing_here import advised
+from dsrun.launcher.head.run.missing_here import advised, folder_to_sync
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,3 +45,8 @@ def test_the_root_is_not_copied(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_missing_here_too_and_other_problems(here: Path) -> None:
     lines = [f"n1: no such script: {here}/none.py", f"n1: no Python at {here}/train.py"]
     assert advised(lines) == lines
+
+
+def test_the_folder_for_sync(here: Path) -> None:
+    assert folder_to_sync(f"n1: no such folder: {here}") == "."
+    assert folder_to_sync("n1: no such folder: /none") == ""

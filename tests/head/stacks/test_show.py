@@ -67,8 +67,8 @@ def test_long_names_are_cut() -> None:
 
 def test_json() -> None:
     children = ((process(0, 5001), FETCH),)
-    told = as_json(ranks(view(0, NEXT, children=children, collectives=(collective(0, 3),))))
-    whole = json.loads(json.dumps({"job_id": "job", **told}))
+    told = as_json("job", ranks(view(0, NEXT, children=children, collectives=(collective(0, 3),))))
+    whole = json.loads(json.dumps(told))
     assert schemas.faults("stacks", whole) == []
     assert [whole["reason"], whole["odd"], whole["sure"]] == ["nobody", [], False]
     (rank,) = whole["ranks"]
@@ -79,8 +79,8 @@ def test_json() -> None:
 
 
 def test_json_of_a_silent_node() -> None:
-    told = as_json(ranks(view(0), RankView(1, "n0", 4001, problem="no answer")))
-    assert schemas.faults("stacks", json.loads(json.dumps({"job_id": "job", **told}))) == []
+    told = as_json("job", ranks(view(0), RankView(1, "n0", 4001, problem="no answer")))
+    assert schemas.faults("stacks", json.loads(json.dumps(told))) == []
     assert [told["reason"], told["odd"], told["waiting"]] == ["silent", [1], [0]]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
+from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.node import ports, preflight
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import BindingPolicy
@@ -107,7 +108,7 @@ def test_a_python_that_is_nowhere(
 ) -> None:
     monkeypatch.setenv("PATH", "/no/such:/bin")
     found = make(Program("m", module=True, python="no-python")).hello().problems
-    assert found == ("no Python at /no/such/no-python (--python names another)",)
+    assert found == (f"no Python at /no/such/no-python {ANOTHER_PYTHON}",)
 
 
 def test_a_venv_script_is_sourced(make: Callable[..., NodeSetup], tmp_path: Path) -> None:
