@@ -91,8 +91,8 @@ def parse(
     own, ours = OWN[command], named(shared(command.removeprefix("dsrun-")))
     names = ours | named(own)
     values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours, base))
-    at, rest, as_typed, see = 0, [], list[str](), f"{command} --help"
-    typed: dict[str, list[str]] = {}
+    at, rest, see = 0, [], f"{command} --help"
+    typed, as_typed = dict[str, list[str]](), list[str]()
     while at < len(words):
         word = words[at]
         if word in {"-h", "--help"}:
@@ -110,8 +110,7 @@ def parse(
             at += 1
         else:
             break
-    command_line = _command(own, values, (*rest, *words[at:]), repeated(typed, names))
-    return command_line._replace(shared=tuple(as_typed))
+    return _command(own, values, (*rest, *words[at:]), repeated(typed, names), as_typed)
 
 
 def _command(
@@ -119,6 +118,7 @@ def _command(
     values: Mapping[str, Any],
     rest: tuple[str, ...],
     notes: Sequence[str],
+    as_typed: Sequence[str],
 ) -> ToolCommand:
     return ToolCommand(
         own={name: values.get(name, option.default) for name, option in own.items()},
@@ -126,4 +126,5 @@ def _command(
         given=frozenset(values),
         rest=rest,
         notes=() if values.get("quiet") else tuple(notes),
+        shared=tuple(as_typed),
     )

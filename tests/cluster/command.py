@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ..support.limits import HANG
 from .observing.judge import wrong
 
@@ -135,9 +137,11 @@ class Dsrun:
         cluster: it runs at the login of this one.
         cwd: in this folder, unless a call says otherwise.
         options: given to every call, before its own arguments.
+        observed: whether its jobs are observed, and judged at the end.
     """
 
-    def __init__(self, cluster: Cluster, cwd: Path, *options: str) -> None:
+    def __init__(self, cluster: Cluster, cwd: Path, *options: str, observed: bool = False) -> None:
+        self._observed = observed
         self._cluster = cluster
         self._cwd = cwd
         self._folder = cwd.with_name(f"{cwd.name}-told")
@@ -162,9 +166,12 @@ class Dsrun:
         **options: Any,
     ) -> Running:
         """Start dsrun with these arguments, variables besides ours, and options for Popen."""
-        self._folder.mkdir(exist_ok=True)
+        command = COMMAND
+        if self._observed:
+            self._folder.mkdir(exist_ok=True)
+            command = [*OBSERVED, str(self._told(len(self._started)))]
         process = self._cluster.login.popen(
-            [*OBSERVED, str(self._told(len(self._started))), *self._options, *arguments],
+            [*command, *self._options, *arguments],
             env=env,
             cwd=cwd or self._cwd,
             text=False,
@@ -185,7 +192,8 @@ class Dsrun:
             wrong(self._told(number), one.process.returncode, one.stdout if one.reads else None)
             for number, one in enumerate(self._started)
         ]
-        assert [*chain(*found)] == []
+        if problems := [*chain(*found)]:
+            pytest.fail("\n".join(map(str, problems)))
 
     def _told(self, number: int) -> Path:
         """Return where the observer of a run writes."""

@@ -100,9 +100,13 @@ def clean(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def dsrun(cluster: Cluster, tmp_path: Path) -> Iterator[Dsrun]:
-    """`dsrun` at the login of `cluster`, in `tmp_path`, which all hosts see; see `Dsrun`."""
-    with closing(Dsrun(cluster, tmp_path)) as dsrun:
+def dsrun(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Dsrun]:
+    """`dsrun` at the login of `cluster`, in `tmp_path`, which all hosts see; see `Dsrun`.
+
+    Jobs of tests with the mark `observed` are judged by the rules of simulated worlds.
+    """
+    observed = request.node.get_closest_marker("observed") is not None
+    with closing(Dsrun(cluster, tmp_path, observed=observed)) as dsrun:
         yield dsrun
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from .hosts import Cluster
 
+pytestmark = pytest.mark.observed
+
 
 @pytest.fixture
 def dsrun(cluster: Cluster, tmp_path: Path, agent: str) -> Iterator[Dsrun]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .command import Dsrun
     from .hosts import Cluster
 
+pytestmark = pytest.mark.observed
+
 EXIT_3 = "os._exit(3)", 3, "exited with code 3"
 KILLED = "os.kill(os.getpid(), 9)", 137, r"was killed by SIGKILL \(signal 9\)"
 NO_CORE = "import resource, faulthandler; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"

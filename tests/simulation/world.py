@@ -19,6 +19,7 @@ from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.events import RanksStarted, Round, Started
 from dsrun.launcher.head.run.start import Start
+from dsrun.launcher.node.facts import libraries
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
@@ -96,6 +97,7 @@ def play(scenario: Scenario, trace: Callable[[Event], None] | None = None) -> Ou
         world: World = HoldWorld(scenario, trace)
     else:
         world = World(scenario, trace)
+    libraries.cache.clear()  # a process has one, and each world begins with new ones
     with simulated(world.kernel):
         return world.play()
 

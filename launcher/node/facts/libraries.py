@@ -34,7 +34,7 @@ SYSTEM = (
 )
 """Folders in which the system has libraries."""
 
-_cache: dict[tuple[object, ...], dict[str, str]] = {}
+cache: dict[tuple[object, ...], dict[str, str]] = {}
 
 
 def versions(python: Interpreter, environ: Mapping[str, str], root: str = "/") -> dict[str, str]:
@@ -45,10 +45,10 @@ def versions(python: Interpreter, environ: Mapping[str, str], root: str = "/") -
     """
     searched = tuple(one for one in environ.get("LD_LIBRARY_PATH", "").split(":") if one)
     key = (*((folder, _changed(folder)) for folder in python.folders), searched, root)
-    if key not in _cache:
-        _cache.clear()
-        _cache[key] = _read(python.folders, searched, root)
-    return dict(_cache[key])
+    if key not in cache:
+        cache.clear()
+        cache[key] = _read(python.folders, searched, root)
+    return dict(cache[key])
 
 
 def _read(folders: Sequence[str], searched: Sequence[str], root: str) -> dict[str, str]:

@@ -119,9 +119,12 @@ def test_an_attempt_that_fails_is_followed_by_another(fleet_of: FleetOf) -> None
 
 
 def test_what_may_run_on_a_lost_node_is_known_until_it_is_back(fleet_of: FleetOf) -> None:
-    job = lost(fleet_of)
+    job = started(fleet_of("n0", "n1"))
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
     unseen = "may still be running on n1: pids 4002-4003"
     assert job.run.nodes[1].left == unseen
+    job.fleet.go(PAUSES.first + 0.5)
     job.fleet.emit(SessionEnded(1, "no route"))
     job.fleet.go(2 * PAUSES.first + 1)
     assert job.run.nodes[1].left == unseen

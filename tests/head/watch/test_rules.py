@@ -184,6 +184,5 @@ def test_in_an_elastic_job_times_count_from_each_round(fleet_of: FleetOf) -> Non
     assert said.startswith(f"restart 1/3: {MISSED}within 1 min 0 s")
     assert fleet.kinds("n0") == ["LEAVE_ROUND"]
     fleet.node("n0").exits(0, -15, told=True)
-    fleet.node("n0").leaves()
-    fleet.step()
+    job.lose("n0")
     assert "that restart is not counted: a node was lost" in fleet.said("warning")

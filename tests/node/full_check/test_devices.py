@@ -61,7 +61,7 @@ def test_the_last_line_of_a_program_counts() -> None:
         (printing("", 3), "exit code 3: no output"),
         ([sys.executable, "-S", "-c", "raise OSError('gone')"], "exit code 1: OSError: gone"),
         (printing("nonsense"), "not JSON"),
-        (printing('{"rows": [[1]], "broken": []}'), "rows: expected"),
+        (printing('{"rows": [[1]], "broken": []}'), "rows[0]: expected"),
         ([sys.executable, "-S", "-c", "pass"], "not JSON"),
         ([sys.executable, "-S", "-c", "import signal; signal.pause()"], "no answer in 1 s"),
     ],
