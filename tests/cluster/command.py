@@ -166,7 +166,7 @@ class Dsrun:
         **options: Any,
     ) -> Running:
         """Start dsrun with these arguments, variables besides ours, and options for Popen."""
-        command = COMMAND
+        command = list(COMMAND)
         if self._observed:
             self._folder.mkdir(exist_ok=True)
             command = [*OBSERVED, str(self._told(len(self._started)))]

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
-from dsrun.launcher.common.errors import DsrunError, refusal_json
+from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.hold import requests
 from dsrun.launcher.head.hold.hold import Hold, Phase
 from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.node import main
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.hold import HoldSpec
@@ -221,7 +222,7 @@ class Client:
 
     def refuse(self, error: DsrunError, request: dict[str, Any]) -> None:
         """Get a refusal."""
-        self._on_answer(error.exit_code, refusal_json(str(request.get("id")), error))
+        self._on_answer(error.exit_code, Ending(str(request.get("id")), error).data)
 
     def event(self, message: dict[str, Any]) -> None:
         """Get an event."""

@@ -64,6 +64,9 @@ FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
 
 JOB = "20260101-000000-abcdef"
 
+ENVIRON = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+"""The environment of every process."""
+
 HEALTH = "is-healthy"
 """The health command."""
 
@@ -106,12 +109,17 @@ def play(scenario: Scenario, trace: Callable[[Event], None] | None = None) -> Ou
 def simulated(kernel: Kernel) -> Iterator[None]:
     """Put the kernel in place of the operating system."""
     gc.disable()  # objects of this process must not be finalized as those of a simulated one
+    environ = dict(os.environ)
+    os.environ.clear()  # its size decides how node launchers write to pipes
+    os.environ |= ENVIRON
     before = system.use(kernel.calls())
     try:
         yield
     finally:
         kernel.close()
         system.use(before)
+        os.environ.clear()
+        os.environ |= environ
         gc.enable()
 
 

@@ -26,7 +26,13 @@ def jobs(history: Sequence[Event]) -> Iterator[list[Event]]:
     children = _children(history)
     for job in (event for event in history if event.kind == "job"):
         hosts, number = {"login", *job.fields["nodes"]}, job.fields["of"]
-        foreign = {child for child, of in children.items() if of != number}
+        own = {
+            (one.host, one.fields["pid"])
+            for one in history
+            if one.kind == "worker" and one.fields["of"] == number
+        }
+        # A pid may have been that of another job's child before it was that of a worker.
+        foreign = {child for child, of in children.items() if of != number} - own
         here = [one for one in history if _belongs(one, number, hosts, foreign)]
         yield [_left(hosts, foreign, one) if one.kind == "left" else one for one in here]
 
