@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dsrun.launcher.common.formats import versioned
 from dsrun.launcher.head.report.document import as_json
 from dsrun.launcher.head.report.report import Failure, Loss, Report
 
@@ -156,13 +157,14 @@ class Maker:
             **known,
         )
         self.wait(0.1)
-        self.add("head", "report", report=as_json(report))
+        self.add("head", "report", report=versioned("report", as_json(report)))
         self.end("head", 1, report.exit_code << 8)
         self.add("head", "exit", code=report.exit_code)
 
     def reject(self, error: str, code: int) -> None:
         """End without a start."""
-        self.add("head", "report", report={"job_id": "job", "exit_code": code, "error": error})
+        refused = {"job_id": "job", "exit_code": code, "error": error}
+        self.add("head", "report", report=versioned("report", refused))
         self.end("head", 1, code << 8)
         self.add("head", "exit", code=code)
 
