@@ -177,7 +177,9 @@ def test_a_signal_ends_a_job(way: str, folder: Path) -> None:
         "end",
         128 + (signal.SIGTERM if way in COMMANDS else signal.SIGHUP),
     )
-    wait_for(lambda: (folder / "report").exists() and ended.report == end["report"], "the report")
+    report = folder / "report"
+    wait_for(lambda: report.exists() and report.read_text().endswith("}\n"), "the report")
+    assert ended.report == end["report"]
 
 
 @pytest.mark.parametrize("way", [one for one in WAYS if one not in PRINTED_BY_PROGRAM])

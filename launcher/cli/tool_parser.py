@@ -97,18 +97,16 @@ def parse(
         word = words[at]
         if word in {"-h", "--help"}:
             return ToolCommand({}, Options(), help=True)
-        if word == "--":
-            at += 1
-            break
-        if word.startswith("-") and word != "-":
+        if word.startswith("-") and word not in {"-", "--"}:
             used = take(word, words[at + 1 : at + 2], names, values, typed, see)
             if key_of(word.partition("=")[0]) not in own:
                 as_typed += words[at : at + used]
             at += used
-        elif mixing and not values.keys().isdisjoint(mixing):
+        elif word != "--" and mixing and not values.keys().isdisjoint(mixing):
             rest.append(word)
             at += 1
         else:
+            at += word == "--"
             break
     return _command(own, values, (*rest, *words[at:]), repeated(typed, names), as_typed)
 
