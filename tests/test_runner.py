@@ -66,5 +66,5 @@ def test_a_crash_of_dsrun_itself_is_in_the_report_file_and_ends_the_workers(
     report = json.loads((tmp_path / "report").read_text())
     assert (ended.returncode, report.pop("job_id") != "") == (70, True)
     error = "AssertionError: the worker is up"
-    assert report == {"exit_code": 70, "cause": "internal error", "error": error}
+    assert report == {"format": 1, "exit_code": 70, "cause": "internal error", "error": error}
     assert "this is a bug in dsrun" in ended.stderr

@@ -118,6 +118,7 @@ def test_the_first_failure_is_explained(
     assert log.parent.name == job_id
     del found["first_failure"], found["failures"]
     assert found == {
+        "format": 1,
         "exit_code": 1,
         "world_size": 4,
         "hosts": [host] if where == "local" else ["n1", "n2"],
