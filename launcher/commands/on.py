@@ -14,6 +14,7 @@ from functools import partial
 from ..common import entry, signals
 from ..common.errors import OUTPUT, DsrunError, LostError, NodeError
 from ..common.loop import Loop
+from ..common.output_file import is_page
 from ..control import frames, holds
 from ..control.local_client import checked
 from ..planning import held, rendezvous
@@ -104,23 +105,18 @@ def _write(path: str | None, report: dict[str, object]) -> bool:
     from ..head.report import document, file
 
     # A picture has been drawn by the hold, which knows what has happened.
-    return file.is_page(path) or file.write(path, document.as_text(report))
+    return is_page(path) or file.write(path, document.as_text(report))
 
 
 def _write_refusal(path: str | None, job_id: str, error: DsrunError) -> None:
     """Write --report_file, if there is one, for a job that has not run."""
     if path is None:
         return
-    from ..head.report import document, file
+    from ..head.report import file
     from ..head.report.ending import Ending
+    from ..head.watch.attach import report_text
 
-    refused = Ending(job_id, error)
-    if file.is_page(path):
-        from ..head.watch.attach import painter
-
-        file.write(path, painter(time.monotonic)(refused))
-    else:
-        file.write(path, document.as_text(refused.data))
+    file.write(path, report_text(path, Ending(job_id, error), time.monotonic))
 
 
 class ClientRun:

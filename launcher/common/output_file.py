@@ -1,4 +1,4 @@
-"""Check files that the user names for writing: are they writable, and who owns them?"""
+"""Files that the user names for writing: are they writable, of what kind, and who owns them?"""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def check(option: str, path: str) -> None:
     problem = _problem(path)
     if problem:
         raise UsageError(f"{option} {path}: {problem}")
+
+
+def is_page(path: str | None) -> bool:
+    """Return whether a report in this file is a picture of the job, as HTML, and not JSON."""
+    return path is not None and path.endswith((".html", ".htm"))
 
 
 def from_elsewhere(path: str) -> str:

@@ -8,12 +8,11 @@ import signal
 from ...common import signals, system
 from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault
-from ...common.output_file import STREAMS
+from ...common.output_file import STREAMS, is_page
 from ..local.relay import Relay
 from ..local.run_control import send, stop
 from ..output.console import Console
 from ..report.ending import Ending
-from ..report.file import is_page
 from ..run.job import Job
 
 TYPE_CHECKING = False

@@ -19,11 +19,6 @@ PATIENCE = 5.0
 """Seconds for the reader of a pipe to read the report."""
 
 
-def is_page(path: str | None) -> bool:
-    """Return whether a report in this file is a picture of the job, as HTML, and not JSON."""
-    return path is not None and path.endswith((".html", ".htm"))
-
-
 def write(path: str, text: str, failed: Callable[[str], object] | None = None) -> bool:
     """Write a report; return whether that was possible.
 

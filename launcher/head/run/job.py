@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...backends import BACKENDS
+from ...common.output_file import is_page
 from ..report.ending import Ending
-from ..watch.attach import attach, painter
+from ..watch.attach import attach, painter, report_text
 from .banner import banner
 from .ending import ending_of
 from .restart_policy import NoRestarts
@@ -92,7 +93,7 @@ class Job:
         policy, asks = _restarts(self.spec), _asks(self.spec)
         run = Run(self.spec, fleet, self.console, policy, asks, on_over=on_over)
         self._hooks = attach(run, self.console)
-        if _draws(self.spec):
+        if is_page(self.spec.output.report_file):
             self._draw = painter(self.loop.clock, run)
         self.console.on_broken_pipe = run.signals.on_broken_output
         self.run = run
@@ -162,12 +163,8 @@ class Job:
         self._aside([lambda: file.write(path, self._text(ending), problems.append)], wrote)
 
     def _text(self, ending: Ending) -> str:
-        """Return what --report_file has: a picture, or JSON."""
-        if _draws(self.spec):
-            return (self._draw or painter(self.loop.clock))(ending)
-        from ..report.document import as_text
-
-        return as_text(ending.data)
+        path = self.spec.output.report_file
+        return report_text(path, ending, self.loop.clock, self._draw)
 
     def _close(self, ending: Ending) -> None:
         self.console.finish(lambda: self._leave(ending))
@@ -187,16 +184,6 @@ class Job:
 
             file.write(self.spec.output.report_file, self._text(Ending(self.spec.job_id, error)))
         self.console.close()
-
-
-def _draws(spec: JobSpec) -> bool:
-    """Return whether --report_file is to be a picture of the job."""
-    path = spec.output.report_file
-    if path is None:
-        return False
-    from ..report.file import is_page
-
-    return is_page(path)
 
 
 def _restarts(spec: JobSpec) -> Callable[[Run], RestartPolicy]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from ...common.output_file import is_page
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +61,27 @@ def painter(clock: Callable[[], float], run: Run | None = None) -> Callable[[End
         return page
 
     return draw
+
+
+def report_text(
+    path: str | None,
+    ending: Ending,
+    clock: Callable[[], float],
+    draw: Callable[[Ending], str] | None = None,
+) -> str:
+    """Return what --report_file has: a picture, or JSON.
+
+    Args:
+        path: of the file.
+        ending: how the job ended.
+        clock: that of the loop.
+        draw: from `painter`; None for a run that was refused.
+    """
+    if is_page(path):
+        return (draw or painter(clock))(ending)
+    from ..report.document import as_text
+
+    return as_text(ending.data)
 
 
 def _chosen(
