@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ..common import files
 from ..common.errors import UsageError, in_words
-from ..common.private_folder import private_folder
+from ..common.private_folder import private_folder, xdg_folder
 from .config_files import contents, parsed
 from .parser import PROJECT
 
@@ -61,9 +61,7 @@ def _hash(data: bytes) -> str:
 
 
 def _root(environ: Mapping[str, str]) -> str:
-    """Return the user's folder for state (XDG Base Directory Specification 0.8)."""
-    given = environ.get("XDG_STATE_HOME", "")
-    return given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), ".local/state")
+    return xdg_folder(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def _path(environ: Mapping[str, str]) -> str:

@@ -20,9 +20,20 @@ LINK_FAULT = "is a link, not a folder"
 
 
 def cache_root(environ: Mapping[str, str]) -> str:
-    """Return the user's folder for caches (XDG Base Directory Specification 0.8)."""
-    given = environ.get("XDG_CACHE_HOME", "")
-    return given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), ".cache")
+    """Return the user's folder for caches."""
+    return xdg_folder(environ, "XDG_CACHE_HOME", ".cache")
+
+
+def xdg_folder(environ: Mapping[str, str], variable: str, default: str) -> str:
+    """Return a folder of the user (XDG Base Directory Specification 0.8).
+
+    Args:
+        environ: the environment.
+        variable: names the folder; one that is not absolute is ignored, as specified.
+        default: the folder otherwise, relative to the home folder.
+    """
+    given = environ.get(variable, "")
+    return given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), default)
 
 
 def private_folder(root: str, *names: str) -> str:

@@ -227,8 +227,7 @@ class _Watch:
         else:
             return code
         named = "".join(f"; could not be ended: {processes.stuck(pid)}" for pid in left)
-        with suppress(OSError):  # its session is broken
-            system.write_error(f"the node launcher {why}; {SWEPT}{named}\n")
+        system.write_error(f"the node launcher {why}; {SWEPT}{named}\n")
         return LOST
 
 

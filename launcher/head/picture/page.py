@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import os
 from functools import lru_cache
@@ -118,7 +119,7 @@ def _embedded(data: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    return plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return html.escape(plain(text), quote=False)
 
 
 def _hash(text: str) -> str:

@@ -22,8 +22,6 @@ _OTHERS = re.compile(r"<frozen |<string>|.*(?:^|/)launcher/node/")
 LONGEST = 600
 """Characters of a frame; functions of C++ can have thousands in their names."""
 
-_STARTS = {"threading.py", "multiprocessing/process.py"}
-
 
 class Frame(NamedTuple):
     """A frame.
