@@ -36,6 +36,12 @@ START = Record("start_modules")
 LATER = ("dsrun.launcher.head.diagnosis", "dsrun.launcher.node.activity")
 """What is loaded a second after the start, which a busy machine may take for it."""
 
+UNTIL_SHOWN = """#!/bin/sh
+echo a worker is here
+until grep -q 'a worker is here$' shown; do sleep 0.05; done
+"""
+"""A worker that ends once its line is there: the runner loads more for the end of a node."""
+
 PREFORK = "dsrun.launcher.backends.prefork"
 
 
@@ -173,20 +179,23 @@ def test_a_start_loads_the_modules_that_are_listed(tmp_path: Path) -> None:
     log, python = tmp_path / "log", tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -v "$@" 2>>{log}\n')
     python.chmod(0o755)
+    (tmp_path / "worker").write_text(UNTIL_SHOWN)
+    (tmp_path / "worker").chmod(0o755)
     first, *more = DSRUN
-    words = ["--num_gpus=1", "--python", str(python), "--no_python", "echo", "a worker is here"]
-    ran = subprocess.run(
-        [first, "-v", *more, *words],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "DSRUN_ACCELERATOR": "cpu"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=HANG,
-    )
-    assert ran.returncode == 0, ran.stdout
-    runner, seen, _ = ran.stdout.partition("a worker is here\n")
+    words = ["--num_gpus=1", "--python", str(python), "--no_python", "./worker"]
+    with (tmp_path / "shown").open("wb") as shown:
+        ran = subprocess.run(
+            [first, "-v", *more, *words],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "DSRUN_ACCELERATOR": "cpu"},
+            stdout=shown,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=HANG,
+        )
+    text = (tmp_path / "shown").read_text()
+    assert ran.returncode == 0, text
+    runner, seen, _ = text.partition("a worker is here\n")
     assert seen
     START.check("runner", ours(runner))
     START.check("node launcher", ours(log.read_text()))
