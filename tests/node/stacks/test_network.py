@@ -81,8 +81,7 @@ def test_more_from_a_client() -> None:
 def test_what_other_threads_wait_for() -> None:
     code = "threading.Thread(target=server.accept, daemon=True).start(); time.sleep(1000)"
     with running(code) as (pid, port):
-        wait_for(lambda: use(pid).others == CLIENTS, "the thread")
-        assert use(pid).awaits == ""
+        wait_for(lambda: (use(pid).others, use(pid).awaits) == (CLIENTS, ""), "both threads")
         assert use(pid, store=port).others == ""
 
 
