@@ -1,0 +1,73 @@
+"""A job of several programs: what each is, where it runs, when it starts and how its end counts."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .job import JobSpec
+
+ENDS = ("job", "wait", "never")
+"""How a clean end of a role counts: the job is over; the job does not end without it; a failure."""
+
+ON_FAILURE = ("job", "restart")
+"""What follows the failure of a role: the job fails, or this role alone is started again."""
+
+READY = ("started", "port", "http", "line", "file")
+"""When a role is ready: its workers run; a port accepts; a path answers 200; a line was printed; a
+file exists."""
+
+
+class Ready(NamedTuple):
+    """When a role counts as ready.
+
+    Attributes:
+        kind: one of `READY`.
+        port: the name of the port, for `port` and `http`.
+        what: the path of `http`, the regular expression of `line`, or the path of `file`.
+        timeout: seconds from the start of its workers, after which the role has failed.
+    """
+
+    kind: str = "started"
+    port: str = ""
+    what: str = ""
+    timeout: float = 600.0
+
+
+class Role(NamedTuple):
+    """One program of a job: a world of its own, with its own ranks and its own master.
+
+    Attributes:
+        name: matches `[a-z][a-z0-9_]*`; unique in the job.
+        job: its nodes with the slots it uses there, its program, and its own policies. Words of the
+            program may have placeholders: `{port.NAME}`, `{ROLE.addrs}`, `{ROLE.hosts}`.
+        ends: one of `ENDS`.
+        after: the roles that have to be ready before this one starts.
+        ready: when it is ready itself.
+        ports: names of the ports that are reserved on each of its nodes.
+        on_failure: one of `ON_FAILURE`.
+        max_restarts: how often it may be started again, with `restart`.
+    """
+
+    name: str
+    job: JobSpec
+    ends: str
+    after: tuple[str, ...] = ()
+    ready: Ready = Ready()
+    ports: tuple[str, ...] = ()
+    on_failure: str = "job"
+    max_restarts: int = 3
+
+
+class RolesSpec(NamedTuple):
+    """A job of several roles.
+
+    Attributes:
+        job: all its nodes with all their slots, and how they are reached, as a job that is never
+            started; its job id and its output policy are those of the whole job.
+        roles: in the order of the file or the command line.
+    """
+
+    job: JobSpec
+    roles: tuple[Role, ...]
