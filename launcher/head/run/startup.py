@@ -39,6 +39,9 @@ PROBED_WITHIN = 10.0
 
 SILENT = "no answer since it was ready: it is down, or the network is (--connect_timeout)"
 
+NAMING_OPTIONS = ("--log_dir", "--bind_core_list", "--venv_script", "--numa_binding", "--no_python")
+"""Options that name something on the nodes, as the problems of a node begin that cannot use it."""
+
 HELD = 8
 """Lines of an engine's output that are held back until the start takes long."""
 
@@ -340,17 +343,17 @@ class Startup:
     def give_up(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""
         self.close()
-        if self._misnamed():
+        if self._option_is_wrong():
             self._emit(Refused(UsageError("\n".join(reasons))))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
         text = f"the job cannot start, nothing was left running:\n{lines}"
         self._emit(Refused(NodeError(text)))
 
-    def _misnamed(self) -> bool:
-        """Return whether --python names no usable one on any node: no node is to blame."""
-        named = self._plan.program.python
-        return bool(named) and all(ANOTHER_PYTHON in _unfit(node) for node in self._nodes)
+    def _option_is_wrong(self) -> bool:
+        """Return whether no node can use what an option names: then no node is to blame."""
+        named = bool(self._plan.program.python)
+        return all(_names_option(node, python=named) for node in self._nodes)
 
     def _out_of_time(self) -> None:
         for node in self._nodes:
@@ -382,3 +385,11 @@ def _advised(problems: list[str]) -> list[str]:
 
 def _unfit(node: RunNode) -> str:
     return node.failed or "; ".join(node.hello.problems if node.hello else ())
+
+
+def _names_option(node: RunNode, *, python: bool) -> bool:
+    """Return whether a node cannot use what an option names, such as --log_dir or --python."""
+    if python and ANOTHER_PYTHON in _unfit(node):
+        return True
+    problems = node.hello.problems if node.hello else ()
+    return bool(problems) and all(one.startswith(NAMING_OPTIONS) for one in problems)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
@@ -215,6 +216,29 @@ def test_all_that_is_wrong_is_told_at_once(fleet_of: FleetOf) -> None:
         "n1: no script",
         "n2: the same machine as n0; list it once, with all its slots",
     ]
+
+
+LOGS, CPUS = "--log_dir /x: no such file or directory", "--bind_core_list: no cpu 9"
+
+
+@pytest.mark.parametrize(
+    ("problems", "wrong"),
+    [
+        ({"n0": (LOGS, CPUS), "n1": (LOGS,)}, True),
+        ({"n0": (LOGS,), "n1": ()}, False),
+        ({"n0": (LOGS,), "n1": (LOGS, "no folder")}, False),
+        ({"n0": ("--sync: no space left",), "n1": ("--sync: no space left",)}, False),
+    ],
+)
+def test_an_option_that_no_node_can_use_is_a_wrong_command_line(
+    problems: dict[str, tuple[str, ...]], wrong: bool, fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    for name, theirs in problems.items():
+        job.node(name).hello(problems=theirs)
+    job.step()
+    assert type(run.error) is (UsageError if wrong else NodeError)
 
 
 # -- without some ---------------------------------------------------------------------------------
