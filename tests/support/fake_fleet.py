@@ -227,7 +227,7 @@ class FakeFleet:
 
     def ready(self, run: Run, **facts: Any) -> None:
         """Have all nodes of a run say HELLO, and reach the master."""
-        first, *others = [self.node(node.name) for node in run.nodes if not node.failed]
+        first, *others = [self.node(node.name) for node in run.nodes if not node.reason]
         first.hello(**{"port": 29500} | facts)
         for node in others:
             node.hello(**{"port": None} | facts)

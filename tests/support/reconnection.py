@@ -85,14 +85,14 @@ class Job:
 
     def come(self, name: str) -> None:
         peer = self.trying.pop(name)
-        peer.lost = ""
+        peer.admit(peer.node)
         self.alive.add(name)
         self.returns.back(peer.connection)
 
     def lose(self, name: str) -> None:
         (peer,) = [one for one in self.peers if one.name == name]
         self.alive.discard(name)
-        peer.lost = "gone"
+        peer.lose("gone")
         self.roster.lost(peer)
 
     def take(self, names: Sequence[str]) -> None:

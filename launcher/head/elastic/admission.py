@@ -9,7 +9,8 @@ from ..fleet.reconnector import Pauses, Reconnector
 from ..fleet.unreached import UnreachedNodes
 from ..run import checks
 from ..run.phase import Phase
-from .membership import NEW, Membership
+from ..run.run_node import NodeState
+from .membership import Membership
 from .round_events import NodeConnected
 
 TYPE_CHECKING = False
@@ -75,25 +76,25 @@ class NodeAdmission:
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
         if node.lost and node.hello is None:
-            if node.lost == NEW:
-                node.lost = cause or NO_MESSAGE
+            if node.state is NodeState.ADDED:
+                node.lose(cause or NO_MESSAGE)
                 self._unreached.add(node.name, node.lost)
             self._reconnector.failed(node.connection)
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
-        node.hello = hello
+        node.answer(hello)
         problems = hello.problems or self._problems(node, hello)
         if problems and node.lost != problems[0]:
-            node.lost = problems[0]
+            node.lose(problems[0])
             self._run.warn(f"cannot use {node.name}: {node.lost}")
         running = self._run.phase is Phase.RUNNING
         if problems or not running or not self._handle(NodeConnected(node.number)):
-            node.hello = None
+            node.ask_again()
             node.connection.close(node.lost)
             self._reconnector.failed(node.connection)
             return
-        word = "here" if node.lost == NEW else "back"
+        word = "here" if node.state is NodeState.ADDED else "back"
         self._run.warn(f"{node.name} is {word}")
         self._accept(node, hello)
 
@@ -111,8 +112,7 @@ class NodeAdmission:
         host = node.node.host
         if host.slots is None:
             host = host._replace(slots=tuple(range(hello.slots)))
-        node.node = Node(node.node.rank, host, 0, host.slots)
-        node.lost = node.left = ""
+        node.admit(Node(node.node.rank, host, 0, host.slots))
         self._run.fleet.expect_beats(node.connection)
         self._reconnector.back(node.connection)
         node.send(messages.pack(frames.START, self._run.start_message(node.node, "", 0)))

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from ..run.run_node import RunNode
     from .round_events import RoundEvent
 
-NEW = "not reached yet"
-"""The reason why a node takes no part whose host has just been added."""
-
 CHANGED = "its new slots have no effect until it has been off the list once"
 """The warning about a host whose slots have changed while it is in the job."""
 
@@ -67,7 +64,7 @@ class Membership:
         if not self._fresh:
             return None
         node = self._add(self._fresh.pop(next(iter(self._fresh))))
-        node.lost = NEW
+        node.await_first()
         return node
 
     def lost(self, node: RunNode) -> None:
@@ -107,7 +104,7 @@ class Membership:
         if node.done is not None:
             node.connection.origin = node.connection.origin._replace(host=host)
             node.node = node.node._replace(host=host)
-            node.lost = NEW
+            node.await_first()
             self._reconnector.begin(node.connection)
         elif node.lost:
             self._reconnector.expect(node.connection)

@@ -45,8 +45,8 @@ def status(run: Run, seen: RunHistory, *, ranks: bool) -> JobStatus:
 
 
 def _node(run: Run, node: RunNode, hosts: set[str]) -> NodeStatus:
-    if node.failed or node.lost:
-        return NodeStatus(node.name, "lost", node.failed or node.lost)
+    if node.reason:
+        return NodeStatus(node.name, "lost", node.reason)
     if node.done:
         return NodeStatus(node.name, "done", node.done.reason)
     if not run.started:

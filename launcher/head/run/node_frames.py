@@ -173,5 +173,5 @@ class NodeFrames:
     def _on_done(self, node: RunNode, body: bytes) -> None:
         if not node.lost:  # else it may have been left out of the start
             self._run.check_started()
-        node.done = messages.unpack(messages.Done, body)
+        node.end(messages.unpack(messages.Done, body))
         self._run.on_done(node)

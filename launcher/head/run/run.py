@@ -12,7 +12,7 @@ from .output import RunOutput
 from .phase import Phase
 from .record import JobRecord
 from .restart_policy import NoRestarts
-from .run_node import RunNode, members
+from .run_node import NodeState, RunNode, members
 from .run_signals import RunSignals
 from .run_start import RunStart
 from .start_message import StagedStart, start_message, window, world_of
@@ -197,7 +197,7 @@ class Run:
 
     def fail_start(self, node: RunNode, cause: str) -> None:
         """Record why a node cannot take part."""
-        node.hello = None
+        node.ask_again()
         self.startup.fail(node, cause)
 
     def refuse(self, error: DsrunError) -> None:
@@ -293,11 +293,11 @@ class Run:
         if node.over:
             return
         survives = self.started and not self.ending and self.restarts.survives(node)
+        running = self._note_unseen(node)
         if over or survives:
-            node.lost = reason
+            node.lose(reason)
         if self.shards:
             self.shards.node_lost(node)
-        running = self._note_unseen(node)
         if self.observers:
             self.observers.lost(node, reason, survived=survives)
         if survives:
@@ -313,7 +313,7 @@ class Run:
     def _note_unseen(self, node: RunNode) -> bool:
         """Note what may still be running on a lost node; return whether workers were."""
         workers = self.workers.lost(node)
-        if node.begun and node.hello:
+        if node.state is NodeState.RUNNING and node.hello:
             seconds = self.lease + self.grace
             node.left = may_run_on(node.name, node.hello.pids, workers, seconds)
         return bool(node.left and workers)

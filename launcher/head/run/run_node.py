@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from ...common import system
 from ...common.errors import UsageError
 from ...control import frames
@@ -16,8 +18,37 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
 
+NOT_REACHED = "not reached yet"
+"""Why a node takes no part whose host has just been added."""
+
 OVERDRAFT = 1 << 20
 """Bytes of output beyond what was granted: a node reads a whole block while it has any credit."""
+
+
+class NodeState(Enum):
+    """What a node does in a run.
+
+    Attributes:
+        STARTING: it has not answered its JOB with HELLO yet.
+        READY: it has, and no worker runs there.
+        RUNNING: workers may run there: it was sent START, or a round.
+        UNUSABLE: it cannot take part, as is known before the start.
+        DONE: nothing is left on it.
+        LOST: it is gone, or was left out of the start; it may be reached again.
+        ADDED: its host was added to the list, and it has not been reached yet.
+    """
+
+    STARTING = "starting"
+    READY = "ready"
+    RUNNING = "running"
+    UNUSABLE = "unusable"
+    DONE = "done"
+    LOST = "lost"
+    ADDED = "added"
+
+
+_ABSENT = {NodeState.LOST, NodeState.ADDED}
+_OVER = {NodeState.DONE, *_ABSENT}
 
 
 class RunNode:
@@ -27,15 +58,16 @@ class RunNode:
         connection: to its node launcher.
         number: its index among the nodes of the run; it never changes.
         node: its place in the plan, or in the current round of an elastic job.
+        state: what it does; the methods below alone change it.
+        reason: why it is UNUSABLE, LOST or not reached yet, else "".
         task: its newest JOB; None before the first.
+        hello: its answer to that; None before, and while it is reached again.
+        done: what it has said of its end; also a lost node may have said it.
         verdicts: for each address of the master, "" or why it cannot be reached.
-        failed: why it cannot take part, "" if it can.
-        lost: why it was lost after the start, "" if it was not.
         left: what may still be running there, in words, if it was lost and its end was not seen.
         asked: when JOB was sent, on the loop's clock.
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
-        begun: whether workers may run there: it was sent START, or a round.
         cleaned_up: whether its guard has reported that nothing is left.
         unprinted: bytes of its output that have arrived and wait to be printed.
         busy: whether something with a time limit of its own runs there before it is ready, so that
@@ -46,13 +78,15 @@ class RunNode:
         self.connection = connection
         self.number = number
         self.node = node
+        self.state = NodeState.STARTING
+        self.reason = ""
         self.task: NodeJob | None = None
         self.hello: Hello | None = None
         self.verdicts: Sequence[str] = ()
         self.done: Done | None = None
         self.bound: NodeBindings | None = None
-        self.failed = self.lost = self.left = ""
-        self.begun = self.cleaned_up = self.busy = False
+        self.left = ""
+        self.cleaned_up = self.busy = False
         self.asked = 0.0
         self.ahead: tuple[float, float] | None = None
         self.unprinted = self._owed = 0
@@ -66,13 +100,62 @@ class RunNode:
 
     @property
     def settled(self) -> bool:
-        """Whether it has sent HELLO, or has failed."""
-        return bool(self.hello or self.failed)
+        """Whether it is known if it can take part in the start."""
+        return self.state is not NodeState.STARTING
 
     @property
     def over(self) -> bool:
-        """Whether its part of the job has ended."""
-        return bool(self.done or self.lost)
+        """Whether its part of the job has ended, as far as is known."""
+        return self.state in _OVER
+
+    @property
+    def lost(self) -> str:
+        """Why it is not there after the start, "" if it is."""
+        return self.reason if self.state in _ABSENT else ""
+
+    # -- its state --------------------------------------------------------------------------
+
+    def answer(self, hello: Hello) -> None:
+        """Note its HELLO. A lost node is READY only once it is admitted."""
+        self.hello = hello
+        if self.state is NodeState.STARTING:
+            self.state = NodeState.READY
+
+    def ask_again(self) -> None:
+        """Forget its HELLO: another one is expected, or it cannot take part."""
+        self.hello = None
+        if self.state is NodeState.READY:
+            self.state = NodeState.STARTING
+
+    def fail(self, cause: str) -> None:
+        """Note that it cannot take part in the start."""
+        self.state, self.reason = NodeState.UNUSABLE, cause
+
+    def begin(self, frame: bytes) -> None:
+        """Send a frame with which its workers begin."""
+        self.state = NodeState.RUNNING
+        self.send(frame)
+
+    def lose(self, reason: str) -> None:
+        """Note that it is gone, or is left out of the start."""
+        self.state, self.reason = NodeState.LOST, reason
+
+    def end(self, done: Done) -> None:
+        """Note that nothing is left on it; a lost node stays lost."""
+        self.done = done
+        if self.state not in _ABSENT:
+            self.state = NodeState.DONE
+
+    def await_first(self) -> None:
+        """Note that it is to be reached for the first time since its host was added."""
+        self.state, self.reason = NodeState.ADDED, NOT_REACHED
+
+    def admit(self, node: Node) -> None:
+        """Note that it is back, or there for the first time, at this place."""
+        self.node = node
+        self.state, self.reason, self.left = NodeState.READY, "", ""
+
+    # -- its place and its frames -----------------------------------------------------------
 
     def assign(self, node: Node) -> None:
         """Set its place in the job, or in another round of it."""
@@ -88,18 +171,15 @@ class RunNode:
         if self.done or self.cleaned_up:
             self.left = ""
         self.hello = self.done = self.bound = None
-        self.begun = self.cleaned_up = self.busy = False
+        self.cleaned_up = self.busy = False
         self.unprinted = 0
+        if self.state not in _ABSENT:
+            self.state = NodeState.STARTING
 
     def read_wall(self, wall: float, elapsed: float) -> None:
         """Note how far its wall clock is ahead, from a time within the last `elapsed` seconds."""
         difference = wall - system.time()
         self.ahead = difference, difference + elapsed
-
-    def begin(self, frame: bytes) -> None:
-        """Send a frame with which its workers begin."""
-        self.begun = True
-        self.send(frame)
 
     def send(self, frame: bytes) -> None:
         """Send a frame, if there is a connection."""

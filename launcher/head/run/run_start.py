@@ -86,7 +86,7 @@ class RunStart:
             case Unfit(causes):
                 self._leave_out(causes)
             case NeedsMasterPort(node):
-                node.hello = None
+                node.ask_again()
                 self._run.ask(node)
             case Refused(error):
                 self._run.refuse(error)
@@ -94,7 +94,7 @@ class RunStart:
     def _leave_out(self, causes: dict[RunNode, str]) -> None:
         """Go on without some nodes, which release what they have reserved."""
         for node, cause in causes.items():
-            node.lost = cause
+            node.lose(cause)
         text = "\n".join(by_cause({node.name: cause for node, cause in causes.items()}))
         self._run.send(list(causes), messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
         self._run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")

@@ -12,7 +12,7 @@ from ...control import frames, messages
 from ...specs.plan import settle
 from ..fleet.hosts import by_cause, waiting_line
 from . import checks
-from .run_node import assigned
+from .run_node import NodeState, assigned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Startup:
         """Record that a host cannot be used; the others now have only --connect_timeout left."""
         if self._closed or node.settled:
             return
-        node.failed = cause
+        node.fail(cause)
         self._shorten_wait()
         self._look()
 
@@ -175,7 +175,7 @@ class Startup:
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Handle a node's HELLO."""
-        node.hello = hello
+        node.answer(hello)
         if hello.problems:
             self._shorten_wait()
         self._look()
@@ -260,7 +260,7 @@ class Startup:
         return True
 
     def _failed(self) -> list[str]:
-        return by_cause({node.name: node.failed for node in self._nodes if node.failed})
+        return by_cause({node.name: cause for node in self._nodes if (cause := _failed(node))})
 
     def _settle(self) -> None:
         unknown = [n for n in self._nodes if n.node.slots is None]
@@ -299,7 +299,7 @@ class Startup:
         """Do without the nodes that do not answer: nothing else is expected of them by now."""
         silent = [node for node in self._nodes if self.probes[node]]
         for node in silent:
-            node.failed = SILENT
+            node.fail(SILENT)
         if silent:
             self._look()
 
@@ -358,7 +358,7 @@ class Startup:
     def _out_of_time(self) -> None:
         for node in self._nodes:
             if not node.settled and not node.busy:
-                node.failed = "no answer in time (--connect_timeout, --start_timeout)"
+                node.fail("no answer in time (--connect_timeout, --start_timeout)")
         self._look()
 
     def _waiting(self) -> list[str]:
@@ -383,8 +383,12 @@ def _advised(problems: list[str]) -> list[str]:
     return advised(problems)
 
 
+def _failed(node: RunNode) -> str:
+    return node.reason if node.state is NodeState.UNUSABLE else ""
+
+
 def _unfit(node: RunNode) -> str:
-    return node.failed or "; ".join(node.hello.problems if node.hello else ())
+    return _failed(node) or "; ".join(node.hello.problems if node.hello else ())
 
 
 def _names_option(node: RunNode, *, python: bool) -> bool:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.control.messages import Done
 from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.elastic.membership import CHANGED, NEW, Membership
+from dsrun.launcher.head.elastic.membership import CHANGED, Membership
 from dsrun.launcher.head.elastic.round_events import NodeRemoved
+from dsrun.launcher.head.run.run_node import NOT_REACHED
 from dsrun.launcher.specs.host import Host
 
 from ...support.cost import LINEAR, growth
@@ -65,7 +66,7 @@ def test_a_list_of_thousands_is_taken_in_linear_time() -> None:
     listed = [Host(name, (0,)) for name in ["n1", *hosts(10_000)]]
     job.roster.take(listed)
     job.roster.take(listed[::-1])
-    assert [peer.lost for peer in job.peers] == ["", NEW]
+    assert [peer.lost for peer in job.peers] == ["", NOT_REACHED]
 
 
 # -- what becomes of each node --------------------------------------------------------------------
@@ -135,7 +136,7 @@ def test_who_is_off_the_list_is_let_go_the_last_first() -> None:
 def test_who_cannot_be_spared_is_let_go_later_and_who_is_over_not_at_all() -> None:
     job = Members()
     job.needed = {1}
-    job.nodes[2].lost = "gone"
+    job.nodes[2].lose("gone")
     assert job.take("n0")[2:] == [("retire", "n1")]
     job.needed = set()
     job.did.clear()
@@ -146,12 +147,12 @@ def test_who_cannot_be_spared_is_let_go_later_and_who_is_over_not_at_all() -> No
 def test_who_has_been_let_go_and_is_on_the_list_again_is_reached_with_its_new_slots() -> None:
     job = Members()
     job.take("n0", "n1")
-    job.nodes[2].done = Done((), {})
+    job.nodes[2].end(Done((), {}))
     job.membership.gone(job.nodes[2])
     assert job.did[-1] != ("begin", "n2")
     assert job.take("n0", "n1", "n2", slots=5) == [("begin", "n2")]
     node = job.nodes[2]
-    assert node.lost == NEW
+    assert node.lost == NOT_REACHED
     assert node.node.host.slots == node.connection.origin.host.slots == (0, 1, 2, 3, 4)
 
 
@@ -159,7 +160,7 @@ def test_who_is_on_the_list_again_before_it_has_left_is_reached_then() -> None:
     job = Members()
     job.take("n0", "n1")
     job.take("n0", "n1", "n2")
-    job.nodes[2].done = Done((), {})
+    job.nodes[2].end(Done((), {}))
     job.membership.gone(job.nodes[2])
     assert job.did == [("begin", "n2")]
 
@@ -167,13 +168,13 @@ def test_who_is_on_the_list_again_before_it_has_left_is_reached_then() -> None:
 def test_who_was_lost_and_is_on_the_list_again_is_looked_for() -> None:
     job = Members()
     job.take("n0", "n1")
-    job.nodes[2].lost = "no power"
+    job.nodes[2].lose("no power")
     assert job.take("n0", "n1", "n2") == [("expect", "n2")]
     assert job.nodes[2].lost == "no power"
 
 
 def test_where_there_is_no_list_nobody_comes_back_by_itself() -> None:
     job = Members()
-    job.nodes[2].done = Done((), {})
+    job.nodes[2].end(Done((), {}))
     job.membership.gone(job.nodes[2])
     assert (job.did, job.membership.next()) == ([], None)

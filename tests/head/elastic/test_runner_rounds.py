@@ -55,7 +55,7 @@ def test_a_ready_agent_before_the_start_is_none(fleet_of: FleetOf) -> None:
     assert fleet.fleet.nodes[1].lost == (
         "it sent an invalid frame of kind 41: the job has not started"
     )
-    assert job.run.nodes[1].failed == fleet.fleet.nodes[1].lost
+    assert job.run.nodes[1].reason == fleet.fleet.nodes[1].lost
 
 
 def test_a_node_that_cannot_be_reached_at_the_start_is_looked_for(fleet_of: FleetOf) -> None:

@@ -56,7 +56,7 @@ def test_nothing_finishes_before_the_start(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
     job.fleet.node("n1").says(messages.pack(frames.FINISHED, round_messages.Finished(0)))
     job.fleet.step()
-    assert "the job has not started" in job.run.nodes[1].failed
+    assert "the job has not started" in job.run.nodes[1].reason
 
 
 def test_a_node_that_is_lost_after_all_have_finished_costs_nothing(fleet_of: FleetOf) -> None:

@@ -128,7 +128,7 @@ def test_a_newcomer_is_compared_with_the_others(fleet_of: FleetOf) -> None:
     assert check.compare_newcomer(second, [first]) == ""
     assert check.compare_newcomer(third, [first]) == "torch 2.3, but 2.4 on n0"
     assert job.said() == [], "each warning once"
-    third.hello = None
+    third.ask_again()
     assert check.compare_newcomer(third, [first]) == ""
 
 

@@ -162,7 +162,7 @@ def test_what_may_still_run_on_a_node_whose_end_was_not_seen() -> None:
         node.left = f"rank on {node.name}"
     assert job.report().unseen == ("rank on n0", "rank on n1")
     job.nodes[0].cleaned_up = True
-    job.nodes[1].done = Done((), {})
+    job.nodes[1].end(Done((), {}))
     assert job.report().unseen == ()
 
 

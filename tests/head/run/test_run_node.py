@@ -9,8 +9,14 @@ import pytest
 from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import Done
-from dsrun.launcher.head.run.run_node import OVERDRAFT, assigned, members
+from dsrun.launcher.control.messages import Done, Hello
+from dsrun.launcher.head.run.run_node import (
+    NOT_REACHED,
+    OVERDRAFT,
+    NodeState,
+    assigned,
+    members,
+)
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
 
@@ -27,6 +33,11 @@ WINDOW = 1000
 def second() -> SentNode:
     """The node of ranks 2 and 3."""
     return sent_nodes(plan_of(2))[1]
+
+
+def hello() -> Hello:
+    """What a node says that has nothing to complain of."""
+    return Hello("0.1.0", "n1", "m", "3.11.7", "cpu", (), 2, None, ("10.0.0.1",), (), 0.0)
 
 
 def test_a_rank_of_another_node_is_none_of_its_own() -> None:
@@ -95,19 +106,47 @@ def test_printed_output_makes_room_for_more() -> None:
 def test_a_node_is_over_when_it_is_done_or_lost() -> None:
     node = second()
     assert not node.over
-    node.lost = "no route"
-    assert node.over
-    node.lost = ""
-    node.done = Done((), {})
+    node.lose("no route")
+    assert (node.over, node.lost) == (True, "no route")
+    node.admit(node.node)
+    assert (node.over, node.lost) == (False, "")
+    node.end(Done((), {}))
     assert node.over
     node.forget()
     assert not node.over
 
 
+def test_a_lost_node_stays_lost_until_it_is_admitted() -> None:
+    node = second()
+    node.lose("no route")
+    node.end(Done((), {}))
+    node.forget()
+    node.answer(hello())
+    assert node.state is NodeState.LOST
+    node.admit(node.node)
+    assert (node.state, node.reason) == (NodeState.READY, "")
+
+
+def test_a_host_that_was_added_is_not_there_yet() -> None:
+    node = second()
+    node.await_first()
+    assert (node.over, node.lost) == (True, NOT_REACHED)
+    node.lose("no route")
+    assert (node.state, node.lost) == (NodeState.LOST, "no route")
+
+
+def test_another_hello_is_awaited() -> None:
+    node = second()
+    node.answer(hello())
+    assert node.state is NodeState.READY
+    node.ask_again()
+    assert (node.state, node.hello) == (NodeState.STARTING, None)
+
+
 def test_a_node_is_settled_when_it_cannot_take_part() -> None:
     node = second()
     assert not node.settled
-    node.failed = "no python"
+    node.fail("no python")
     assert node.settled
 
 
@@ -128,11 +167,11 @@ def test_what_may_run_there_is_not_forgotten_before_somebody_has_looked() -> Non
 
 def test_workers_may_run_there_from_their_order_on() -> None:
     (node,) = sent_nodes(plan_of(1))
-    assert not node.begun
+    assert node.state is NodeState.STARTING
     node.begin(frames.pack(frames.START, b"{}"))
-    assert (node.begun, node.kinds) == (True, [frames.START])
+    assert (node.state, node.kinds) == (NodeState.RUNNING, [frames.START])
     node.forget()
-    assert not node.begun
+    assert node.state is NodeState.STARTING
 
 
 def test_a_worker_may_end_once_a_round_and_those_of_the_round_before_late() -> None:

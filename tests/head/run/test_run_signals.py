@@ -84,7 +84,7 @@ def test_interrupts_are_counted(numbers: list[int], steps: list[StopStep]) -> No
 
 def test_interrupts_stop_then_kill_then_leave() -> None:
     run = FakeRun()
-    run.nodes[1].lost = "gone"
+    run.nodes[1].lose("gone")
     for _ in range(3):
         run.signals.end(INT)
     assert run.did == [(INT, None), (INT, 0.0), "abandon"]

@@ -156,7 +156,7 @@ def test_after_the_start_nobody_fails_any_more(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
     run.startup.fail(run.nodes[1], "late")
-    assert run.nodes[1].failed == ""
+    assert run.nodes[1].reason == ""
     run.startup.abandon()
     job.go(400)
     assert run.error is None
@@ -200,7 +200,7 @@ def test_a_start_is_given_up_once() -> None:
     clock.go(400)
     (refused,) = told
     assert isinstance(refused, Refused)
-    assert waited.failed == ""
+    assert waited.reason == ""
 
 
 def test_all_that_is_wrong_is_told_at_once(fleet_of: FleetOf) -> None:
