@@ -1,7 +1,8 @@
 """What keeps the code small, and the tests true on a busy machine.
 
-Bounds on files and functions, and a test file for each module: whoever meets a bound divides by
-reasons to exist, and does not raise it. No test tells a good program from a bad one by a clock.
+Bounds on what a class shows and on who takes a run, and a test file for each module: whoever meets
+a bound divides by reasons to exist, and does not raise it. No test tells a good program from a bad
+one by a clock.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ LAUNCHER, TESTS = CHECKOUT / "launcher", CHECKOUT / "tests"
 MODULES = sorted(LAUNCHER.rglob("*.py"))
 
 
-@cache
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
@@ -56,9 +56,74 @@ def test_few_modules_and_folders_are_at_the_top() -> None:
     assert len(list(LAUNCHER.glob("*/__init__.py"))) <= 12
 
 
-def test_no_function_has_more_than_40_lines() -> None:
-    long = [at for at, one in all_functions() if (one.end_lineno or 0) - one.lineno >= 40]
-    assert long == []
+PUBLIC_NAMES = 31
+"""Public methods and attributes of a class; one of many more has many reasons to change."""
+
+MORE_PUBLIC_NAMES = {"Run": 58, "RunNode": 36}
+"""Classes that are to lose some."""
+
+HOLDERS_OF_RUN = 45
+"""Modules of the runner that take the whole of a run. New ones take values, events or functions."""
+
+
+def stored(function: Function) -> Iterator[str]:
+    """Yield the attributes of `self` that a method sets."""
+    for node in ast.walk(function):
+        owner = node.value if isinstance(node, ast.Attribute) else None
+        if isinstance(owner, ast.Name) and owner.id == "self":
+            assert isinstance(node, ast.Attribute)
+            if isinstance(node.ctx, ast.Store):
+                yield node.attr
+
+
+def names_of(one: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement of a class's body gives to its objects."""
+    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from (one.name, *stored(one))
+    elif isinstance(one, ast.Assign | ast.AnnAssign):
+        targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+        inner = (name for target in targets for name in ast.walk(target))
+        yield from (name.id for name in inner if isinstance(name, ast.Name))
+
+
+def public_names(one: ast.ClassDef) -> set[str]:
+    return {name for part in one.body for name in names_of(part) if not name.startswith("_")}
+
+
+def is_declared(one: ast.ClassDef) -> bool:
+    """Return whether a class lists fields, one for each that its subject has."""
+    made = any(isinstance(part, ast.FunctionDef) and part.name == "__init__" for part in one.body)
+    return one.name == "Options" or not made
+
+
+def test_what_a_public_name_is() -> None:
+    text = "class A:\n b = _c = 1\n def d(self): self.e, self._f = 1, 2; self.g.h = 3"
+    (one,) = ast.parse(text).body
+    assert isinstance(one, ast.ClassDef)
+    assert public_names(one) == {"b", "d", "e"}
+
+
+def test_no_class_has_very_many_public_names() -> None:
+    found = {
+        one.name: len(public_names(one))
+        for path in MODULES
+        for one in ast.walk(parsed(path))
+        if isinstance(one, ast.ClassDef) and not is_declared(one)
+    }
+    wide = {name: count for name, count in found.items() if count > PUBLIC_NAMES}
+    assert {name for name, count in wide.items() if count > MORE_PUBLIC_NAMES.get(name, 0)} == set()
+
+
+def takes_run(path: Path) -> bool:
+    """Return whether a function of a module takes a run, or what makes something of one."""
+    every = (one for function in functions(path) for one in ast.walk(function.args))
+    notes = (one.annotation for one in every if isinstance(one, ast.arg) and one.annotation)
+    return any(mentions(note, {"Run"}) for note in notes)
+
+
+def test_few_modules_take_the_whole_run() -> None:
+    holders = [path for path in MODULES if takes_run(path)]
+    assert 3 <= len(holders) <= HOLDERS_OF_RUN, holders
 
 
 def test_no_constructor_takes_more_than_seven_arguments() -> None:
