@@ -10,7 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...control.messages import Exit
     from ..run.events import RunEvent
-    from ..run.run import Run
 
 KEPT = 1 << 20
 """Bytes of the newest output of all ranks that are kept for this."""
@@ -20,13 +19,12 @@ END = 16 * 1024
 
 
 class RestartFilter:
-    """Keeps the newest output of a run, and judges its failures by it."""
+    """Keeps the newest output of a run, which it observes, and judges its failures by it."""
 
-    def __init__(self, run: Run, classes: frozenset[str]) -> None:
+    def __init__(self, classes: frozenset[str]) -> None:
         """Let failures of these classes lead to a restart."""
         self._classes = classes
         self._tail = Tail(KEPT)
-        run.observe(self.on_event)
 
     def on_event(self, event: RunEvent) -> None:
         """Keep the output of the present round."""

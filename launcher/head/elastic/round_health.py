@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..run.run import Run
+    from ..run.health import Health
     from ..run.run_node import RunNode
 
 
@@ -20,27 +20,29 @@ class RoundHealth:
     """
 
     def __init__(
-        self, run: Run, give_up: Callable[[RunNode, str], None], passed: Callable[[], object]
+        self,
+        health: Health | None,
+        give_up: Callable[[RunNode, str], None],
+        passed: Callable[[], object],
     ) -> None:
         """Check nodes of a run.
 
         Args:
-            run: whose `health` has the command, if there is one.
+            health: has the command; None if there is none.
             give_up: gives up a node, for a reason; it may be reached again.
             passed: called whenever a node has passed.
         """
-        self._run = run
+        self._health = health
         self._give_up = give_up
         self._tell = passed
 
     def passed(self, nodes: Iterable[RunNode]) -> bool:
         """Return whether these nodes may be in a round."""
-        health = self._run.health
-        return health is None or all(map(health.is_fresh, nodes))
+        return self._health is None or all(map(self._health.is_fresh, nodes))
 
     def check(self, nodes: Iterable[RunNode]) -> None:
         """Check those of these nodes that have not passed, unless that is under way."""
-        health = self._run.health
+        health = self._health
         assert health is not None
         for node in nodes:
             if not node.busy and not health.is_fresh(node):
@@ -48,9 +50,9 @@ class RoundHealth:
 
     def began(self, nodes: Sequence[RunNode]) -> None:
         """Have these nodes checked again for their next round."""
-        if self._run.health is not None:
+        if self._health is not None:
             for node in nodes:
-                self._run.health.forget(node)
+                self._health.forget(node)
 
     def _on_checked(self, node: RunNode, why: str) -> None:
         if why:

@@ -73,8 +73,8 @@ class RunnerRounds:
         self._run, self._limits, self._loop = run, limits, run.loop
         self._master = MasterAddresses(run)
         give_up = partial(self._give_up, for_good=False)
-        self._health = RoundHealth(run, give_up, lambda: self._handle(events.NodesChecked()))
-        directory = RunNodes(run, self._master, self._health)
+        self._health = RoundHealth(run.health, give_up, lambda: self._handle(events.NodesChecked()))
+        directory = RunNodes(run.nodes, run.spec.batches, self._master, self._health)
         self._rounds = Rounds(len(run.nodes), limits, directory, run.loop.awake())
         self._actions = ActionQueue(self._act)
         self._alarm: tuple[float, Timer] | None = None
@@ -377,4 +377,6 @@ def _filter(run: Run, limits: ElasticPolicy) -> RestartFilter | None:
         return None
     from .restart_filter import RestartFilter
 
-    return RestartFilter(run, limits.restart_on)
+    found = RestartFilter(limits.restart_on)
+    run.observe(found.on_event)
+    return found

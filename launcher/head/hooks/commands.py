@@ -60,7 +60,8 @@ class EventCommands:
         return {**own, "DSRUN_JOB_ID": spec.job_id}
 
     def _on_event(self, event: RunEvent) -> None:
-        fields = event_json(event, self._run)
+        run = self._run
+        fields = event_json(event, run.spec.job_id, run.loop.clock() - run.record.began)
         if fields is not None:
             self._queue.put(fields)
         if type(event) is JobEnded:

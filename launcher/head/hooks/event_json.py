@@ -20,24 +20,28 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..run.events import RunEvent
-    from ..run.run import Run
 
     Fields = dict[str, Any]
 
 
-def event_json(event: RunEvent, run: Run) -> Fields | None:
-    """Return an event as JSON values; None for one that no command is run for."""
+def event_json(event: RunEvent, job_id: str, seconds: float) -> Fields | None:
+    """Return an event as JSON values; None for one that no command is run for.
+
+    Args:
+        event: what has happened.
+        job_id: of the job.
+        seconds: since the job began.
+    """
     known = EVENTS.get(type(event))
-    fields = known(event, run) if known is not None else None
+    fields = known(event) if known is not None else None
     if fields is None:
         return None
     name = fields.pop("event")
-    seconds = round(run.loop.clock() - run.record.began, 3)
-    told = {"event": name, "job_id": run.spec.job_id, "seconds": seconds, **fields}
+    told = {"event": name, "job_id": job_id, "seconds": round(seconds, 3), **fields}
     return versioned("event", told)
 
 
-def _start(event: Started, _run: Run) -> Fields:
+def _start(event: Started) -> Fields:
     address, port = event.master
     return {
         "event": "start",
@@ -48,7 +52,7 @@ def _start(event: Started, _run: Run) -> Fields:
     }
 
 
-def _failure(event: Exit, _run: Run) -> Fields | None:
+def _failure(event: Exit) -> Fields | None:
     if event.stopped or not event.code:
         return None
     return {
@@ -61,7 +65,7 @@ def _failure(event: Exit, _run: Run) -> Fields | None:
     }
 
 
-def _restart(event: Round, _run: Run) -> Fields | None:
+def _restart(event: Round) -> Fields | None:
     if event.number <= 1:
         return None
     return {
@@ -73,7 +77,7 @@ def _restart(event: Round, _run: Run) -> Fields | None:
     }
 
 
-def _lost(event: Lost, _run: Run) -> Fields:
+def _lost(event: Lost) -> Fields:
     return {
         "event": "lost",
         "host": event.host,
@@ -82,15 +86,15 @@ def _lost(event: Lost, _run: Run) -> Fields:
     }
 
 
-def _alarm(event: Alarm, _run: Run) -> Fields:
+def _alarm(event: Alarm) -> Fields:
     return {"event": event.kind, "sentence": event.sentence, "then": event.then}
 
 
-def _alarm_over(event: AlarmOver, _run: Run) -> Fields:
+def _alarm_over(event: AlarmOver) -> Fields:
     return {"event": "over", "kind": event.kind, "sentence": event.sentence}
 
 
-def _end(event: JobEnded, _run: Run) -> Fields:
+def _end(event: JobEnded) -> Fields:
     ending = event.ending
     return {
         "event": "end",
@@ -100,7 +104,7 @@ def _end(event: JobEnded, _run: Run) -> Fields:
     }
 
 
-EVENTS: dict[type, Callable[[Any, Run], Fields | None]] = {
+EVENTS: dict[type, Callable[[Any], Fields | None]] = {
     Started: _start,
     Exit: _failure,
     Round: _restart,

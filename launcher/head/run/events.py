@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ...control import messages
     from ...control.activity_messages import Activity
     from ...control.round_messages import Ranks
+    from ...specs.plan import Plan
     from ..report.ending import Ending
-    from .run import Run
     from .run_node import RunNode
 
 RESULT = 3
@@ -158,8 +158,7 @@ if TYPE_CHECKING:
 class Observers:
     """The observers of one run; the run calls a method here for everything that they may see."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self) -> None:
         self._observers: list[Observer] = []
 
     def add(self, observer: Observer) -> None:
@@ -171,11 +170,10 @@ class Observers:
         for observe in self._observers:
             observe(event)
 
-    def started(self, port: int) -> None:
-        """Tell that the workers are being started, with this MASTER_PORT."""
-        run, plan = self._run, self._run.plan
+    def started(self, job_id: str, plan: Plan, master: tuple[str, int]) -> None:
+        """Tell that the workers are being started, with this MASTER_ADDR and MASTER_PORT."""
         hosts = tuple(node.host.name for node in plan.nodes)
-        self.tell(Started(run.spec.job_id, plan.world_size or 0, hosts, (run.master, port)))
+        self.tell(Started(job_id, plan.world_size or 0, hosts, master))
 
     def running(self, node: RunNode, ranks: Iterable[int]) -> None:
         """Tell that the workers of a node are running."""

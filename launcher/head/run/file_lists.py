@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...common.loop import Timer
     from ..checks.compared_node import Outlier
     from ..exec.fleet_programs import FleetProgram
-    from .run import Run
+    from ..fleet.fleet import Fleet
     from .run_node import RunNode
 
 PATIENCE = 3.0
@@ -30,8 +30,8 @@ SIDES = 4
 class FileLists:
     """Asks nodes for the names and sizes of their Python files."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, fleet: Fleet, job_id: str) -> None:
+        self._fleet, self._job_id = fleet, job_id
         self._program: FleetProgram | None = None
         self._timer: Timer | None = None
 
@@ -59,10 +59,10 @@ class FileLists:
             if not asked and self._program is not None:
                 finish()
 
-        fleet = self._run.fleet
+        fleet = self._fleet
         connections = [fleet.nodes[node.connection.number] for node in asked.values()]
         arguments = dict.fromkeys(asked, ("--files",))
-        self._timer = self._run.loop.call_later(PATIENCE, finish)
+        self._timer = fleet.loop.call_later(PATIENCE, finish)
         self._program = FleetPrograms(fleet, connections).start(
             "facts", arguments, lambda name, line: lists.update({name: _read(line)}), on_end
         )
@@ -71,9 +71,8 @@ class FileLists:
 
     def _question(self, node: RunNode) -> bytes:
         """Return a task that only names the folder: nothing is prepared for workers."""
-        spec = self._run.spec
         program = Program("", no_python=True)
-        task = NodeJob(__version__, spec.job_id, node.name, program, _folder(node), {}, (), None)
+        task = NodeJob(__version__, self._job_id, node.name, program, _folder(node), {}, (), None)
         return frames.json_line(task._asdict()) + b"\n"
 
     def cancel(self) -> None:

@@ -12,8 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...specs.job import JobSpec
+    from ...specs.policies import CheckPolicy
     from ..fleet.commands import CommandEvent
-    from .run import Run
+    from ..fleet.fleet import Fleet
     from .run_node import RunNode
 
 FRESH = 60.0
@@ -23,9 +25,9 @@ FRESH = 60.0
 class Health:
     """Runs the health command on nodes of a run, with the run's variables and in its folder."""
 
-    def __init__(self, run: Run) -> None:
-        """Check no node yet."""
-        self._run = run
+    def __init__(self, spec: JobSpec, fleet: Fleet) -> None:
+        """Check no node of this job on a fleet yet."""
+        self._spec, self._fleet = spec, fleet
         self._checks: dict[RunNode, _Check] = {}
         self._passed: dict[RunNode, float] = {}
 
@@ -39,11 +41,11 @@ class Health:
         """
         node.busy = True
         self._checks[node] = check = _Check(node, self._on_over, tell)
-        check.begin(self._run)
+        check.begin(self._spec.checks, self._fleet)
 
     def is_fresh(self, node: RunNode) -> bool:
         """Return whether a node has passed lately."""
-        return self._run.loop.clock() - self._passed.get(node, -FRESH) < FRESH
+        return self._fleet.loop.clock() - self._passed.get(node, -FRESH) < FRESH
 
     def forget(self, node: RunNode) -> None:
         """Have a node checked again for its next round: it is used now."""
@@ -60,7 +62,7 @@ class Health:
             return  # the run is over
         check.node.busy = False
         if not why:
-            self._passed[check.node] = self._run.loop.clock()
+            self._passed[check.node] = self._fleet.loop.clock()
         check.tell(why)
 
 
@@ -80,9 +82,9 @@ class _Check:
         self._over = over
         self._output = Tail()
 
-    def begin(self, run: Run) -> None:
+    def begin(self, checks: CheckPolicy, fleet: Fleet) -> None:
         """Start the command."""
-        task, checks = self.node.task, run.spec.checks
+        task = self.node.task
         assert task is not None
         env = {**(task.base or {}), **task.env, "DSRUN_JOB_ID": task.job_id}
         command = CommandSpec(
@@ -91,7 +93,7 @@ class _Check:
             workdir=text_from_wire(task.workdir),
             seconds=checks.health_timeout,
         )
-        self._running = run.fleet.commands.run([self.node.connection], command, self._on_event)
+        self._running = fleet.commands.run([self.node.connection], command, self._on_event)
 
     def stop(self) -> None:
         """Stop the command."""

@@ -12,9 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ...specs.job import JobSpec
     from ..checks.findings import Finding
+    from ..fleet.fleet import Fleet
     from .file_lists import FileLists
-    from .run import Run
     from .run_node import RunNode
 
 OF_PYTHON = frozenset({"torch", "nccl"})
@@ -36,8 +37,23 @@ class Verdict(NamedTuple):
 class QuickCheck:
     """Compares the nodes of a run; each warning is printed once."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(
+        self,
+        spec: JobSpec,
+        fleet: Fleet,
+        warn: Callable[[str], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            spec: the job.
+            fleet: has its nodes.
+            warn: prints a warning.
+            wanted: returns whether the run still waits for an outcome.
+        """
+        self._spec, self._fleet = spec, fleet
+        self._warn, self._wanted = warn, wanted
         self._told: set[str] = set()
         self._lists: FileLists | None = None
 
@@ -55,13 +71,13 @@ class QuickCheck:
             return
 
         def named(files: Mapping[str, list[str]]) -> None:
-            if not self._run.ending:
+            if self._wanted():
                 tell(self._judge(nodes, compare.findings(compared, files)))
 
         if self._lists is None:
             from .file_lists import FileLists
 
-            self._lists = FileLists(self._run)
+            self._lists = FileLists(self._fleet, self._spec.job_id)
         self._lists.ask(nodes, outliers, named)
 
     def compare_newcomer(self, node: RunNode, present: Sequence[RunNode]) -> str:
@@ -78,7 +94,7 @@ class QuickCheck:
         What --sync has copied is known to be the same, but not what it has left out.
         """
         found = compared_node(node)
-        if self._run.spec.sync is None:
+        if self._spec.sync is None:
             return found
         env = {name: text for name, text in found.facts.env.items() if name != "PYTHONPATH"}
         return found._replace(facts=found.facts._replace(files="", env=env))
@@ -88,7 +104,7 @@ class QuickCheck:
         for line in show.lines([one for one in found if one not in errors]):
             if line not in self._told:
                 self._told.add(line)
-                self._run.warn(line)
+                self._warn(line)
         causes: dict[str, list[str]] = {}
         for one in errors:
             for name in one.nodes:
@@ -101,9 +117,9 @@ class QuickCheck:
 
         Nobody knows which Python a program of --no_python uses, if any.
         """
-        unsure = self._run.plan.program.no_python and one.code in OF_PYTHON
+        unsure = self._spec.plan.program.no_python and one.code in OF_PYTHON
         error = one.severity is Severity.ERROR and not unsure
-        return error or self._run.spec.checks.strict
+        return error or self._spec.checks.strict
 
 
 def compared_node(node: RunNode) -> ComparedNode:

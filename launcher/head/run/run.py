@@ -102,9 +102,9 @@ class Run:
         self._window = window(len(self.nodes))
         self.output = RunOutput(console, OutputFilter(spec), self._window)
         self.staged = StagedStart(self.nodes[0])
-        self.restarts = restarts(self)
         self._starting = starting = RunStart(self)
         self.health = starting.health()
+        self.restarts = restarts(self)
         self.startup = starting.startup(console)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
@@ -154,7 +154,7 @@ class Run:
         if self.observers is None:
             from .events import Observers
 
-            self.observers = self.output.observers = Observers(self)
+            self.observers = self.output.observers = Observers()
         self.observers.add(observer)
 
     @property

@@ -43,7 +43,7 @@ class RunStart:
             return None
         from .health import Health
 
-        return Health(self._run)
+        return Health(self._run.spec, self._run.fleet)
 
     def startup(self, console: Console) -> Startup:
         """Return what waits for the nodes of the run."""
@@ -71,7 +71,8 @@ class RunStart:
         if self._quick_check is None:
             from .quick_check import QuickCheck
 
-            self._quick_check = QuickCheck(self._run)
+            run = self._run
+            self._quick_check = QuickCheck(run.spec, run.fleet, run.warn, lambda: not run.ending)
 
     def _compare(self, nodes: Sequence[RunNode], tell: Callable[[Verdict], None]) -> None:
         check = self.quick_check
@@ -122,7 +123,7 @@ class RunStart:
         self._send_start(present, master, port)
         _log_start(run, port, cpu_only=self._cpu_only)
         if run.observers:
-            run.observers.started(port)
+            run.observers.started(run.spec.job_id, plan, (master, port))
         if run.spec.output.stdin:
             from .stdin import Stdin
 

@@ -14,10 +14,10 @@ def table(batches: BatchPlan | None = None) -> RunNodes:
     """Two nodes of a run, the slots of the second of which nobody knows."""
     hosts = (Host("a", (0, 1)), Host("b"))
     nodes = [SimpleNamespace(name=host.name, node=SimpleNamespace(host=host)) for host in hosts]
-    run: Any = SimpleNamespace(nodes=nodes, spec=SimpleNamespace(batches=batches))
+    known: Any = nodes
     master: Any = SimpleNamespace(addresses=lambda node: (f"at {node.name}",))
     health: Any = SimpleNamespace(passed=lambda nodes: "b" not in [node.name for node in nodes])
-    return RunNodes(run, master, health)
+    return RunNodes(known, batches, master, health)
 
 
 def test_nodes_go_by_their_number() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,13 +23,6 @@ from dsrun.launcher.head.run.events import (
 from ...support import schemas
 from ...support.reports import report
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...support.fake_fleet import FakeFleet
-
-    FleetOf = Callable[..., FakeFleet]
-
 
 @pytest.mark.parametrize(
     ("event", "name", "some"),
@@ -43,13 +36,10 @@ if TYPE_CHECKING:
         (JobEnded(Ending("job", report())), "end", {"exit_code": 0, "error": ""}),
     ],
 )
-def test_events_are_as_their_schema_says(
-    fleet_of: FleetOf, event: Any, name: str, some: dict[str, Any]
-) -> None:
-    run = fleet_of("n0").start()
-    fields = event_json(event, run)
+def test_events_are_as_their_schema_says(event: Any, name: str, some: dict[str, Any]) -> None:
+    fields = event_json(event, "job", 1.25)
     assert fields is not None
-    assert (fields["event"], fields["job_id"]) == (name, "job")
+    assert (fields["event"], fields["job_id"], fields["seconds"]) == (name, "job", 1.25)
     assert some.items() <= fields.items()
     told = {**fields, "time": 1.5, "left_out": 0}
     assert schemas.faults("event", told) == []
@@ -65,13 +55,13 @@ def test_events_are_as_their_schema_says(
         RankOutput(0, "n0", 1, b"x"),
     ],
 )
-def test_the_others_are_not_told(fleet_of: FleetOf, event: Any) -> None:
-    assert event_json(event, fleet_of("n0").start()) is None
+def test_the_others_are_not_told(event: Any) -> None:
+    assert event_json(event, "job", 1.25) is None
 
 
-def test_the_end_of_a_job_that_did_not_start_has_the_reason(fleet_of: FleetOf) -> None:
+def test_the_end_of_a_job_that_did_not_start_has_the_reason() -> None:
     ending = Ending("job", NodeError("n0: no python"))
-    fields = event_json(JobEnded(ending), fleet_of("n0").start())
+    fields = event_json(JobEnded(ending), "job", 1.25)
     assert fields is not None
     assert (fields["error"], fields["report"]) == ("n0: no python", None)
     assert schemas.faults("event", {**fields, "time": 1.5, "left_out": 0}) == []
