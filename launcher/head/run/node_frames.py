@@ -55,6 +55,8 @@ class NodeFrames:
         hello = messages.unpack(messages.Hello, body)
         if node.hello is not None or node.busy:
             raise frames.BadFrame("a second HELLO")
+        if node.left_out:
+            return  # it has been told to stop meanwhile
         if hello.facts is not None:
             node.read_wall(hello.facts.wall, self._run.loop.clock() - node.asked)
         node.connection.read_clock(hello.clock, self._run.loop.clock())

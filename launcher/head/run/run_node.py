@@ -72,6 +72,7 @@ class RunNode:
         unprinted: bytes of its output that have arrived and wait to be printed.
         busy: whether something with a time limit of its own runs there before it is ready, so that
             the limits of the start do not count.
+        left_out: whether the start went on without it, so that its answer to JOB comes too late.
     """
 
     def __init__(self, connection: NodeConnection, node: Node, number: int) -> None:
@@ -86,7 +87,7 @@ class RunNode:
         self.done: Done | None = None
         self.bound: NodeBindings | None = None
         self.left = ""
-        self.cleaned_up = self.busy = False
+        self.cleaned_up = self.busy = self.left_out = False
         self.asked = 0.0
         self.ahead: tuple[float, float] | None = None
         self.unprinted = self._owed = 0
@@ -137,8 +138,13 @@ class RunNode:
         self.send(frame)
 
     def lose(self, reason: str) -> None:
-        """Note that it is gone, or is left out of the start."""
+        """Note that it is gone."""
         self.state, self.reason = NodeState.LOST, reason
+
+    def leave_out(self, cause: str) -> None:
+        """Note that the start goes on without it; its answer to JOB may be on its way."""
+        self.lose(cause)
+        self.left_out = self.connection.connected
 
     def end(self, done: Done) -> None:
         """Note that nothing is left on it; a lost node stays lost."""
@@ -171,7 +177,7 @@ class RunNode:
         if self.done or self.cleaned_up:
             self.left = ""
         self.hello = self.done = self.bound = None
-        self.cleaned_up = self.busy = False
+        self.cleaned_up = self.busy = self.left_out = False
         self.unprinted = 0
         if self.state not in _ABSENT:
             self.state = NodeState.STARTING

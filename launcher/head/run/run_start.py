@@ -95,7 +95,7 @@ class RunStart:
     def _leave_out(self, causes: dict[RunNode, str]) -> None:
         """Go on without some nodes, which release what they have reserved."""
         for node, cause in causes.items():
-            node.lose(cause)
+            node.leave_out(cause)
         text = "\n".join(by_cause({node.name: cause for node, cause in causes.items()}))
         self._run.send(list(causes), messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
         self._run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")

@@ -75,6 +75,23 @@ def test_a_node_that_cannot_be_reached_at_the_start_is_looked_for(fleet_of: Flee
     assert fleet.backend.started == [[0, 1], [1]]
 
 
+def test_a_node_that_answers_once_the_others_have_started_is_reached_anew(
+    fleet_of: FleetOf,
+) -> None:
+    """It was told to stop, so it cannot wait for a round; it leaves, and the job goes on."""
+    fleet = fleet_of("n0", "n1")
+    job = Job(fleet)
+    fleet.node("n0").hello()
+    fleet.go(job.run.spec.supervision.start_timeout + 1)
+    assert fleet.kinds("n1") == ["JOB", "STOP"]
+    fleet.node("n1").hello()
+    fleet.node("n1").done()
+    fleet.step()
+    assert not any("n1 is back" in line for line in fleet.said("warning"))
+    job.join("n0")
+    assert fleet.kinds("n0") == ["JOB", "START", "ROUND"]
+
+
 # -- a failure ------------------------------------------------------------------------------------
 
 
