@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.connection import Connection
+    from .signal_deduplicator import SignalDeduplicator
 
 BLOCK = 256 * 1024
 """Bytes that are read and sent at a time."""
@@ -41,10 +42,17 @@ NOT_STARTED = 126
 class Lanes:
     """The lanes of one control line."""
 
-    def __init__(self, loop: Loop, link: Connection, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        link: Connection,
+        signals: SignalDeduplicator,
+        ended: Callable[[], None],
+    ) -> None:
         """Begin without lanes; `ended` is called whenever none is left."""
         self._loop = loop
         self._link = link
+        self._signals = signals
         link.on_drained = self._on_drained
         self._ended = ended
         self._lanes: dict[int, Lane] = {}
@@ -70,14 +78,17 @@ class Lanes:
         number, data = frames.unpack_for(body)
         if number in self._lanes:
             self._lanes[number].feed(data)
-        elif data and number > self._newest and not self._closing:  # else it has just ended
+        elif data and number > self._newest:  # else it has just ended
             self._newest = number
-            self._open(number).feed(data)
+            self._signals.settle()
+            if not (self._closing or self._leaving):
+                self._open(number).feed(data)
 
     def _open(self, number: int) -> Lane:
         lane = Lane(self._loop, number, self._link, partial(self._over, number))
         self._lanes[number] = lane
         lane.start()
+        self._signals.started()
         return lane
 
     def _over(self, number: int) -> None:

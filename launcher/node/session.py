@@ -226,7 +226,8 @@ class Session:
         if self._side_services is None:
             from .side_services import SideServices
 
-            self._side_services = SideServices(self._loop, self._link, self._on_service_end)
+            ended = self._on_service_end
+            self._side_services = SideServices(self._loop, self._link, self._signals, ended)
         if kind == frames.EXEC and not self._heartbeats.lease:
             self._begin_without_job(body)
         self._side_services.handlers[kind](body)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.connection import Connection
+    from .signal_deduplicator import SignalDeduplicator
 
 
 class SideServices:
@@ -21,11 +22,17 @@ class SideServices:
         handlers: what to do with the runner's frames about them.
     """
 
-    def __init__(self, loop: Loop, link: Connection, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        link: Connection,
+        signals: SignalDeduplicator,
+        ended: Callable[[], None],
+    ) -> None:
         """Begin with none; `ended` is called whenever none is left."""
         self._ended = ended
         self._commands = Commands(loop, link.send, self._on_end)
-        self._lanes = Lanes(loop, link, self._on_end)
+        self._lanes = Lanes(loop, link, signals, self._on_end)
         self.handlers: dict[int, Callable[[bytes], None]] = {
             frames.EXEC: self._on_exec,
             frames.LANE: self._lanes.on_frame,

@@ -268,6 +268,36 @@ def test_a_lane_has_its_grace_when_the_node_is_ended(runner: FakeRunner, first: 
     assert len(runner.all(frames.LANE_ENDED)) == 1
 
 
+def signalled(r: FakeRunner) -> None:
+    """All processes of the node that are there by now get SIGTERM, as schedulers do."""
+    r.guard_got(signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_lane_for_a_node_that_was_just_told_to_leave_is_not_started(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        signalled(r)
+        yield r.skip(0.0)
+        Lane(r).says(frames.USAGE_ASK, messages.Stop(0, 0.0))
+        yield lambda: False
+
+    assert runner.play(history) == 0
+    assert runner.names() == []
+
+
+def test_a_signal_reaches_a_lane_that_was_just_being_started(runner: FakeRunner) -> None:
+    lane = Lane(runner)
+
+    def history(r: FakeRunner) -> Steps:
+        lane.says(frames.USAGE_ASK, messages.Stop(0, 0.0))
+        yield lambda: bool(processes.children()[1:])
+        signalled(r)
+        yield lambda: False
+
+    assert runner.play(history) == 0
+    assert lane.ended() is not None
+
+
 def test_a_lane_that_is_not_read_waits(runner: FakeRunner) -> None:
     """Its output has credit; what a session may have on its way is bounded all the same."""
     lots = WAITS._replace(
