@@ -230,4 +230,30 @@ KEPT = {
         elastic=ElasticSpec(least=1, restarts=3),
         logs=True,
     ),
+    "a node that answered once the others had started kept them from a round": Scenario(
+        seed=1722,
+        hosts=(
+            HostSpec("n1", 2, delay=0.2),
+            HostSpec("n2", 1),
+            HostSpec("n3", 2, delay=0.01),
+            HostSpec("n4", 3, delay=0.2),
+        ),
+        faults=(Fault("connected", 0.002427816390790557, "stick launcher", "n1", heals=60.0),),
+        elastic=ElasticSpec(least=1, restarts=1),
+    ),
+    "a lane that was opened just after a signal to all of its node never left": Scenario(
+        seed=5556189,
+        hosts=(HostSpec("n1", 2, delay=0.2),),
+        faults=(Fault("start", 0.9761165784924859, "signal session", "n1", value=15),),
+        hold=HoldSpec(groups=((HeldJob((("n1", 0, 1),)), HeldJob((("n1", 1, 2),))),), rest=0.5),
+        checked=True,
+    ),
+    "the program of a world failed on a host that was out of processes": Scenario(
+        seed=1598,
+        hosts=(HostSpec("n2", 3),),
+        program=ProgramSpec(child="hops"),
+        faults=(
+            Fault("running", 0.22928492081148732, "stick launcher", "n2", heals=240.0, value=33804),
+        ),
+    ),
 }

@@ -227,7 +227,7 @@ def _child(kind: str, end: int, kept: int) -> NoReturn:
 def _hop(left: int = HOPS) -> NoReturn:
     """Fork and leave, again and again."""
     if left:
-        system.fork(lambda: _hop(left - 1))
+        _fork(lambda: _hop(left - 1))
         system.exit_now(0)
     system.sleep(FOREVER)
     system.exit_now(0)
@@ -236,9 +236,17 @@ def _hop(left: int = HOPS) -> NoReturn:
 def _bomb() -> NoReturn:
     """Fork, and let the children fork and leave."""
     for _ in range(BOMB):
-        system.fork(lambda: _hop(5))
+        _fork(lambda: _hop(5))
     system.sleep(FOREVER)
     system.exit_now(0)
+
+
+def _fork(run: Callable[[], NoReturn]) -> None:
+    """Fork; end, as a program that does not expect it, if the host is out of processes."""
+    try:
+        system.fork(run)
+    except OSError:
+        system.exit_now(1)
 
 
 def run_tool(argv: Sequence[bytes]) -> Callable[[], int]:
