@@ -144,16 +144,16 @@ def if_nameindex() -> list[tuple[int, str]]:
     return found()
 
 
-def resolve(host: str, port: int) -> tuple[int, tuple[object, ...]]:
-    """Return the family and the socket address of a host (socket.getaddrinfo).
+def resolve(host: str, port: int) -> list[tuple[int, tuple[object, ...]]]:
+    """Return the families and the socket addresses of a host (socket.getaddrinfo), at least one.
 
     Raises:
         OSError: the name does not resolve.
+        UnicodeError: it cannot be a name.
     """
     from socket import SOCK_STREAM, getaddrinfo
 
-    family, _, _, _, target = getaddrinfo(host, port, type=SOCK_STREAM)[0]
-    return family, target
+    return [(one[0], one[4]) for one in getaddrinfo(host, port, type=SOCK_STREAM)]
 
 
 def send_fds(line: sockets.socket, buffers: Sequence[bytes], fds: Sequence[int]) -> int:

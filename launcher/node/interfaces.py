@@ -16,11 +16,12 @@ import signal
 import socket
 from contextlib import suppress
 
-from ..common import network
+from ..common import network, system
 from ..common.network import lines_of
 from ..common.readiness import ready
 from ..control.reach_messages import Interface, Network
 from . import processes
+from .blocking import write_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def nccl_default(names: Sequence[str], *, rdma: bool) -> tuple[str, ...]:
 
 def _has_rdma() -> bool:
     try:
-        return bool(os.listdir(RDMA))
+        return bool(system.listdir(RDMA))
     except OSError:
         return False
 
@@ -99,7 +100,7 @@ def own_address() -> str:
 
     A name service may take minutes, and cannot be asked otherwise than by a process of its own.
     """
-    name = os.uname().nodename
+    name = system.uname().nodename
     return _bindable(name) if _is_in_file(name) else _asked(name)
 
 
@@ -114,48 +115,27 @@ def _is_in_file(name: str) -> bool:
 def _asked(name: str) -> str:
     """Return what a process of its own finds, "" if it takes longer than `SECONDS`."""
     try:
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        pid, answer = write_in_child(lambda pipe: pipe.write(_bindable(name)))
     except OSError:
         return ""
-    with open(ours, "rb", buffering=0) as answer:
-        parent = os.getpid()
-        try:
-            pid = os.fork()
-        except OSError:
-            pid = -1
-        if pid == 0:
-            _tell(name, theirs, parent)
-        os.close(theirs)
-        return _answer_of(pid, answer.fileno()) if pid > 0 else ""
-
-
-def _answer_of(pid: int, answer: int) -> str:
-    address = os.read(answer, 256).decode() if ready([answer], SECONDS) else ""
+    try:
+        address = system.read(answer, 256).decode() if ready([answer], SECONDS) else ""
+    finally:
+        system.close(answer)
     processes.send(pid, signal.SIGKILL)
     with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+        system.waitpid(pid, 0)
     return address
-
-
-def _tell(name: str, answer: int, parent: int) -> None:
-    """Write the address and end; never returns."""
-    try:
-        signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
-        processes.die_with_parent(signal.SIGKILL)
-        if os.getppid() == parent:
-            os.write(answer, _bindable(name).encode())
-    finally:
-        os._exit(0)
 
 
 def _bindable(name: str) -> str:
     """Return the first address of a name that this machine has, or the loopback."""
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        found = system.resolve(name, 0)
     except (OSError, UnicodeError):
         return LOOPBACK
-    for family, kind, _, _, target in found:
-        with suppress(OSError), socket.socket(family, kind) as one:
+    for family, target in found:
+        with suppress(OSError), system.socket(family, socket.SOCK_STREAM) as one:
             one.bind(target)
             return str(target[0])
     return LOOPBACK

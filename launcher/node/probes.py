@@ -249,7 +249,7 @@ def _resolve(name: str, port: int, answer: int, parent: int) -> NoReturn:
 
 def _resolution(name: str, port: int) -> tuple[str, int, Target]:
     try:
-        family, target = system.resolve(name, port)
+        family, target = system.resolve(name, port)[0]
     except OSError as error:
         return f"does not resolve ({error.strerror})", 0, ()
     return "", family, target

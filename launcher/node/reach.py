@@ -12,6 +12,7 @@ import socket
 from contextlib import suppress
 from functools import partial
 
+from ..common import system
 from ..common.errors import reason
 from ..common.network import any_address
 from ..control import frames, messages
@@ -55,7 +56,7 @@ class IdentityListener:
         Raises:
             OSError: that is not possible.
         """
-        self.token = os.urandom(HALF).hex()
+        self.token = system.urandom(HALF).hex()
         self._loop = loop
         self._callers: dict[int, socket.socket] = {}
         self._listener = any_address()
@@ -134,7 +135,7 @@ class Dials:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             socket.inet_pton(family, address)
-            one = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            one = system.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         except OSError as error:
             self._verdicts[at] = reason(error)
             return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.common import network
+from dsrun.launcher.common import network, system
 from dsrun.launcher.node import interfaces
 from dsrun.launcher.node.interfaces import nccl_default
 
@@ -61,7 +61,7 @@ def test_nccl_takes_infiniband_then_all_but_docker(names: str, rdma: bool, taken
 def test_a_node_tells_its_interfaces_and_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     found = (("docker0", "172.17.0.1"), ("eth0", "10.0.0.1"), ("bad\n", "10.0.0.2"))
     monkeypatch.setattr(network, "interfaces", lambda: found)
-    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename=NAME))
+    monkeypatch.setattr(system, "uname", lambda: SimpleNamespace(nodename=NAME))
     told = interfaces.network_of({"HOME": "/"}, "cuda", 4711, "token")
     assert (told.port, told.token, told.nccl) == (4711, "token", ("eth0",))
     assert told.interfaces == found[:2]

@@ -81,7 +81,7 @@ class Meeting:
     def _connect(self) -> int:
         until = system.monotonic() + LONGEST
         while system.monotonic() < until:
-            family, address = system.resolve(*self._place)
+            family, address = system.resolve(*self._place)[0]
             line = system.socket(family, socket.SOCK_STREAM)
             line.setblocking(False)
             try:

@@ -58,3 +58,29 @@ def test_the_same_seed_is_the_same_story(seed: int) -> None:
         for order in ("1", "2")
     ]
     assert stories[0] == stories[1] != ""
+
+
+REAL = """
+import sys
+from tests.simulation.scenario import scenario
+from tests.simulation.world import play
+EFFECTS = {{"os.fork", "os.kill", "socket.connect", "socket.bind", "subprocess.Popen"}}
+sys.addaudithook(lambda event, _: event in EFFECTS and print(event))
+for seed in {seeds}:
+    play(scenario(seed))
+"""
+
+
+def test_a_world_does_nothing_to_the_real_system() -> None:
+    """Nothing in it depends on what goes on beside it, so that a seed is always the same."""
+    seeds = [3, 21, 34, 52, 1771]
+    command = [sys.executable, "-c", REAL.format(seeds=seeds)]
+    told = subprocess.run(
+        command,
+        env={**os.environ, **IMPORTABLE},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == ""

@@ -134,6 +134,14 @@ class Socket:
         else:
             self._tcp().connect(str(address[0]), int(address[1]))
 
+    def connect_ex(self, address: Any) -> int:
+        """Connect, and return the number of the error, 0 for none."""
+        try:
+            self.connect(address)
+        except OSError as problem:
+            return problem.errno or 0
+        return 0
+
     def bind(self, address: Any) -> None:
         """Take a port, or a name."""
         description = self._get()
@@ -313,15 +321,15 @@ class SocketCalls:
         """Return no interface."""
         return []
 
-    def resolve(self, host: str, port: int) -> tuple[int, tuple[object, ...]]:
+    def resolve(self, host: str, port: int) -> list[tuple[int, tuple[object, ...]]]:
         """Return the address of a host, which may be named by it, and a port."""
         if host in {"localhost", LOOPBACK}:
-            return AF_INET, (LOOPBACK, port)
+            return [(AF_INET, (LOOPBACK, port))]
         addresses = {one.address: one for one in self._kernel.hosts.values()}
         found = self._kernel.hosts.get(host) or addresses.get(host)
         if found is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return AF_INET, (found.address, port)
+        return [(AF_INET, (found.address, port))]
 
     def plain_socket(
         self, family: int = -1, kind: int = -1, *, fileno: int | None = None
