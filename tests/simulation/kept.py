@@ -13,6 +13,7 @@ from .scenario import (
     HeldJob,
     HoldSpec,
     HostSpec,
+    Look,
     ProgramSpec,
     Scenario,
 )
@@ -255,5 +256,14 @@ KEPT = {
         faults=(
             Fault("running", 0.22928492081148732, "stick launcher", "n2", heals=240.0, value=33804),
         ),
+    ),
+    "a failure was missed in the report that the loss of a node had explained": Scenario(
+        seed=2526,
+        hosts=(HostSpec("n1", 1), HostSpec("n4", 1)),
+        program=ProgramSpec(deeds=(Deed(-1, 0, 0, "kill", value=9),)),
+        faults=(Fault("ending", 0.0009656327703827519, "kill both", "n1", value=43177),),
+        elastic=ElasticSpec(least=1, restarts=0),
+        logs=True,
+        looks=(Look(1.618, "stop"),),
     ),
 }

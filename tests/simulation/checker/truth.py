@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from .facts import KILL, OWN, STOP_SIGNALS, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..history import Event
     from .facts import Facts, Problem, Process
 MOMENT = 0.5
 """Seconds within which either of two faults may be the first."""
+
+EXPLAINED = 1.0 + MOMENT
+"""Seconds from a failure within which the loss of a node counts as its cause."""
 
 ENDING = (1, 2, 15)
 """HUP, INT and TERM end a job when dsrun gets them."""
@@ -331,8 +334,9 @@ def earlier(facts: Facts, moment: float = 0.0) -> list[Candidate]:
     if cause is None or (elastic and cause.cause == "lost"):
         return []
     found = candidates(facts)
-    if elastic and facts.asked("max_restarts"):  # a failure may have been survived
-        found = [one for one in found if one.cause != "failure"]
+    if elastic:
+        lost = [one.earliest for one in found if one.cause == "lost"]
+        found = [one for one in found if not _may_be_survived(facts, one, lost)]
     since = _last_round_began(facts) if elastic else 0.0
     first = min((one.earliest for one in found if cause.fits(one)), default=0.0)
     return [
@@ -341,6 +345,12 @@ def earlier(facts: Facts, moment: float = 0.0) -> list[Candidate]:
         if one.certain and not cause.fits(one) and since <= one.latest < first - moment
         if not (elastic and one.cause == "lost")
     ]
+
+
+def _may_be_survived(facts: Facts, one: Candidate, lost: Sequence[float]) -> bool:
+    """Return whether an elastic job goes on after a failure; `lost` is when it loses nodes."""
+    caused = any(time <= one.latest + EXPLAINED for time in lost)
+    return one.cause == "failure" and (caused or bool(facts.asked("max_restarts")))
 
 
 def _last_round_began(facts: Facts) -> float:
