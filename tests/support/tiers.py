@@ -49,12 +49,15 @@ def _in_tier(items: Sequence[pytest.Item], tier: str) -> list[pytest.Item]:
     hosts, default = "cluster" in items[0].path.parts, "test"
     if hosts and not over_all_launchers([_variant(item) for item in items]):
         default = "ci"
+    firsts = [TIERS.index(_first(item, default)) for item in items]
+    if not hosts:
+        return [items[i] for i, first in enumerate(firsts) if first <= TIERS.index(tier)]
     each = items[0].get_closest_marker("each_launcher") is not None
     kept: list[pytest.Item] = []
     for place, name in enumerate(TIERS[: TIERS.index(tier) + 1]):
-        some = [item for item in items if TIERS.index(_first(item, default)) <= place]
+        some = [item for item, first in zip(items, firsts, strict=True) if first <= place]
         chosen = choose([_variant(item) for item in some], name, each_launcher=each)
-        kept += [some[one] for one in chosen] if hosts else some
+        kept += [some[one] for one in chosen]
     return kept
 
 

@@ -10,18 +10,26 @@ import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
-from torch.profiler import ProfilerActivity, profile
 
-from dsrun.accelerator.training import TrainingAccelerator
-from dsrun.accelerator.training.chosen import choose
 from dsrun.accelerator.vendors import VENDORS
 
 from ...support.checkout import IMPORTABLE
+from ...support.late import Late
 from ...support.limits import HANG
+
+if TYPE_CHECKING:
+    import torch
+    from torch import profiler
+
+    from dsrun.accelerator import training
+    from dsrun.accelerator.training import TrainingAccelerator, chosen
+else:
+    torch, profiler = Late("torch"), Late("torch.profiler")
+    training = Late("dsrun.accelerator.training")
+    chosen = Late("dsrun.accelerator.training.chosen")
 
 MIB = 1 << 20
 
@@ -48,19 +56,18 @@ NAMES = """
     get_compile_backend set_compile_backend
 """
 
-ON_CUDA = torch.cuda.is_available()
-needs_no_cuda = pytest.mark.skipif(ON_CUDA, reason="torch sees a CUDA device")
+needs_no_cuda = pytest.mark.skipif("torch.cuda.is_available()", reason="torch sees a CUDA device")
 
 
 @pytest.fixture
 def cpu() -> TrainingAccelerator:
-    return choose({"DSRUN_ACCELERATOR": "cpu"})
+    return chosen.choose({"DSRUN_ACCELERATOR": "cpu"})
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> TrainingAccelerator:
     """What must be the same on both."""
-    return choose({"DSRUN_ACCELERATOR": request.param})
+    return chosen.choose({"DSRUN_ACCELERATOR": request.param})
 
 
 def python(text: str, **environ: str) -> str:
@@ -120,7 +127,7 @@ def test_gpus_that_torch_cannot_use_leave_the_cpu_and_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "dsrun"):
-        assert choose({}, machine_with_a_gpu(tmp_path)).device_name() == "cpu"
+        assert chosen.choose({}, machine_with_a_gpu(tmp_path)).device_name() == "cpu"
     (warning,) = caplog.messages
     assert warning == (
         "dsrun: this machine has NVIDIA GPUs,"
@@ -132,17 +139,17 @@ def test_gpus_that_torch_cannot_use_leave_the_cpu_and_one_warning(
 @pytest.mark.parametrize("variable", ["DSRUN_ACCELERATOR", "DS_ACCELERATOR"])
 def test_an_accelerator_that_was_named_must_be_usable(variable: str, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=rf"^{variable}=cuda: torch \S+ sees no cuda device"):
-        choose({variable: "cuda"}, machine_with_a_gpu(tmp_path))
+        chosen.choose({variable: "cuda"}, machine_with_a_gpu(tmp_path))
 
 
 def test_a_name_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="DS_ACCELERATOR: no accelerator 'abacus'"):
-        choose({"DS_ACCELERATOR": "abacus"})
+        chosen.choose({"DS_ACCELERATOR": "abacus"})
 
 
 def test_what_torch_lacks_for_a_vendor_is_said_when_it_is_asked() -> None:
     with pytest.raises(NotImplementedError, match=r"^torch \S+ has no MPSGraph for mps$"):
-        TrainingAccelerator(VENDORS["mps"]).create_graph()
+        training.TrainingAccelerator(VENDORS["mps"]).create_graph()
 
 
 # -- devices and random numbers -----------------------------------------------------------------
@@ -167,7 +174,7 @@ def test_the_cpu_has_done_its_work_when_a_call_returns(cpu: TrainingAccelerator)
 
 @pytest.mark.gpu
 def test_cuda_devices_have_an_index_and_work_on_their_own() -> None:
-    cuda = choose({"DSRUN_ACCELERATOR": "cuda"})
+    cuda = chosen.choose({"DSRUN_ACCELERATOR": "cuda"})
     last = torch.cuda.device_count() - 1
     cuda.set_device(last)
     assert (cuda.device_count(), cuda.current_device()) == (last + 1, last)
@@ -312,21 +319,21 @@ def test_a_failed_capture_ends(cpu: TrainingAccelerator) -> None:
 
 
 def test_a_profiler_shows_the_ranges(cpu: TrainingAccelerator) -> None:
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as ranges:
         cpu.range_push("outer", domain="ours", category="step")
         cpu.range_push("inner")
         cpu.range_pop()
         cpu.range_pop(domain="ours")
         cpu.range_pop()  # one too many hurts nobody
     assert not cpu.supports_nvtx_domain
-    spans = {event.name: event.time_range for event in profiler.events()}
+    spans = {event.name: event.time_range for event in ranges.events()}
     assert spans["outer"].start <= spans["inner"].start
     assert spans["inner"].end <= spans["outer"].end
 
 
 @pytest.mark.gpu
 def test_ranges_on_cuda_are_nvtxs() -> None:
-    cuda = choose({"DSRUN_ACCELERATOR": "cuda"})
+    cuda = chosen.choose({"DSRUN_ACCELERATOR": "cuda"})
     nvtx: Any = torch.cuda.nvtx
     depth = nvtx.range_push("here")
     cuda.range_push("deeper")
@@ -407,7 +414,7 @@ def test_the_cpu_needs_no_pinned_memory(cpu: TrainingAccelerator) -> None:
 
 @pytest.mark.gpu
 def test_pinned_memory_is_pinned() -> None:
-    cuda, tensor = choose({"DSRUN_ACCELERATOR": "cuda"}), torch.ones(2, 3)
+    cuda, tensor = chosen.choose({"DSRUN_ACCELERATOR": "cuda"}), torch.ones(2, 3)
     pinned = cuda.pin_memory(tensor)
     assert cuda.is_pinned(pinned)
     assert not cuda.is_pinned(tensor)
@@ -468,20 +475,18 @@ def test_what_is_supported_is_what_the_device_can_add(device: TrainingAccelerato
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        ("BFloat16Tensor", torch.bfloat16),
-        ("ByteTensor", torch.uint8),
-        ("DoubleTensor", torch.double),
-        ("FloatTensor", torch.float),
-        ("HalfTensor", torch.half),
-        ("IntTensor", torch.int),
-        ("LongTensor", torch.long),
+        ("BFloat16Tensor", "bfloat16"),
+        ("ByteTensor", "uint8"),
+        ("DoubleTensor", "double"),
+        ("FloatTensor", "float"),
+        ("HalfTensor", "half"),
+        ("IntTensor", "int"),
+        ("LongTensor", "long"),
     ],
 )
-def test_tensors_are_made_on_the_device(
-    device: TrainingAccelerator, name: str, dtype: torch.dtype
-) -> None:
+def test_tensors_are_made_on_the_device(device: TrainingAccelerator, name: str, dtype: str) -> None:
     tensor = getattr(device, name)([1, 2, 3])
-    assert (tensor.dtype, tensor.tolist()) == (dtype, [1, 2, 3])
+    assert (tensor.dtype, tensor.tolist()) == (getattr(torch, dtype), [1, 2, 3])
     assert device.on_accelerator(tensor)
 
 
@@ -514,7 +519,7 @@ def test_the_cpu_talks_gloo_and_hides_nothing(cpu: TrainingAccelerator) -> None:
 
 
 def test_cuda_talks_nccl_and_hides_devices_by_its_variable() -> None:
-    cuda = TrainingAccelerator(VENDORS["cuda"])
+    cuda = training.TrainingAccelerator(VENDORS["cuda"])
     assert cuda.communication_backend_name() == "nccl"
     assert "NCCL_" in cuda.export_envs()
     environ = {"CUDA_VISIBLE_DEVICES": "7", "HOME": "/"}

@@ -11,14 +11,13 @@ import pytest
 from dsrun.launcher.node import ports
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
+from ...support.needs import need_modules
 from ...support.preloading import COMMON, Ended, Preloader, await_orphans, preloader
 from ...support.specs import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-pytest.importorskip("torch")
 
 pytestmark = [pytest.mark.usefixtures("adopting"), pytest.mark.tier("ci")]
 
@@ -52,6 +51,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_modules("torch")
     found = tmp_path_factory.mktemp("training")
     (found / "train.py").write_text(TRAINS)
     return found
