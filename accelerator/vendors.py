@@ -312,8 +312,11 @@ def named(name: str | None, option: str) -> dict[str, str]:
 
 
 def mask(accelerator: Accelerator, entries: Sequence[str]) -> dict[str, str]:
-    """Return the variables that show a process exactly these devices, in this order."""
-    return dict.fromkeys(accelerator.visible_env, ",".join(entries))
+    """Return the variables that show a process exactly these devices, in this order.
+
+    -1 shows none: HIP takes an empty mask for one that is not set.
+    """
+    return dict.fromkeys(accelerator.visible_env, ",".join(entries) or "-1")
 
 
 def prefixes() -> tuple[str, ...]:

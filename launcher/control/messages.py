@@ -201,9 +201,9 @@ class WorkerBinding(NamedTuple):
     """What one worker is bound to, in a row of BINDINGS.
 
     Attributes:
-        device: its device, as in the variable that masks devices; "" for none.
-        address: the PCI address of the device, "" if not known.
-        node: the NUMA node of the device, None if not known.
+        device: its devices, as in the variable that masks devices; "" for none.
+        address: the PCI addresses of these, as far as they are known.
+        node: the NUMA node of these, None if not known or not one.
         cpus: the CPUs it may run on, as a list of the kernel's form.
         memory: its memory policy and the NUMA nodes it may use, as a list of the kernel's form.
         nic: the network card nearest to the device, "" for none.

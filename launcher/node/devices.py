@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ...accelerator import detect, vendors
 from ..common import system
+from ..specs.host import all_devices, devices_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +46,8 @@ class Devices:
         """Whether each worker must see its own device only, as with --virtual_local_rank."""
         return self._accelerator.alone
 
-    def entries(self, slots: Sequence[Slot]) -> tuple[str, ...]:
-        """Return the devices that the slots mean; () if slots are only a count.
+    def entries(self, slots: Sequence[Slot]) -> tuple[tuple[str, ...], ...]:
+        """Return the devices that each slot means; () if slots are only a count.
 
         Raises:
             ValueError: a slot is not one of the visible devices.
@@ -52,9 +55,10 @@ class Devices:
         if not self._accelerator.has_devices:
             return ()
         try:
-            return detect.choose(slots, self.visible)
+            chosen = iter(detect.choose(all_devices(slots), self.visible))
         except ValueError as error:
-            raise ValueError(f"{error}{self._masked()}{self._short(len(slots))}") from None
+            raise ValueError(f"{error}{self._masked()}{self._short(slots)}") from None
+        return tuple(tuple(islice(chosen, len(devices_of(slot)))) for slot in slots)
 
     def mask(self, entries: Sequence[str]) -> dict[str, str]:
         """Return the variables that show a process these devices and no others."""
@@ -93,8 +97,11 @@ class Devices:
         masks = " and ".join(f"{name}={value}" for name, value in variables)
         return f", limited by {masks}" if masks else ""
 
-    def _short(self, workers: int) -> str:
+    def _short(self, slots: Sequence[Slot]) -> str:
         """Return how many devices are missing, in words."""
-        if workers <= len(self.visible):
+        wanted, workers = len(all_devices(slots)), len(slots)
+        if wanted <= len(self.visible):
             return ""
-        return f"; {self._accelerator.title} here: {len(self.visible)}, workers: {workers}"
+        each = "" if wanted == workers else f" with {wanted} devices"
+        here = f"{self._accelerator.title} here: {len(self.visible)}"
+        return f"; {here}, workers: {workers}{each}"

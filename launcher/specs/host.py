@@ -6,10 +6,14 @@ from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Slot = int | str
-"""A device index, or a device id such as `GPU-8932f937` or `MIG-4cf1`."""
+"""A device index, or a device id such as `GPU-8932f937` or `MIG-4cf1`; for a worker with several
+devices these with a plus between them, `0+1`, and NO_DEVICE for one without."""
+
+NO_DEVICE = "none"
+"""The slot of a worker that has no device."""
 
 MAX_SLOTS = 4096
 
@@ -32,6 +36,27 @@ class Host(NamedTuple):
     port: int | None = None
     where: str = ""
     times: int = 1
+
+
+def devices_of(slot: Slot) -> tuple[Slot, ...]:
+    """Return the devices of the worker with this slot."""
+    if slot == NO_DEVICE:
+        return ()
+    if isinstance(slot, int) or "+" not in slot:
+        return (slot,)
+    return tuple(int(part) if part.isdigit() else part for part in slot.split("+"))
+
+
+def all_devices(slots: Iterable[Slot]) -> tuple[Slot, ...]:
+    """Return the devices of the workers with these slots."""
+    return tuple(device for slot in slots for device in devices_of(slot))
+
+
+def slot_of(devices: Sequence[Slot]) -> Slot:
+    """Return the slot of a worker with these devices."""
+    if len(devices) == 1:
+        return devices[0]
+    return "+".join(map(str, devices)) or NO_DEVICE
 
 
 def listing(hosts: Iterable[Host], near: str = "") -> str:

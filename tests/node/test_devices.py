@@ -80,6 +80,24 @@ def test_a_wrong_slot_among_enough_is_no_matter_of_counts(machine: Machine) -> N
     assert str(caught.value) == "no slot 7 (visible: slots 0-1)"
 
 
+def test_a_slot_may_mean_several_devices_or_none(machine: Machine) -> None:
+    devices = Devices({"CUDA_VISIBLE_DEVICES": "4,5,7"}, {}, built(machine, "cuda"))
+    assert devices.entries(["0+2", "none", 1]) == (("4", "7"), (), ("5",))
+    assert devices.mask(("4", "7")) == {"CUDA_VISIBLE_DEVICES": "4,7"}
+    assert devices.mask(()) == {"CUDA_VISIBLE_DEVICES": "-1"}
+    with pytest.raises(ValueError, match="slots 2 and 2 are the same device"):
+        devices.entries(["0+2", "2+1"])
+
+
+def test_too_few_devices_for_workers_with_several(machine: Machine) -> None:
+    devices = Devices({}, {}, built(machine, "cuda"))
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the whole text is compared)
+        devices.entries(["0+1", "2+3"])
+    assert str(caught.value) == (
+        "no slot 2, 3 (visible: slots 0-1); NVIDIA GPUs here: 2, workers: 2 with 4 devices"
+    )
+
+
 def test_slots_on_processors_are_only_a_count(machine: Machine) -> None:
     devices = Devices({}, {}, built(machine, "cpu"))
     assert devices.entries(range(9)) == ()

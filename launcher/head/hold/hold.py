@@ -8,6 +8,7 @@ from enum import Enum
 from ...common import system
 from ...common.errors import NodeError
 from ...common.wording import counted
+from ...specs.host import all_devices
 from .nodes import HeldNodes
 from .schedule import Schedule
 
@@ -208,5 +209,5 @@ class Hold:
 
 
 def places(plan: Plan) -> dict[str, Sequence[Slot]]:
-    """Return the slots of a plan by host."""
-    return {node.host.name: node.slots or () for node in plan.nodes}
+    """Return the devices of a plan by host."""
+    return {node.host.name: all_devices(node.slots or ()) for node in plan.nodes}

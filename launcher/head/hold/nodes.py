@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...common.errors import NodeError, UsageError
 from ...common.wording import counted
+from ...specs.host import all_devices
 from ...specs.plan import lay_out
 from ..fleet.hosts import by_cause, some_of
 from .keeper import Keeper
@@ -118,7 +119,7 @@ class HeldNodes:
         self.connections([node.host.name for node in plan.nodes])
         for node in plan.nodes:
             have = self.facts[node.host.name].slots
-            lacking = [slot for slot in node.slots or () if slot not in have]
+            lacking = [slot for slot in all_devices(node.slots or ()) if slot not in have]
             if lacking or not node.slots:
                 some = ", ".join(map(str, lacking or ["none"]))
                 held = ", ".join(map(str, have))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
+from ...specs.host import all_devices
 from ..checks import compare, show
 from ..checks.compared_node import ComparedNode
 from ..checks.findings import Severity
@@ -132,7 +133,7 @@ def compared_node(node: RunNode) -> ComparedNode:
         name=node.name,
         facts=hello.facts,
         workers=hello.slots if slots is None else len(slots),
-        slots=slots,
+        slots=None if slots is None else all_devices(slots),
         accelerator=hello.accelerator,
         ahead=node.ahead,
         needs_torch=hello.facts.imports_torch,

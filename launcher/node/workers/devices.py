@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ....accelerator.hardware.nics import Nic
+    from ....accelerator.hardware.pci import Function
     from ...specs.host import Slot
     from ...specs.policies import BindingPolicy
     from ..devices import Devices
@@ -20,8 +21,8 @@ class WorkerDevices:
     """The workers' devices by local rank; only what is needed is read from sysfs.
 
     Attributes:
-        numa_nodes: the NUMA node of each worker's device; None if there is no device or its node is
-            not known.
+        numa_nodes: the NUMA node of each worker's device; None if there is no device, its node is
+            not known, or its devices are on several nodes.
         devices: whether slots are devices, not only a number of workers.
     """
 
@@ -34,12 +35,14 @@ class WorkerDevices:
         self._kind = devices.kind
         entries = devices.entries(slots)
         needed = policy.bind_to != "none" or policy.nics or policy.report
-        self._entries = entries or ("",) * len(slots)
-        self._addresses = devices.addresses(entries) if needed else {}
+        self._entries = entries or ((),) * len(slots)
+        every = [one for several in self._entries for one in several]
+        self._addresses = devices.addresses(every) if needed else {}
         functions = devices.functions(self._addresses) if needed else {}
-        self._functions = [functions.get(entry) for entry in self._entries]
-        self.numa_nodes = [one.node if one else None for one in self._functions]
-        self.devices = bool(entries)
+        # The NIC of several devices is that of the first.
+        self._functions = [functions.get(own[0]) if own else None for own in self._entries]
+        self.numa_nodes = [_node_of([functions.get(one) for one in own]) for own in self._entries]
+        self.devices = bool(every)
         self._policy = policy
 
     def variables(self, local: int, env: Mapping[str, str]) -> dict[str, str]:
@@ -59,12 +62,12 @@ class WorkerDevices:
         )
 
     def _placed(self, local: int, pid: int, first_rank: int) -> WorkerBinding:
-        entry, nic = self._entries[local], self._nics[local]
+        own, nic = self._entries[local], self._nics[local]
         return WorkerBinding(
             rank=first_rank + local,
             pid=pid,
-            device=entry,
-            address=self._addresses.get(entry, ""),
+            device=",".join(own),
+            address=",".join(filter(None, map(self._addresses.get, own))),
             node=self.numa_nodes[local],
             nic=nic.name if nic else "",
         )
@@ -76,3 +79,9 @@ class WorkerDevices:
 
         chosen = iter(nics.assign(nics.read(), [one for one in self._functions if one]))
         return [next(chosen) if one else None for one in self._functions]
+
+
+def _node_of(functions: Sequence[Function | None]) -> int | None:
+    """Return the NUMA node of a worker's devices, if it is one and known."""
+    nodes = {one.node if one else None for one in functions}
+    return nodes.pop() if len(nodes) == 1 else None

@@ -160,8 +160,11 @@ class WorkerSpecs:
         """Return the variables that show a worker the devices of this node, or only its own."""
         devices = self._setup.devices
         entries = devices.entries(slots)
-        alone = self._setup.task.workers.one_device or devices.alone
-        return devices.mask(entries[local : local + 1] if alone else entries)
+        # A worker with several devices, or with none, cannot choose its own by its local rank.
+        grouped = any(len(own) != 1 for own in entries)
+        alone = self._setup.task.workers.one_device or devices.alone or grouped
+        seen = entries[local : local + 1] if alone else entries
+        return devices.mask([entry for own in seen for entry in own])
 
     def _rank_info(self, start: Start, local: int) -> environment.RankInfo:
         task = self._setup.task

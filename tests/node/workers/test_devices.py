@@ -6,6 +6,7 @@ import pytest
 
 from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.workers.devices import WorkerDevices
+from dsrun.launcher.specs.host import Slot
 from dsrun.launcher.specs.policies import BindingPolicy
 
 from ...support.vendor_machines import ADDRESSES, Machine, built, machine
@@ -15,7 +16,7 @@ __all__ = ["machine"]
 BOUND, REPORTED = BindingPolicy("core"), BindingPolicy("none", report=True)
 
 
-def of(machine: Machine, name: str, policy: BindingPolicy, *slots: int) -> WorkerDevices:
+def of(machine: Machine, name: str, policy: BindingPolicy, *slots: Slot) -> WorkerDevices:
     return WorkerDevices(Devices({}, {}, built(machine, name)), slots, policy)
 
 
@@ -29,6 +30,19 @@ def test_each_worker_has_the_device_of_its_slot(machine: Machine) -> None:
         (7, 101, "0", 1),
     ]
     assert [one.address for one in bound.workers] == [ADDRESSES["rocm"][name] for name in "10"]
+
+
+def test_a_worker_may_have_several_devices_or_none(machine: Machine) -> None:
+    found = of(machine, "rocm", BOUND, "1+0", "none")
+    assert (found.devices, found.numa_nodes) == (True, [None, None])
+    one, none = found.bound({0: 100, 1: 101}, 6).workers
+    assert (one.device, one.node, none.device, none.address) == ("1,0", None, "", "")
+    assert one.address == ",".join(ADDRESSES["rocm"][name] for name in "10")
+
+
+def test_workers_without_a_device_are_not_near_one(machine: Machine) -> None:
+    found = of(machine, "rocm", BOUND, "none", "none")
+    assert (found.devices, found.numa_nodes) == (False, [None, None])
 
 
 def test_nothing_is_looked_up_that_nobody_asks_for(machine: Machine) -> None:

@@ -16,6 +16,7 @@ from dsrun.launcher.node.binding import apply
 from dsrun.launcher.node.binding.apply import WorkerCores
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
+from dsrun.launcher.specs.host import Slot
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -114,6 +115,22 @@ def test_workers_see_the_nodes_devices_or_their_own(
     assert [variables(one, "CUDA_VISIBLE_DEVICES")[0] for one in specs] == masks
     assert [variables(one, "LOCAL_RANK")[0] for one in specs] == local_ranks
     assert [one.argv[3].decode() for one in specs] == [f"--local_rank={n}" for n in local_ranks]
+
+
+@pytest.mark.parametrize(
+    ("slots", "masks"),
+    [
+        (("0+1",), ["3,5"]),
+        ((0, "none"), ["3", "-1"]),
+        (("none",), ["-1"]),
+    ],
+)
+def test_a_worker_with_several_devices_or_none_sees_its_own(
+    make: Callable[..., WorkerSpecs], slots: tuple[Slot, ...], masks: list[str]
+) -> None:
+    specs, _ = make(env=CUDA).make(START._replace(slots=slots))
+    assert [variables(one, "CUDA_VISIBLE_DEVICES")[0] for one in specs] == masks
+    assert [variables(one, "LOCAL_RANK")[0] for one in specs] == ["0", "1"][: len(slots)]
 
 
 def test_a_slot_that_is_no_device(make: Callable[..., WorkerSpecs]) -> None:
