@@ -6,7 +6,6 @@ from itertools import islice
 
 from ...accelerator import detect, vendors
 from ..common import system
-from ..specs.host import all_devices, devices_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,11 +53,12 @@ class Devices:
         """
         if not self._accelerator.has_devices:
             return ()
+        groups = _devices_of_each(slots)
         try:
-            chosen = iter(detect.choose(all_devices(slots), self.visible))
+            chosen = iter(detect.choose([one for own in groups for one in own], self.visible))
         except ValueError as error:
-            raise ValueError(f"{error}{self._masked()}{self._short(slots)}") from None
-        return tuple(tuple(islice(chosen, len(devices_of(slot)))) for slot in slots)
+            raise ValueError(f"{error}{self._masked()}{self._short(groups)}") from None
+        return tuple(tuple(islice(chosen, len(own))) for own in groups)
 
     def mask(self, entries: Sequence[str]) -> dict[str, str]:
         """Return the variables that show a process these devices and no others."""
@@ -97,11 +97,20 @@ class Devices:
         masks = " and ".join(f"{name}={value}" for name, value in variables)
         return f", limited by {masks}" if masks else ""
 
-    def _short(self, slots: Sequence[Slot]) -> str:
+    def _short(self, groups: Sequence[Sequence[Slot]]) -> str:
         """Return how many devices are missing, in words."""
-        wanted, workers = len(all_devices(slots)), len(slots)
+        wanted, workers = sum(map(len, groups)), len(groups)
         if wanted <= len(self.visible):
             return ""
         each = "" if wanted == workers else f" with {wanted} devices"
         here = f"{self._accelerator.title} here: {len(self.visible)}"
         return f"; {here}, workers: {workers}{each}"
+
+
+def _devices_of_each(slots: Sequence[Slot]) -> list[tuple[Slot, ...]]:
+    """Return the devices that each slot stands for; numbers stand for themselves."""
+    if all(isinstance(slot, int) for slot in slots):
+        return [(slot,) for slot in slots]
+    from ..specs.host import devices_of
+
+    return [devices_of(slot) for slot in slots]
