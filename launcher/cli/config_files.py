@@ -7,27 +7,20 @@ profiles that are not chosen.
 from __future__ import annotations
 
 import os
-import re
 import stat
-import sys
 
 from ..common import files
 from ..common.errors import UsageError, reason
 from ..common.values import NamedTuple
+from . import toml_file
 from .options import all_options, table
-from .parser import nearest, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any
 
     from .option import Option
-
-    Values = dict[str, object]
-
-LIMIT = 1 << 20
-"""Bytes; the largest configuration file."""
+    from .toml_file import Values
 
 TABLES = ("default", "profile")
 
@@ -58,27 +51,11 @@ class Config(NamedTuple):
     origins: dict[str, str]
 
 
-class Setting(NamedTuple):
-    """One key of a table.
-
-    Attributes:
-        name: the option.
-        where: its file and line.
-        key: the key as it is written.
-        value: its value, of a type that the option takes.
-    """
-
-    name: str
-    where: str
-    key: str
-    value: Any
-
-
 class File(NamedTuple):
     """A file that has been checked: its settings by profile, `[default]` by ""."""
 
     path: str
-    tables: dict[str, list[Setting]]
+    tables: dict[str, list[toml_file.Setting]]
 
 
 def config(
@@ -123,7 +100,7 @@ def _displaced(given: Iterable[str], values: Mapping[str, object]) -> set[str]:
     )
 
 
-def _add(settings: Iterable[Setting], values: Values, origins: dict[str, str]) -> None:
+def _add(settings: Iterable[toml_file.Setting], values: Values, origins: dict[str, str]) -> None:
     """Add the settings of a table, which has a higher precedence than the values so far."""
     settings = list(settings)
     for name in _displaced((one.name for one in settings), values):
@@ -131,27 +108,17 @@ def _add(settings: Iterable[Setting], values: Values, origins: dict[str, str]) -
     for one in settings:
         adds = one.name in values and all_options()[one.name].kind == "list"
         origins[one.name] = f"{origins[one.name]}, {one.where}" if adds else one.where
-        _set(one, values)
-
-
-def _set(one: Setting, values: Values) -> None:
-    row = all_options()[one.name]
-    if row.kind == "bool":
-        values[one.name] = one.value
-        return
-    texts = one.value if isinstance(one.value, list) else [one.value]
-    for at, text in enumerate(texts):
-        record(one.name, row, str(text), f"{one.where}: {one.key}", values, again=at > 0)
+        toml_file.record_setting(one, values)
 
 
 def _check_profile(profile: str, read_files: Iterable[File]) -> None:
     known = sorted({name for file in read_files for name in file.tables if name})
     if profile in known:
         return
-    close = nearest(profile, known)
-    meant = f" (did you mean {close}?)" if close else ""
     there = f"known: {', '.join(known)}" if known else "no configuration file has one"
-    raise UsageError(f"--profile {profile}: no such profile{meant}; {there}")
+    raise UsageError(
+        f"--profile {profile}: no such profile{toml_file.meant(profile, known)}; {there}"
+    )
 
 
 # -- one file -------------------------------------------------------------------------------------
@@ -191,7 +158,9 @@ def contents(path: str) -> bytes:
     try:
         for folder in sorted(folders):
             _check_safe(folder, os.stat(folder))
-        return files.read(path, LIMIT, pipes=False, check=lambda status: _check_safe(path, status))
+        return files.read(
+            path, toml_file.LIMIT, pipes=False, check=lambda status: _check_safe(path, status)
+        )
     except OSError as error:
         raise UsageError(f"{path}: {reason(error)}; --no_config reads no such file") from None
 
@@ -215,34 +184,24 @@ def parsed(path: str, data: bytes) -> File:
     Raises:
         UsageError: they are not valid.
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        text = data.decode()
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        found = re.search(r"at line (\d+)", str(error))
-        where = f"{path}:{found[1]}" if found else path
-        raise UsageError(f"{where}: not valid TOML: {error}") from None
-    lines = _lines(text)
+    document, lines = toml_file.read(path, data)
     for name, value in document.items():
         _check_table(path, lines, name, value)
     profiles = document.get("profile", {})
     tables = {"": _settings(path, lines, ("default",), document.get("default", {}))}
     for name, keys in profiles.items():
         if not name:
-            raise UsageError(f"{path}:{_line(lines, ('profile',))}: a profile without a name")
+            raise UsageError(
+                f"{path}:{toml_file.line(lines, ('profile',))}: a profile without a name"
+            )
         tables[name] = _settings(path, lines, ("profile", name), keys)
     return File(path, tables)
 
 
-def _check_table(path: str, lines: Lines, name: str, value: object) -> None:
-    where = f"{path}:{_line(lines, (name,))}"
+def _check_table(path: str, lines: toml_file.Lines, name: str, value: object) -> None:
+    where = f"{path}:{toml_file.line(lines, (name,))}"
     if name not in TABLES:
-        close = nearest(name, TABLES)
-        meant = f" (did you mean {close}?)" if close else ""
+        meant = toml_file.meant(name, TABLES)
         if name.replace("-", "_") in table():
             meant = "; write it below [default], or below [profile.NAME]"
         raise UsageError(f"{where}: {name}: not [default] or [profile.NAME]{meant}")
@@ -250,99 +209,24 @@ def _check_table(path: str, lines: Lines, name: str, value: object) -> None:
         raise UsageError(f"{where}: {name}: expected a table, [default] or [profile.NAME]")
 
 
-def _settings(path: str, lines: Lines, header: tuple[str, ...], keys: object) -> list[Setting]:
+def _settings(
+    path: str, lines: toml_file.Lines, header: tuple[str, ...], keys: object
+) -> list[toml_file.Setting]:
     if not isinstance(keys, dict):
-        where = f"{path}:{_line(lines, header)}"
+        where = f"{path}:{toml_file.line(lines, header)}"
         raise UsageError(f"{where}: {header[-1]}: expected a table [{'.'.join(header)}] of options")
     found = [
-        _setting(f"{path}:{_line(lines, (*header, key))}", key, value)
+        toml_file.setting(f"{path}:{toml_file.line(lines, (*header, key))}", key, value, _unfit)
         for key, value in keys.items()
     ]
     values: Values = {}
     for one in found:
-        _set(one, values)
+        toml_file.record_setting(one, values)
     return found
 
 
-def _setting(where: str, key: str, value: object) -> Setting:
-    """Return one key of a table, if it is an option that a file may set.
-
-    Raises:
-        UsageError: it is not, or its value is not of a type that the option takes.
-    """
-    names = {name: found for name, found in table().items() if not name.startswith("-")}
-    typed = key.replace("-", "_")
-    if typed not in names:
-        close = nearest(typed, names)
-        meant = f" (did you mean {close}?)" if close else ""
-        raise UsageError(f"{where}: {key}: unknown option{meant}; see dsrun --help")
-    name, row = names[typed]
-    if row.only_typed:
-        raise UsageError(f"{where}: {key}: only on the command line, not in a file")
-    if not _fits(row, value):
-        raise UsageError(f"{where}: {key}: expected {_type(row)}, not {_shown(value)}")
-    return Setting(name, where, key, value)
-
-
-def _fits(row: Option, value: object) -> bool:
-    if isinstance(value, bool) or row.kind == "bool":
-        return isinstance(value, bool) and row.kind == "bool"
-    if isinstance(value, list):
-        return row.repeatable and all(
-            isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in value
-        )
-    return isinstance(value, (str, int, float))
-
-
-def _type(row: Option) -> str:
-    """Return in words what an option takes in TOML."""
-    if row.kind == "bool":
-        return "true or false"
-    one = {"int": "a whole number", "seconds": "a number of seconds or a text such as '30m'"}
-    return f"{one.get(row.kind, 'a text')}{' or a list of them' if row.repeatable else ''}"
-
-
-def _shown(value: object) -> str:
-    """Return a value of TOML as it is named in an error."""
-    kinds = {bool: str(value).lower(), str: repr(value), dict: "a table", list: "a list"}
-    return kinds.get(type(value), str(value))
-
-
-# -- lines ----------------------------------------------------------------------------------------
-
-# Keys are written bare, or in quotes; escapes in quotes are not looked at.
-_PART = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
-_KEY = rf"({_PART}(?:[ \t]*\.[ \t]*{_PART})*)"
-_HEADER = re.compile(rf"[ \t]*\[[ \t]*{_KEY}[ \t]*\]")
-_SETTING = re.compile(rf"[ \t]*{_KEY}[ \t]*=")
-
-if TYPE_CHECKING:
-    Lines = dict[tuple[str, ...], int]
-
-
-def _lines(text: str) -> Lines:
-    """Return the line of every table and key, as far as they are written in lines of their own.
-
-    `tomllib` does not tell where a key is.
-    """
-    found: Lines = {}
-    header: tuple[str, ...] = ()
-    for number, line in enumerate(text.split("\n"), 1):
-        if match := _HEADER.match(line):
-            header = _parts(match[1])
-            found.setdefault(header, number)
-        elif match := _SETTING.match(line):
-            found.setdefault((*header, *_parts(match[1])), number)
-    return found
-
-
-def _parts(key: str) -> tuple[str, ...]:
-    return tuple(part.strip("\"'") for part in re.findall(_PART, key))
-
-
-def _line(lines: Lines, key: tuple[str, ...]) -> int:
-    """Return the line of a key, or else of the nearest table around it, or of one within it."""
-    for length in range(len(key), 0, -1):
-        if key[:length] in lines:
-            return lines[key[:length]]
-    return next((line for one, line in lines.items() if one[: len(key)] == key), 1)
+def _unfit(row: Option) -> str:
+    """Return why a configuration file cannot set an option, "" if it can."""
+    if row.only_role:
+        return "only for a role, in a file of --roles"
+    return "only on the command line, not in a file" if row.only_typed else ""

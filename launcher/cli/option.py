@@ -48,6 +48,9 @@ class Option(NamedTuple):
         idle: why it has no effect, or what to use instead; "" if it has one.
         tools: the commands beside dsrun that take it, without `dsrun-`.
         by_hold: whether dsrun-hold takes it, and a job on held nodes does not.
+        whole_job: whether it is for a whole job and not for one of its roles, as are those that
+            dsrun-hold takes.
+        only_role: whether only a role takes it.
         elastic: whether it has an effect only in an elastic job.
         not_in_python: why a Python program cannot give it; "" if it can.
         runs_here: whether it can have this machine run a program: the file of a project sets it
@@ -74,6 +77,8 @@ class Option(NamedTuple):
     idle: str = ""
     tools: Words = ()
     by_hold: bool = False
+    whole_job: bool = False
+    only_role: bool = False
     elastic: bool = False
     not_in_python: str = ""
     runs_here: bool = False

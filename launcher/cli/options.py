@@ -74,10 +74,11 @@ class Options:
     on: str | None = option(None,
         "Run on the nodes that dsrun-hold holds under this name, without connecting again. last"
         " is the newest hold. Host filters choose among its nodes and slots.",
-        metavar="NAME", unset="its own nodes", tools=("exec", "check"), not_in_python="use Fleet")
+        metavar="NAME", unset="its own nodes", tools=("exec", "check"), not_in_python="use Fleet",
+        whole_job=True)
     on_busy: str = option("wait",
         "With --on: if another job uses the same slots, wait until it ends, or refuse to run.",
-        metavar="WHAT", choices=("wait", "refuse"), not_in_python="use Fleet")
+        metavar="WHAT", choices=("wait", "refuse"), not_in_python="use Fleet", whole_job=True)
     watch_hostfile: bool = option(False,
         "Elastic jobs: read the hostfile every second. Hosts that are added to it join the job,"
         " hosts that are removed from it leave the job.",
@@ -91,11 +92,11 @@ class Options:
         "Use only these hosts and slots: worker-0@worker-1:0,2-3. Ranges of names"
         " (worker-[0-3]), patterns (gpu-*) and device ids (worker-0:GPU-8932f937) are accepted.",
         metavar="SPEC", also=("-i",), separator="@", unset="all hosts and slots", like=("gpu_ids",),
-        tools=("job", "hold", "exec", "check"))
+        tools=("job", "hold", "exec", "check"), whole_job=True)
     exclude: str = option("",
         "Use all hosts and slots except these. Same syntax as --include.",
         metavar="SPEC", also=("-e",), separator="@", unset="none",
-        tools=("job", "hold", "exec", "check"))
+        tools=("job", "hold", "exec", "check"), whole_job=True)
     num_nodes: int | None = option(None,
         "Use the first N hosts.",
         kind="int", none="-1", valid="1 to the number of hosts (default: all)", unset="all hosts",
@@ -103,7 +104,7 @@ class Options:
     nnodes: str | None = option(None,
         "torchrun's name for --num_nodes. MIN:MAX makes the job elastic. With --node_rank and"
         " without hosts, the same command is run on every node.",
-        metavar="N|MIN:MAX", unset="all hosts", torchrun="nnodes")
+        metavar="N|MIN:MAX", unset="all hosts", torchrun="nnodes", whole_job=True)
     num_gpus: int | None = option(None,
         "Use the first N slots of every host. On a host without accelerators: start N workers.",
         kind="int", also=("num_accelerators",), none="-1", positive=True, most=MAX_SLOTS,
@@ -147,10 +148,10 @@ class Options:
         "Copy the folder DIR, which contains the workers' folder, to the nodes that do not"
         " share it, except files that match .gitignore or .dsrunignore. Only changes since the"
         " last time are sent. The workers run in the copy, which is kept for later jobs.",
-        metavar="DIR", unset="nothing is copied")
+        metavar="DIR", unset="nothing is copied", whole_job=True)
     sync_limit: str = option("1GB",
         "The most that --sync copies to a node: 500MB, 2GB, 1.5GiB.",
-        metavar="SIZE")
+        metavar="SIZE", whole_job=True)
     local_rank: bool = option(False,
         "Pass the local rank to the script although options of torchrun are used, with a dash"
         " as torch.distributed.launch does. Without them, --local_rank=N is passed anyway.")
@@ -173,7 +174,7 @@ class Options:
         metavar="LIST", separator=",", unset="every worker does its own imports", tools=("hold",))
     role: str = option("default",
         "Value of ROLE_NAME in the environment of the workers.",
-        metavar="NAME", fills="workers.role", torchrun="role")
+        metavar="NAME", fills="workers.role", torchrun="role", whole_job=True)
     shard_queue: bool = option(False,
         "Serve shards of the training data to the workers, which take them with"
         " dsrun.accelerator.shards.ShardQueue.",
@@ -232,7 +233,8 @@ class Options:
         like=("machine_rank",), by_hold=True,
         not_in_python="a program starts the nodes of its jobs itself")
     no_ssh_check: bool = option(False,
-        "Accepted for compatibility with DeepSpeed; has no effect. All hosts are checked at once.")
+        "Accepted for compatibility with DeepSpeed; has no effect. All hosts are checked at once.",
+        whole_job=True)
     master_addr: str | None = option(None,
         "Address of node 0 for the workers (MASTER_ADDR).",
         metavar="ADDR", none="", unset="the first address of node 0 that all nodes can reach",
@@ -254,33 +256,37 @@ class Options:
         "How the nodes agree on ranks: static is dsrun's own way. c10d, etcd, etcd-v2 or a"
         " plugin is torch's rendezvous: the same command is run on every node, and some nodes"
         " may run torchrun.",
-        metavar="NAME", values=("static", "c10d", "etcd", "etcd-v2"), torchrun="rdzv_backend")
+        metavar="NAME", values=("static", "c10d", "etcd", "etcd-v2"), torchrun="rdzv_backend",
+        whole_job=True)
     rdzv_endpoint: str = option("",
         "Where torch's rendezvous is. With static: address and port for --master_addr and"
         " --master_port.",
-        metavar="HOST:PORT", unset="none", torchrun="rdzv_endpoint")
+        metavar="HOST:PORT", unset="none", torchrun="rdzv_endpoint", whole_job=True)
     rdzv_id: str = option("none",
         "Name of the job at torch's rendezvous. Workers see it as TORCHELASTIC_RUN_ID.",
-        metavar="ID", unset="the id of the job; with torch's rendezvous, none", torchrun="rdzv_id")
+        metavar="ID", unset="the id of the job; with torch's rendezvous, none", torchrun="rdzv_id",
+        whole_job=True)
     rdzv_conf: str = option("",
         "Settings of the rendezvous, NAME=VALUE,... such as join_timeout=600 (in seconds). With"
         " static, timeout=600 is --start_timeout 600.",
-        metavar="CONF", separator=",", unset="none", torchrun="rdzv_conf")
+        metavar="CONF", separator=",", unset="none", torchrun="rdzv_conf", whole_job=True)
     local_addr: str | None = option(None,
         "Address of this node for the others, with --no_ssh or torch's rendezvous.",
-        metavar="ADDR", none="", unset="found automatically", torchrun="local_addr")
+        metavar="ADDR", none="", unset="found automatically", torchrun="local_addr", whole_job=True)
     connect_timeout: float = option(10.0,
         "Time limit for connecting to a host.",
-        positive=True, fills="supervision.connect_timeout", tools=("job", "hold", "exec", "check"))
+        positive=True, fills="supervision.connect_timeout", tools=("job", "hold", "exec", "check"),
+        whole_job=True)
     start_timeout: float = option(300.0,
         "Time limit until all nodes are ready to start their workers.",
-        positive=True, fills="supervision.start_timeout", tools=("job", "hold", "exec", "check"))
+        positive=True, fills="supervision.start_timeout", tools=("job", "hold", "exec", "check"),
+        whole_job=True)
     dry_run: bool = option(False,
         "Print the plan (hosts, ranks, variables, policies, commands) and start nothing.",
-        not_in_python="it only prints")
+        not_in_python="it only prints", whole_job=True)
     json: bool = option(False,
         "With --dry_run: print the plan as one JSON object.",
-        not_in_python="it only prints")
+        not_in_python="it only prints", whole_job=True)
 
     # -- Checks before the start --
     strict: bool = option(False,
@@ -338,12 +344,13 @@ class Options:
     fold: bool = option(False,
         "Print the same line of several ranks once, with all of them in its prefix:"
         " 'n1-n4:0-31| '. A line waits for that at most 0.2 s. Log files are not changed.",
-        unset="on a terminal, if the prefix has {rank}")
-    no_fold: bool = option(False, "Print every line of every rank, also on a terminal.")
+        unset="on a terminal, if the prefix has {rank}", whole_job=True)
+    no_fold: bool = option(False, "Print every line of every rank, also on a terminal.",
+        whole_job=True)
     color: str = option("auto",
         "Use colours, and redraw unfinished lines such as progress bars. auto: on a terminal.",
         metavar="WHEN", choices=("auto", "always", "never"), fills="output.color",
-        tools=("hold", "exec", "check"))
+        tools=("hold", "exec", "check"), whole_job=True)
     stdin: str = option("none",
         "Which worker reads dsrun's standard input.",
         metavar="WHO", choices=("none", "rank0"),
@@ -351,18 +358,18 @@ class Options:
     event_log_handler: str = option("",
         "Accepted for compatibility with torchrun; has no effect. See --report_file.",
         metavar="NAME", unset="none", torchrun="event_log_handler",
-        idle="--report_file FILE writes a report on the end of the job")
+        idle="--report_file FILE writes a report on the end of the job", whole_job=True)
     report_file: str | None = option(None,
         "Write a report on the end of the job to FILE, as JSON. If its name ends in `.html`, draw a"
         " picture of the job over time instead.",
-        metavar="FILE", unset="none", fills="output.report_file", like=("report",))
+        metavar="FILE", unset="none", fills="output.report_file", like=("report",), whole_job=True)
     log_level: str = option("info",
         "Lowest level of dsrun's own messages that are printed.",
         metavar="LEVEL", choices=("debug", "info", "warning", "error", "critical"),
-        tools=("hold", "exec", "check"))
+        tools=("hold", "exec", "check"), whole_job=True)
     quiet: bool = option(False,
         "Of dsrun's own messages, print only errors.",
-        also=("-q",), tools=("hold", "exec", "check"))
+        also=("-q",), tools=("hold", "exec", "check"), whole_job=True)
 
     # -- Watching a running job --
     debug: str = option("",
@@ -412,12 +419,12 @@ class Options:
     metrics_file: str | None = option(None,
         "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
         " collector such as node_exporter reads it.",
-        metavar="FILE", unset="none")
+        metavar="FILE", unset="none", whole_job=True)
     on_event: str = option("",
         "Shell command that is run on this machine, in the current folder, when the job starts,"
         " fails, restarts, loses a node, hangs or ends. It gets the event as JSON on its"
         " standard input.",
-        metavar="COMMAND", unset="none", fills="hooks.on_event", runs_here=True)
+        metavar="COMMAND", unset="none", fills="hooks.on_event", runs_here=True, whole_job=True)
 
     # -- Failures and stopping --
     grace: float = option(30.0,
@@ -429,22 +436,23 @@ class Options:
         positive=True, fills="supervision.heartbeat_timeout", tools=("hold", "check"), by_hold=True)
     graceful_term_ok: bool = option(False,
         "Exit with 0 if all ranks exit with 0 after a stop signal, instead of 128+N.",
-        fills="supervision.graceful_term_ok")
+        fills="supervision.graceful_term_ok", whole_job=True)
     requeue_on: str = option("",
         "Slurm: requeue the job if it ends with one of these exit codes: 75,143.",
         metavar="CODES", separator=",", unset="never",
-        not_in_python="only for the command that is a whole Slurm job")
+        not_in_python="only for the command that is a whole Slurm job", whole_job=True)
     no_requeue_code: int | None = option(None,
         "Exit code of a job that has failed and would fail again, such as by an error in its"
         " script: it is not requeued by --requeue_on, and a batch system can be told not to.",
-        kind="int", positive=True, most=255, valid="1 to 255", unset="that of the failure")
+        kind="int", positive=True, most=255, valid="1 to 255", unset="that of the failure",
+        whole_job=True)
     signals_to_handle: str = option("SIGTERM,SIGINT,SIGHUP",
         "Signals to dsrun that end the job. SIGQUIT (Ctrl-\\) prints which rank runs where, and"
         " its stack, unless it is one of them.",
-        metavar="LIST", separator=",", torchrun="signals_to_handle")
+        metavar="LIST", separator=",", torchrun="signals_to_handle", whole_job=True)
     monitor_interval: float = option(0.1,
         "With torch's rendezvous: how often torch's agent looks at the workers.",
-        positive=True, torchrun="monitor_interval")
+        positive=True, torchrun="monitor_interval", whole_job=True)
     allow_background: bool = option(False,
         "Do not stop processes that the workers leave behind when all of them exit with 0.",
         fills="supervision.allow_background")
@@ -453,7 +461,7 @@ class Options:
     elastic_training: bool = option(False,
         "Continue without nodes that are lost until they are back, and restart the workers"
         " after a failure.",
-        like=("elastic",))
+        also=("elastic",))
     min_elastic_nodes: int | None = option(None,
         "Smallest number of nodes with which the job runs.",
         kind="int", none="-1", positive=True, unset="1 with --elastic_training, else all nodes")
@@ -552,24 +560,72 @@ class Options:
         " No effect with --quiet.",
         fills="binding.report")
 
+    # -- Several programs --
+    roles: str | None = option(None,
+        "Run several programs in one job: its roles, one table [[role]] for each of them in a TOML"
+        " file. docs/roles.md describes it.",
+        metavar="FILE", unset="one program", whole_job=True, not_in_python="use launch(roles=...)")
+    program: str | None = option(None,
+        "The same on the command line: the words up to a lone : are the options and the program of"
+        " this role, and then the next one follows, which begins with --program, too. Options"
+        " before the first one are for the whole job.",
+        metavar="NAME", unset="one program", only_role=True)
+    slots: str = option("",
+        "Of a role: use only these slots of each of its nodes, 0-3, or so many of them, 4. 0 is for"
+        " workers without a device.",
+        metavar="LIST", unset="all slots", separator=",", only_role=True)
+    devices: int | None = option(None,
+        "Of a role: give each worker so many devices.",
+        kind="int", positive=True, most=MAX_SLOTS, valid=f"1 to {MAX_SLOTS}", unset="1",
+        only_role=True)
+    beside: str = option("",
+        "Of a role: run on the nodes and the devices of another role; with --slots, on other slots"
+        " of these nodes.",
+        metavar="ROLE", unset="nodes of its own", only_role=True)
+    ports: str = option("",
+        "Of a role: reserve ports on each of its nodes, by these names. {port.NAME} in its"
+        " arguments is the number of such a port.",
+        metavar="LIST", separator=",", unset="none", only_role=True)
+    after: str = option("",
+        "Of a role: start once these other roles are ready.",
+        metavar="ROLES", separator=",", unset="at once", only_role=True)
+    ready: str = option("started",
+        "Of a role: when it is ready. started, port:NAME (it accepts connections), http:PATH or"
+        " http:NAME/PATH (it answers with 200), line:REGEX (a line of its output) or file:PATH (the"
+        " file exists).",
+        metavar="HOW", only_role=True)
+    ready_timeout: float = option(600.0,
+        "Of a role: time limit until it is ready.",
+        positive=True, only_role=True)
+    ends: str | None = option(None,
+        "Of a role, always: what follows when it has ended with code 0. job: the job ends, once the"
+        " roles with wait have ended; wait: the job does not end before; never: it is a service,"
+        " so this is a failure.",
+        metavar="WHAT", choices=("job", "wait", "never"), unset="none", only_role=True)
+    on_failure: str = option("job",
+        "Of a role: when it fails, the job fails, or it is started again, up to --max_restarts"
+        " times.",
+        metavar="WHAT", choices=("job", "restart"), only_role=True)
+
     # -- Configuration files --
     profile: str = option("",
         "Use the values of [profile.NAME] of the configuration files: dsrun.toml of the project,"
         " ~/.config/dsrun/config.toml and /etc/dsrun/config.toml.",
         metavar="NAME", unset="only [default]", tools=("hold", "exec", "check"), only_typed=True,
-        not_in_python="a program reads no configuration files")
+        not_in_python="a program reads no configuration files", whole_job=True)
     show_config: bool = option(False,
         "Print every option that is set, its value and where it is set, and start nothing.",
-        tools=("hold", "exec", "check"), only_typed=True, not_in_python="it only prints")
+        tools=("hold", "exec", "check"), only_typed=True, not_in_python="it only prints",
+        whole_job=True)
     no_config: bool = option(False,
         "Read no configuration files.",
         tools=("hold", "exec", "check"), only_typed=True,
-        not_in_python="a program reads no configuration files")
+        not_in_python="a program reads no configuration files", whole_job=True)
     trust: str | None = option(None,
         "Let dsrun.toml of the folder DIR, as it is now, set options that run programs on this"
         " machine, such as --on_event.",
         metavar="DIR", unset="such options are refused there", only_typed=True,
-        not_in_python="a program reads no configuration files")
+        not_in_python="a program reads no configuration files", whole_job=True)
     # fmt: on
 
 
@@ -584,6 +640,7 @@ GROUPS = {
     "Failures and stopping": "grace",
     "Elastic jobs": "elastic_training",
     "Cores and memory": "accelerator",
+    "Several programs": "roles",
     "Configuration files": "profile",
 }
 """The groups in which the help shows the options: the first option of each, in order."""
@@ -595,6 +652,11 @@ _ROWS = {name: spec for name, spec in vars(Options).items() if isinstance(spec, 
 def all_options() -> dict[str, Option]:
     """Return every option by the name of its field, in the order of the table."""
     return _ROWS
+
+
+def of_roles() -> frozenset[str]:
+    """Return the names of the options that only a role takes, and of --roles."""
+    return frozenset({"roles", *(name for name, row in _ROWS.items() if row.only_role)})
 
 
 def table() -> dict[str, tuple[str, Option]]:

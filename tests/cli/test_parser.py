@@ -185,6 +185,7 @@ LISTS = {
     "requeue_on": "3,4", "no_restart_codes": "3,4", "restart_on": "node,network",
     "warm_modules": "torch,numpy", "bind_core_list": "0-3,5", "debug": "0,3",
     "rdzv_conf": "timeout=60,join_timeout=5", "signals_to_handle": "SIGTERM,SIGUSR1",
+    "slots": "0,2-3", "ports": "http,grpc", "after": "rollout,reward",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ function __dsrun_options --description 'Test whether an option may come next'
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case _H __hostfile __host __on __on_busy __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __sync __sync_limit __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __health_command __health_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __debug __debug_file __hang_timeout __on_hang __expect __within __every __on_missing __rules __metrics_file __on_event __grace __shutdown_timeout __heartbeat_timeout __requeue_on __no_requeue_code __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __restart_on __stop_without_progress __checkpoints __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory __profile __trust _h __help
+            case _H __hostfile __host __on __on_busy __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __sync __sync_limit __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __health_command __health_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __debug __debug_file __hang_timeout __on_hang __expect __within __every __on_missing __rules __metrics_file __on_event __grace __shutdown_timeout __heartbeat_timeout __requeue_on __no_requeue_code __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __restart_on __stop_without_progress __checkpoints __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory __roles __program __slots __devices __beside __ports __after __ready __ready_timeout __ends __on_failure __profile __trust _h __help
                 set value yes
             case '_*'
             case '*'
@@ -189,7 +189,7 @@ complete -c dsrun -n __dsrun_options -l monitor_interval -x -d 'With torch\'s re
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l monitor-interval -x -d 'With torch\'s rendezvous: how often torch\'s agent looks at the workers'
 complete -c dsrun -n __dsrun_options -l allow_background -d 'Do not stop processes that the workers leave behind when all of them ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l allow-background -d 'Do not stop processes that the workers leave behind when all of them ...'
-complete -c dsrun -n __dsrun_options -l elastic_training -d 'Continue without nodes that are lost until they are back, and ...'
+complete -c dsrun -n __dsrun_options -l elastic_training -l elastic -d 'Continue without nodes that are lost until they are back, and ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l elastic-training -d 'Continue without nodes that are lost until they are back, and ...'
 complete -c dsrun -n __dsrun_options -l min_elastic_nodes -x -d 'Smallest number of nodes with which the job runs'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l min-elastic-nodes -x -d 'Smallest number of nodes with which the job runs'
@@ -241,6 +241,19 @@ complete -c dsrun -n __dsrun_options -l bind_nic -d 'Set NCCL_IB_HCA and UCX_NET
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l bind-nic -d 'Set NCCL_IB_HCA and UCX_NET_DEVICES to the InfiniBand and RoCE ports ...'
 complete -c dsrun -n __dsrun_options -l report_bindings -d 'Print the CPUs and the memory that each rank is bound to, as ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l report-bindings -d 'Print the CPUs and the memory that each rank is bound to, as ...'
+complete -c dsrun -n __dsrun_options -l roles -r -F -d 'Run several programs in one job: its roles, one table [[role]] for ...'
+complete -c dsrun -n __dsrun_options -l program -x -d 'The same on the command line: the words up to a lone : are the ...'
+complete -c dsrun -n __dsrun_options -l slots -x -d 'Of a role: use only these slots of each of its nodes, 0-3, or so ...'
+complete -c dsrun -n __dsrun_options -l devices -x -d 'Of a role: give each worker so many devices'
+complete -c dsrun -n __dsrun_options -l beside -x -d 'Of a role: run on the nodes and the devices of another role; with ...'
+complete -c dsrun -n __dsrun_options -l ports -x -d 'Of a role: reserve ports on each of its nodes, by these names. ...'
+complete -c dsrun -n __dsrun_options -l after -x -d 'Of a role: start once these other roles are ready'
+complete -c dsrun -n __dsrun_options -l ready -x -d 'Of a role: when it is ready. started, port:NAME (it accepts ...'
+complete -c dsrun -n __dsrun_options -l ready_timeout -x -d 'Of a role: time limit until it is ready'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l ready-timeout -x -d 'Of a role: time limit until it is ready'
+complete -c dsrun -n __dsrun_options -l ends -x -a 'job wait never' -d 'Of a role, always: what follows when it has ended with code 0. job: ...'
+complete -c dsrun -n __dsrun_options -l on_failure -x -a 'job restart' -d 'Of a role: when it fails, the job fails, or it is started again, up ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-failure -x -a 'job restart' -d 'Of a role: when it fails, the job fails, or it is started again, up ...'
 complete -c dsrun -n __dsrun_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
 complete -c dsrun -n __dsrun_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'

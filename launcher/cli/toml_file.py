@@ -1,0 +1,186 @@
+"""Options in TOML files: which values they take, and the line of each key.
+
+Python has `tomllib` from 3.11 on. It does not tell where a key is, so that the text is searched.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
+from .options import all_options, table
+from .parser import nearest, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from .option import Option
+
+    Values = dict[str, object]
+    Lines = dict[tuple[str, ...], int]
+
+LIMIT = 1 << 20
+"""Bytes; the largest file."""
+
+
+class Setting(NamedTuple):
+    """One key of a table.
+
+    Attributes:
+        name: the option.
+        where: its file and line.
+        key: the key as it is written.
+        value: its value, of a type that the option takes.
+    """
+
+    name: str
+    where: str
+    key: str
+    value: Any
+
+
+def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
+    """Return the contents of a file, and the line of each key.
+
+    Raises:
+        UsageError: it is not valid TOML.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        text = data.decode()
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = re.search(r"at line (\d+)", str(error))
+        where = f"{path}:{found[1]}" if found else path
+        raise UsageError(f"{where}: not valid TOML: {error}") from None
+    return document, lines_of(text)
+
+
+def setting(
+    where: str,
+    key: str,
+    value: object,
+    unfit: Callable[[Option], str],
+    also: Mapping[str, str] | None = None,
+) -> Setting:
+    """Return one key of a table, if it is an option that the file may set.
+
+    Args:
+        where: its file and line.
+        key: as it is written.
+        value: its value.
+        unfit: returns why the file cannot set an option, "" if it can.
+        also: further names of options.
+
+    Raises:
+        UsageError: it is not such an option, or its value is not of a type that the option takes.
+    """
+    names = {name: found for name, found in table().items() if not name.startswith("-")}
+    names |= {other: names[name] for other, name in (also or {}).items()}
+    typed = key.replace("-", "_")
+    if typed not in names:
+        raise UsageError(f"{where}: {key}: unknown option{meant(typed, names)}; see dsrun --help")
+    name, row = names[typed]
+    why = unfit(row)
+    if why:
+        raise UsageError(f"{where}: {key}: {why}")
+    if not _fits(row, value):
+        raise UsageError(f"{where}: {key}: expected {_type(row)}, not {shown(value)}")
+    return Setting(name, where, key, value)
+
+
+def meant(key: str, names: Iterable[str]) -> str:
+    """Return a hint that names the name that is most like a key, "" if there is none."""
+    close = nearest(key, names)
+    return f" (did you mean {close}?)" if close else ""
+
+
+def _fits(row: Option, value: object) -> bool:
+    if isinstance(value, bool) or row.kind == "bool":
+        return isinstance(value, bool) and row.kind == "bool"
+    if isinstance(value, list):
+        return row.repeatable and all(
+            isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in value
+        )
+    return isinstance(value, (str, int, float))
+
+
+def _type(row: Option) -> str:
+    """Return in words what an option takes in TOML."""
+    if row.kind == "bool":
+        return "true or false"
+    one = {"int": "a whole number", "seconds": "a number of seconds or a text such as '30m'"}
+    return f"{one.get(row.kind, 'a text')}{' or a list of them' if row.repeatable else ''}"
+
+
+def shown(value: object) -> str:
+    """Return a value of TOML as it is named in an error."""
+    kinds = {bool: str(value).lower(), str: repr(value), dict: "a table", list: "a list"}
+    return kinds.get(type(value), str(value))
+
+
+def record_setting(one: Setting, values: Values) -> None:
+    """Set the value of an option as a setting says, or add to it.
+
+    Raises:
+        UsageError: the value is not valid.
+    """
+    row = all_options()[one.name]
+    if row.kind == "bool":
+        values[one.name] = one.value
+        return
+    texts = one.value if isinstance(one.value, list) else [one.value]
+    for at, text in enumerate(texts):
+        record(one.name, row, str(text), f"{one.where}: {one.key}", values, again=at > 0)
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+# Keys are written bare, or in quotes; escapes in quotes are not looked at.
+_PART = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
+_KEY = rf"({_PART}(?:[ \t]*\.[ \t]*{_PART})*)"
+_HEADER = re.compile(rf"[ \t]*\[[ \t]*{_KEY}[ \t]*\]")
+_ARRAY = re.compile(rf"[ \t]*\[\[[ \t]*{_KEY}[ \t]*\]\]")
+_SETTING = re.compile(rf"[ \t]*{_KEY}[ \t]*=")
+
+
+def lines_of(text: str) -> Lines:
+    """Return the line of every table and key, as far as they are written in lines of their own.
+
+    The third table of an array `role` is `("role", "2")`.
+    """
+    found: Lines = {}
+    header: tuple[str, ...] = ()
+    arrays: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := _ARRAY.match(line):
+            name = match[1].strip("\"'")
+            arrays[name] = arrays.get(name, -1) + 1
+            header = (name, str(arrays[name]))
+            found.setdefault(header, number)
+        elif match := _HEADER.match(line):
+            first, *rest = _parts(match[1])
+            header = (first, *([str(arrays[first])] if first in arrays else []), *rest)
+            found.setdefault(header, number)
+        elif match := _SETTING.match(line):
+            found.setdefault((*header, *_parts(match[1])), number)
+    return found
+
+
+def _parts(key: str) -> tuple[str, ...]:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, key))
+
+
+def line(lines: Lines, key: tuple[str, ...]) -> int:
+    """Return the line of a key, or else of the nearest table around it, or of one within it."""
+    for length in range(len(key), 0, -1):
+        if key[:length] in lines:
+            return lines[key[:length]]
+    return next((line for one, line in lines.items() if one[: len(key)] == key), 1)
