@@ -101,7 +101,7 @@ class NodeFrames:
 
     def _on_exit(self, node: RunNode, body: bytes) -> None:
         run, ended = self._run, messages.unpack(messages.Exit, body)
-        node.check_end(ended.rank)
+        node.limits.check_end(ended.rank)
         run.staged.on_answer(node)
         node.connection.read_clock(ended.clock, run.loop.clock())
         if run.shards:
@@ -120,7 +120,7 @@ class NodeFrames:
         self._run.check_started()
         activity = messages.unpack(activity_messages.Activity, body)
         for one in activity.ranks:
-            node.check_rank(one.rank)
+            node.limits.check_rank(one.rank)
         if self._run.observers:
             self._run.observers.active(node, activity)
 
@@ -134,7 +134,7 @@ class NodeFrames:
     def _on_ask(self, node: RunNode, body: bytes) -> None:
         if self._run.shards is None:
             raise frames.BadFrame("SHARD_REQUEST without --shard_queue")
-        node.check_rank(frames.unpack_ask(body)[0])
+        node.limits.check_rank(frames.unpack_ask(body)[0])
         self._run.shards.on_ask(node, body)
 
     def _on_note(self, node: RunNode, body: bytes) -> None:

@@ -57,7 +57,7 @@ class RunOutput:
 
     def held_up(self, nodes: Iterable[RunNode]) -> bool:
         """Return whether output of some node waits to be printed until it may send no more."""
-        return any(node.unprinted > self._window * 3 // 4 for node in nodes)
+        return any(node.limits.unprinted > self._window * 3 // 4 for node in nodes)
 
     def _joint_label(self, ranks: Sequence[int]) -> str:
         """Return the label of a line that several ranks have written, as wide as that of all."""
@@ -90,14 +90,14 @@ class RunOutput:
         """
         rank, stream, data = frames.unpack_output(body)
         size = len(data)
-        node.check_rank(rank)
-        node.on_output(size, self._window)
+        node.limits.check_rank(rank)
+        node.limits.on_output(size, self._window)
         place = self._node(rank)
         if place is None or place.host.name != node.name:
-            node.on_printed(size, self._window)
+            node.limits.on_printed(size, self._window)
             return
         if self.observers:
             self.observers.output(rank, node, stream, data)
         if rank not in self._labelled:
             self._label(rank)
-        self._console.feed(rank, stream, data, lambda: node.on_printed(size, self._window))
+        self._console.feed(rank, stream, data, lambda: node.limits.on_printed(size, self._window))

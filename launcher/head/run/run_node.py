@@ -11,18 +11,18 @@ from ...specs.plan import lay_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...control.messages import Done, Hello, NodeBindings, NodeJob
     from ...specs.plan import Node, Plan
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
 
-NOT_REACHED = "not reached yet"
-"""Why a node takes no part whose host has just been added."""
-
 OVERDRAFT = 1 << 20
 """Bytes of output beyond what was granted: a node reads a whole block while it has any credit."""
+
+NOT_REACHED = "not reached yet"
+"""Why a node takes no part whose host has just been added."""
 
 
 class NodeState(Enum):
@@ -51,6 +51,64 @@ _ABSENT = {NodeState.LOST, NodeState.ADDED}
 _OVER = {NodeState.DONE, *_ABSENT}
 
 
+class FrameLimits:
+    """What a node may send: frames of its own ranks, one end each, output within its credit.
+
+    Attributes:
+        unprinted: bytes of its output that have arrived and wait to be printed.
+    """
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        """Allow no rank yet; `send` sends the node a frame."""
+        self.unprinted = self._owed = 0
+        self._send = send
+        self._ranks: set[int] = set()
+        self._ends = 0
+
+    def assign(self, ranks: Iterable[int]) -> None:
+        """Allow these ranks as well, each of which may end once more."""
+        self._ranks.update(ranks)
+        self._ends = 0
+
+    def check_rank(self, rank: int) -> None:
+        """Check that a rank is on this node; frames of an earlier round may come late.
+
+        Raises:
+            BadFrame: it never was.
+        """
+        if rank not in self._ranks:
+            raise frames.BadFrame(f"rank {rank} is not on this node")
+
+    def check_end(self, rank: int) -> None:
+        """Check that a rank of this node, or of the previous round here, can have ended.
+
+        Raises:
+            BadFrame: it cannot.
+        """
+        self.check_rank(rank)
+        self._ends += 1
+        if self._ends > 2 * len(self._ranks):
+            raise frames.BadFrame(f"{self._ends} exits of {len(self._ranks)} workers")
+
+    def on_output(self, size: int, window: int) -> None:
+        """Count output that has arrived.
+
+        Raises:
+            BadFrame: it exceeds the credit.
+        """
+        self.unprinted += size
+        if self.unprinted > window + OVERDRAFT:
+            raise frames.BadFrame(f"{self.unprinted} bytes of output, but credit for {window}")
+
+    def on_printed(self, size: int, window: int) -> None:
+        """Count output that was printed; grant new credit a quarter of a window at a time."""
+        self.unprinted -= size
+        self._owed += size
+        if self._owed * 4 >= window:
+            self._send(frames.pack_count(frames.CREDIT, self._owed))
+            self._owed = 0
+
+
 class RunNode:
     """What a run knows of one of its nodes.
 
@@ -69,7 +127,7 @@ class RunNode:
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
         cleaned_up: whether its guard has reported that nothing is left.
-        unprinted: bytes of its output that have arrived and wait to be printed.
+        limits: what it may send.
         busy: whether something with a time limit of its own runs there before it is ready, so that
             the limits of the start do not count.
         left_out: whether the start went on without it, so that its answer to JOB comes too late.
@@ -90,9 +148,7 @@ class RunNode:
         self.cleaned_up = self.busy = self.left_out = False
         self.asked = 0.0
         self.ahead: tuple[float, float] | None = None
-        self.unprinted = self._owed = 0
-        self._ranks: set[int] = set()
-        self._ends = 0
+        self.limits = FrameLimits(connection.send)
 
     @property
     def name(self) -> str:
@@ -166,8 +222,7 @@ class RunNode:
     def assign(self, node: Node) -> None:
         """Set its place in the job, or in another round of it."""
         self.node = node
-        self._ranks.update(node.ranks)
-        self._ends = 0
+        self.limits.assign(node.ranks)
 
     def forget(self) -> None:
         """Reset it: its node launcher is started again.
@@ -178,7 +233,7 @@ class RunNode:
             self.left = ""
         self.hello = self.done = self.bound = None
         self.cleaned_up = self.busy = self.left_out = False
-        self.unprinted = 0
+        self.limits.unprinted = 0
         if self.state not in _ABSENT:
             self.state = NodeState.STARTING
 
@@ -190,44 +245,6 @@ class RunNode:
     def send(self, frame: bytes) -> None:
         """Send a frame, if there is a connection."""
         self.connection.send(frame)
-
-    def check_rank(self, rank: int) -> None:
-        """Check that a rank is on this node; frames of an earlier round may come late.
-
-        Raises:
-            BadFrame: it never was.
-        """
-        if rank not in self._ranks:
-            raise frames.BadFrame(f"rank {rank} is not on this node")
-
-    def check_end(self, rank: int) -> None:
-        """Check that a rank of this node, or of the previous round here, can have ended.
-
-        Raises:
-            BadFrame: it cannot.
-        """
-        self.check_rank(rank)
-        self._ends += 1
-        if self._ends > 2 * len(self._ranks):
-            raise frames.BadFrame(f"{self._ends} exits of {len(self._ranks)} workers")
-
-    def on_output(self, size: int, window: int) -> None:
-        """Count output that has arrived.
-
-        Raises:
-            BadFrame: it exceeds the credit.
-        """
-        self.unprinted += size
-        if self.unprinted > window + OVERDRAFT:
-            raise frames.BadFrame(f"{self.unprinted} bytes of output, but credit for {window}")
-
-    def on_printed(self, size: int, window: int) -> None:
-        """Count output that was printed; grant new credit a quarter of a window at a time."""
-        self.unprinted -= size
-        self._owed += size
-        if self._owed * 4 >= window:
-            self.send(frames.pack_count(frames.CREDIT, self._owed))
-            self._owed = 0
 
 
 def assigned(plan: Plan, nodes: Sequence[RunNode]) -> Plan:

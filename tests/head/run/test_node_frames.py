@@ -242,11 +242,11 @@ def test_whatever_a_node_says_the_runner_ends_in_order() -> None:
 
 def test_more_output_than_was_granted() -> None:
     node, window = RunNode(NodeConnection(PLAN.nodes[0]), PLAN.nodes[0], 0), 1 << 20
-    node.on_output(window, window)
-    node.on_printed(window, window)
-    node.on_output(window + OVERDRAFT, window)
+    node.limits.on_output(window, window)
+    node.limits.on_printed(window, window)
+    node.limits.on_output(window + OVERDRAFT, window)
     with pytest.raises(frames.BadFrame, match="bytes of output, but credit for 1048576"):
-        node.on_output(1, window)
+        node.limits.on_output(1, window)
 
 
 # -- what is done with each frame -----------------------------------------------------------------

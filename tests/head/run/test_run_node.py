@@ -1,4 +1,4 @@
-"""What a run holds a node to: its own ranks, one end each, and no more output than was granted."""
+"""The state of a node in a run, and its place there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Done, Hello
 from dsrun.launcher.head.run.run_node import (
     NOT_REACHED,
-    OVERDRAFT,
     NodeState,
     assigned,
     members,
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     FleetOf = Callable[..., FakeFleet]
 
-WINDOW = 1000
-
 
 def second() -> SentNode:
     """The node of ranks 2 and 3."""
@@ -38,15 +35,6 @@ def second() -> SentNode:
 def hello() -> Hello:
     """What a node says that has nothing to complain of."""
     return Hello("0.1.0", "n1", "m", "3.11.7", "cpu", (), 2, None, ("10.0.0.1",), (), 0.0)
-
-
-def test_a_rank_of_another_node_is_none_of_its_own() -> None:
-    node = second()
-    for rank in (2, 3):
-        node.check_rank(rank)
-    for rank in (1, 4, -1):
-        with pytest.raises(frames.BadFrame, match=f"rank {rank} is not on this node"):
-            node.check_rank(rank)
 
 
 def test_its_wall_clock_is_between_those_of_request_and_answer(
@@ -63,44 +51,7 @@ def test_ranks_of_a_former_round_may_still_be_told_of() -> None:
     nodes = sent_nodes(plan)
     assert [len(assigned(plan, nodes[1:]).nodes), nodes[1].node.first_rank] == [1, 0]
     for rank in (0, 1, 2, 3):
-        nodes[1].check_rank(rank)
-
-
-def test_each_worker_ends_once_a_round() -> None:
-    node = second()
-    for rank in (2, 3, 2, 3):  # those of the round before come late
-        node.check_end(rank)
-    with pytest.raises(frames.BadFrame, match="5 exits of 2 workers"):
-        node.check_end(2)
-    node.assign(node.node)
-    node.check_end(2)
-
-
-def test_output_beyond_what_was_granted_is_refused() -> None:
-    node = second()
-    node.on_output(WINDOW + OVERDRAFT, WINDOW)
-    with pytest.raises(frames.BadFrame, match="but credit for 1000"):
-        node.on_output(1, WINDOW)
-
-
-def test_what_was_printed_is_granted_back_in_quarters() -> None:
-    node = second()
-    node.on_output(WINDOW, WINDOW)
-    node.on_printed(WINDOW // 4 - 1, WINDOW)
-    assert node.sink.sent == []
-    node.on_printed(1, WINDOW)
-    assert [frames.unpack_count(body) for _, body in node.sink.sent] == [WINDOW // 4]
-    node.on_printed(10, WINDOW)
-    assert node.kinds == [frames.CREDIT]
-
-
-def test_printed_output_makes_room_for_more() -> None:
-    node = second()
-    node.on_output(WINDOW + OVERDRAFT, WINDOW)
-    node.on_printed(5, WINDOW)
-    node.on_output(5, WINDOW)
-    with pytest.raises(frames.BadFrame):
-        node.on_output(1, WINDOW)
+        nodes[1].limits.check_rank(rank)
 
 
 def test_a_node_is_over_when_it_is_done_or_lost() -> None:
@@ -172,16 +123,6 @@ def test_workers_may_run_there_from_their_order_on() -> None:
     assert (node.state, node.kinds) == (NodeState.RUNNING, [frames.START])
     node.forget()
     assert node.state is NodeState.STARTING
-
-
-def test_a_worker_may_end_once_a_round_and_those_of_the_round_before_late() -> None:
-    (node,) = sent_nodes(plan_of(1))
-    for rank in (0, 1, 0, 1):
-        node.check_end(rank)
-    with pytest.raises(frames.BadFrame, match="5 exits of 2 workers"):
-        node.check_end(0)
-    node.assign(node.node)
-    node.check_end(0)
 
 
 def test_a_run_has_those_nodes_of_its_plan_that_the_fleet_has(fleet_of: FleetOf) -> None:
