@@ -266,4 +266,18 @@ KEPT = {
         logs=True,
         looks=(Look(1.618, "stop"),),
     ),
+    "nothing said what a lost node had left whose new node launcher had no use any more": Scenario(
+        seed=100,
+        hosts=(
+            HostSpec("n2", 1, delay=0.01, sick=True),
+            HostSpec("n3", 2, delay=0.2),
+            HostSpec("n4", 1),
+            HostSpec("n5", 1),
+        ),
+        program=ProgramSpec(child="stays", halves=True, deeds=(Deed(-1, 1, 0, "early", value=0),)),
+        faults=(Fault("stopping", 0.0006238724258091421, "kill both", "n5", value=32386),),
+        elastic=ElasticSpec(least=2, restarts=3),
+        lease=4.0,
+        checked=True,
+    ),
 }

@@ -177,9 +177,7 @@ class JobRecord:
             hangs=tuple(self.hangs),
             slow=tuple(self.slow),
             left=tuple(f"{p.name}: {text}" for p in nodes if p.done for text in p.done.left),
-            unseen=tuple(
-                node.left for node in nodes if node.left and not (node.done or node.cleaned_up)
-            ),
+            unseen=tuple(node.left for node in nodes if node.left and not node.ended),
         )
 
 

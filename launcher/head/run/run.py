@@ -12,7 +12,7 @@ from .output import RunOutput
 from .phase import Phase
 from .record import JobRecord
 from .restart_policy import NoRestarts
-from .run_node import NodeState, RunNode, members
+from .run_node import RunNode, members
 from .run_signals import RunSignals
 from .run_start import RunStart
 from .start_message import StagedStart, start_message, window, world_of
@@ -313,7 +313,7 @@ class Run:
     def _note_unseen(self, node: RunNode) -> bool:
         """Note what may still be running on a lost node; return whether workers were."""
         workers = self.workers.lost(node)
-        if node.state is NodeState.RUNNING and node.hello:
+        if node.begun and node.hello:
             seconds = self.lease + self.grace
             node.left = may_run_on(node.name, node.hello.pids, workers, seconds)
         return bool(node.left and workers)

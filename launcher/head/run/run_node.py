@@ -126,6 +126,7 @@ class RunNode:
         asked: when JOB was sent, on the loop's clock.
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
+        begun: whether its present node launcher was told to begin workers.
         cleaned_up: whether its guard has reported that nothing is left.
         limits: what it may send.
         busy: whether something with a time limit of its own runs there before it is ready, so that
@@ -145,7 +146,7 @@ class RunNode:
         self.done: Done | None = None
         self.bound: NodeBindings | None = None
         self.left = ""
-        self.cleaned_up = self.busy = self.left_out = False
+        self.begun = self.cleaned_up = self.busy = self.left_out = False
         self.asked = 0.0
         self.ahead: tuple[float, float] | None = None
         self.limits = FrameLimits(connection.send)
@@ -164,6 +165,14 @@ class RunNode:
     def over(self) -> bool:
         """Whether its part of the job has ended, as far as is known."""
         return self.state in _OVER
+
+    @property
+    def ended(self) -> bool:
+        """Whether it, or its guard, has said that nothing is left of what has begun there.
+
+        A node launcher that was started again says so only of what has begun since.
+        """
+        return self.begun and bool(self.done or self.cleaned_up)
 
     @property
     def lost(self) -> str:
@@ -190,7 +199,7 @@ class RunNode:
 
     def begin(self, frame: bytes) -> None:
         """Send a frame with which its workers begin."""
-        self.state = NodeState.RUNNING
+        self.state, self.begun = NodeState.RUNNING, True
         self.send(frame)
 
     def lose(self, reason: str) -> None:
@@ -229,10 +238,10 @@ class RunNode:
 
         What may be left of the former one is known once it is there.
         """
-        if self.done or self.cleaned_up:
+        if self.ended:
             self.left = ""
         self.hello = self.done = self.bound = None
-        self.cleaned_up = self.busy = self.left_out = False
+        self.begun = self.cleaned_up = self.busy = self.left_out = False
         self.limits.unprinted = 0
         if self.state not in _ABSENT:
             self.state = NodeState.STARTING

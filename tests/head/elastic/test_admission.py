@@ -15,6 +15,7 @@ from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support.elastic_run import Job, lost, started
+from ...support.fake_fleet import story
 from ...support.node_facts import facts
 
 if TYPE_CHECKING:
@@ -131,6 +132,19 @@ def test_what_may_run_on_a_lost_node_is_known_until_it_is_back(fleet_of: FleetOf
     job.fleet.node("n1").hello()
     job.fleet.step()
     assert job.run.nodes[1].left == "", "its node launcher looks"
+
+
+def test_a_node_that_is_back_for_no_round_knows_of_nothing_that_it_had_left(
+    fleet_of: FleetOf,
+) -> None:
+    job = started(fleet_of("n0", "n1"))
+    job.fleet.node("n1").leaves()
+    job.fleet.go(PAUSES.first + 0.5)
+    job.run.stop(15)
+    job.fleet.node("n1").done()
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.step()
+    assert story(job.run)["unseen"] == ["may still be running on n1: pids 4002-4003"]
 
 
 def test_slots_that_only_a_node_knows_are_those_it_comes_with(fleet_of: FleetOf) -> None:

@@ -159,7 +159,7 @@ def test_a_stop_is_not_clean_where_a_node_was_lost() -> None:
 def test_what_may_still_run_on_a_node_whose_end_was_not_seen() -> None:
     job = Told()
     for node in job.nodes:
-        node.left = f"rank on {node.name}"
+        node.left, node.begun = f"rank on {node.name}", True
     assert job.report().unseen == ("rank on n0", "rank on n1")
     job.nodes[0].cleaned_up = True
     job.nodes[1].end(Done((), {}))

@@ -104,7 +104,7 @@ def test_a_node_is_settled_when_it_cannot_take_part() -> None:
 def test_nothing_is_swept_before_its_guard_says_so() -> None:
     (node,) = sent_nodes(plan_of(1))
     assert not node.cleaned_up
-    node.cleaned_up, node.left = True, "may still run"
+    node.begun, node.cleaned_up, node.left = True, True, "may still run"
     node.forget()
     assert (node.cleaned_up, node.left) == (False, "")
 
