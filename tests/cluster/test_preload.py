@@ -108,6 +108,7 @@ def test_kills(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str) -> Non
     (tmp_path / "goes-on").touch()
     running = dsrun.start("--host", "n1:1,n4:1", "--preload", "mine", work, cwd=tmp_path)
     running.wait_for_output("up 0 0 True", IMPORT)
+    wait_for(lambda: preloading(cluster, "n4"), "the preloader of the other node")
     (preloader,) = preloading(cluster, "n4")
     os.kill(preloader.pid, signal.SIGKILL)
     running.wait_for_output("up 1 0 False")
@@ -152,7 +153,7 @@ def test_nothing_that_preloads_outlives_the_job(
     warm = ("--warm_workers", "--warm_modules", "mine")
     running = elastic(dsrun, work, "n1:1,n4:1", "--max_restarts", "1", *warm)
     wait_for(lambda: len(preloading(cluster, "n1")) == 2, "a fork that waits", IMPORT)
-    assert len(preloading(cluster, "n4")) == 1
+    wait_for(lambda: len(preloading(cluster, "n4")) == 1, "the preloader of n4")
     os.kill(running.pid if how == "runner killed" else node_launcher(cluster, "n4"), signal.SIGKILL)
     assert running.wait(IMPORT).returncode == (-9 if how == "runner killed" else 75)
     for host in ("n1", "n4"):
@@ -195,6 +196,7 @@ def test_a_held_node_replaces_one_that_was_killed(
     (tmp_path / "mine.py").write_text("")
     with Held(cluster, tmp_path, "n1:1,n2:1", "--preload", "mine") as held:
         assert held(work).stdout.count("True") == 2
+        wait_for(lambda: len(preloading(cluster, "n2")) == 1, "the end of its fork")
         (preloader,) = preloading(cluster, "n2")
         os.kill(preloader.pid, signal.SIGKILL)
         second = held(work)
