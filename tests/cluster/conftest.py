@@ -16,7 +16,7 @@ from .command import CHECKOUT, Dsrun
 from .engines import ENGINES, Engine
 from .hosts import Cluster
 from .slurm import Slurm
-from .traces import nothing_left
+from .traces import Bystanders, nothing_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,16 +85,23 @@ def site(
         yield slurm.cluster
 
 
+@pytest.fixture(scope="package")
+def bystanders() -> Iterator[Bystanders]:
+    """Innocent processes on the machines; each lives until its host dies, or a test hurts it."""
+    with closing(Bystanders()) as bystanders:
+        yield bystanders
+
+
 @pytest.fixture(autouse=True)
-def clean(request: pytest.FixtureRequest) -> Iterator[None]:
+def clean(request: pytest.FixtureRequest, bystanders: Bystanders) -> Iterator[None]:
     """No test may leave anything behind on a cluster, nor hurt what is not its own."""
     used = [request.getfixturevalue(name) for name in CLUSTERS if name in request.fixturenames]
     with ExitStack() as watches:
-        for cluster in used:
-            watches.enter_context(nothing_left(cluster))
+        for cluster in dict.fromkeys(used):
+            watches.enter_context(nothing_left(cluster, bystanders=bystanders))
         if "slurm" in request.fixturenames and "site" not in request.fixturenames:
             slurm: Slurm = request.getfixturevalue("slurm")
-            watches.enter_context(nothing_left(slurm.cluster))
+            watches.enter_context(nothing_left(slurm.cluster, bystanders=bystanders))
             watches.enter_context(slurm.nothing_left())
         yield
 

@@ -57,16 +57,25 @@ class Direction:
         return self._packets[0][0] - now if self._packets else None
 
 
+def enter(namespace: str) -> None:
+    """Let this thread, and no other, be in the network namespace of this file.
+
+    Raises:
+        OSError: it is gone, or this is not root.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path(namespace).open("rb") as file:
+        if libc.setns(file.fileno(), CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+
+
 def tap(name: str, card: str, namespace: str) -> int:
     """Make a TAP device in a network namespace; it exists as long as the descriptor.
 
     Raises:
         OSError: the kernel does not have them, or this is not root.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path(namespace).open("rb") as file:
-        if libc.setns(file.fileno(), CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+    enter(namespace)
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
     subprocess.run(["ip", "link", "set", name, "address", card, "txqueuelen", QUEUE], check=True)

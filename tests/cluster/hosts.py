@@ -69,16 +69,16 @@ class Process:
     argv: tuple[str, ...]
 
     @classmethod
-    def read(cls, folder: Path, host: str) -> Process:
+    def read(cls, pid: int, host: str) -> Process:
         """What its folder in `/proc` says of it.
 
         Raises:
             OSError: the process is over.
         """
-        argv = os.fsdecode((folder / "cmdline").read_bytes()).rstrip("\0").split("\0")
-        variables = os.fsdecode((folder / "environ").read_bytes()).split("\0")
-        environment = dict(variable.partition("=")[::2] for variable in variables)
-        return cls(int(folder.name), host, environment.get("DSRUN_JOB_ID", ""), tuple(argv))
+        argv = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).rstrip("\0").split("\0")
+        variables = b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+        job = variables.partition(b"\0DSRUN_JOB_ID=")[2].partition(b"\0")[0]
+        return cls(pid, host, os.fsdecode(job), tuple(argv))
 
 
 class Cluster(Temporary):
@@ -129,10 +129,10 @@ class Cluster(Temporary):
         """All processes on all machines, or those that this `DSRUN_JOB_ID` was given to."""
         names = {machine.namespace: machine.name for machine in self.machines if machine.pid}
         found = []
-        for folder in Path("/proc").glob("[0-9]*"):
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208
             with suppress(OSError):
-                known = namespaces(folder) & names.keys()
-                found += [Process.read(folder, names[namespace]) for namespace in known]
+                known = namespaces(pid) & names.keys()
+                found += [Process.read(pid, names[namespace]) for namespace in known]
         return [process for process in found if job in (None, process.job)]
 
     def close(self) -> None:
@@ -180,13 +180,13 @@ class Cluster(Temporary):
         self.path(f"{known_hosts}.old").unlink()
 
 
-def namespaces(process: Path) -> set[str]:
-    """What a process, by its folder in `/proc`, may have in common with a machine.
+def namespaces(pid: int) -> set[str]:
+    """What a process may have in common with a machine.
 
     Raises:
         OSError: the process is over.
     """
-    return {str((process / "ns" / kind).readlink()) for kind in ("net", "pid")}
+    return {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in ("net", "pid")}  # noqa: PTH115
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ..support.limits import HANG, wait_for
@@ -76,36 +76,65 @@ def files(machine: Machine) -> set[str]:
     }
 
 
-@contextmanager
-def bystander(machine: Machine) -> Iterator[None]:
-    """An innocent process on this machine: it must outlive the `with` block, unless its host dies.
+class Bystanders:
+    """Innocent processes, one on each machine that is watched; they live on for later tests."""
 
-    Raises:
-        AssertionError: it did not.
-    """
-    command = [sys.executable, "-S", "-c", BYSTANDER, *BYSTANDER_ARGUMENTS]
-    host_process, job = machine.pid, {"DSRUN_JOB_ID": "of-somebody-else"}
-    with machine.popen(command, env=job, stdin=subprocess.PIPE) as process:
-        if process.stdout is None or process.stdout.readline() != "here\n":
-            raise OSError(f"no bystander on {machine.name}: {process.communicate()[1]}")
+    def __init__(self) -> None:
+        self._processes: dict[Machine, subprocess.Popen[str]] = {}
+
+    @contextmanager
+    def watched(self, machine: Machine) -> Iterator[None]:
+        """The one on this machine must outlive the `with` block, unless its host dies.
+
+        Raises:
+            AssertionError: it did not.
+        """
+        process, host_process = self._there(machine), machine.pid
         yield
-        died = process.poll() is not None
-        process.communicate()
-    assert not died or machine.pid != host_process, f"{machine.name}: a bystander was killed"
+        died = process.poll() is not None and machine.pid == host_process
+        assert not died, f"{machine.name}: a bystander was killed"
+
+    def close(self) -> None:
+        """End them."""
+        for process in self._processes.values():
+            process.communicate()
+        self._processes.clear()
+
+    def _there(self, machine: Machine) -> subprocess.Popen[str]:
+        process = self._processes.get(machine)
+        if process is None or process.poll() is not None:
+            if process is not None:
+                process.communicate()
+            process = self._processes[machine] = _bystander(machine)
+        return process
+
+
+def _bystander(machine: Machine) -> subprocess.Popen[str]:
+    command = [sys.executable, "-S", "-c", BYSTANDER, *BYSTANDER_ARGUMENTS]
+    process = machine.popen(
+        command, env={"DSRUN_JOB_ID": "of-somebody-else"}, stdin=subprocess.PIPE
+    )
+    if process.stdout is None or process.stdout.readline() != "here\n":
+        raise OSError(f"no bystander on {machine.name}: {process.communicate()[1]}")
+    return process
 
 
 @contextmanager
-def nothing_left(cluster: Cluster, seconds: float = HANG) -> Iterator[None]:
+def nothing_left(
+    cluster: Cluster, seconds: float = HANG, bystanders: Bystanders | None = None
+) -> Iterator[None]:
     """What the `with` block does to the cluster leaves nothing behind and hurts nobody else.
 
-    If it does leave something, that is removed, so that later tests have a clean cluster.
+    If it does leave something, that is removed, so that later tests have a clean cluster. Without
+    `bystanders`, there are new ones.
 
     Raises:
         AssertionError: it does; there is a line for each thing, after so many seconds of patience.
     """
-    with ExitStack() as bystanders:
+    with ExitStack() as stack:
+        others = bystanders or stack.enter_context(closing(Bystanders()))
         for machine in (cluster.login, cluster.hosts[0]):
-            bystanders.enter_context(bystander(machine))
+            stack.enter_context(others.watched(machine))
         traces = Traces(cluster)
         yield
         try:
