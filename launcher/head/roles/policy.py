@@ -1,0 +1,402 @@
+"""The course of a job of several roles: which role starts, restarts and stops when. Pure.
+
+What happens is given to `RolesPolicy.step`, with its time, and what is to be done is returned. A
+role starts once those it waits for (`after`) are ready, or have ended well. The job is over once a
+role with `ends = "job"` has ended well, or none has that, and all with "wait" have; or with the
+first failure that no restart follows, or a signal. Then roles are stopped, each after those that
+wait for it.
+"""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+
+from ...common.errors import NO_PROGRESS
+from ...common.loop import Timers
+from ...common.values import NamedTuple
+from . import role_events as events
+from .role_actions import CheckReady, EndJob, PrepareRole, Say, StartRole, StopRole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from ...common.loop import Timer
+    from ...specs.roles import Role
+    from .role_actions import RoleAction
+    from .role_events import RoleEvent
+
+TELL_AFTER = 10.0
+"""Seconds after which a line says which roles wait for which."""
+
+LONGEST_DELAY = 30.0
+"""The most seconds from the end of a role to its next start; the first one is at once."""
+
+
+class RoleState(Enum):
+    """The state of a role.
+
+    Attributes:
+        WAITING: its nodes get ready, or it waits for other roles.
+        STARTING: its workers are being started.
+        RUNNING: its workers run, and it is not known to be ready.
+        READY: it is ready.
+        RESTARTING: it has failed, and will be started again.
+        STOPPING: its workers are being stopped, or end because of a failure.
+        ENDED: nothing of it runs, and it does not start again.
+    """
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    READY = "ready"
+    RESTARTING = "restarting"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class Cause(NamedTuple):
+    """Why a job ends before its time.
+
+    Attributes:
+        role: whose failure it is, "" for a signal.
+        why: in words, "" if the report of the role says so.
+        number: the signal, 0 for none.
+    """
+
+    role: str = ""
+    why: str = ""
+    number: int = 0
+
+
+class RoleCourse:
+    """What is known of one role.
+
+    Attributes:
+        role: the role.
+        state: its state.
+        prepared: whether its nodes are ready for a start.
+        alive: whether something of it may run, or its nodes get ready for it.
+        ran: whether workers of it have been started.
+        well: whether it has ended well, and does not start again.
+        restarts: how often it was started again after a failure.
+        code: its last exit code; None before its first end.
+    """
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.state = RoleState.WAITING
+        self.prepared = self.alive = self.ran = self.well = False
+        self.restarts = 0
+        self.code: int | None = None
+        self.limit: Timer | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.role.name
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether those that start after it may start."""
+        return self.state is RoleState.READY or self.well
+
+    def enter(self, state: RoleState) -> None:
+        """Change its state; what was waited for in the former one is not any more."""
+        self.state = state
+        if self.limit is not None:
+            self.limit.cancel()
+            self.limit = None
+
+
+class RolesPolicy:
+    """The roles of one job.
+
+    Attributes:
+        courses: what is known of each role, by name.
+        cause: why the job ends before its time; None if it does not.
+        ending: whether roles are being stopped, as the job ends.
+        over: whether nothing is left.
+    """
+
+    def __init__(self, roles: Sequence[Role], now: float) -> None:
+        """Begin with all roles waiting, at this time in seconds."""
+        self.courses = {role.name: RoleCourse(role) for role in roles}
+        self._dependants_first = sorted(
+            self.courses.values(), key=lambda one: -len(self._needs(one))
+        )
+        self.cause: Cause | None = None
+        self.ending = self.over = False
+        self._now = now
+        self._timers = Timers(lambda: self._now)
+        self._actions: list[RoleAction] = []
+        self._do = self._actions.append
+        self._stop_signal = int(signal.SIGTERM)
+        self._handlers: dict[type, Callable[..., bool | None]] = {
+            events.JobBegun: self._on_begin,
+            events.RolePrepared: self._on_prepared,
+            events.RoleStarted: self._on_started,
+            events.RoleReady: self._on_ready,
+            events.RoleFailing: self._on_failing,
+            events.RoleEnded: self._on_end,
+            events.RestartRequested: self._on_restart,
+            events.Interrupted: self._on_interrupt,
+            events.Killed: self._on_kill,
+            events.TimePassed: lambda: None,
+        }
+
+    def step(self, now: float, event: RoleEvent) -> tuple[RoleAction, ...]:
+        """Handle an event at a time, and what is due by then; return what is to be done."""
+        self._now = now
+        fields: Any = event
+        self._handlers[type(event)](*fields)
+        while (call := self._timers.expired(now)) is not None:
+            call()
+        actions = tuple(self._actions)
+        self._actions.clear()
+        return actions
+
+    @property
+    def due(self) -> float | None:
+        """When the next step is due if nothing happens before; None if none is."""
+        return None if self.over else self._timers.due
+
+    # -- the start --------------------------------------------------------------------------
+
+    def _on_begin(self) -> None:
+        for course in self.courses.values():
+            self._prepare(course)
+        self._timers.call_later(TELL_AFTER, self._tell_waits)
+
+    def _prepare(self, course: RoleCourse) -> None:
+        course.enter(RoleState.WAITING)
+        course.alive, course.prepared = True, False
+        self._do(PrepareRole(course.name))
+
+    def _on_prepared(self, name: str) -> None:
+        course = self.courses[name]
+        if course.state is RoleState.WAITING:
+            course.prepared = True
+            self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        """Start every role that is prepared, and waits for no other one."""
+        if self.ending:
+            return
+        for course in self.courses.values():
+            waits = course.state is RoleState.WAITING
+            if waits and course.prepared and not self._blockers(course):
+                course.enter(RoleState.STARTING)
+                course.ran = True
+                self._do(StartRole(course.name))
+
+    def _blockers(self, course: RoleCourse) -> list[RoleCourse]:
+        """Return the roles that a role waits for."""
+        return [one for name in course.role.after if not (one := self.courses[name]).satisfied]
+
+    def _tell_waits(self) -> None:
+        waiting = [one for one in self.courses.values() if one.state is RoleState.WAITING]
+        lines = [
+            f"{one.name} waits for {_listed(by)}" for one in waiting if (by := self._blockers(one))
+        ]
+        if lines and not self.ending:
+            self._say("; ".join(lines))
+
+    def _on_started(self, name: str) -> None:
+        course = self.courses[name]
+        if course.state is not RoleState.STARTING:
+            return
+        course.enter(RoleState.RUNNING)
+        ready = course.role.ready
+        if ready.kind == "started":
+            self._on_ready(name)
+            return
+        course.limit = self._timers.call_later(ready.timeout, lambda: self._on_late(course))
+        self._do(CheckReady(name))
+
+    def _on_ready(self, name: str) -> None:
+        course = self.courses[name]
+        if course.state is not RoleState.RUNNING:
+            return
+        course.enter(RoleState.READY)
+        told = course.role.ready.kind != "started"
+        self._say(f"{name} is ready", "info" if told else "debug")
+        self._start_waiting()
+
+    # -- failures ---------------------------------------------------------------------------
+
+    def _on_late(self, course: RoleCourse) -> None:
+        if self.ending:
+            return
+        limit = course.role.ready.timeout
+        self._fail(course, f"it was not ready after {limit:g} s (ready_timeout)", stop=True)
+
+    def _on_failing(self, name: str, why: str) -> None:
+        course = self.courses[name]
+        if course.state not in {RoleState.RESTARTING, RoleState.STOPPING, RoleState.ENDED}:
+            self._fail(course, why)
+
+    def _fail(self, course: RoleCourse, why: str, *, stop: bool = False) -> None:
+        """Start a role again that has failed, or end the job; `stop` if its workers run on."""
+        if not self._may_restart(course):
+            course.enter(RoleState.STOPPING if course.alive else RoleState.ENDED)
+            if not self.ending:
+                self.cause = Cause(course.name, why)
+            if stop:
+                self._do(StopRole(course.name, signal.SIGTERM))
+            self._finish()
+            return
+        course.restarts += 1
+        course.enter(RoleState.RESTARTING)
+        delay, role = _delay(course.restarts), course.role
+        number = f"restart {course.restarts} of {role.max_restarts}"
+        soon = f" in {delay:g} s" if delay else ""
+        self._say(
+            f"{course.name}: {why or 'it has failed'}; starting it again{soon} ({number})",
+            "warning",
+        )
+        if stop:
+            self._do(StopRole(course.name, signal.SIGTERM))
+        elif not course.alive:
+            self._restart_later(course)
+
+    def _may_restart(self, course: RoleCourse) -> bool:
+        """Return whether it may start again; one that never could start is given up."""
+        wanted = course.role.on_failure == "restart" and course.ran and not self.ending
+        return wanted and course.restarts < course.role.max_restarts
+
+    def _restart_later(self, course: RoleCourse) -> None:
+        """Start a role again after a delay, which grows from one failure to the next."""
+        delay = _delay(course.restarts) if course.restarts else 0.0
+        if not delay:
+            self._prepare(course)
+            return
+        course.limit = self._timers.call_later(delay, lambda: self._prepare(course))
+
+    def _on_restart(self, name: str) -> None:
+        course = self.courses[name]
+        running = {RoleState.STARTING, RoleState.RUNNING, RoleState.READY}
+        if course.state in running and not self.ending:
+            course.enter(RoleState.RESTARTING)
+            self._do(StopRole(name, signal.SIGTERM))
+
+    def _on_end(self, name: str, code: int) -> None:
+        course = self.courses[name]
+        course.alive, course.code = False, code
+        match course.state:
+            case RoleState.ENDED:
+                return
+            case RoleState.RESTARTING:
+                self._restart_later(course)
+            case RoleState.STOPPING:
+                course.enter(RoleState.ENDED)
+            case _ if code:
+                self._fail(course, "")
+            case _ if course.role.ends == "never":
+                course.code = NO_PROGRESS
+                self._fail(course, 'it has ended with code 0 while others ran (ends = "never")')
+            case _:
+                course.enter(RoleState.ENDED)
+                course.well = True
+                self._start_waiting()
+        self._look()
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """End the job if its work is done, and go on with the end if it has begun."""
+        if self._done or self.ending:
+            self._finish()
+
+    @property
+    def _done(self) -> bool:
+        """Whether the work of the job is done."""
+        by_end: dict[str, list[bool]] = {}
+        for course in self.courses.values():
+            by_end.setdefault(course.role.ends, []).append(course.well)
+        return any(by_end.get("job", [True])) and all(by_end.get("wait", ()))
+
+    def _on_interrupt(self, number: int) -> None:
+        self._stop_signal = number
+        if self.ending:
+            for course in self._stopping():
+                self._do(StopRole(course.name, number))
+            return
+        self.cause = Cause(number=number)
+        self._finish()
+
+    def _on_kill(self, number: int) -> None:
+        self._stop_signal = number
+        if not self.ending:
+            self.ending, self.cause = True, Cause(number=number)
+        for course in self.courses.values():
+            if course.state is not RoleState.ENDED:
+                self._stop(course, kill=True)
+        self._end_if_over()
+
+    def _stopping(self) -> Iterator[RoleCourse]:
+        return (one for one in self.courses.values() if one.state is RoleState.STOPPING)
+
+    def _finish(self) -> None:
+        """Stop every role that no other one still needs; the others follow as those end."""
+        self.ending = True
+        for course in self._dependants_first:
+            stopped = course.state in {RoleState.STOPPING, RoleState.ENDED}
+            if not stopped and not self._is_used(course):
+                self._stop(course)
+        self._end_if_over()
+
+    def _stop(self, course: RoleCourse, *, kill: bool = False) -> None:
+        course.enter(RoleState.STOPPING if course.alive else RoleState.ENDED)
+        if course.alive:
+            self._do(StopRole(course.name, self._stop_signal, kill))
+
+    def _is_used(self, course: RoleCourse) -> bool:
+        """Return whether a role has not ended that waits for this one, if through others only."""
+        return any(
+            one.state is not RoleState.ENDED and course.name in self._needs(one)
+            for one in self.courses.values()
+        )
+
+    def _needs(self, course: RoleCourse) -> set[str]:
+        """Return the roles after which a role starts, with those before them."""
+        needed: set[str] = set()
+        wanted = [*course.role.after]
+        while wanted:
+            name = wanted.pop()
+            if name not in needed:
+                needed.add(name)
+                wanted += self.courses[name].role.after
+        return needed
+
+    def _end_if_over(self) -> None:
+        """End the job, once, when all roles have ended."""
+        states = {course.state for course in self.courses.values()}
+        if self.over or states != {RoleState.ENDED}:
+            return
+        self.over = True
+        self._do(EndJob(self._code))
+
+    @property
+    def _code(self) -> int:
+        """The exit code: that of the first failure, of the signal, or 0."""
+        if self.cause is None:
+            return 0
+        if self.cause.role:
+            return self.courses[self.cause.role].code or NO_PROGRESS
+        ran = [course.code for course in self.courses.values() if course.ran and not course.well]
+        return 128 + self.cause.number if any(ran) or not ran else 0
+
+    def _say(self, text: str, level: str = "info") -> None:
+        self._do(Say(text, level))
+
+
+def _delay(restarts: int) -> float:
+    """Return the seconds before a restart: none before the first, then twice as many each time."""
+    return min(LONGEST_DELAY, 2.0 ** (restarts - 2)) if restarts > 1 else 0.0
+
+
+def _listed(courses: Sequence[RoleCourse]) -> str:
+    return ", ".join(f"{one.name} ({one.state.value})" for one in courses)
