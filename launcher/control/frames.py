@@ -62,6 +62,7 @@ EXEC_CREDIT = 21  # this many more bytes of a command's output may be sent
 STACKS_ASK = 22  # report where processes of these workers are in their code
 REACH = 23  # dial other nodes; variables for workers that are started from now on
 PACKAGE = 24  # dsrun itself, for a node without it
+PEERS = 25  # a job of several roles: where the workers of each role are
 # node -> runner
 AUTH = 32
 HELLO = 33

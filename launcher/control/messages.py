@@ -65,6 +65,9 @@ class NodeJob(NamedTuple):
         debug_secret: what is in the names of the sockets by which workers can be debugged; "" if
             none of those here is.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
+        role: which role of a job of several this is; "" for a job of its own.
+        ports: what to reserve here for its workers, by name: 0 for any port; else that one, or
+            another if it is taken.
     """
 
     dsrun: str
@@ -95,6 +98,8 @@ class NodeJob(NamedTuple):
     reach: bool = False
     debug_secret: str = ""
     sample: float = 0.0
+    role: str = ""
+    ports: dict[str, Port] = {}  # noqa: RUF012
 
     @property
     def has_rounds(self) -> bool:
@@ -136,6 +141,7 @@ class Hello(NamedTuple):
         pids: the guard, and the node launcher.
         facts: by which nodes are compared, None if JOB has not asked for them.
         network: its interfaces, and where others can try them; None if JOB has not asked.
+        ports: those that are reserved for workers, in the order of JOB's.
     """
 
     dsrun: str
@@ -153,6 +159,7 @@ class Hello(NamedTuple):
     pids: tuple[int, ...] = ()
     facts: Facts | None = None
     network: Network | None = None
+    ports: tuple[Port, ...] = ()
 
 
 class Probe(NamedTuple):

@@ -66,6 +66,20 @@ class Reservation:
         self._hold.close()
 
 
+def reserved(wanted: int) -> Reservation:
+    """Return the reservation of a port, or of a free one if it is taken, or for 0.
+
+    Raises:
+        OSError: no port is free.
+    """
+    try:
+        return Reservation(wanted)
+    except OSError:
+        if not wanted:
+            raise
+        return Reservation(0)
+
+
 def _bound(port: int) -> socket.socket:
     one = any_address()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -114,7 +114,7 @@ class Probe:
 
     def _try(self, at: int, address: str) -> None:
         try:
-            family, target = _numeric(address, self._port)
+            family, target = numeric(address, self._port)
         except socket.gaierror:
             self._resolve(at, address)
         except UnicodeError:
@@ -224,7 +224,7 @@ class Resolver:
             self._resolved(problem, family, tuple(target))
 
 
-def _numeric(address: str, port: int) -> tuple[int, Target]:
+def numeric(address: str, port: int) -> tuple[int, Target]:
     """Return the family and the socket address of a numeric address.
 
     Raises:

@@ -25,6 +25,7 @@ PROGRAMS: dict[str, str] = {
     "device": ".full_check.devices:main",
     "facts": ".facts_program:main",
     "network": ".full_check.network:main",
+    "ready": ".readiness:main",
     "sync": ".sync.program:main",
 }
 """Programs by name: "module:function", the module relative to this package."""

@@ -151,6 +151,18 @@ class NodeRun:
         self._setup.open_to_store()
         self._services.started(elastic=self.task.has_rounds)
 
+    def tell_peers(self, body: bytes) -> None:
+        """Tell the workers of a role, and those that start later, where those of others are.
+
+        Raises:
+            BadFrame: it is not valid.
+        """
+        from ..control.role_messages import RolePeers
+
+        peers = messages.unpack(RolePeers, body).peers
+        if self.phase in {Phase.PREPARED, Phase.RUNNING}:
+            self._setup.tell_peers(peers)
+
     def start(self, start: messages.Start) -> None:
         """Start the workers, or the agent that decides when they start."""
         self.phase = Phase.RUNNING

@@ -77,6 +77,7 @@ class Session:
         self._phase = Phase.SERVING
         self._run: NodeRun | None = None
         self._unsent: list[bytes] | None = None
+        self._peers = b""
         self._looked = False
         self._machine: MachineRequests | None = None
         self._side_services: SideServices | None = None
@@ -95,6 +96,7 @@ class Session:
             frames.SUSPEND: self._on_lease,
             frames.END: self._on_end,
             frames.BEAT: self._on_beat,
+            frames.PEERS: self._on_peers,
             **{kind: partial(self._pass_on, kind) for kind in frames.TO_RUN},
             **{kind: partial(self._on_service_frame, kind) for kind in frames.TO_SIDE_SERVICES},
             **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
@@ -160,6 +162,8 @@ class Session:
         signals = self._signals
         around = Surroundings(kept, self._apart, signals.settle, signals.started)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
+        if task.role and self._peers:
+            self._run.tell_peers(self._peers)
         unsent, self._unsent = self._unsent, None
         self._send(messages.pack(frames.HELLO, self._run.hello()))
         for frame in unsent:
@@ -189,6 +193,12 @@ class Session:
         if not self._looked:  # not for each of many runs: it reads all of /proc
             self._looked = True
             run.look_for_leftovers()
+
+    def _on_peers(self, body: bytes) -> None:
+        """Keep what comes before a JOB has been checked; the newest is for all that follow."""
+        self._peers = body
+        if self._run is not None and self._run.task.role and not self._checks.making:
+            self._run.tell_peers(body)
 
     def _pass_on(self, kind: int, body: bytes) -> None:
         if self._run is None:

@@ -63,6 +63,9 @@ class JobSpec(NamedTuple):
             workers on this machine begin with it.
         payload: what the workers call instead of running a program, pickled, as base64; "" for
             nothing. Only the workers unpickle it.
+        role: which role of a job of several it is; "" for a job of its own.
+        ports: names of the ports that are reserved on each node for the workers of a role.
+        former_ports: (host, ports in their order) of an earlier start, to be used again.
     """
 
     job_id: str
@@ -89,6 +92,9 @@ class JobSpec(NamedTuple):
     held: bool = False
     payload: str = ""
     environ: dict[str, str] | None = None
+    role: str = ""
+    ports: tuple[str, ...] = ()
+    former_ports: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def settings(self) -> BackendSettings:

@@ -18,7 +18,7 @@ from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 NAME = r"[a-z][a-z0-9_]*"
 """What names of roles and of ports look like."""
@@ -66,42 +66,29 @@ class Placeholder(NamedTuple):
         return f"{{{'.'.join(shown)}}}"
 
 
-class Lists(NamedTuple):
-    """The lists of all roles as texts.
-
-    Attributes:
-        texts: `rollout.addrs` to the list, or to `@/path` of the file that has it.
-        files: the contents of these files, by their paths.
-    """
-
-    texts: dict[str, str]
-    files: dict[str, str]
-
-
 def address(host: str, port: int) -> str:
     """Return host and port as one text, with brackets around an IPv6 address (RFC 3986)."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def lists(peers: Mapping[str, Peers], folder: str, longest: int = LONGEST) -> Lists:
-    """Return the lists of all roles.
+def texts(
+    peers: Mapping[str, Peers], write: Callable[[str, str], str], longest: int = LONGEST
+) -> dict[str, str]:
+    """Return the lists of all roles as texts: `rollout.addrs` to the list, or to `@/path`.
 
     Args:
         peers: where each role is, by its name.
-        folder: where the files of long lists are to be on the nodes.
+        write: writes a file of this name and text, and returns its path.
         longest: bytes of the longest list that needs no file.
     """
-    texts: dict[str, str] = {}
-    files: dict[str, str] = {}
+    found: dict[str, str] = {}
     for role, one in peers.items():
         for what, items in zip(LISTS, (one.hosts, one.addrs), strict=True):
             name, text = f"{role}.{what}", ",".join(items)
             if len(os.fsencode(text)) > longest:
-                path = os.path.join(folder, name)
-                files[path] = f"{text}\n"
-                text = f"@{path}"
-            texts[name] = text
-    return Lists(texts, files)
+                text = "@" + write(name, f"{text}\n")
+            found[name] = text
+    return found
 
 
 def fill(
@@ -112,7 +99,7 @@ def fill(
     Args:
         words: a program's arguments.
         ports: the ports of the role on the node, by name.
-        texts: the lists of all roles, as `lists` returns them.
+        texts: the lists of all roles, as `texts` returns them.
     """
 
     def filled(match: re.Match[str]) -> str:

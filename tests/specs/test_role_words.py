@@ -15,8 +15,8 @@ from dsrun.launcher.specs.role_words import (
     document,
     fill,
     is_variable,
-    lists,
     placeholders,
+    texts,
     variables,
 )
 
@@ -26,7 +26,17 @@ PEERS = {
     "rollout": Peers(("10.0.0.3", "fe80::4"), (8000, 8001)),
     "trainer": Peers(("10.0.0.1",)),
 }
-TEXTS = lists(PEERS, "/tmp/job").texts
+
+
+class Files(dict[str, str]):
+    """Files by their names; all are in one folder."""
+
+    def write(self, name: str, text: str) -> str:
+        self[name] = text
+        return f"/tmp/job/{name}"
+
+
+TEXTS = texts(PEERS, Files().write)
 
 
 def test_a_list_has_an_item_for_each_node() -> None:
@@ -92,17 +102,19 @@ def test_every_variable_is_known_as_one() -> None:
 def test_a_long_list_is_in_a_file() -> None:
     many = Peers(tuple(f"10.0.{at >> 8}.{at & 255}" for at in range(1 << 14)))
     assert len(",".join(many.hosts)) > 128 << 10
-    made = lists({**PEERS, "rollout": many}, "/tmp/job")
-    assert made.texts["rollout.hosts"] == "@/tmp/job/rollout.hosts"
-    assert made.files == {"/tmp/job/rollout.hosts": ",".join(many.hosts) + "\n"}
-    assert made.texts["trainer.hosts"] == "10.0.0.1"
-    assert fill(["{rollout.hosts}"], {}, made.texts) == ("@/tmp/job/rollout.hosts",)
+    files = Files()
+    made = texts({**PEERS, "rollout": many}, files.write)
+    assert made["rollout.hosts"] == "@/tmp/job/rollout.hosts"
+    assert files == {"rollout.hosts": ",".join(many.hosts) + "\n"}
+    assert made["trainer.hosts"] == "10.0.0.1"
+    assert fill(["{rollout.hosts}"], {}, made) == ("@/tmp/job/rollout.hosts",)
 
 
 def test_the_length_of_a_list_is_in_bytes() -> None:
-    made = lists({"a": Peers(("ä" * 3,))}, "/f", longest=5)
-    assert made.texts["a.hosts"] == "@/f/a.hosts"
-    assert lists({"a": Peers(("ä" * 3,))}, "/f", longest=6).files == {}
+    peers, files = {"a": Peers(("ä" * 3,))}, Files()
+    assert texts(peers, files.write, longest=6) == {"a.hosts": "äää", "a.addrs": ""}
+    assert files == {}
+    assert texts(peers, files.write, longest=5)["a.hosts"] == "@/tmp/job/a.hosts"
 
 
 def test_the_document_has_every_list() -> None:

@@ -59,8 +59,6 @@ class RolesWorld:
                     self.ended_well.add(name)
             case events.RoleReady(name):
                 self.was_ready.add(name)
-            case events.RoleStarted(name) if self.roles[name].ready.kind == "started":
-                self.was_ready.add(name)
         for action in self.policy.step(self.now, event):
             self._do(action)
 
@@ -101,6 +99,8 @@ class RolesWorld:
                 assert {*needs} <= self.was_ready | self.ended_well, f"{name} starts too early"
                 self.prepared.discard(name)
                 self.running.add(name)
+            case actions.CheckReady(name) if self.roles[name].ready.kind == "started":
+                self.happens(events.RoleReady(name))
             case actions.StopRole(name, number, kill):
                 assert name in self.prepared | self.running
                 self.stops.append((name, number, kill))

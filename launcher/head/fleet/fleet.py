@@ -129,7 +129,7 @@ class Fleet:
         self._runs.remove(on_event)
         for node in self.connections:
             if node.on_event == on_event:
-                node.on_event = None
+                node.on_event, node.returns = None, False
         if self._lanes is not None:
             self._lanes.forget_unused()
 
@@ -210,8 +210,10 @@ class Fleet:
         If a run uses the node, and the fleet `shares` its nodes, it is another connection.
         """
         known = self._by_host.get(_key(node))
-        in_use = known is not None and known.connected and known.on_event is not None
-        return self._lanes.free(known) if known and in_use and self._lanes else known
+        if known is None or self._lanes is None or known.on_event is None:
+            return known
+        given_up = known.state is NodeState.LOST and not known.returns
+        return known if given_up else self._lanes.free(known)
 
     @property
     def dialled(self) -> bool:
@@ -284,6 +286,8 @@ class Fleet:
         if self._suspension is not None:
             self._suspension.on_connected(node)
         self.emit(NodeConnected(node))
+        if self._lanes is not None:
+            self._lanes.on_first_connected(node)
         return opened
 
     def on_session_end(self, rank: int, cause: str) -> None:

@@ -1,7 +1,8 @@
 """Further node launchers on connected nodes, over the control lines of the first ones: lanes.
 
 A run that finds a node in use gets a lane there: a connection like any other, whose bytes travel in
-LANE frames. Lanes are lost with the first connection of their node, and are kept for later runs.
+LANE frames. A lane of a node that is not connected yet waits for that. Lanes are lost with the
+first connection of their node, and are kept for later runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ...backends.causes import explain_end
 from ...backends.stdio import SessionStream
 from ...control import command_messages, frames, messages
 from .events import NodeDisconnected, NodeEnded, NodeSent, NodeSilent
-from .node_connection import NodeConnection
+from .node_connection import NodeConnection, NodeState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Lanes:
         self._first_of: dict[NodeConnection, NodeConnection] = {}
         self._watched: set[NodeConnection] = set()
         self._unexplained: dict[NodeConnection, list[NodeConnection]] = {}
+        self._awaiting: dict[NodeConnection, list[NodeConnection]] = {}
         fleet.services |= {
             frames.FROM_LANE: self._on_bytes,
             frames.LANE_ENDED: self._on_end,
@@ -111,18 +113,30 @@ class Lanes:
                 return connection
         connection = NodeConnection(first.origin, is_lane=True)
         self._first_of[connection] = first
-        self._open(first, connection)
+        self._open_or_wait(first, connection)
         return connection
 
     def reach(self, connection: NodeConnection) -> None:
         """Open a lost lane again, if its node is connected; events report the outcome."""
         first = self._first_of[connection]
         connection.try_again()
+        if first.state is NodeState.LOST:
+            connection.close(first.lost)
+            self._fleet.emit(NodeEnded(connection, first.lost))
+        else:
+            self._open_or_wait(first, connection)
+
+    def _open_or_wait(self, first: NodeConnection, connection: NodeConnection) -> None:
         if first.connected:
             self._open(first, connection)
         else:
-            connection.close(first.lost)
-            self._fleet.emit(NodeEnded(connection, first.lost))
+            self._awaiting.setdefault(first, []).append(connection)
+
+    def on_first_connected(self, first: NodeConnection) -> None:
+        """Open the lanes that were waiting for this connection."""
+        for connection in self._awaiting.pop(first, ()):
+            if connection.on_event is not None:
+                self._open(first, connection)
 
     def set_aside(self, first: NodeConnection) -> None:
         """Kill the workers on a connection that other things need, and wait for their end."""
@@ -189,6 +203,9 @@ class Lanes:
 
     def on_first_ended(self, first: NodeConnection, cause: str) -> None:
         """Pass on why a node's session has ended to the runs that have lost a lane with it."""
+        for connection in self._awaiting.pop(first, ()):
+            connection.close(cause)
+            self._unexplained.setdefault(first, []).append(connection)
         for connection in self._unexplained.pop(first, ()):
             if connection.on_event is not None:
                 self._fleet.emit(NodeEnded(connection, cause))

@@ -39,6 +39,7 @@ class NodeConnection:
         beats: whether it has been sent START, so that heartbeats are expected.
         unanswered: how many JOBs it has not answered with HELLO yet.
         used: how many runs it was part of.
+        returns: whether the run that uses it has it reached again once it is lost.
         on_event: the event handler of the run that uses it; None between two runs.
         on_close: each is called once, with the reason, when its connection is closed.
         offset: seconds to add to its clock to get the runner's; the smallest difference seen is
@@ -50,7 +51,7 @@ class NodeConnection:
         self.is_lane = is_lane
         self.state = NodeState.CONNECTING
         self.lost = ""
-        self.answered = self.beats = False
+        self.answered = self.beats = self.returns = False
         self.attempt = self.unanswered = self.used = 0
         self.on_event: Callable[[FleetEvent], None] | None = None
         self.on_close: list[Callable[[str], None]] = []

@@ -1,7 +1,8 @@
 """The course of a job of several roles: which role starts, restarts and stops when. Pure.
 
 What happens is given to `RolesPolicy.step`, with its time, and what is to be done is returned. A
-role starts once those it waits for (`after`) are ready, or have ended well. The job is over once a
+role starts once those it waits for (`after`) are ready, or have ended well; none does before the
+nodes of all are known to be fit. The job is over once a
 role with `ends = "job"` has ended well, or none has that, and all with "wait" have; or with the
 first failure that no restart follows, or a signal. Then roles are stopped, each after those that
 wait for it.
@@ -78,18 +79,20 @@ class RoleCourse:
         role: the role.
         state: its state.
         prepared: whether its nodes are ready for a start.
+        known: whether they have been so at some time.
         alive: whether something of it may run, or its nodes get ready for it.
         ran: whether workers of it have been started.
         well: whether it has ended well, and does not start again.
         restarts: how often it was started again after a failure.
+        lacks: why it is not known to be ready, as words that follow; "" if that is not known.
         code: its last exit code; None before its first end.
     """
 
     def __init__(self, role: Role) -> None:
         self.role = role
         self.state = RoleState.WAITING
-        self.prepared = self.alive = self.ran = self.well = False
-        self.restarts = 0
+        self.prepared = self.known = self.alive = self.ran = self.well = False
+        self.restarts, self.lacks = 0, ""
         self.code: int | None = None
         self.limit: Timer | None = None
 
@@ -139,6 +142,7 @@ class RolesPolicy:
             events.RolePrepared: self._on_prepared,
             events.RoleStarted: self._on_started,
             events.RoleReady: self._on_ready,
+            events.NotReadyYet: self._on_not_ready,
             events.RoleFailing: self._on_failing,
             events.RoleEnded: self._on_end,
             events.RestartRequested: self._on_restart,
@@ -172,18 +176,18 @@ class RolesPolicy:
 
     def _prepare(self, course: RoleCourse) -> None:
         course.enter(RoleState.WAITING)
-        course.alive, course.prepared = True, False
+        course.alive, course.prepared, course.lacks = True, False, ""
         self._do(PrepareRole(course.name))
 
     def _on_prepared(self, name: str) -> None:
         course = self.courses[name]
         if course.state is RoleState.WAITING:
-            course.prepared = True
+            course.prepared = course.known = True
             self._start_waiting()
 
     def _start_waiting(self) -> None:
-        """Start every role that is prepared, and waits for no other one."""
-        if self.ending:
+        """Start every role that is prepared and waits for no other one, once all were prepared."""
+        if self.ending or not all(course.known for course in self.courses.values()):
             return
         for course in self.courses.values():
             waits = course.state is RoleState.WAITING
@@ -209,12 +213,12 @@ class RolesPolicy:
         if course.state is not RoleState.STARTING:
             return
         course.enter(RoleState.RUNNING)
-        ready = course.role.ready
-        if ready.kind == "started":
-            self._on_ready(name)
-            return
-        course.limit = self._timers.call_later(ready.timeout, lambda: self._on_late(course))
+        timeout = course.role.ready.timeout
+        course.limit = self._timers.call_later(timeout, lambda: self._on_late(course))
         self._do(CheckReady(name))
+
+    def _on_not_ready(self, name: str, why: str) -> None:
+        self.courses[name].lacks = f": {why}"
 
     def _on_ready(self, name: str) -> None:
         course = self.courses[name]
@@ -231,7 +235,8 @@ class RolesPolicy:
         if self.ending:
             return
         limit = course.role.ready.timeout
-        self._fail(course, f"it was not ready after {limit:g} s (ready_timeout)", stop=True)
+        why = f"it was not ready after {limit:g} s (ready_timeout){course.lacks}"
+        self._fail(course, why, stop=True)
 
     def _on_failing(self, name: str, why: str) -> None:
         course = self.courses[name]

@@ -31,6 +31,13 @@ class RoleReady(NamedTuple):
     role: str
 
 
+class NotReadyYet(NamedTuple):
+    """Why the check of a role's readiness has not succeeded so far, in words."""
+
+    role: str
+    why: str
+
+
 class RoleFailing(NamedTuple):
     """A role has failed, and its workers are being stopped already; a `RoleEnded` follows.
 
@@ -81,6 +88,7 @@ if TYPE_CHECKING:
         | RolePrepared
         | RoleStarted
         | RoleReady
+        | NotReadyYet
         | RoleFailing
         | RoleEnded
         | RestartRequested

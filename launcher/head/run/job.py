@@ -99,10 +99,14 @@ class Job:
         self.run = run
         return run
 
-    def begin(self) -> None:
-        """Begin its run, and take requests of dsrun-job from when node launchers start."""
+    def begin(self, *, listens: bool = True) -> None:
+        """Begin its run.
+
+        Unless it `listens` not, it takes requests of dsrun-job from when node launchers start.
+        """
         assert self.run is not None
-        self.loop.call_later(0.0, self._listen)
+        if listens:
+            self.loop.call_later(0.0, self._listen)
         self.run.begin()
 
     def _listen(self) -> None:

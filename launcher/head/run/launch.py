@@ -68,6 +68,13 @@ def launch(
         console: is closed at the end.
         on_run: called with the run before it begins.
     """
+    return conclude(spec, loop, console, lambda job: _conduct(job, start, backend_for, on_run))
+
+
+def conclude(
+    spec: JobSpec, loop: Loop, console: Console, conduct: Callable[[Job], Ending]
+) -> Ending:
+    """Run a job with `conduct`, and tell everybody how it has ended; return that."""
     ended: list[Ending] = []
 
     def leave(ending: Ending) -> None:
@@ -76,7 +83,7 @@ def launch(
 
     job = Job(spec, console, loop, leave)
     try:
-        job.end(_conduct(job, start, backend_for, on_run))
+        job.end(conduct(job))
         while not ended:
             loop.run()
     except Exception as error:
@@ -95,10 +102,10 @@ def _conduct(
     spec, loop, log = job.spec, job.loop, job.console.log
     try:
         job.open()
-        fleet = Fleet(_nodes(start), loop, log, spec.supervision.heartbeat_timeout, backend_for)
+        fleet = Fleet(nodes_of(start), loop, log, spec.supervision.heartbeat_timeout, backend_for)
         run = job.assemble(fleet)
         on_run(run)
-        _handle_signals(run)
+        handle_signals(loop, spec, run.signals.end, run.signals.pass_on)
         with _listening(run, start.parts, job.console) as dial:
             return serve(job, start.parts, dial)
     except DsrunError as error:
@@ -140,7 +147,8 @@ def _end_message(job: Job) -> messages.End:
     return messages.End(ending.code, f"{text}\n" if text else "")
 
 
-def _nodes(start: Start) -> list[Node]:
+def nodes_of(start: Start) -> list[Node]:
+    """Return the nodes that are started, by their ranks."""
     return sorted((node for part in start.parts for node in part.nodes), key=lambda one: one.rank)
 
 
@@ -157,14 +165,23 @@ def _listening(
     return dial_in.announced(run.fleet, parts, run.spec, console)
 
 
-def _handle_signals(run: Run) -> None:
-    """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup)."""
-    names = run.spec.supervision.end_signals
+def handle_signals(
+    loop: Loop, spec: JobSpec, end: Callable[[int], None], pass_on: Callable[[int], None]
+) -> None:
+    """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup).
+
+    Args:
+        loop: calls one of the others with the number of a signal.
+        spec: names the signals that end the job.
+        end: handles those.
+        pass_on: handles `OTHER_SIGNALS`.
+    """
+    names = spec.supervision.end_signals
     ends = {signals.parse("--signals_to_handle", name) for name in names}
     if system.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         ends.discard(signal.SIGHUP)
 
     def act(number: int) -> None:
-        (run.signals.end if number in ends else run.signals.pass_on)(number)
+        (end if number in ends else pass_on)(number)
 
-    run.loop.on_signals({*ends, *OTHER_SIGNALS}, act)
+    loop.on_signals({*ends, *OTHER_SIGNALS}, act)

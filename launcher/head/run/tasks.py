@@ -35,6 +35,7 @@ def tasks(spec: JobSpec) -> Callable[[Node], NodeJob]:
     common, lists = _common(spec), dict(spec.core_lists)
     base = None if spec.environ is None else each_text(spec.environ, to_wire)
     rest, port = spec.binding.core_list, spec.plan.master_port or 0
+    former, none = dict(spec.former_ports), (0,) * len(spec.ports)
 
     def task(node: Node) -> NodeJob:
         first = node.rank == 0 and spec.plan.rendezvous is None
@@ -45,6 +46,7 @@ def tasks(spec: JobSpec) -> Callable[[Node], NodeJob]:
             port=port if first else None,
             debug_secret=common.debug_secret if _may_debug(spec, node) else "",
             binding=spec.binding._replace(core_list=lists.get(node.host.name, rest)),
+            ports=dict(zip(spec.ports, former.get(node.host.name, none), strict=True)),
         )
 
     return task
@@ -85,6 +87,7 @@ def _common(spec: JobSpec) -> NodeJob:
         facts=spec.checks.quick,
         reach=_may_span_machines(spec),
         debug_secret=system.urandom(16).hex() if spec.debug else "",
+        role=spec.role,
         sample=spec.watch.sample or (SAMPLE if spec.hooks.metrics_file else 0.0),
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )

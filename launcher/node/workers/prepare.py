@@ -20,13 +20,15 @@ from .devices import WorkerDevices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...control.facts import Facts
     from ...control.reach_messages import Network
     from ...specs.host import Slot
     from ...specs.program import Program
+    from ...specs.role_words import Peers
     from .logs import JobFolder
+    from .peers import RolePeers
 
 
 class Found(NamedTuple):
@@ -66,7 +68,7 @@ def program_of(task: messages.NodeJob) -> Program:
 
 def _needs_addresses(task: messages.NodeJob) -> bool:
     """Return whether others may connect to this node, or its links are to be told apart."""
-    return task.has_rounds or task.port is not None or task.watch.slow
+    return task.has_rounds or task.port is not None or task.watch.slow or bool(task.role)
 
 
 def machine() -> str:
@@ -90,6 +92,7 @@ class NodeSetup:
         devices: the devices of this node.
         slots: how many workers run here, 0 if not known.
         folder: where their log files are, None for none.
+        peers: what the workers of a role are told about the others; None before that is known.
     """
 
     def __init__(self, task: messages.NodeJob, note: Callable[[str], None], found: Found) -> None:
@@ -102,6 +105,8 @@ class NodeSetup:
         self.program = program_of(task)
         self._note = note
         self._reservation: ports.Reservation | None = None
+        self._role_ports: dict[str, ports.Reservation] = {}
+        self.peers: RolePeers | None = None
         self._folder_in_use = -1
         self._found = found
         self._problems = list(found.problems)
@@ -138,6 +143,7 @@ class NodeSetup:
             pids=(system.getppid(), system.getpid()),
             facts=self._facts(),
             network=network,
+            ports=tuple(one.port for one in self._role_ports.values()),
         )
 
     def _facts(self) -> Facts | None:
@@ -154,14 +160,26 @@ class NodeSetup:
         return WorkerDevices(self.devices, slots, self.policy)
 
     def open_to_store(self) -> None:
-        """Stop listening on the master port, so that rank 0's store can."""
+        """Stop listening on the master port, so that rank 0's store can; release others."""
         if self._reservation is not None:
             self._reservation.open_to_store()
+        for one in self._role_ports.values():
+            one.close()  # whole: a server need not set SO_REUSEADDR
+
+    def tell_peers(self, peers: Mapping[str, Peers]) -> None:
+        """Tell the workers of a role where those of others are; running ones by their file."""
+        if self.peers is None:
+            from .peers import RolePeers
+
+            own = {name: one.port for name, one in self._role_ports.items()}
+            self.peers = RolePeers(own)
+        self.peers.update(peers)
 
     def close(self) -> None:
-        """Release the master port: the next job may use the same one."""
-        if self._reservation is not None:
-            self._reservation.close()
+        """Release the ports: the next job may use the same ones."""
+        for one in (self._reservation, self.peers, *self._role_ports.values()):
+            if one is not None:
+                one.close()
         if self._folder_in_use >= 0:
             system.close(self._folder_in_use)
             self._folder_in_use = -1
@@ -209,9 +227,18 @@ class NodeSetup:
             self._note(text)
 
     def _reserve(self) -> None:
+        self._reserve_for_role()
         if self.task.port is None:
             return
         try:
             self._reservation = ports.Reservation(self.task.port)
         except OSError:
             self._check(ports.taken_problem(self.task.port))
+
+    def _reserve_for_role(self) -> None:
+        """Reserve the ports of a role, the former ones where they are free."""
+        for name, wanted in self.task.ports.items():
+            try:
+                self._role_ports[name] = ports.reserved(wanted)
+            except OSError:
+                self._check(ports.taken_problem(0))

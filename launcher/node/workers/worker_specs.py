@@ -94,7 +94,10 @@ class WorkerSpecs:
     def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
         setup, rank = self._setup, start.first_rank + local
         local_rank = 0 if setup.task.workers.one_device else local
-        argv = setup.program.argv(to_wire(setup.python), local_rank)
+        program = setup.program
+        if setup.peers is not None:
+            program = program._replace(args=setup.peers.filled(program.args))
+        argv = program.argv(to_wire(setup.python), local_rank)
         return WorkerSpec(
             rank=rank,
             argv=[environment.from_wire(word) for word in argv],
@@ -147,6 +150,8 @@ class WorkerSpecs:
             from .agent_environment import variables as of_agent
 
             variables |= of_agent(start, local)
+        if setup.peers is not None:
+            variables |= setup.peers.variables()
         return variables | self._place(start.slots, local)
 
     def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:

@@ -61,12 +61,12 @@ def test_roles_that_wait_for_none_start_at_once() -> None:
     assert world.running == {"a", "b"}
 
 
-def test_a_role_whose_nodes_are_not_ready_yet_starts_later() -> None:
+def test_no_role_starts_before_the_nodes_of_all_are_ready() -> None:
     world = RolesWorld(role("a", "never"), role("b", "job", "a"))
     world.begin("a")
-    world.started("a")
-    assert world.running == {"a"}
+    assert world.running == set()
     world.happens(events.RolePrepared("b"))
+    world.started("a")
     assert world.running == {"a", "b"}
 
 
@@ -192,6 +192,15 @@ def test_a_role_that_is_not_ready_in_time_has_failed() -> None:
     assert world.policy.cause == Cause("server", "it was not ready after 20 s (ready_timeout)")
 
 
+def test_what_is_known_of_the_delay_is_told() -> None:
+    world = trio(timeout=20.0)
+    world.started("server")
+    world.happens(events.NotReadyYet("server", "from n1: n3:8000: connection refused"))
+    world.go(20.0)
+    assert world.policy.cause is not None
+    assert world.policy.cause.why.endswith("(ready_timeout): from n1: n3:8000: connection refused")
+
+
 def test_a_role_that_is_ready_in_time_has_all_the_time_then() -> None:
     world = running(timeout=20.0)
     world.go(1000.0)
@@ -246,7 +255,7 @@ def test_a_role_that_is_not_ready_in_time_is_stopped_and_started_again() -> None
 
 def test_a_role_that_cannot_start_at_all_is_not_tried_again() -> None:
     world = RolesWorld(role("server", "never", on_failure="restart"), role("trainer", "job"))
-    world.happens(events.JobBegun())
+    world.begin("trainer")
     world.end("server", 69)
     assert world.stopped() == ["trainer"]
     world.end("trainer", 143)

@@ -61,6 +61,7 @@ def test_a_hello_has_all_that_was_found() -> None:
         (os.getppid(), os.getpid()),
         None,
         None,
+        (),
     )
 
 

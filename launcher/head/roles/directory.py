@@ -1,0 +1,90 @@
+"""Where the workers of each role are: the addresses and ports that the others are told."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ...control import frames, messages
+from ...control.role_messages import RolePeers
+from ...specs.role_words import Peers
+from ..run.checks import master_candidates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..run.run import Run
+    from ..run.run_node import RunNode
+
+
+class Place(NamedTuple):
+    """A node of a role.
+
+    Attributes:
+        host: its name, as the user wrote it.
+        candidates: addresses at which others may reach it, in the order of preference.
+        ports: those that are reserved for the workers there.
+    """
+
+    host: str
+    candidates: tuple[str, ...]
+    ports: tuple[int, ...]
+
+
+class Directory:
+    """The places of all roles, as far as they are known.
+
+    Attributes:
+        places: of the nodes of each role, in the order of their ranks, by the name of the role.
+    """
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        """Begin without places; the job uses these hosts."""
+        self.places: dict[str, tuple[Place, ...]] = {}
+        self._alone = len({*hosts}) == 1
+        self._proven: dict[tuple[str, str], str] = {}
+
+    def update(self, role: str, run: Run) -> list[str]:
+        """Take the nodes that a role has now; return which of them have other ports, as texts."""
+        before = dict(self.ports(role))
+        nodes = sorted((node for node in run.nodes if not node.over), key=lambda one: one.node.rank)
+        places = tuple(self._place(node) for node in nodes if node.hello)
+        if places:
+            self.places[role] = places
+        moved = [one for one in places if before.get(one.host, one.ports) != one.ports]
+        return [f"{role}: the former port on {_listed(one, before[one.host])}" for one in moved]
+
+    def _place(self, node: RunNode) -> Place:
+        hello = node.hello
+        assert hello is not None
+        candidates = master_candidates(node.node, hello, None, self._alone)
+        return Place(node.name, candidates, hello.ports)
+
+    def prove(self, role: str, answered: Mapping[str, Sequence[int]]) -> None:
+        """Note which addresses have answered, by the name of the host: the first one counts."""
+        for place in self.places.get(role, ()):
+            numbers = answered.get(place.host, ())
+            if numbers:
+                self._proven[role, place.host] = place.candidates[numbers[0]]
+
+    def ports(self, role: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Return the ports of a role by host, as in `JobSpec.former_ports`."""
+        return tuple((place.host, place.ports) for place in self.places.get(role, ()))
+
+    def frame(self) -> bytes:
+        """Return PEERS, which tells a node of all roles."""
+        return messages.pack(frames.PEERS, RolePeers(self.peers()))
+
+    def peers(self) -> dict[str, Peers]:
+        """Return what workers are told of each role."""
+        return {
+            role: Peers(
+                tuple(self._proven.get((role, one.host), one.candidates[0]) for one in places),
+                tuple(one.ports[0] for one in places if one.ports),
+            )
+            for role, places in self.places.items()
+        }
+
+
+def _listed(place: Place, former: Sequence[int]) -> str:
+    changed = [(old, new) for old, new in zip(former, place.ports, strict=False) if old != new]
+    return ", ".join(f"{place.host} is taken: {new} in place of {old}" for old, new in changed)

@@ -1,0 +1,183 @@
+"""How a job of roles has ended: one report, with a section for each role. Pure."""
+
+from __future__ import annotations
+
+from ...common.errors import LOST, OUTPUT, NodeError, UsageError
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ...common.wording import counted
+from ..report.ending import Ending
+from ..report.report import duration, signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...common.errors import DsrunError
+    from ..report.report import Report
+    from .policy import Cause
+
+HEAD = "dsrun: "
+"""What the report of a job begins with."""
+
+
+class Section(NamedTuple):
+    """How one role has ended.
+
+    Attributes:
+        ends: how its clean end counts, as in `Role`.
+        state: its last state, in a word.
+        ran: whether workers of it have been started.
+        restarts: how often it was started again after a failure.
+        ending: how its last run has ended; None if it had none.
+    """
+
+    ends: str
+    state: str
+    ran: bool
+    restarts: int
+    ending: Ending | None
+
+    @property
+    def report(self) -> Report | None:
+        """What has happened in its last run."""
+        return self.ending.report if self.ending is not None else None
+
+
+class RolesEnding(Ending):
+    """The ending of the whole job, made from those of its roles."""
+
+    def __init__(
+        self,
+        job_id: str,
+        sections: Mapping[str, Section],
+        cause: Cause | None,
+        code: int,
+        times: tuple[float, float],
+    ) -> None:
+        """Tell of a job.
+
+        Args:
+            job_id: the job.
+            sections: of its roles, by name.
+            cause: why it has ended before its time, if it has.
+            code: the exit code that follows.
+            times: when it has begun and ended, in seconds on the runner's monotonic clock.
+        """
+        self.job_id, self.report = job_id, None
+        self._sections, self._cause, self._code = sections, cause, code
+        self._times = times
+        self.error = self._refusal()
+
+    @property
+    def code(self) -> int:
+        """The exit code of dsrun."""
+        if self.error is not None:
+            return super().code
+        return self._code or (LOST if self._left("left") else 0)
+
+    def unwritten(self) -> RolesEnding:
+        """Return the same of a job whose output, or report, could not be written."""
+        code = self.code or OUTPUT
+        return RolesEnding(self.job_id, self._sections, self._cause, code, self._times)
+
+    def _refusal(self) -> DsrunError | None:
+        """Return why the job could not be started; None if some of it was."""
+        if any(section.ran for section in self._sections.values()) or self._first is None:
+            return None
+        error = self._first.ending.error if self._first.ending is not None else None
+        if error is None:
+            return None
+        kind = UsageError if isinstance(error, UsageError) else NodeError
+        return kind(f"role {self._cause.role if self._cause else ''}: {error}")
+
+    @property
+    def _first(self) -> Section | None:
+        """The role that has failed first."""
+        return self._sections.get(self._cause.role) if self._cause is not None else None
+
+    # -- words ------------------------------------------------------------------------------
+
+    def words(self, still_shown: Callable[[list[str]], bool] | None = None) -> str:
+        """Return the report as text, "" if there is nothing to say of it."""
+        if self.error is not None:
+            return ""
+        lines = self._why(still_shown) if self._cause is not None else []
+        lines += [f"  could not be ended: {text}" for text in self._left("left")]
+        lines += [f"  {text}" for text in self._left("unseen")]
+        return "\n".join(dict.fromkeys(lines))
+
+    def _why(self, still_shown: Callable[[list[str]], bool] | None) -> list[str]:
+        cause, first = self._cause, self._first
+        assert cause is not None
+        began, ended = self._times
+        ago = f"after {duration(ended - began)}"
+        if first is None:
+            name = signal_name(cause.number)
+            stopped = sum(one.report.stopped for one in self._sections.values() if one.report)
+            return [f"{HEAD}stopped by {name} {ago}: {counted(stopped, 'rank')} told to stop"]
+        words = "" if first.ending is None else first.ending.words(still_shown)
+        if first.ending is not None and first.ending.error is not None:
+            words = f"{HEAD}{first.ending.error}"
+        head = f"{HEAD}{cause.role}: "
+        text = f"{head}{cause.why} {ago}" if cause.why else head + words.removeprefix(HEAD)
+        rest = [words] if cause.why and words else []
+        return [*text.split("\n"), *rest, *self._of_others(cause.role)]
+
+    def _of_others(self, failed: str) -> list[str]:
+        """Return a line about the other roles that ran."""
+        others = [name for name, one in self._sections.items() if one.ran and name != failed]
+        return [f"  other roles: {', '.join(map(self._told, others))}"] if others else []
+
+    def _told(self, name: str) -> str:
+        report = self._sections[name].report
+        stopped = report.stopped if report is not None else 0
+        return f"{name} ({counted(stopped, 'rank')} stopped)" if stopped else f"{name} (ended)"
+
+    def _left(self, what: str) -> list[str]:
+        reports = {name: one.report for name, one in self._sections.items() if one.report}
+        return [f"{name}: {text}" for name, one in reports.items() for text in getattr(one, what)]
+
+    # -- values -----------------------------------------------------------------------------
+
+    def _fields(self) -> dict[str, object]:
+        if self.error is not None:
+            return super()._fields()
+        cause, first = self._cause, self._first
+        data = first.ending.data if first is not None and first.ending is not None else {}
+        began, ended = self._times
+        return {
+            "job_id": self.job_id,
+            "exit_code": self.code,
+            "seconds": round(ended - began, 3),
+            "cause": self._word,
+            "role": cause.role if cause is not None and cause.role else None,
+            "sentence": plain(self.words().partition("\n")[0].removeprefix(HEAD)),
+            "first_failure": data.get("first_failure"),
+            "verdict": data.get("verdict"),
+            "signal": cause.number if cause is not None and cause.number else None,
+            "left": self._left("left"),
+            "unseen": self._left("unseen"),
+            "roles": {name: _section(one) for name, one in self._sections.items()},
+        }
+
+    @property
+    def _word(self) -> str:
+        """What has ended the job, in a word as in the report of one program."""
+        cause, first = self._cause, self._first
+        if cause is None:
+            return "none"
+        if first is None:
+            return "signal"
+        known = first.ending.data.get("cause") if first.ending is not None else None
+        return "role" if cause.why or known in {None, "none"} else str(known)
+
+
+def _section(section: Section) -> dict[str, object]:
+    return {
+        "ends": section.ends,
+        "state": section.state,
+        "started": section.ran,
+        "restarts": section.restarts,
+        "report": section.ending.data if section.ending is not None else None,
+    }

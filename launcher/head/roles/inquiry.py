@@ -1,0 +1,147 @@
+"""Asks nodes whether servers answer them, by the program `ready` there (`node/readiness`).
+
+That runs beside the loop of the node, and past proxies.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from ...common.errors import LOST
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ..exec.fleet_programs import FleetPrograms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...common.loop import Timer
+    from ..exec.programs import RunningProgram
+    from ..fleet.fleet import Fleet
+    from .directory import Place
+
+AGAIN = 0.5
+"""Seconds until the program is started again, if it has ended too early."""
+
+ANY_PORT = 1
+"""The port at which a machine is tried that has none: to refuse it is an answer, too."""
+
+
+class Question(NamedTuple):
+    """What the program `ready` is asked.
+
+    Attributes:
+        kind: `port`, `http`, `file`, or `reach`.
+        path: of `http` or `file`.
+        places: the nodes that are to answer.
+        port: which of their ports, by its number in their list.
+    """
+
+    kind: str
+    path: str
+    places: tuple[Place, ...]
+    port: int = 0
+
+    @property
+    def line(self) -> bytes:
+        """The line that the program reads."""
+        servers = [[one.candidates, (*one.ports, ANY_PORT)[self.port]] for one in self.places]
+        asked = {"kind": self.kind, "path": self.path, "servers": servers}
+        return json.dumps(asked).encode() + b"\n"
+
+
+class Inquiry:
+    """Asks some hosts, until all of them have told of all servers."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        hosts: Sequence[str],
+        question: Question,
+        on_done: Callable[[dict[str, list[int]]], None],
+        on_why: Callable[[str], None],
+    ) -> None:
+        """Begin; `on_why` is called with why it takes longer.
+
+        `on_done` is called from the loop at the end with the numbers of the addresses that have
+        answered each host that was asked, by the host of the server; if none has answered all, with
+        those that have answered some.
+        """
+        self._fleet, self._question = fleet, question
+        self._on_done, self._on_why = on_done, on_why
+        self._told: dict[str, dict[int, list[int]]] = {host: {} for host in hosts}
+        self._running: dict[str, RunningProgram] = {}
+        self._timers: list[Timer] = []
+        self._over = False
+        for host in hosts:
+            self._start(host)
+
+    def _answered(self) -> dict[str, list[int]]:
+        found = {}
+        for number, place in enumerate(self._question.places):
+            sets = [{*told.get(number, ())} for told in self._told.values()]
+            common = set.intersection(*sets) if sets else set()
+            found[place.host] = sorted(common or set[int]().union(*sets))
+        return found
+
+    def _start(self, host: str) -> None:
+        nodes = [node for node in self._fleet.nodes.values() if node.name == host]
+        if self._over:
+            return
+        programs = FleetPrograms(self._fleet, nodes)
+        running = programs.start("ready", {host: []}, self._on_line, self._on_end)
+        self._running[host] = running
+        running.send(host, self._question.line)
+
+    def _on_line(self, host: str, line: bytes) -> None:
+        try:
+            told = json.loads(line)
+            number, answered = told["server"], told.get("answered")
+            if answered is None:
+                self._on_why(f"from {host}: {plain(str(told['why']))[:200]}")
+            else:
+                self._told[host][int(number)] = self._valid(number, answered)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            return  # what the program of a node prints is not to be trusted
+        self._look()
+
+    def _valid(self, number: int, answered: Sequence[int]) -> list[int]:
+        """Return those that are numbers of addresses of this server."""
+        places = self._question.places
+        return (
+            [one for one in answered if one in range(len(places[number].candidates))]
+            if places
+            else []
+        )
+
+    def _on_end(self, host: str, code: int, why: str) -> None:
+        """Start it again if it was ended from outside, or leave out a host that is lost."""
+        del self._running[host]
+        if self._over or self._has_told(host):
+            return
+        if code == LOST and len(self._told) > 1:
+            del self._told[host]
+            self._look()
+        else:
+            self._on_why(f"from {host}: {why}")
+            self._timers.append(self._fleet.loop.call_later(AGAIN, partial(self._start, host)))
+
+    def _has_told(self, host: str) -> bool:
+        return len(self._told[host]) >= max(
+            len(self._question.places), self._question.kind == "file"
+        )
+
+    def _look(self) -> None:
+        if not self._over and all(map(self._has_told, self._told)):
+            self._over = True
+            self._on_done(self._answered())
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._over = True
+        for timer in self._timers:
+            timer.cancel()
+        for running in self._running.values():
+            running.stop()

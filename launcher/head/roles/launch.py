@@ -1,0 +1,128 @@
+"""A job of several roles on a fleet of its own: the loop, signals, the nodes until END."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+
+from ...backends import BACKENDS
+from ...common.errors import DsrunError
+from ...common.loop import Loop
+from ...control.messages import End
+from ..fleet.fleet import Fleet
+from ..output.console import Console
+from ..report.ending import Ending
+from ..run.launch import conclude, handle_signals, nodes_of
+from ..run.start import backend_for, prepare
+from .roles_job import RolesJob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from ...backends.base import Dial
+    from ...specs.roles import RolesSpec
+    from ..run.job import Job
+    from ..run.start import Start
+
+
+def launch(spec: RolesSpec, start: Start | None = None) -> int:
+    """Run a job of roles and report on it; return the exit code.
+
+    Args:
+        spec: the job.
+        start: the result of `prepare` for the plan of all its nodes, if that was called before.
+
+    Raises:
+        DsrunError: the job cannot be started; nothing is left running.
+    """
+    job = spec.job._replace(held=True)
+    spec = spec._replace(job=job)
+    start = start or prepare(job.plan, job.settings)
+    run = partial(_run, spec, start)
+    if not job.supervision.requeue_codes:
+        return run()
+    from ..run.requeue import requeueing
+
+    return requeueing(job.supervision.requeue_codes, run)
+
+
+def _run(spec: RolesSpec, start: Start) -> int:
+    """Run a job of roles in a terminal; return the exit code.
+
+    Raises:
+        DsrunError: the job cannot be started; nothing is left running.
+    """
+    loop, shown = Loop(), spec.job.output
+    console = Console(loop, colour=shown.color, level=shown.level, fold=shown.fold)
+    ending = conduct(spec, start, loop, console)
+    if ending.error is not None:
+        raise ending.error
+    return ending.code
+
+
+def conduct(
+    spec: RolesSpec,
+    start: Start,
+    loop: Loop,
+    console: Console,
+    on_job: Callable[[RolesJob], None] = lambda _: None,
+) -> Ending:
+    """Run a job of roles, and print its output and its report; return how it has ended.
+
+    Args:
+        spec: the job; the nodes of `spec.job` are kept until all roles have ended.
+        start: the prepared backends of all its nodes.
+        loop: is run until the job has ended.
+        console: is closed at the end.
+        on_job: called with the job before it begins.
+    """
+    return conclude(spec.job, loop, console, lambda whole: _conduct(whole, spec, start, on_job))
+
+
+def _conduct(
+    whole: Job, spec: RolesSpec, start: Start, on_job: Callable[[RolesJob], None]
+) -> Ending:
+    """Run the roles until all nodes have ended; nothing is left running then."""
+    loop, console, lease = whole.loop, whole.console, spec.job.supervision.heartbeat_timeout
+    try:
+        whole.open()
+        later = backend_for(spec.job)
+        fleet = Fleet(nodes_of(start), loop, console.log, lease, later, shares=True)
+        job = RolesJob(spec, fleet, console, loop.stop)
+        on_job(job)
+        console.on_broken_pipe = job.on_broken_output
+        handle_signals(loop, spec.job, job.end, job.pass_on)
+        with _listening(fleet, start, spec, console) as dial:
+            return _serve(job, start, dial)
+    except DsrunError as error:
+        return Ending(spec.job.job_id, error)
+
+
+def _serve(job: RolesJob, start: Start, dial: Dial | None) -> Ending:
+    """Connect the fleet, wait until the job is over, then close the fleet."""
+    fleet, loop = job.fleet, job.loop
+    try:
+        job.begin()
+        fleet.connect(start.parts, dial)
+        loop.run()
+        ending = job.ending
+        if not job.abandoned:
+            joins = BACKENDS[job.spec.job.plan.launcher].joins
+            text = f"{ending.text}\n" if joins and ending.text else ""
+            fleet.close(End(ending.code, text))
+        return ending
+    finally:
+        fleet.disconnect()
+
+
+def _listening(
+    fleet: Fleet, start: Start, spec: RolesSpec, console: Console
+) -> AbstractContextManager[Dial | None]:
+    """Return a context in which node launchers can dial in, if some do."""
+    if not any(part.backend.transport == "dial" for part in start.parts):
+        return nullcontext()
+    from ..run.dial_in import announced
+
+    return announced(fleet, start.parts, spec.job, console)

@@ -1,0 +1,81 @@
+"""The console of one role: its output and messages go to the console of the whole job."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from ..output.console import Console
+
+APART = 10_000_001
+"""What is added to ranks from one role to the next: the console knows all workers by numbers, and
+colours their labels by them."""
+
+
+class RoleConsole:
+    """Takes the place of a console for the job of one role.
+
+    It is never closed, and prints no report: both are done once for all roles.
+
+    Attributes:
+        on_broken_pipe: is called for the whole job.
+        folds: whether the same line of several ranks is printed once.
+    """
+
+    folds = False
+
+    def __init__(self, console: Console, name: str, number: int) -> None:
+        """Print for the role of this name, and of this number among the roles."""
+        self._console = console
+        self._name = name
+        self._first = number * APART
+        self.on_broken_pipe: Callable[[], None] = _nothing
+
+    @property
+    def has_lost_output(self) -> bool:
+        """Whether standard output could not be written."""
+        return self._console.has_lost_output
+
+    def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
+        """Print every line of its own."""
+
+    def label(self, rank: int, text: str, streams: Collection[int]) -> None:
+        """Print these streams of a rank with this label, and no others."""
+        self._console.label(self._first + rank, text, streams)
+
+    def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
+        """Print output of a rank; `written` is called once it has been written."""
+        self._console.feed(self._first + rank, stream, data, written)
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Print a message about the role."""
+        self._console.log(f"{self._name}: {text}", level)
+
+    def shows(self, level: str) -> bool:
+        """Return whether messages of this level are printed."""
+        return self._console.shows(level)
+
+    def status(self, text: str) -> None:
+        """Show a status line; that of the role that has changed last counts."""
+        self._console.status(text)
+
+    def still_shows(self, lines: list[str]) -> bool:
+        """Return whether a terminal has just shown these lines of a worker."""
+        return self._console.still_shows(lines)
+
+    def print_report(self, _text: str) -> None:
+        """Print nothing: the report of the job has what matters."""
+
+    def flush(self, then: Callable[[], None]) -> None:
+        """Call `then` once everything so far is written."""
+        self._console.flush(then)
+
+    finish = flush
+
+    def close(self) -> None:
+        """Leave the console open."""
+
+
+def _nothing() -> None:
+    """Do nothing."""

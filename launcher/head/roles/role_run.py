@@ -1,0 +1,230 @@
+"""One role on the fleet of a job: its runs, one after another, and what they tell."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...common.errors import DsrunError, NodeError
+from ..report.ending import Ending
+from ..run.events import Alarm, Exit, Lost, RanksStarted
+from ..run.job import Job
+from ..run.phase import Phase
+from .role_events import RoleEnded, RoleFailing, RolePrepared, RoleStarted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...specs.job import JobSpec
+    from ..fleet.fleet import Fleet
+    from ..fleet.node_connection import NodeConnection
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from ..run.run import Run
+    from .role_events import RoleEvent
+
+    Tell = Callable[[RoleEvent], None]
+
+LEFT_BEHIND = "its node launcher still had workers of the role"
+"""Why a connection is closed after a run that did not wait for its workers."""
+
+
+class RoleRun:
+    """Prepares, starts and stops the workers of one role.
+
+    Attributes:
+        name: of the role.
+        spec: its job.
+        ending: how its last run has ended; None before.
+        leaving: how many of its runs have not ended, or still tell hooks of their end.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: JobSpec,
+        fleet: Fleet,
+        console: Console,
+        tell: Tell,
+        observe: Callable[[Run], None],
+        on_left: Callable[[], None],
+    ) -> None:
+        """Begin without a run.
+
+        Args:
+            name: of the role.
+            spec: its job.
+            fleet: has its nodes.
+            console: where its output and messages go; is not closed.
+            tell: called from the loop with what happens to the role.
+            observe: called with each of its runs before it begins.
+            on_left: called whenever all hooks have been told of the end of a run.
+        """
+        self.name, self.spec = name, spec
+        self.ending: Ending | None = None
+        self.leaving = 0
+        self._fleet, self._console = fleet, console
+        self._tell, self._observe, self._on_left = tell, observe, on_left
+        self._published = b""
+        self._job: Job | None = None
+        self._start: Callable[[], None] | None = None
+        self._watched: list[tuple[NodeConnection, Callable[[str], None]]] = []
+        self._started: set[int] = set()
+        self._stopped = False
+
+    @property
+    def run(self) -> Run | None:
+        """Its present run, or the last one; None before the first."""
+        return self._job.run if self._job is not None else None
+
+    @property
+    def unfinished(self) -> list[str]:
+        """The names of the nodes on which something of it may still run."""
+        run = self.run
+        waits = run is not None and run.started and not run.ending
+        return [node.name for node in run.nodes if not node.over] if run and waits else []
+
+    # -- the start --------------------------------------------------------------------------
+
+    def prepare(self, former_ports: tuple[tuple[str, tuple[int, ...]], ...] = ()) -> None:
+        """Have its nodes get ready; `RolePrepared` follows, or `RoleEnded` if that fails.
+
+        `former_ports` are as in `JobSpec`.
+        """
+        spec = self.spec._replace(former_ports=former_ports)
+        job = Job(spec, self._console, self._fleet.loop, self._left)
+        self._job, self._start, self._stopped = job, None, False
+        self._published = b""
+        self._started.clear()
+        self.leaving += 1
+        try:
+            run = job.assemble(self._fleet, lambda: self._later(self._finish))
+        except DsrunError as error:
+            refused = Ending(self.spec.job_id, error)
+            self._later(lambda: self._end(job, refused))
+            return
+        ready = run.on_ready
+        run.on_ready = lambda *place: self._on_ready(run, partial(ready, *place))
+        run.observe(self._on_event)
+        self._observe(run)
+        lost = [node.connection for node in run.nodes if node.connection.lost]
+        for connection in lost:
+            connection.try_again()
+        job.begin(listens=False)
+        for connection in lost:
+            self._fleet.reach(connection)
+
+    def _later(self, call: Callable[[], None]) -> None:
+        """Call it from the loop: this may be called from within the run, or the policy."""
+        self._fleet.loop.call_later(0.0, call)
+
+    def _on_ready(self, run: Run, start: Callable[[], None]) -> None:
+        """Wait with the start; a node that is lost meanwhile is not noticed by the run."""
+        self._start = start
+        for node in run.nodes:
+            if not node.over:
+                connection = node.connection
+                connection.returns = self.spec.elastic is not None
+                self._fleet.expect_beats(connection)
+                watch = partial(self._on_early_loss, run, connection)
+                connection.on_close.append(watch)
+                self._watched.append((connection, watch))
+        self._tell(RolePrepared(self.name))
+
+    def _on_early_loss(self, run: Run, connection: NodeConnection, reason: str) -> None:
+        self._later(lambda: self._refuse(run, f"lost {connection.name} before the start: {reason}"))
+
+    def _refuse(self, run: Run, why: str) -> None:
+        if not run.started and not run.ending:
+            run.refuse(NodeError(why))
+
+    def publish(self, frame: bytes, *, starts: bool = False) -> None:
+        """Send PEERS to its nodes if its workers run or start, unless they have it."""
+        run = self.run
+        if run is None or run.stopping or not (run.started or starts) or frame == self._published:
+            return
+        self._published = frame
+        run.send([node for node in run.nodes if not node.over], frame)
+
+    def start(self) -> None:
+        """Start the workers: its nodes are ready."""
+        self._forget_watches()
+        if self._start is not None:
+            self._start()
+
+    def _forget_watches(self) -> None:
+        for connection, watch in self._watched:
+            if watch in connection.on_close:
+                connection.on_close.remove(watch)
+        self._watched.clear()
+
+    # -- what happens -----------------------------------------------------------------------
+
+    def _on_event(self, event: RunEvent) -> None:
+        kind = type(event)
+        if kind is RanksStarted:
+            self._on_ranks(event.ranks)  # type: ignore[union-attr]
+        elif kind in {Exit, Lost, Alarm}:
+            self._later(partial(self._look, self._job))
+
+    def _on_ranks(self, ranks: tuple[int, ...]) -> None:
+        """Note that workers run; in a later round of an elastic role, that does not matter."""
+        assert self.run is not None
+        self._started.update(ranks)
+        if len(self._started) >= (self.run.plan.world_size or 0):
+            self._tell(RoleStarted(self.name))
+
+    def _look(self, job: Job | None) -> None:
+        """Tell at once if the run is stopping because of a failure: its end may take a while."""
+        run = self.run
+        if job is self._job and not self._stopped and run and run.phase is Phase.STOPPING:
+            self._stopped = True
+            self._tell(RoleFailing(self.name))
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def stop(self, number: int, *, kill: bool = False, interrupted: bool = False) -> None:
+        """Stop the workers, or leave the nodes if there are none; `RoleEnded` follows.
+
+        Args:
+            number: the signal for the workers.
+            kill: what is left is killed at once.
+            interrupted: a user's signal is the reason, and not the end of the job.
+        """
+        run, self._stopped = self.run, True
+        if run is None or run.ending:
+            return
+        if interrupted:
+            run.record.stopped_by(number, "")
+        if run.started:
+            run.stop(number, 0.0 if kill else None)
+        else:
+            run.end()
+
+    def abandon(self) -> None:
+        """Wait for nothing that still runs."""
+        if self.run is not None and not self.run.ending:
+            self.run.abandon()
+
+    def _finish(self) -> None:
+        """Give the nodes back, and tell how the run has ended."""
+        job, run = self._job, self.run
+        assert job is not None
+        assert run is not None
+        self._forget_watches()
+        run.leave()
+        run.release()
+        for node in run.nodes if run.started else ():
+            if node.connection.connected and node.done is None:
+                self._fleet.dismiss(node.connection, LEFT_BEHIND)
+        self._end(job, job.conclude())
+
+    def _end(self, job: Job, ending: Ending) -> None:
+        """Tell at once, so that what follows does not wait for files and programs of hooks."""
+        self.ending = ending
+        job.end(ending)
+        self._tell(RoleEnded(self.name, ending.code))
+
+    def _left(self, _ending: Ending) -> None:
+        self.leaving -= 1
+        self._on_left()

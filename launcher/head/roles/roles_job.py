@@ -1,0 +1,249 @@
+"""Carries out what the policy of a job's roles decides, and tells it what happens."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from functools import partial
+
+from ..run.events import Lost, Round
+from ..run.run_signals import StopRequests, StopStep
+from . import role_events as events
+from .directory import Directory
+from .ending import RolesEnding, Section
+from .policy import RolesPolicy
+from .readiness import RoleReadiness
+from .role_actions import CheckReady, EndJob, PrepareRole, Say, StartRole, StopRole
+from .role_console import RoleConsole
+from .role_run import RoleRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ...common.loop import Timer
+    from ...specs.job import JobSpec
+    from ...specs.roles import Role, RolesSpec
+    from ..fleet.fleet import Fleet
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from ..run.run import Run
+    from ..run.run_node import RunNode
+    from .role_actions import RoleAction
+    from .role_events import RoleEvent
+
+PREFIX = "{role}/{host}:{rank}| "
+"""The label of the lines of a role, unless its job has another one than usual."""
+
+
+class RolesJob:
+    """The roles of one job on a fleet.
+
+    Attributes:
+        spec: the job.
+        policy: decides which role starts, restarts and stops when.
+        directory: where the workers of each role are.
+        roles: what runs each role, by name.
+        abandoned: whether a third interrupt has ended it without waiting for its nodes.
+    """
+
+    def __init__(
+        self, spec: RolesSpec, fleet: Fleet, console: Console, on_over: Callable[[], None]
+    ) -> None:
+        """Prepare it; `on_over` is called from the loop once nothing of it is left."""
+        self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
+        self._console, self._on_over = console, on_over
+        self._began = self.loop.clock()
+        self.policy = RolesPolicy(spec.roles, self.loop.awake())
+        self.directory = Directory(node.name for node in fleet.nodes.values())
+        self._readiness = {role.name: self._ready(role) for role in spec.roles}
+        self.roles = {role.name: self._role(n, role) for n, role in enumerate(spec.roles)}
+        self._events: deque[RoleEvent] = deque()
+        self.abandoned, self._code = False, 0
+        self._requests = StopRequests()
+        self._timer: Timer | None = None
+
+    def _role(self, number: int, role: Role) -> RoleRun:
+        console: Any = RoleConsole(self._console, role.name, number)
+        job = job_of(role, self.spec.job)
+        observe = partial(self._observe, role.name)
+        return RoleRun(role.name, job, self.fleet, console, self.handle, observe, self._look)
+
+    def _ready(self, role: Role) -> RoleReadiness:
+        users = [other.name for other in self.spec.roles if role.name in other.after]
+        return RoleReadiness(role, users, self.fleet, self.directory, self.handle)
+
+    def _observe(self, name: str, run: Run) -> None:
+        """Look at a run of a role that has not begun."""
+        self._readiness[name].observe(run)
+        ask = run.ask
+
+        def ask_and_tell(node: RunNode) -> None:
+            ask(node)
+            if run.started:  # a newcomer in an elastic role
+                node.send(self.directory.frame())
+
+        run.ask = ask_and_tell
+        run.observe(partial(self._on_run_event, name, run))
+
+    def _on_run_event(self, name: str, run: Run, event: RunEvent) -> None:
+        if type(event) in {Lost, Round} and run.started:
+            self.loop.call_later(0.0, partial(self._update, name))
+
+    def begin(self) -> None:
+        """Have the nodes of all roles get ready."""
+        self.fleet.watch()  # those that are ready hear of this process while others start
+        self.handle(events.JobBegun())
+
+    @property
+    def ending(self) -> RolesEnding:
+        """How it has ended."""
+        sections = {
+            name: Section(
+                one.role.ends, one.state.value, one.ran, one.restarts, self.roles[name].ending
+            )
+            for name, one in self.policy.courses.items()
+        }
+        times = self._began, self.loop.clock()
+        return RolesEnding(self.spec.job.job_id, sections, self.policy.cause, self._code, times)
+
+    # -- decisions --------------------------------------------------------------------------
+
+    def handle(self, event: RoleEvent) -> None:
+        """Tell the policy what has happened, and do what follows; one event after another."""
+        self._events.append(event)
+        if len(self._events) > 1:
+            return
+        try:
+            while self._events:
+                self._note(self._events[0])
+                for action in self.policy.step(self.loop.awake(), self._events[0]):
+                    self._act(action)
+                self._events.popleft()
+        finally:
+            self._events.clear()
+        self._wait()
+
+    def _note(self, event: RoleEvent) -> None:
+        match event:
+            case events.RolePrepared(name):
+                self._update(name)
+            case events.RoleReady():
+                self._publish()
+            case events.RoleFailing(name) | events.RoleEnded(name):
+                self._readiness[name].stop()
+
+    def _wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if (due := self.policy.due) is not None:
+            delay = max(0.0, due - self.loop.awake())
+            self._timer = self.loop.call_later(delay, partial(self.handle, events.TimePassed()))
+
+    def _act(self, action: RoleAction) -> None:
+        match action:
+            case PrepareRole(name):
+                self.roles[name].prepare(self.directory.ports(name))
+            case StartRole(name):
+                self._publish(name)
+                self._readiness[name].starting()
+                self.roles[name].start()
+            case CheckReady(name):
+                self._readiness[name].begin()
+            case StopRole(name, number, kill):
+                self._readiness[name].stop()
+                cause = self.policy.cause
+                interrupted = cause is not None and bool(cause.number)
+                self.roles[name].stop(number, kill=kill, interrupted=interrupted)
+            case Say(text, level):
+                self._console.log(text, level)
+            case EndJob(code):
+                self._code = code
+                self.loop.call_later(0.0, self._look)
+
+    def _look(self) -> None:
+        """End once the job is over, and all hooks have been told."""
+        if self.policy.over and not any(role.leaving for role in self.roles.values()):
+            self._on_over()
+
+    # -- who is where -----------------------------------------------------------------------
+
+    def _update(self, name: str) -> None:
+        """Take the nodes of a role as they are now, and tell all roles."""
+        run = self.roles[name].run
+        if run is None or run.ending:
+            return
+        for text in self.directory.update(name, run):
+            self._console.log(text, "warning")
+        self._publish()
+
+    def _publish(self, starting: str = "") -> None:
+        """Tell the nodes of all roles that run, and of one that starts, where all of them are."""
+        frame = self.directory.frame()
+        for role in self.roles.values():
+            role.publish(frame, starts=role.name == starting)
+
+    # -- signals ----------------------------------------------------------------------------
+
+    def end(self, number: int) -> None:
+        """Handle a signal that ends the job: stop, then kill, then leave."""
+        match self._requests.next(number):
+            case StopStep.LEAVE:
+                self._leave()
+            case StopStep.KILL:
+                self._console.log("killing all ranks now", "warning")
+                self.handle(events.Killed(number))
+            case StopStep.STOP:
+                self._tell_stop(number)
+                self.handle(events.Interrupted(number))
+
+    def _tell_stop(self, number: int) -> None:
+        more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
+        name = signal.Signals(number).name
+        self._console.log(f"{name}: stopping all roles, dependants first{more}", "warning")
+
+    def _leave(self) -> None:
+        """Wait for nothing that still runs."""
+        if self.abandoned:
+            return
+        self.abandoned = True
+        left = {name for one in self.roles.values() for name in one.unfinished}
+        names = ", ".join(sorted(left)) or "none"
+        self._console.log(f"exiting now; may still be running on: {names}", "error")
+        for role in self.roles.values():
+            role.abandon()
+
+    def pass_on(self, number: int) -> None:
+        """Handle a signal that does not end the job."""
+        if number == signal.SIGTSTP:
+            self.fleet.suspend()
+            return
+        for role in self.roles.values():
+            if role.run is not None:
+                role.run.signals.pass_on(number)
+
+    def on_broken_output(self) -> None:
+        """Stop the job: the reader of its output has gone."""
+        if not self.policy.ending:
+            self.handle(events.Interrupted(signal.SIGPIPE))
+
+
+def job_of(role: Role, whole: JobSpec) -> JobSpec:
+    """Return the job of a role as it is run: on the nodes of the whole job, and as a part of it."""
+    job = role.job
+    supervision, output = whole.supervision, job.output
+    prefix = PREFIX if output.prefix == type(output)().prefix else output.prefix
+    return job._replace(
+        job_id=whole.job_id,
+        role=role.name,
+        ports=role.ports,
+        plan=job.plan._replace(launcher=whole.plan.launcher),
+        backend=whole.backend,
+        workers=job.workers._replace(role=role.name),
+        supervision=job.supervision._replace(heartbeat_timeout=supervision.heartbeat_timeout),
+        output=output._replace(prefix=prefix, report_file=None),
+        dial_in=whole.dial_in,
+        held=True,
+        environ=whole.environ,
+    )

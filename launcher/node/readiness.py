@@ -1,0 +1,240 @@
+"""The program `ready` (`node.programs`): waits until servers answer, or a file exists.
+
+It reads one line of JSON: `kind` (`port`, `http`, `file`, or `reach` for any answer of a machine),
+`path`, and as `servers` the addresses at which each may be, and its port. For each of them it
+prints which of its addresses have answered, as soon as one has; before that, why none does. It ends
+once all have answered. Nothing goes through a proxy.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sys
+from functools import partial
+
+from ..common import system
+from ..common.errors import USAGE, reason
+from ..common.loop import Loop
+from .probes import Resolver, numeric
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+LONGEST = 4 * 1024 * 1024
+"""Bytes of the line that is read."""
+
+PATIENCE = 10.0
+"""Seconds for an address to answer; then it is tried anew."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
+"""Seconds from one try of an address to the next; they grow."""
+
+OTHERS = 0.05
+"""Seconds for the other addresses of a server to answer, once one has."""
+
+TELL_AGAIN = 1.0
+"""Seconds between two lines that say why a server does not answer."""
+
+STATUS_LINE = 256
+"""Bytes of an answer in which the status of HTTP has to be."""
+
+
+class Server:
+    """One of those that are waited for, with its addresses.
+
+    Attributes:
+        answered: the numbers of its addresses that have.
+        done: whether the outcome was printed.
+    """
+
+    def __init__(self, number: int, loop: Loop, over: Callable[[], None]) -> None:
+        self.answered: set[int] = set()
+        self.done = False
+        self._number, self._loop, self._over = number, loop, over
+        self._why, self._told = "", float("-inf")
+
+    def on_answer(self, address: int) -> None:
+        """Note that an address has answered; others have a moment to do so as well."""
+        if not self.answered:
+            self._loop.call_later(OTHERS, self._finish)
+        self.answered.add(address)
+
+    def on_failure(self, why: str) -> None:
+        """Tell why an address does not answer, if that is new."""
+        now = self._loop.clock()
+        if self.answered or why == self._why or now - self._told < TELL_AGAIN:
+            return
+        self._why, self._told = why, now
+        _tell({"server": self._number, "why": why})
+
+    def _finish(self) -> None:
+        self.done = True
+        _tell({"server": self._number, "answered": sorted(self.answered)})
+        self._over()
+
+
+class Trial:
+    """Tries one address again and again, until its server has answered."""
+
+    def __init__(self, loop: Loop, server: Server, number: int, kind: str, path: str) -> None:
+        """Try the address of this number of a server; `kind` and `path` are as in the request."""
+        self._loop, self._server, self._number = loop, server, number
+        self._kind, self._path = kind, path
+        self._pause = FIRST_PAUSE
+        self._socket: socket.socket | None = None
+        self._where = ""
+
+    def begin(self, address: str, port: int) -> None:
+        """Try it for the first time: a name is resolved each time, as it may become known."""
+        self._where = f"{address}:{port}"
+        self._again = partial(self._try, address, port)
+        self._again()
+
+    def _try(self, address: str, port: int) -> None:
+        if self._server.done:
+            return
+        try:
+            self._connect(*numeric(address, port))
+        except socket.gaierror:
+            self._resolve(address, port)
+        except UnicodeError:
+            self._fail("not a valid host name")
+
+    def _resolve(self, address: str, port: int) -> None:
+        try:
+            Resolver(self._loop, address, port, self._resolved)
+        except OSError as error:
+            self._fail(reason(error))
+
+    def _resolved(self, problem: str, family: int, target: tuple[Any, ...]) -> None:
+        if problem:
+            self._fail(problem)
+        else:
+            self._connect(family, target)
+
+    def _connect(self, family: int, target: tuple[Any, ...]) -> None:
+        try:
+            one = system.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError as error:
+            self._fail(reason(error))
+            return
+        self._socket = one
+        self._late = self._loop.call_later(PATIENCE, lambda: self._fail("no answer"))
+        number = one.connect_ex(target)
+        if number == errno.EINPROGRESS:
+            self._loop.add_writer(one.fileno(), self._on_writable)
+        else:
+            self._on_connected(number)
+
+    def _on_writable(self) -> None:
+        assert self._socket is not None
+        self._loop.remove(self._socket.fileno())
+        self._on_connected(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+    def _on_connected(self, number: int) -> None:
+        reached = number == errno.ECONNREFUSED and self._kind == "reach"
+        if number and not reached:
+            self._fail(os.strerror(number).lower())
+        elif self._kind == "http":
+            self._ask()
+        else:
+            self._answer()
+
+    def _ask(self) -> None:
+        assert self._socket is not None
+        head = f"GET {self._path} HTTP/1.1\r\nHost: {self._where}\r\n"
+        try:
+            self._socket.send(f"{head}User-Agent: dsrun\r\nConnection: close\r\n\r\n".encode())
+        except OSError as error:
+            self._fail(reason(error))
+            return
+        self._read = b""
+        self._loop.add_reader(self._socket.fileno(), self._on_readable)
+
+    def _on_readable(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(STATUS_LINE)
+        except OSError as error:
+            self._fail(reason(error))
+            return
+        self._read += data
+        line, end, _ = self._read.partition(b"\r\n")
+        if data and not end and len(self._read) < STATUS_LINE:
+            return
+        version, _, status = line.partition(b" ")
+        if version.startswith(b"HTTP/1.") and status[:3] == b"200":
+            self._answer()
+        else:
+            shown = status[:3].decode("ascii", "replace") if status[:3].isdigit() else "no HTTP"
+            self._fail(f"{self._path} answers {shown}")
+
+    def _answer(self) -> None:
+        self._close()
+        self._server.on_answer(self._number)
+
+    def _fail(self, why: str) -> None:
+        self._close()
+        self._server.on_failure(f"{self._where}: {why}")
+        self._loop.call_later(self._pause, self._again)
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+
+    def _close(self) -> None:
+        one, self._socket = self._socket, None
+        if one is not None:
+            self._late.cancel()
+            self._loop.remove(one.fileno())
+            one.close()
+
+
+class Waiting:
+    """All that is waited for."""
+
+    def __init__(self, kind: str, path: str, servers: Sequence[tuple[Sequence[str], int]]) -> None:
+        self._loop = Loop()
+        self._left = len(servers) or 1
+        for number, (addresses, port) in enumerate(servers):
+            server = Server(number, self._loop, self._over)
+            for at, address in enumerate(addresses):
+                Trial(self._loop, server, at, kind, path).begin(address, port)
+        if kind == "file":
+            self._loop.call_later(0.0, lambda: self._look(path, FIRST_PAUSE))
+
+    def run(self) -> None:
+        """Wait until all have answered."""
+        self._loop.run()
+
+    def _over(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._loop.stop()
+
+    def _look(self, path: str, pause: float) -> None:
+        if os.path.exists(path):
+            _tell({"server": 0, "answered": []})
+            self._over()
+            return
+        again = min(LONGEST_PAUSE, 2 * pause)
+        self._loop.call_later(pause, lambda: self._look(path, again))
+
+
+def main(_arguments: Sequence[str]) -> int:
+    """Wait; return the exit code."""
+    try:
+        asked = json.loads(sys.stdin.buffer.readline(LONGEST))
+        waiting = Waiting(asked["kind"], asked["path"], asked["servers"])
+    except (ValueError, KeyError, TypeError) as error:
+        sys.stderr.write(f"ready: expected a request as JSON: {error!r}\n")
+        return USAGE
+    waiting.run()
+    return 0
+
+
+def _tell(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,167 @@
+"""The program that waits for servers: real sockets of this machine, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.common.errors import USAGE
+from dsrun.launcher.node.programs import command_line
+
+from ..support.limits import HANG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HERE, NOWHERE = "127.0.0.1", "127.0.0.99"
+
+
+class Asked:
+    """The program with one request; at the end it is killed if it still runs."""
+
+    def __init__(self, kind: str, *servers: tuple[list[str], int], path: str = "") -> None:
+        self.process = subprocess.Popen(
+            command_line("ready"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"http_proxy": "http://127.0.0.1:1"},
+        )
+        assert self.process.stdin is not None
+        request = {"kind": kind, "path": path, "servers": servers}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def line(self) -> dict[str, Any]:
+        """The next line that it prints."""
+        assert self.process.stdout is not None
+        told: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return told
+
+    def ends(self) -> int:
+        """Its exit code."""
+        return self.process.wait(HANG)
+
+
+class Health(BaseHTTPRequestHandler):
+    """Answers 200 once the server is healthy."""
+
+    def do_GET(self) -> None:
+        path, healthy = self.path, getattr(self.server, "healthy", False)
+        self.send_response(404 if path != "/health" else 200 if healthy else 503)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[HTTPServer]:
+    """A server that is not healthy yet."""
+    with HTTPServer((HERE, 0), Health) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server((HERE, 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server((HERE, 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_a_port_that_accepts(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    with Asked("port", ([NOWHERE, HERE], port)) as asked:
+        told = asked.line()
+        if "why" in told:
+            assert told == {"server": 0, "why": f"{NOWHERE}:{port}: connection refused"}
+            told = asked.line()
+        assert told == {"server": 0, "answered": [1]}
+        assert asked.ends() == 0
+
+
+def test_a_port_that_accepts_later(closed_port: int) -> None:
+    with Asked("port", ([HERE], closed_port)) as asked:
+        why = {"server": 0, "why": f"{HERE}:{closed_port}: connection refused"}
+        assert asked.line() == why
+        with socket.create_server((HERE, closed_port)):
+            assert asked.line() == {"server": 0, "answered": [0]}
+            assert asked.ends() == 0
+
+
+def test_a_path_that_answers_200_later(server: HTTPServer) -> None:
+    with Asked("http", ([HERE], server.server_port), path="/health") as asked:
+        assert asked.line()["why"].endswith(": /health answers 503")
+        server.healthy = True  # type: ignore[attr-defined]
+        assert asked.line() == {"server": 0, "answered": [0]}
+        assert asked.ends() == 0
+
+
+def test_what_does_not_speak_http_is_not_ready(listener: socket.socket) -> None:
+    with Asked("http", ([HERE], listener.getsockname()[1]), path="/") as asked:
+        connection, _ = listener.accept()
+        connection.sendall(b"220 mail\r\n")
+        connection.close()
+        assert asked.line()["why"].endswith(": / answers no HTTP")
+
+
+def test_all_servers_are_waited_for(listener: socket.socket, closed_port: int) -> None:
+    port = listener.getsockname()[1]
+    with Asked("port", ([HERE], closed_port), ([HERE], port)) as asked:
+        told = [asked.line(), asked.line()]
+        assert {"server": 1, "answered": [0]} in told
+        with socket.create_server((HERE, closed_port)):
+            assert asked.line() == {"server": 0, "answered": [0]}
+            assert asked.ends() == 0
+
+
+def test_a_machine_that_refuses_is_reached(closed_port: int) -> None:
+    with Asked("reach", ([HERE], closed_port)) as asked:
+        assert asked.line() == {"server": 0, "answered": [0]}
+
+
+def test_names_are_resolved(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    with Asked("port", (["no.such.name.invalid", "localhost"], port)) as asked:
+        lines = [asked.line()]
+        while "why" in lines[-1]:
+            lines.append(asked.line())
+        assert lines[-1] == {"server": 0, "answered": [1]}
+
+
+def test_a_file_that_comes_later(tmp_path: Path) -> None:
+    with Asked("file", path=str(tmp_path / "there")) as asked:
+        (tmp_path / "there").touch()
+        assert asked.line() == {"server": 0, "answered": []}
+        assert asked.ends() == 0
+
+
+def test_a_request_that_is_none() -> None:
+    given = subprocess.run(
+        command_line("ready"), input="?\n", text=True, capture_output=True, check=False
+    )
+    assert given.returncode == USAGE
+    assert given.stderr.startswith("ready: expected a request as JSON")
