@@ -9,13 +9,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsrun.launcher.cli.options import all_options
+from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
+from dsrun.launcher.commands.json_types.topo import Topo
+from dsrun.launcher.common.formats import VERSIONS
+from dsrun.launcher.head.exec.json_types import Exec
 from dsrun.launcher.specs import policies
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.job import JobSpec
+
+from .json_schema import Definitions, definition_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,12 +36,70 @@ SHAPES: dict[str, Any] = {
 }
 
 
+FOLDER = "docs/schemas"
+FORMAT = (
+    "Version of this format. It grows if a field is renamed or removed, or means something else;"
+    " new fields do not change it."
+)
+
+
+class Output(NamedTuple):
+    """One JSON output.
+
+    Attributes:
+        title: what prints it.
+        forms: the classes of its forms; each has `format` as its first field, too.
+        description: of all forms together; "" if there is one, which describes itself.
+        others: forms that have definitions, but are not what the schema itself describes.
+    """
+
+    title: str
+    forms: tuple[Any, ...]
+    description: str = ""
+    others: tuple[Any, ...] = ()
+
+
+OUTPUTS = {
+    "elastic_plan": Output("dsrun-elastic --json", (ElasticPlan,)),
+    "exec": Output("dsrun-exec --json", (Exec,)),
+    "topo": Output("dsrun-topo --json", (Topo,)),
+}
+"""By the name of the schema."""
+
+
 def files() -> dict[str, str]:
-    """Return the schema by its path from the root."""
-    whole = json.loads((ROOT / PATH).read_text(encoding="utf-8"))
+    """Return the schemas by their paths from the root."""
+    made = {f"{FOLDER}/{name}.schema.json": schema(name, one) for name, one in OUTPUTS.items()}
+    made[PATH] = _dry_run()
+    return {
+        path: json.dumps(one, indent=2, ensure_ascii=False) + "\n" for path, one in made.items()
+    }
+
+
+def schema(name: str, output: Output) -> dict[str, Any]:
+    """Return the schema of an output."""
+    definitions = Definitions()
+    version = {"format": {"description": FORMAT, "const": VERSIONS[name]}}
+    forms = {definition_name(one): definitions.object(one, version) for one in output.forms}
+    others = {definition_name(one): definitions.object(one, version) for one in output.others}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:dsrun:schema:{name}",
+        "title": output.title,
+    }
+    if len(forms) == 1:
+        (whole,) = forms.values()
+        return {**head, **whole, "$defs": {**definitions.made, **others}}
+    several = [{"$ref": f"#/$defs/{one}"} for one in forms]
+    described = {"description": output.description, "oneOf": several}
+    return {**head, **described, "$defs": {**forms, **others, **definitions.made}}
+
+
+def _dry_run() -> dict[str, Any]:
+    whole: dict[str, Any] = json.loads((ROOT / PATH).read_text(encoding="utf-8"))
     for name, shape in _shapes(whole["$defs"]).items():
         _complete(whole["$defs"][name], shape, name)
-    return {PATH: json.dumps(whole, indent=2, ensure_ascii=False) + "\n"}
+    return whole
 
 
 def _shapes(known: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..specs.batch_plan import BatchPlan, BatchShare
+    from .json_types.elastic_plan import ElasticPlan, Share
 
     Rows = Sequence[tuple[int, BatchShare]]
 
@@ -103,17 +104,21 @@ def _rows(plan: BatchPlan, size: int | None, path: str) -> Rows:
 def _as_json(plan: BatchPlan, rows: Rows) -> str:
     import json
 
-    shares = [
-        {
-            "world_size": size,
-            "train_micro_batch_size_per_gpu": share.micro_batch,
-            "gradient_accumulation_steps": share.accumulation,
-            "train_batch_size": share.batch,
-        }
-        for size, share in rows
-    ]
-    fields = {"version": plan.settings.schema, "valid": plan.valid, "shares": shares}
+    fields: ElasticPlan = {
+        "version": plan.settings.schema,
+        "valid": plan.valid,
+        "shares": [_share(*row) for row in rows],
+    }
     return json.dumps(versioned("elastic_plan", fields))
+
+
+def _share(size: int, share: BatchShare) -> Share:
+    return {
+        "world_size": size,
+        "train_micro_batch_size_per_gpu": share.micro_batch,
+        "gradient_accumulation_steps": share.accumulation,
+        "train_batch_size": share.batch,
+    }
 
 
 def _as_table(plan: BatchPlan, rows: Rows) -> str:

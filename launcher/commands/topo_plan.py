@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..control.messages import NodeBindings, WorkerBinding
     from ..node.binding.plan import BindingPlan
     from ..specs.policies import BindingPolicy
+    from .json_types.topo import Topo, Worker
 
 
 class Survey(NamedTuple):
@@ -79,14 +80,14 @@ def as_json(found: Survey) -> str:
     import json
 
     machine = found.machine
-    fields = {
+    fields: Topo = {
         "host": machine.name,
-        "cores": [core._asdict() for core in machine.topology.cores],
+        "cores": machine.topology.cores,
         "memory": [{"node": node, "bytes": kib << 10} for node, kib in machine.memory.items()],
         "hidden": machine.hidden,
         "accelerator": found.bound.accelerator,
-        "devices": [one._asdict() for one in machine.devices],
-        "nics": [one._asdict() for one in machine.nics],
+        "devices": machine.devices,
+        "nics": machine.nics,
         "bind_to": found.bind_to,
         "workers": [_worker(one) for one in found.bound.workers],
         "notes": found.notes,
@@ -94,11 +95,17 @@ def as_json(found: Survey) -> str:
     return json.dumps(versioned("topo", fields))
 
 
-def _worker(one: WorkerBinding) -> dict[str, object]:
+def _worker(one: WorkerBinding) -> Worker:
     """Return the binding of a worker, which has no process yet."""
-    fields = one._asdict()
-    del fields["pid"]
-    return fields
+    return {
+        "rank": one.rank,
+        "device": one.device,
+        "address": one.address,
+        "node": one.node,
+        "cpus": one.cpus,
+        "memory": one.memory,
+        "nic": one.nic,
+    }
 
 
 def _policy(options: Options) -> BindingPolicy:

@@ -20,10 +20,10 @@ Branch = tuple[str, "list[Branch]"]
 
 
 class TreeNode(NamedTuple):
-    """A device or a NIC.
+    """A device or a network card.
 
     Attributes:
-        text: its description in one line.
+        text: what it is, in one line.
         node: its NUMA node; None if not known.
     """
 

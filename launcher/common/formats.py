@@ -1,6 +1,12 @@
-"""The forms of dsrun's JSON outputs, and their versions. Pure."""
+"""The forms of dsrun's JSON outputs, and their versions. Pure.
+
+The types of an output are in a module `json_types` beside the code that makes it. Only type
+checkers import these modules, and `docs/generate/schemas.py`, which makes the schemas of them.
+"""
 
 from __future__ import annotations
+
+from enum import Enum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +29,27 @@ VERSIONS = {
 A version grows if a field is renamed or removed, or means something else.
 """
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
-def versioned(schema: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object with the version of its form in front, as `format`."""
-    return {"format": VERSIONS[schema], **fields}
+
+def versioned(schema: str, fields: Mapping[str, object]) -> dict[str, Any]:
+    """Return an object as JSON has it, with the version of its form in front, as `format`."""
+    return {"format": VERSIONS[schema], **as_json(fields)}
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    A record becomes an object, an enum its value, a tuple a list, and a set a sorted list.
+    """
+    if type(value) in _PLAIN:
+        return value
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: as_json(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(one) for one in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return value.value if isinstance(value, Enum) else value

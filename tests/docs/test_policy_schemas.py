@@ -23,8 +23,7 @@ def without(folder: Path, policy: str, field: str, monkeypatch: pytest.MonkeyPat
     (folder / schemas.PATH).parent.mkdir(parents=True)
     (folder / schemas.PATH).write_text(json.dumps(whole), encoding="utf-8")
     monkeypatch.setattr(schemas, "ROOT", folder)
-    (text,) = schemas.files().values()
-    return json.loads(text)["$defs"][policy]["properties"][field]
+    return json.loads(schemas.files()[schemas.PATH])["$defs"][policy]["properties"][field]
 
 
 @pytest.mark.parametrize(

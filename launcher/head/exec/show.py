@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from .json_types import Exec, HostOutput
     from .results import Captured, HostResult
 
 
@@ -64,30 +65,31 @@ def as_json(results: Sequence[HostResult]) -> str:
 
     from ...common.formats import versioned
 
-    nodes = [
-        {
-            "node": result.host,
-            "exit_code": result.code,
-            "error": result.cause or None,
-            **_text("stdout", result.outputs[1]),
-            **_text("stderr", result.outputs[2]),
-        }
-        for result in results
-    ]
-    fields = {"exit_code": exit_code(results), "nodes": nodes}
+    fields: Exec = {"exit_code": exit_code(results), "nodes": [_output(one) for one in results]}
     return json.dumps(versioned("exec", fields)) + "\n"
 
 
-def _text(name: str, output: Captured) -> dict[str, str]:
-    """Return an output as text, and in base64 if it is not UTF-8."""
-    data = b"".join(output.blocks())
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        import base64
+def _output(result: HostResult) -> HostOutput:
+    """Return outputs as text, and in base64 those that are not UTF-8."""
+    stdout, stderr = (b"".join(result.outputs[stream].blocks()) for stream in (1, 2))
+    made: HostOutput = {
+        "node": result.host,
+        "exit_code": result.code,
+        "error": result.cause or None,
+        "stdout": stdout.decode("utf-8", "replace"),
+        "stderr": stderr.decode("utf-8", "replace"),
+    }
+    if made["stdout"].encode() != stdout:
+        made["stdout_base64"] = _base64(stdout)
+    if made["stderr"].encode() != stderr:
+        made["stderr_base64"] = _base64(stderr)
+    return made
 
-        exact = base64.b64encode(data).decode()
-        return {name: data.decode("utf-8", "replace"), f"{name}_base64": exact}
+
+def _base64(data: bytes) -> str:
+    import base64
+
+    return base64.b64encode(data).decode()
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -1,0 +1,1 @@
+"""The types of what the other commands print with `--json`: see `common.formats`."""

@@ -1,0 +1,71 @@
+"""The types of what `dsrun-topo --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from ...node.binding.topology import Core
+from ..topo_tree import TreeNode
+
+
+class Memory(TypedDict):
+    """The memory of one NUMA node.
+
+    Attributes:
+        node: the NUMA node.
+        bytes: its size in bytes.
+    """
+
+    node: int
+    bytes: int
+
+
+class Worker(TypedDict):
+    """One worker.
+
+    Attributes:
+        rank: its local rank.
+        device: its device, as in the variable that masks devices; "" for none.
+        address: PCI address of the device; "" if not known.
+        node: NUMA node of the device; None if not known.
+        cpus: the cpus that it may run on, such as 0-3,8; "" if it is not bound.
+        memory: policy and NUMA nodes of its memory, such as bind:0; "" for none.
+        nic: the network card that is nearest to its device; "" if not known.
+    """
+
+    rank: int
+    device: str
+    address: str
+    node: int | None
+    cpus: str
+    memory: str
+    nic: str
+
+
+class Topo(TypedDict):
+    """This machine, and what workers would be bound to on it.
+
+    Attributes:
+        host: its hostname.
+        cores: the physical cores that may be used, ascending by first cpu.
+        memory: the NUMA nodes that have memory.
+        hidden: number of cpus that are online and may not be used here.
+        accelerator: kind of the devices, such as cuda or cpu.
+        devices: the visible devices.
+        nics: the network cards.
+        bind_to: what workers are bound to, as for --bind_to.
+        workers: what each worker would be bound to.
+        notes: warnings about the binding.
+    """
+
+    host: str
+    cores: Sequence[Core]
+    memory: list[Memory]
+    hidden: int
+    accelerator: str
+    devices: Sequence[TreeNode]
+    nics: Sequence[TreeNode]
+    bind_to: str
+    workers: list[Worker]
+    notes: Sequence[str]

@@ -1,0 +1,49 @@
+"""The types of what `dsrun-exec --json` prints: see `common.formats`."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class _WholeOutput(TypedDict):
+    """What every host has.
+
+    Attributes:
+        node: the name of the host.
+        exit_code: the command's exit code, 128 + N if signal N ended it; None if it has none.
+        error: why there is no exit code; None if there is one.
+        stdout: what the command wrote to standard output; what is not UTF-8 is replaced.
+        stderr: what the command wrote to standard error; what is not UTF-8 is replaced.
+    """
+
+    node: str
+    exit_code: int | None
+    error: str | None
+    stdout: str
+    stderr: str
+
+
+class HostOutput(_WholeOutput, total=False):
+    """What the command has written on one host, and how it has ended there.
+
+    Attributes:
+        stdout_base64: the exact bytes of stdout in base64, if they are not UTF-8.
+        stderr_base64: the exact bytes of stderr in base64, if they are not UTF-8.
+    """
+
+    stdout_base64: str
+    stderr_base64: str
+
+
+class Exec(TypedDict):
+    """What a command has written on each host, and how it has ended there.
+
+    Attributes:
+        exit_code: the largest exit code of all hosts; 69 counts for a host that could not be
+            reached, 75 for one that was lost, 124 for one on which the command was ended by
+            --timeout.
+        nodes: the hosts, in the order in which they were named.
+    """
+
+    exit_code: int
+    nodes: list[HostOutput]
