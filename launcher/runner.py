@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from . import __version__
 from .common import entry
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from .cli.options import Options
     from .cli.parser import Command
+    from .common.detach import Parent
     from .planning.planner import PlannedJob
 
 
@@ -31,8 +33,6 @@ def _run(argv: list[str]) -> int:
 
 
 def _dispatch(command: Command, argv: list[str]) -> int:
-    from .backends import allocates
-
     text = _text(command, argv)
     if text:
         entry.write(text)
@@ -43,12 +43,23 @@ def _dispatch(command: Command, argv: list[str]) -> int:
         return on.run(command)
     if "on_busy" in command.given:
         raise UsageError("--on_busy: only with --on NAME, for a job on held nodes")
+    if command.options.detach and not command.options.dry_run:
+        from .commands import detach
+
+        return detach.run(command, lambda parent: _start(command, argv, parent))
+    return _start(command, argv)
+
+
+def _start(command: Command, argv: list[str], parent: Parent | None = None) -> int:
+    """Run a command line that starts a job; `parent` is told when a detached one runs."""
+    from .backends import allocates
+
     if allocates(command.options.launcher):
         from .commands import salloc
 
         if salloc.is_needed(command.options, os.environ):
             return _run_in_allocation(salloc.argv(argv, command, os.environ), command.options)
-    return run(command)
+    return run(command, parent)
 
 
 def _text(command: Command, argv: list[str]) -> str:
@@ -81,8 +92,12 @@ def _run_in_allocation(argv: list[str], options: Options) -> int:
     return salloc.run(argv, options)
 
 
-def run(command: Command) -> int:
+def run(command: Command, parent: Parent | None = None) -> int:
     """Run a parsed command line; return the exit code.
+
+    Args:
+        command: the command line.
+        parent: is told once all workers of a detached job run.
 
     Raises:
         DsrunError: the command has failed; nothing is left running.
@@ -97,14 +112,18 @@ def run(command: Command) -> int:
     if options.dry_run:
         return _show(planned, options)
     if by_rank(options) and options.node_rank:
-        return _join(planned, options)
+        return _join(planned, options, parent)
     from .head.run.start import launch, prepare
 
     # Start this machine's node launcher now: it gets ready while the rest is planned.
     start = prepare(planned.plan, planned.backend)
     from .planning.job import job_spec
 
-    return launch(job_spec(planned, options), start)
+    if parent is None:
+        return launch(job_spec(planned, options), start)
+    from .head.detached.launch import run as run_detached
+
+    return launch(job_spec(planned, options), start, partial(run_detached, parent))
 
 
 def _show(planned: PlannedJob, options: Options) -> int:
@@ -122,13 +141,16 @@ def _show(planned: PlannedJob, options: Options) -> int:
     return 0
 
 
-def _join(planned: PlannedJob, options: Options) -> int:
-    """Join the job of node 0, which runs the same command."""
+def _join(planned: PlannedJob, options: Options, parent: Parent | None) -> int:
+    """Join the job of node 0, which runs the same command, and which tells how it goes."""
     from .node.join import join
     from .node.main import serve_line
     from .planning.policies import dial_in
 
-    return serve_line(join(planned.plan, dial_in(options, planned.plan), options.start_timeout))
+    line = join(planned.plan, dial_in(options, planned.plan), options.start_timeout)
+    if parent is not None:
+        parent.leave(folder=None)
+    return serve_line(line)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

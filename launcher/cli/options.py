@@ -281,6 +281,10 @@ class Options:
         "Time limit until all nodes are ready to start their workers.",
         positive=True, fills="supervision.start_timeout", tools=("job", "hold", "exec", "check"),
         whole_job=True)
+    detach: bool = option(False,
+        "Print the job's id and return once all workers run; the job goes on without the terminal,"
+        " also after a logout. dsrun-job waits for it, and shows its output and its report.",
+        like=("background", "daemon", "bg"), not_in_python="use launch_detached", whole_job=True)
     dry_run: bool = option(False,
         "Print the plan (hosts, ranks, variables, policies, commands) and start nothing.",
         not_in_python="it only prints", whole_job=True)

@@ -12,11 +12,19 @@ OWN: dict[str, dict[str, Option]] = {
     "dsrun-job": {
         "follow": option(False, "logs: continue with what comes later.", also=("-f",)),
         "ranks": option(
-            "", "logs, stacks: only of these: 0,8-15.", "RANKS", separator=",", unset="all"
+            "",
+            "logs, stacks: only of these: 0,8-15.",
+            "RANKS",
+            separator=",",
+            unset="all",
+            also=("rank",),
         ),
         "all_threads": option(False, "stacks: all threads and processes, with all frames."),
         "native": option(False, "stacks: C and C++ frames, too; takes seconds."),
         "save": option(False, "stacks: also write files beside the ranks' logs."),
+        "ended": option(False, "list: detached jobs that have ended."),
+        "html": option("", "report: draw it into FILE.", "FILE", unset="none"),
+        "all": option(False, "forget: all that have ended."),
         "json": option(False, "Print JSON."),
         "now": option(False, "kill: without the grace."),
     },

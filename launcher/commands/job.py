@@ -1,4 +1,4 @@
-"""dsrun-job: list this user's running jobs and holds on this machine, watch and control them."""
+"""dsrun-job: list this user's jobs and holds on this machine, watch and control them."""
 
 from __future__ import annotations
 
@@ -140,6 +140,12 @@ def _list(given: Given) -> int:
     from . import job_table
     from .job_read import as_json, read
 
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    if given.own["ended"]:
+        from .job_ended import show
+
+        show(as_lines=not given.json, width=width)
+        return 0
     known = read(job_names.places())
     if given.json:
         entry.write(f"{as_json(known)}\n")
@@ -149,7 +155,6 @@ def _list(given: Given) -> int:
     rows += [job_table.of_job(one, now) for one in known.jobs]
     rows += [job_table.of_silent(name) for name in known.silent]
     if rows:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         entry.write(job_table.table(rows, width))
     return 0
 
@@ -238,7 +243,8 @@ def _done(given: Given, place: Place, words: str) -> int:
         done = {"kind": place.kind, "name": place.name, "done": words}
         entry.write(f"{json.dumps(versioned('jobs', done))}\n")
     else:
-        entry.write(f"dsrun-job: {place.kind} {place.name}: {plain(words)}\n")
+        named = f"{place.kind} {place.name}: " if place.name else ""
+        entry.write(f"dsrun-job: {named}{plain(words)}\n")
     return 0
 
 
@@ -265,10 +271,38 @@ def _job(words: Sequence[str], verb: str) -> Place:
 
 
 def _logs(given: Given) -> int:
-    from .job_logs import show
+    from .job_kept import find
+    from .job_logs import show, show_kept
 
     ranks = sorted(parse_ranks("--ranks", given.own["ranks"])) or None
-    return show(_place(given.words), ranks, follow=given.own["follow"], as_json=given.json)
+    found, how = find(given.words), {"follow": given.own["follow"], "as_json": given.json}
+    if found.folder is not None:
+        return show_kept(found.folder, ranks, **how)
+    return show(found.place, ranks, **how)
+
+
+# -- detached jobs --------------------------------------------------------------------------
+
+
+def _wait(given: Given) -> int:
+    from .job_kept import find
+    from .job_wait import wait
+
+    return wait(find(given.words), as_json=given.json)
+
+
+def _report(given: Given) -> int:
+    from .job_kept import find
+    from .job_report import show
+
+    return show(find(given.words), as_json=given.json, html=given.own["html"])
+
+
+def _forget(given: Given) -> int:
+    from .job_ended import forget
+
+    name, words = forget(given.words, everything=given.own["all"])
+    return _done(given, Place(local.JOB, name), words)
 
 
 def _stacks(given: Given) -> int:
@@ -292,6 +326,7 @@ def _top(given: Given) -> int:
 MEANT = {
     **dict.fromkeys(("ps", "ls"), "list"),
     **dict.fromkeys(("stop", "cancel"), "kill"),
+    **dict.fromkeys(("rm", "delete", "clean"), "forget"),
     "status": "top",
     "log": "logs",
     "stack": "stacks",
@@ -299,9 +334,12 @@ MEANT = {
 """Words of other programs, and ours for them."""
 
 VERBS = {
-    "list": Verb(_list, 0, ("json",)),
+    "list": Verb(_list, 0, ("json", "ended")),
     "top": Verb(_top, 1, ("json",)),
     "logs": Verb(_logs, 1, ("json", "follow", "ranks")),
+    "wait": Verb(_wait, 1, ("json",)),
+    "report": Verb(_report, 1, ("json", "html")),
+    "forget": Verb(_forget, 1, ("json", "all")),
     "stacks": Verb(_stacks, 1, ("json", "ranks", "native", "all_threads", "save")),
     "signal": Verb(_signal, 2, ("json",)),
     "scale": Verb(_scale, 2, ("json",)),

@@ -5,22 +5,31 @@ from __future__ import annotations
 import os
 import struct
 import sys
+import time
 
 from ..common import entry
 from ..common.errors import LostError
 from ..common.tell import tell
 from ..common.text import plain
 from ..control import frames, local
+from ..head.detached.job_folder import State
 from ..head.output.labels import Labeller, Sanitizer
 from .job_names import PATIENCE, ask, open_place
 from .job_view import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..control.local_client import Arrived
+    from ..head.detached.job_folder import JobFolder
+    from ..head.detached.journal import Entry
     from .job_names import Place
 
 _CHUNK = struct.Struct("!IB")
+
+LOOK = 0.1
+"""Seconds between two looks for new output of a detached job."""
 
 
 def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:
@@ -48,6 +57,42 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
     return 0
 
 
+def show_kept(folder: JobFolder, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:
+    """Print what is kept of a detached job's output and messages; return the exit code.
+
+    Args:
+        folder: of the job.
+        ranks: only of these; None for all, and the messages of dsrun.
+        follow: whether to continue until the job has ended.
+        as_json: whether to print JSON.
+    """
+    from ..head.detached.journal_reader import JournalReader
+
+    journal = JournalReader(folder.journal)
+    reader = LinesReader(JsonPrinter() if as_json else TextPrinter(clean=os.isatty(1)))
+    while True:
+        goes_on = follow and folder.now.state in {State.RUNS, State.ELSEWHERE}
+        new = journal.new()
+        _print(reader, new, ranks)
+        if not new and not goes_on:
+            break
+        if not new:
+            time.sleep(LOOK)
+    reader.end()
+    return 0
+
+
+def _print(reader: LinesReader, entries: Iterable[Entry], ranks: list[int] | None) -> None:
+    from ..head.detached import journal
+
+    for one in entries:
+        if one.kind == journal.MESSAGE and ranks is None:
+            reader.message(one.data.decode("utf-8", "replace"))
+        elif one.kind in journal.OUTPUT and (ranks is None or one.rank in ranks):
+            reader.move(one.rank, one.host)
+            reader.feed(one.rank, one.kind, one.data)
+
+
 class LinesReader:
     """Splits what arrives into the lines of each rank."""
 
@@ -61,25 +106,31 @@ class LinesReader:
         """Print what has arrived; what is not known is left out."""
         if one.kind == frames.CHUNK and len(one.data) > _CHUNK.size:
             rank, stream = _CHUNK.unpack_from(one.data)
-            self._feed(rank, stream, one.data[_CHUNK.size :])
+            self.feed(rank, stream, one.data[_CHUNK.size :])
         elif one.kind == frames.EVENT and one.message.get("event") == "rank":
-            self._move(one.message)
+            rank, host = one.message.get("rank"), one.message.get("host")
+            if isinstance(rank, int) and isinstance(host, str):
+                self.move(rank, host)
         elif one.kind == frames.EVENT and one.message.get("event") == "skipped":
             tell(f"{one.message.get('bytes')} bytes left out here", "dsrun-job")
 
-    def _move(self, message: dict[str, object]) -> None:
-        """Note where a rank is; its lines have another label from now on."""
-        rank, host = message.get("rank"), message.get("host")
-        if isinstance(rank, int) and isinstance(host, str):
+    def move(self, rank: int, host: str) -> None:
+        """Note where a rank is; if it was elsewhere, its lines have another label from now on."""
+        if self._hosts.get(rank) != safe(host):
             self.end(rank)
             self._hosts[rank] = safe(host)
 
-    def _feed(self, rank: int, stream: int, data: bytes) -> None:
+    def feed(self, rank: int, stream: int, data: bytes) -> None:
+        """Print what a rank has written."""
         key, host = (rank, stream), self._hosts.get(rank, "?")
         if key not in self._labellers:
             self._labellers[key] = Labeller(self._printer.label(host, rank))
         lines = self._labellers[key].feed(self._printer.cleaned(rank, stream, data))
         self._printer.write(host, rank, stream, lines)
+
+    def message(self, text: str) -> None:
+        """Print a message of dsrun's own."""
+        self._printer.message(safe(text))
 
     def end(self, only: int | None = None) -> None:
         """Print lines without a line end, of one rank or of all."""
@@ -106,6 +157,10 @@ class TextPrinter:
             return data
         return self._sanitizers.setdefault((rank, stream), Sanitizer()).feed(data)
 
+    def message(self, text: str) -> None:
+        """Print a message of dsrun's own."""
+        entry.write(f"dsrun: {text}\n")
+
     def write(self, _host: str, _rank: int, _stream: int, lines: bytes) -> None:
         """Print whole lines, each with its label."""
         sys.stdout.buffer.write(lines)
@@ -123,12 +178,18 @@ class JsonPrinter:
         """Return a block as it is: JSON escapes what it has to."""
         return data
 
+    def message(self, text: str) -> None:
+        """Print an object for a message of dsrun's own."""
+        self._row({"message": text})
+
     def write(self, host: str, rank: int, stream: int, lines: bytes) -> None:
         """Print an object for each line."""
+        for line in lines.decode("utf-8", "replace").split("\n")[:-1]:
+            self._row({"host": host, "rank": rank, "stream": stream, "line": line})
+
+    def _row(self, row: dict[str, object]) -> None:
         import json
 
         from ..common.formats import versioned
 
-        for line in lines.decode("utf-8", "replace").split("\n")[:-1]:
-            row = {"host": host, "rank": rank, "stream": stream, "line": line}
-            entry.write(f"{json.dumps(versioned('jobs', row))}\n")
+        entry.write(f"{json.dumps(versioned('jobs', row))}\n")

@@ -63,7 +63,7 @@ def choose(
     exact = [one for one in known if one.name == word]
     found = exact or [one for one in known if word and word in one.name]
     if not found:
-        raise UsageError(f"dsrun-job: no job {word[:40]} on this machine; running: {_names(known)}")
+        raise UsageError(f"dsrun-job: no job {word[:40]} on this machine; running: {named(known)}")
     return _only(found, f"{word[:40]}: more than one job has this in its name")
 
 
@@ -71,11 +71,12 @@ def _only(found: Sequence[Place], otherwise: str) -> Place:
     if not found:
         raise UsageError("dsrun-job: no job of yours is running on this machine")
     if len(found) > 1:
-        raise UsageError(f"dsrun-job: {otherwise}; name one: {_names(found)}")
+        raise UsageError(f"dsrun-job: {otherwise}; name one: {named(found)}")
     return found[0]
 
 
-def _names(some: Iterable[Place]) -> str:
+def named(some: Iterable[Place]) -> str:
+    """Return the names of the newest of them, for a message."""
     names = [one.name for one in some]
     more = [f"and {len(names) - NAMED} more"] if len(names) > NAMED else []
     return ", ".join([*names[-NAMED:], *more]) or "none"

@@ -41,7 +41,7 @@ def of_job(job: JobStatus, now: float) -> Row:
     ranks = str(size) if job.running == size else f"{job.running}/{size}"
     state = f"{job.state}, round {job.round}" if job.round else job.state
     last = f"{job.last_rank}| {job.last}" if job.last else ""
-    return _safe(Row(job.job_id, state, nodes, ranks, age(now - job.since), job.program, last))
+    return safe_row(Row(job.job_id, state, nodes, ranks, age(now - job.since), job.program, last))
 
 
 def of_hold(hold: dict[str, Any], now: float) -> Row:
@@ -53,15 +53,16 @@ def of_hold(hold: dict[str, Any], now: float) -> Row:
     what = f"hold with {counted(len(runs), 'run')}"
     since = age(now - float(hold["since"]))
     state, last = str(hold["state"]), str(hold["last"])
-    return _safe(Row(str(hold["name"]), state, nodes, str(slots), since, what, last))
+    return safe_row(Row(str(hold["name"]), state, nodes, str(slots), since, what, last))
 
 
 def of_silent(name: str) -> Row:
     """Return the line of a job or hold that does not answer."""
-    return _safe(Row(name, "no answer", "", "", "", "", ""))
+    return safe_row(Row(name, "no answer", "", "", "", "", ""))
 
 
-def _safe(row: Row) -> Row:
+def safe_row(row: Row) -> Row:
+    """Return a line without what could harm a terminal, or break the line."""
     return Row(*(plain(cell).replace("\n", " ").replace("\t", " ") for cell in row))
 
 

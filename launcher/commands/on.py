@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..cli.options import Options
     from ..cli.parser import Command
     from ..control.local_client import LocalClient
     from ..specs.job import JobSpec
@@ -36,6 +37,9 @@ INTERRUPTS = 3
 """Interrupts after which this process ends whatever the hold does."""
 
 GONE = "it has ended unexpectedly"
+
+RUNNING = -1
+"""In place of an exit code: all workers of a detached job run, and the hold goes on with it."""
 
 LAST_WAIT = 1.0
 """Seconds for the hold to answer after the last interrupt."""
@@ -58,6 +62,8 @@ def run(command: Command) -> int:
             Source(spec.sync, os.environ)  # The hold finds the hashes in the cache.
         if options.dry_run:
             return _show(spec, as_json=options.json)
+        if options.detach:
+            return _detach(spec, client, options)
         job = partial(_report, spec, ClientRun(client, spec, options.on_busy))
         if not spec.supervision.requeue_codes:
             return job()
@@ -87,10 +93,30 @@ def _show(spec: JobSpec, *, as_json: bool) -> int:
     return 0
 
 
+def _detach(spec: JobSpec, client: LocalClient, options: Options) -> int:
+    """Have a job run, and print its id once all workers run; return the exit code."""
+    from ..head.detached.job_folder import remove
+    from ..head.detached.new_folder import new_folder
+    from .detach import check_held
+
+    check_held(options)
+    folder = new_folder(spec, os.environ, client.pid, options.on or "")
+    try:
+        code = _report(spec, ClientRun(client, spec, options.on_busy, folder))
+    except DsrunError:
+        remove(folder)  # if the hold has not even begun
+        raise
+    if code == RUNNING:
+        entry.write(f"{spec.job_id}\n")
+    return max(code, 0)
+
+
 def _report(spec: JobSpec, run: ClientRun) -> int:
     """Wait for the end of a job, write --report_file and return the exit code."""
     try:
         answer = run.wait()
+        if "running" in answer:
+            return RUNNING
         code, report = answer["code"], answer["report"]
     except DsrunError as error:
         _write_refusal(spec.output.report_file, spec.job_id, error)
@@ -122,9 +148,17 @@ def _write_refusal(path: str | None, job_id: str, error: DsrunError) -> None:
 class ClientRun:
     """A job that a hold runs for this process."""
 
-    def __init__(self, client: LocalClient, spec: JobSpec, busy: str) -> None:
-        """Prepare to ask for a job; `busy` says what the hold does while its slots are in use."""
+    def __init__(self, client: LocalClient, spec: JobSpec, busy: str, folder: str = "") -> None:
+        """Prepare to ask for a job.
+
+        Args:
+            client: the connection to the hold.
+            spec: the job.
+            busy: what the hold does while its slots are in use.
+            folder: of a detached job; "" for one that has this terminal.
+        """
         self._client = client
+        self._detach = {"detach": folder} if folder else {}
         self._spec = spec
         self._busy = busy
         self._loop = Loop()
@@ -147,8 +181,12 @@ class ClientRun:
 
     def _ask(self) -> None:
         spec = self._spec
-        request = {"do": "run", "spec": codec.encode(spec), "busy": self._busy}
-        source = _input(self._loop) if spec.output.stdin else 0
+        request = {"do": "run", "spec": codec.encode(spec), "busy": self._busy, **self._detach}
+        source = 0
+        if self._detach:
+            source = os.open(os.devnull, os.O_RDONLY)
+        elif spec.output.stdin:
+            source = _input(self._loop)
         self._number = self._client.send(request, (source, 1, 2))
         if source:
             os.close(source)
@@ -182,6 +220,8 @@ class ClientRun:
         for one in arrived:
             if one.kind == frames.ANSWER and one.message.get("id") == self._number:
                 self._finish(one.message)
+            elif one.kind == frames.EVENT and one.message.get("event") == "Running":
+                self._finish({"ok": True, "running": True})
 
     def _lose(self, why: str) -> None:
         self._finish(LostError(f"lost {self._spec.origin.source}: {why}"))

@@ -25,10 +25,17 @@ from ..support.own_names import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["own_names"]
 
-pytestmark = pytest.mark.usefixtures("own_names")
+pytestmark = pytest.mark.usefixtures("own_names", "own_state")
+
+
+@pytest.fixture
+def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep detached jobs in a folder of the test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 class Ran:
@@ -179,12 +186,12 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
     [
         (
             ("no",),
-            "dsrun-job: expected one of list, top, logs, stacks, signal, scale, kill, not 'no'",
+            "dsrun-job: expected one of list, top, logs, wait, report, forget, stacks, signal,",
         ),
         (
             ("stop", "x"),
-            "dsrun-job: expected one of list, top, logs, stacks, signal, scale, kill, not 'stop'"
-            " (did you mean kill?)",
+            "dsrun-job: expected one of list, top, logs, wait, report, forget, stacks, signal,"
+            " scale, kill, not 'stop' (did you mean kill?)",
         ),
         (("list", "x"), "dsrun-job list: unexpected 'x'"),
         (("kill", "x", "y"), "dsrun-job kill: unexpected 'y'"),

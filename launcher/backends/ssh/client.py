@@ -81,6 +81,11 @@ class SshSessions:
                     raise SessionFailed(f"its sshd dropped the connection ({error})") from None
             time.sleep(tries.pause())
 
+    @property
+    def used_agent(self) -> bool:
+        """Whether a host has accepted a key of the user's agent."""
+        return self._keys.used_agent
+
     def close(self, channel: Channel) -> int:
         """Close a session that has ended; return its exit code, 255 if there is none."""
         channel.status_event.wait(1.0)

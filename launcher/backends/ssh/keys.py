@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paramiko.auth_strategy import AuthSource, SourceResult
+    from paramiko.auth_strategy import SourceResult
 
     from .config import HostConfig
 
@@ -27,9 +27,14 @@ NO_KEY = "no key to offer (IdentityFile, ~/.ssh/id_*, or an agent); run ssh-keyg
 
 
 class KeyFiles:
-    """The user's private keys; each file is read once for all threads."""
+    """The user's private keys; each file is read once for all threads.
+
+    Attributes:
+        used_agent: whether a host has accepted a key of the user's agent.
+    """
 
     def __init__(self) -> None:
+        self.used_agent = False
         self._lock = threading.Lock()
         self._read: dict[str, paramiko.PKey | str] = {}
 
@@ -67,7 +72,7 @@ class Login(AuthStrategy):
         self._files = files
         self._config = config
 
-    def get_sources(self) -> Iterator[AuthSource]:
+    def get_sources(self) -> Iterator[InMemoryPrivateKey]:
         """Yield the keys to try, in order."""
         for key in self._keys():
             yield InMemoryPrivateKey(self._config.user, key)
@@ -86,6 +91,7 @@ class Login(AuthStrategy):
                 refused = f"no key was accepted ({error}); run {self._copy()}"
                 continue
             if not more:
+                self._files.used_agent |= isinstance(source.pkey, paramiko.AgentKey)
                 return []
             refused = f"it requires more than a key ({', '.join(more)})"
         unused = self._unused()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...specs.backend import BackendSettings
     from ...specs.plan import Node
     from ..events import Emit
+    from .client import SshSessions
 
 STACK = 512 * 1024
 """Bytes of stack for a host's thread; the default is eight times what it uses."""
@@ -36,6 +37,12 @@ class Ssh:
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
         self._bridges: dict[int, Bridge] = {}
+        self._sessions: SshSessions | None = None
+
+    @property
+    def used_agent(self) -> bool:
+        """Whether a host has accepted a key of the user's agent."""
+        return self._sessions is not None and self._sessions.used_agent
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
@@ -75,7 +82,7 @@ class Ssh:
         def explain(text: str) -> None:
             _post(loop, lambda: emit(EngineOutput(text)))
 
-        sessions = client.SshSessions(self._settings, warn)
+        self._sessions = sessions = client.SshSessions(self._settings, warn)
         command = base.shell_line(base.remote_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
         for node in nodes:

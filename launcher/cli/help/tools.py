@@ -99,19 +99,16 @@ ELASTIC = Tool(
 )
 
 JOB = Tool(
-    "list, watch and control running jobs",
-    ("[list|top|logs|stacks|signal|scale|kill] [JOB] [options]",),
+    "list, watch and control jobs",
+    ("[VERB] [JOB] [options]",),
     (
-        "Jobs and holds that this user has started on this machine. JOB is an id, a part"
-        " of one, or 'last'; it may be left out if there is only one job.",
-        "  list                list them, as without arguments\n"
-        "  top [JOB]           show hosts, ranks, CPU, memory, devices; q leaves\n"
-        "  logs [JOB]          print the newest output (64 KiB)\n"
-        "  stacks [JOB]        print where all ranks are, and which one others wait for\n"
-        "  signal [JOB] USR1   send a signal to all ranks\n"
-        "  scale [JOB] N       limit an elastic job to N nodes from its next round on\n"
-        "  kill [JOB]          stop a job, and wait for its end\n"
-        "  kill ID -H FILE     end what a job whose dsrun is gone has left on hosts",
+        "JOB is an id, a part of one, or 'last'; without it, the only job is meant.",
+        "  list, top             list jobs and holds; show hosts and ranks of one live\n"
+        "  logs, report, wait    print its output; how it does or has ended; wait for that\n"
+        "  stacks                print where all ranks are, and which one others wait for\n"
+        "  signal USR1, scale N  send a signal to all ranks; limit an elastic job to N nodes\n"
+        "  kill [-H FILE]        stop it, and wait for its end; on hosts if its dsrun is gone\n"
+        "  forget                remove what is kept of a detached job that has ended",
     ),
     rows=_own("dsrun-job"),
     shared=_shared("dsrun-job"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import signal
+from functools import partial
 
 from ...common import signals, system
 from ...common.boundary import unexpected
-from ...common.errors import DsrunError, Fault
+from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
 from ..local.relay import Relay
 from ..local.run_control import send, stop
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...specs.job import JobSpec
+    from ..detached.detachment import Detachment
     from ..local.server import Caller, Message
     from ..run.run import Run
     from .hold import Hold
@@ -57,7 +59,8 @@ class HeldRun:
             hold: has the nodes.
             spec: the job.
             caller: the client.
-            request: what it has asked. With `relay` it gets events, and the output as chunks.
+            request: what it has asked. With `relay` it gets events, and the output as chunks. With
+                `detach`, the folder of the job, it gets an event once all workers run, and may go.
             streams: descriptors of the client, which are closed at the end: standard input, and
                 where the output goes, if it is printed here.
         """
@@ -70,9 +73,14 @@ class HeldRun:
         self._loop = hold.loop
         self._ends = {signals.parse("signal", one) for one in spec.supervision.end_signals}
         screen = _screen(hold, spec, streams) if len(streams) > 1 else None
-        relayed = screen is None or request.get("relay") is True
-        self._relay = Relay(caller, spec.output.level, screen) if relayed else None
-        console: Any = self._relay or screen
+        self._relay: Relay | None = None
+        self._detachment: Detachment | None = None
+        console: Any = screen
+        if request.get("detach") is not None and screen is not None:
+            self._detachment = _detachment(hold, request, screen, spec.output.level)
+            console = self._detachment.console
+        elif screen is None or request.get("relay") is True:
+            console = self._relay = Relay(caller, spec.output.level, screen)
         self._job = Job(spec, console, hold.loop, self._leave, self._writes)
         self._had = False
         caller.on_close.append(self._on_client_gone)
@@ -106,7 +114,13 @@ class HeldRun:
         run.input_fd = self._streams[0]
         if self._relay is not None:
             run.observe(self._relay.tell)
+        if self._detachment is not None:
+            self._detachment.watch(run, self._tell_running)
         self._job.begin()
+
+    def _tell_running(self) -> None:
+        """Let the client go, as all workers of its detached job run."""
+        self.caller.event({"event": "Running"})
 
     def _fail(self, error: Exception) -> None:
         """End it for an error; a fault of dsrun ends no other job."""
@@ -153,7 +167,8 @@ class HeldRun:
             self.run.signals.end(number or signal.SIGTERM, why)
 
     def _on_client_gone(self) -> None:
-        if self.job_id in self._hold.runs:
+        left = self._detachment is not None and self._detachment.complete
+        if self.job_id in self._hold.runs and not left:
             self.end(signal.SIGHUP)
 
     # -- the end ------------------------------------------------------------------------------
@@ -192,6 +207,16 @@ class HeldRun:
         return not self.caller.open and path not in STREAMS
 
     def _leave(self, ending: Ending) -> None:
+        """Have a detached job kept, then answer."""
+        if self._detachment is None:
+            self._answer(ending)
+            return
+        from ..run.aside import aside
+
+        keep = partial(self._detachment.keep, ending, self._hold.log)
+        aside(self._loop, [keep], lambda: self._answer(ending))
+
+    def _answer(self, ending: Ending) -> None:
         """Answer, and let the hold go on without it, if it had its slots or waited for them."""
         if isinstance(ending.error, DsrunError):
             self.caller.refuse(ending.error, self._request)
@@ -201,6 +226,21 @@ class HeldRun:
         if self._had:
             self._hold.leave()
         self._loop.call_later(0.0, _collect)
+
+
+def _detachment(hold: Hold, request: Message, screen: Console, level: str) -> Detachment:
+    """Return what lets a job go on without its client.
+
+    Raises:
+        UsageError: the request is not valid.
+    """
+    from ..detached.detachment import Detachment
+    from ..detached.job_folder import is_job_folder
+
+    folder = request["detach"]
+    if not is_job_folder(folder):
+        raise UsageError("invalid request to detach a job")
+    return Detachment(hold.loop, folder, screen, level)
 
 
 def _screen(hold: Hold, spec: JobSpec, streams: Streams) -> Console:

@@ -128,7 +128,6 @@ function headline() {
   if (report.verdict && report.verdict.sentence) section.append(make("div", "", report.verdict.sentence));
   if (report.verdict && report.verdict.advice) section.append(make("div", "", report.verdict.advice));
   if ((data.text || "").includes("\n")) section.append(make("pre", "", data.text));
-  for (const line of report.findings || []) section.append(make("div", "", line));
   if (data.dropped) section.append(make("div", "facts", `${data.dropped} older entries are left out`));
   return section;
 }
@@ -146,6 +145,12 @@ function goodput() {
     legend.append(make("span", "", "", swatch, `${cause} ${duration(seconds)} (${share})`));
   }
   return make("section", "", "", make("h2", "", "Where the time went"), bar, legend);
+}
+
+function findings() {
+  const list = make("ul", "findings");
+  for (const line of data.findings) list.append(make("li", "", line));
+  return make("section", "", "", make("h2", "", "The quick check"), list);
 }
 
 function tools() {
@@ -285,7 +290,7 @@ chart.addEventListener("keydown", move);
 const box = make("section");
 box.id = "detail";
 box.setAttribute("aria-live", "polite");
-document.getElementById("page").append(headline(), goodput(),
+document.getElementById("page").append(headline(), ...(data.findings.length ? [findings()] : []), goodput(),
   make("section", "", "", make("h2", "", folded ? "Hosts (open one for its ranks)" : "Ranks"), tools(), legend, chart),
   box, happened());
 draw();

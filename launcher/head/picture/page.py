@@ -93,6 +93,7 @@ def _data(
         "version": VERSION,
         "report": report,
         "text": plain(text),
+        "findings": [plain(line) for line in timeline.findings],
         "seconds": ended,
         "hosts": [plain(host) for host in numbers],
         "dropped": timeline.dropped,

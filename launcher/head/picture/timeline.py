@@ -10,6 +10,7 @@ from ..run.events import (
     RESULT,
     Alarm,
     AlarmOver,
+    CheckWarning,
     Exit,
     JobEnded,
     Lost,
@@ -31,6 +32,9 @@ MOST_SPANS = 20_000
 
 MOST_MARKS = 2_000
 """Marks that are kept, of each kind: the first half of them, and the newest."""
+
+MOST_FINDINGS = 200
+"""Lines of the quick check that are kept."""
 
 TAIL = 4096
 """Bytes of its newest output that are kept of each rank, of a job of up to `TAILS / TAIL` ranks."""
@@ -109,6 +113,7 @@ class Timeline:
         hosts: the names of the hosts in the order in which they came.
         spans: the lives of workers that have ended.
         marks: what happened, by kind.
+        findings: what the quick check has warned of.
         began: when the job began, on the loop's clock.
         keep: bytes of its newest output that are kept of each rank.
     """
@@ -121,6 +126,7 @@ class Timeline:
         self.hosts: dict[str, None] = {}
         self.spans = Bounded(MOST_SPANS)
         self.marks: dict[str, Bounded] = {}
+        self.findings: list[str] = []
         self._running: dict[int, Span] = {}
         self._tails: dict[int, bytes] = {}
         self.keep = TAIL
@@ -134,6 +140,7 @@ class Timeline:
             Round: self._on_round,
             Alarm: self._on_alarm,
             AlarmOver: self._on_alarm_over,
+            CheckWarning: self._on_warning,
             JobEnded: self._on_end,
         }
 
@@ -168,6 +175,11 @@ class Timeline:
         """Return the newest output of a rank; what is not UTF-8 is replaced."""
         return self._tails.get(rank, b"").decode("utf-8", "replace")
 
+    def remember(self, rank: int, data: bytes) -> None:
+        """Keep the newest output of a rank, and look for nothing in it."""
+        known = self._tails.get(rank, b"")
+        self._tails[rank] = (known + data[-self.keep :])[-self.keep :]
+
     def mark(self, kind: str, words: str, host: str = "", rank: int | None = None) -> None:
         """Add a mark, now."""
         self._keep_mark(Mark(self.now, kind, words, host, rank))
@@ -194,9 +206,7 @@ class Timeline:
     def _on_output(self, event: RankOutput) -> None:
         if event.stream == RESULT:
             return
-        data = event.data[-self.keep :]
-        known = self._tails.get(event.rank, b"")
-        self._tails[event.rank] = (known + data)[-self.keep :]
+        self.remember(event.rank, event.data)
         if CHECKPOINT in event.data and (line := _of_checkpoint(event.data)):
             self.mark("checkpoint", line.decode("utf-8", "replace").strip(), event.host, event.rank)
 
@@ -227,6 +237,10 @@ class Timeline:
         mark = self._wrong.pop(event.kind, None)
         if mark is not None:
             self._keep_mark(mark._replace(until=self.now))
+
+    def _on_warning(self, event: CheckWarning) -> None:
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(event.sentence)
 
     def _on_end(self, _event: JobEnded) -> None:
         for rank in [*self._running]:

@@ -10,7 +10,7 @@ from ...common.values import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from ...control import messages
     from ...control.activity_messages import Activity
@@ -126,6 +126,12 @@ class AlarmOver(NamedTuple):
     sentence: str
 
 
+class CheckWarning(NamedTuple):
+    """The quick check has found something for which the start is not refused."""
+
+    sentence: str
+
+
 class JobEnded(NamedTuple):
     """The job is over; its nodes are released, and its user has been told."""
 
@@ -150,9 +156,34 @@ if TYPE_CHECKING:
         | RanksActive
         | Alarm
         | AlarmOver
+        | CheckWarning
         | JobEnded
     )
     Observer: TypeAlias = Callable[[RunEvent], None]
+
+
+KEPT = (Started, RanksStarted, Exit, Lost, Round, Alarm, AlarmOver, CheckWarning)
+"""The events that JSON has, and from which what happened can be told later, beside the output."""
+
+
+def from_json(message: dict[str, Any]) -> RunEvent | None:
+    """Return one of these events from JSON; None if it is none, or not of this version."""
+    from ...control import frames, messages
+
+    shape: Any = next((one for one in KEPT if one.__name__ == message.get("event")), None)
+    if shape is None:
+        return None
+    fields = {name: value for name, value in message.items() if name != "event"}
+    try:
+        event: RunEvent = messages.from_fields(shape, fields)
+    except frames.BadFrame:
+        return None
+    return event
+
+
+def as_json(event: RunEvent) -> dict[str, Any]:
+    """Return an event as JSON has it."""
+    return {"event": type(event).__name__, **event._asdict()}
 
 
 class Observers:
@@ -199,6 +230,10 @@ class Observers:
     def round(self, number: int, place: Ranks | messages.Start, hosts: Iterable[str]) -> None:
         """Tell that a round begins, given what one of its nodes has as its place in it."""
         self.tell(Round(number, place.restarts, place.world_size, tuple(hosts)))
+
+    def warned(self, sentence: str) -> None:
+        """Tell what the quick check warns of."""
+        self.tell(CheckWarning(sentence))
 
     def ended(self, ending: Ending) -> None:
         """Tell that the job is over."""

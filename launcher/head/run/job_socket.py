@@ -5,9 +5,11 @@ What serves them is imported for the first caller: most jobs have none.
 
 from __future__ import annotations
 
+from collections import deque
+
 from ...control import local
 from ..output.tail import Tail
-from .events import RESULT, Exit, RankOutput, RanksActive, Round
+from .events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from ..local.server import LocalServer
     from .events import RunEvent
     from .run import Run
+
+
+MOST_EVENTS = 20_000
+"""Events that are kept, beside the output."""
 
 
 class RunHistory:
@@ -29,9 +35,13 @@ class RunHistory:
         exits: how ranks of this round have ended: (code, whether they were being stopped).
         idle: for how many seconds ranks have done nothing, if nodes report that (RanksActive).
         followers: called with rank, host, stream and bytes of all output.
+        past: the newest events, beside the output, each with its time on the clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Note times on this clock: the loop's."""
+        self._clock = clock
+        self.past: deque[tuple[float, RunEvent]] = deque(maxlen=MOST_EVENTS)
         self.tail = Tail()
         self.round = self.restarts = 0
         self.exits: dict[int, tuple[int, bool]] = {}
@@ -42,7 +52,10 @@ class RunHistory:
         """Keep what an event tells; most are output."""
         if type(event) is RankOutput:
             self._on_output(event)
-        elif type(event) is Exit:
+            return
+        if type(event) in KEPT:
+            self.past.append((self._clock(), event))
+        if type(event) is Exit:
             self.exits[event.rank] = event.code, event.stopped
         elif type(event) is RanksActive:
             self.idle |= {one.rank: one.idle for one in event.activity.ranks}
@@ -68,7 +81,7 @@ class JobSocket:
 
     def __init__(self, run: Run) -> None:
         """Observe a run, and listen; without a socket it goes on all the same."""
-        self.seen = RunHistory()
+        self.seen = RunHistory(run.loop.clock)
         self._run = run
         self._server: LocalServer | None = None
         self._listener: socket | None = None
@@ -84,11 +97,12 @@ class JobSocket:
         """Serve the first caller, and all that follow."""
         from ..local.job_requests import JobRequests
         from ..local.server import LocalServer
+        from .report_request import report
 
         listener, self._listener = self._listener, None
         assert listener is not None
         self._run.loop.remove(listener.fileno())
-        verbs = JobRequests(self._run, self.seen).verbs
+        verbs = {**JobRequests(self._run, self.seen).verbs, "report": report(self._run, self.seen)}
         self._server = LocalServer(self._run.loop, listener, verbs, self._run.log)
 
     def close(self) -> None:

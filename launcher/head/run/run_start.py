@@ -72,7 +72,14 @@ class RunStart:
             from .quick_check import QuickCheck
 
             run = self._run
-            self._quick_check = QuickCheck(run.spec, run.fleet, run.warn, lambda: not run.ending)
+            self._quick_check = QuickCheck(
+                run.spec, run.fleet, self._on_finding, lambda: not run.ending
+            )
+
+    def _on_finding(self, line: str) -> None:
+        self._run.warn(line)
+        if self._run.observers:
+            self._run.observers.warned(line)
 
     def _compare(self, nodes: Sequence[RunNode], tell: Callable[[Verdict], None]) -> None:
         check = self.quick_check

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
 
+    Conduct = Callable[["JobSpec", "Start", Callable[["Node"], Part]], int]
+
 
 class Start(NamedTuple):
     """The plan and the prepared backends of a job.
@@ -45,12 +47,13 @@ def commands(spec: JobSpec) -> list[Command]:
     return sorted(unsorted, key=lambda command: ranks[command.hosts[0]])
 
 
-def launch(spec: JobSpec, start: Start | None = None) -> int:
+def launch(spec: JobSpec, start: Start | None = None, conduct: Conduct | None = None) -> int:
     """Run a job and report on it; return the exit code.
 
     Args:
         spec: the job.
         start: the result of `prepare` for its plan, if that was called before.
+        conduct: runs it, in place of `launch.run`, which does so in a terminal.
 
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
@@ -60,7 +63,7 @@ def launch(spec: JobSpec, start: Start | None = None) -> int:
     from . import launch as own_fleet
 
     spec = spec._replace(plan=start.plan)
-    job = partial(own_fleet.run, spec, start, backend_for(spec))
+    job = partial(conduct or own_fleet.run, spec, start, backend_for(spec))
     if not spec.supervision.requeue_codes:
         return job()
     from .requeue import requeueing

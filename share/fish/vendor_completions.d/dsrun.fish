@@ -113,6 +113,7 @@ complete -c dsrun -n __dsrun_options -l connect_timeout -x -d 'Time limit for co
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l connect-timeout -x -d 'Time limit for connecting to a host'
 complete -c dsrun -n __dsrun_options -l start_timeout -x -d 'Time limit until all nodes are ready to start their workers'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l start-timeout -x -d 'Time limit until all nodes are ready to start their workers'
+complete -c dsrun -n __dsrun_options -l detach -d 'Print the job\'s id and return once all workers run; the job goes on ...'
 complete -c dsrun -n __dsrun_options -l dry_run -d 'Print the plan (hosts, ranks, variables, policies, commands) and ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l dry-run -d 'Print the plan (hosts, ranks, variables, policies, commands) and ...'
 complete -c dsrun -n __dsrun_options -l json -d 'With --dry_run: print the plan as one JSON object'

@@ -13,9 +13,11 @@ from dsrun.launcher.head.run.events import (
 )
 from dsrun.launcher.head.run.job_socket import RunHistory
 
+from ...support.clock import Clock
+
 
 def test_output_goes_to_the_tail_and_to_followers() -> None:
-    seen, followed = RunHistory(), []
+    seen, followed = RunHistory(Clock().loop.clock), []
     seen.on_event(RankOutput(1, "n0", 2, b"early\n"))
     seen.followers.append(lambda *block: followed.append(block))
     seen.on_event(RankOutput(0, "n0", 1, b"late\n"))
@@ -25,7 +27,7 @@ def test_output_goes_to_the_tail_and_to_followers() -> None:
 
 
 def test_a_follower_may_leave_while_it_is_told() -> None:
-    seen, told = RunHistory(), []
+    seen, told = RunHistory(Clock().loop.clock), []
 
     def leave(*block: object) -> None:
         told.append(block)
@@ -38,7 +40,7 @@ def test_a_follower_may_leave_while_it_is_told() -> None:
 
 
 def test_ends_are_those_of_the_newest_round() -> None:
-    seen = RunHistory()
+    seen = RunHistory(Clock().loop.clock)
     seen.on_event(Started("job", 2, ("n0",), ("n0", 29500)))
     seen.on_event(Round(1, 0, 2, ("n0",)))
     seen.on_event(Exit(0, "n0", 7, 3, False, ""))
@@ -49,7 +51,7 @@ def test_ends_are_those_of_the_newest_round() -> None:
 
 
 def test_how_long_ranks_have_done_nothing() -> None:
-    seen = RunHistory()
+    seen = RunHistory(Clock().loop.clock)
     rows = [RankActivity(rank, 4000, "S", 1.0, 0.0, 0, 0, 5.0 + rank, False) for rank in (0, 1)]
     seen.on_event(RanksActive("n0", Activity(1.0, 0.0, tuple(rows))))
     seen.on_event(RanksActive("n0", Activity(2.0, 0.0, (rows[1]._replace(idle=0.0),))))

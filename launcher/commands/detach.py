@@ -1,0 +1,75 @@
+"""dsrun --detach: the job goes on in a process of its own, without the terminal."""
+
+from __future__ import annotations
+
+import os
+
+from ..common.detach import detached
+from ..common.errors import UsageError
+from ..common.output_file import OWN_DESCRIPTORS, STREAMS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..cli.options import Options
+    from ..cli.parser import Command
+    from ..common.detach import Parent
+
+FILES = ("report_file", "metrics_file")
+"""Options that name a file which is written after the terminal is gone."""
+
+
+def run(command: Command, start: Callable[[Parent], int]) -> int:
+    """Run a command line in the background; return in both processes with an exit code.
+
+    Args:
+        command: the command line.
+        start: runs it, and tells the parent once all workers run.
+
+    Raises:
+        DsrunError: an option needs the terminal; or, in the child, why the job has failed.
+    """
+    check(command.options)
+
+    def program(parent: Parent) -> int:
+        _leave_input()
+        return start(parent)
+
+    return detached(program)
+
+
+def check(options: Options) -> None:
+    """Check that nothing needs the terminal that the job leaves.
+
+    Raises:
+        UsageError: an option does.
+    """
+    if options.stdin != "none":
+        raise UsageError(
+            f"--stdin {options.stdin}: not with --detach, as the job has no standard input"
+        )
+    for name in FILES:
+        path = getattr(options, name)
+        if path in STREAMS or (path and os.path.dirname(path) in OWN_DESCRIPTORS):
+            raise UsageError(
+                f"--{name} {path}: not with --detach, as the job leaves the terminal; name a file"
+            )
+
+
+def check_held(options: Options) -> None:
+    """Check a job on held nodes likewise.
+
+    Raises:
+        UsageError: an option needs the terminal, or this process.
+    """
+    check(options)
+    if options.requeue_on:
+        raise UsageError("--requeue_on: not with --on and --detach: nothing waits for the job here")
+
+
+def _leave_input() -> None:
+    """Read nothing from the terminal, and let no program do so that is started from here."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)

@@ -1,0 +1,99 @@
+"""`dsrun-job list --ended` and `dsrun-job forget`: detached jobs that run no more."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from ..common import entry
+from ..common.errors import UsageError
+from ..common.formats import versioned
+from ..common.wording import counted
+from ..head.detached.job_folder import State, remove
+from . import job_kept
+from .job_table import Row, age, safe_row, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..head.detached.job_folder import JobFolder
+
+MAY_RUN = {State.RUNS, State.ELSEWHERE}
+
+
+def ended() -> Sequence[tuple[JobFolder, State]]:
+    """Return the detached jobs that do not run on this machine, the newest first."""
+    known = [(one, one.state) for one in job_kept.folders()]
+    return [(one, state) for one, state in known if state is not State.RUNS][::-1]
+
+
+def as_table(jobs: Sequence[tuple[JobFolder, State]], width: int) -> str:
+    """Return them as a table."""
+    now = time.time()
+    return table([_row(one, state, now) for one, state in jobs], width) if jobs else ""
+
+
+def _row(one: JobFolder, state: State, now: float) -> Row:
+    about, end = one.about, one.end
+    words, since, nodes, ranks, last = state.value, about.since, about.nodes, about.world_size, ""
+    if end is not None:
+        words = f"exit code {end.code}" if end.code else "ended"
+        since, last = end.at, end.last
+        nodes = len(end.report.get("hosts", ())) or nodes
+        ranks = end.report.get("world_size", ranks)
+    elif state is State.ELSEWHERE:
+        words = f"on {about.process.machine}"
+    size = str(ranks or "?")
+    row = Row(about.job_id, words, str(nodes), size, age(now - since), about.program, last)
+    return safe_row(row)
+
+
+def as_json(jobs: Sequence[tuple[JobFolder, State]]) -> str:
+    """Return them as JSON."""
+    rows = [_fields(one, state) for one, state in jobs]
+    return json.dumps(versioned("jobs", {"ended": rows}))
+
+
+def _fields(one: JobFolder, state: State) -> dict[str, object]:
+    about, end = one.about, one.end
+    return {
+        "job_id": about.job_id,
+        "state": state.value,
+        "exit_code": None if end is None else end.code,
+        "since": about.since,
+        "ended": None if end is None else end.at,
+        "machine": about.process.machine,
+        "program": about.program,
+        "workdir": about.workdir,
+        "launcher": about.launcher,
+        "hold": about.hold,
+        "last": "" if end is None else end.last,
+    }
+
+
+def forget(words: Sequence[str], *, everything: bool) -> tuple[str, str]:
+    """Remove what is kept of a job, or of all that have ended; return the name and what was done.
+
+    Raises:
+        UsageError: there is no such job, or it is running.
+    """
+    if everything and words:
+        raise UsageError("dsrun-job forget: expected a job or --all, not both")
+    if not everything and not words:
+        raise UsageError("dsrun-job forget: expected a job, or --all for all that have ended")
+    if everything:
+        gone = [one for one, state in ended() if state not in MAY_RUN]
+        for one in gone:
+            remove(one.path)
+        return "", f"{counted(len(gone), 'job')} forgotten"
+    found = job_kept.find(words)
+    if found.folder is None or found.folder.state is State.RUNS:
+        raise UsageError(f"dsrun-job forget: {found.place.name} is running")
+    remove(found.folder.path)
+    return found.place.name, "forgotten"
+
+
+def show(*, as_lines: bool, width: int) -> None:
+    """Print the list."""
+    entry.write(as_table(ended(), width) if as_lines else f"{as_json(ended())}\n")

@@ -1,0 +1,95 @@
+"""Finds detached jobs, running and ended ones, by the words with which dsrun-job is called."""
+
+from __future__ import annotations
+
+import os
+
+from ..common.errors import LOST, OUTPUT, DsrunError, UsageError
+from ..common.values import NamedTuple
+from ..control import local
+from ..head.detached import job_folder
+from ..head.detached.job_folder import JobFolder, State
+from . import job_names, job_read
+from .job_names import LAST, Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KEPT = "ended job"
+"""The kind of what does not run: its folder is all there is of it."""
+
+
+class Found(NamedTuple):
+    """A job.
+
+    Attributes:
+        place: where it can be asked while it runs; for one that does not, its name alone.
+        folder: what is kept of it, None if it is not detached.
+    """
+
+    place: Place
+    folder: JobFolder | None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be asked."""
+        return self.place.kind != KEPT
+
+
+def folders() -> list[JobFolder]:
+    """Return what is kept of all detached jobs of this user, the oldest first."""
+    return job_folder.find(job_folder.root(os.environ))
+
+
+def find(words: Sequence[str]) -> Found:
+    """Return the job or hold that is meant, a running one before one that has ended.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    word = words[0] if words else None
+    kept = {one.about.job_id: one for one in folders()}
+    running = job_names.places()
+    names = {one.name for one in running}
+    gone = [Place(KEPT, name) for name in kept if name not in names]
+    if word == LAST:
+        place = _last(running, gone)
+    elif word and not any(word in name for name in names):
+        if not any(word in one.name for one in gone):
+            raise UsageError(
+                f"dsrun-job: no job {word[:40]} on this machine; running:"
+                f" {job_names.named(running)}; ended: {job_names.named(gone)}"
+            )
+        place = job_names.choose(word, gone, _newest)
+    else:
+        place = job_names.choose(word, running, job_read.newest)
+    return Found(place, kept.get(place.name))
+
+
+def _last(running: Sequence[Place], gone: Sequence[Place]) -> Place:
+    """Return the newest job; an id begins with the time of its start."""
+    jobs = [one for one in running if one.kind == local.JOB]
+    newest = _newest([*jobs, *gone])
+    return newest or job_names.choose(None, [], job_read.newest)
+
+
+def _newest(places: Sequence[Place]) -> Place | None:
+    return max(places, key=lambda one: one.name, default=None)
+
+
+def without_end(folder: JobFolder, state: State) -> DsrunError:
+    """Return the error for a job that has ended, but nobody knows how."""
+    about = folder.about
+    if state is State.UNKNOWN:
+        error = DsrunError(f"job {about.job_id} has ended, but how could not be written")
+        error.exit_code = OUTPUT
+        return error
+    process = f"pid {about.process.pid} on {about.process.machine}"
+    what = f"the hold {about.hold}" if about.hold else "its dsrun"
+    error = DsrunError(
+        f"job {about.job_id}: {what} ({process}) was killed, or its machine has ended; the nodes"
+        f" then end the ranks, and `dsrun-job kill {about.job_id} -H FILE` looks for what is left"
+    )
+    error.exit_code = LOST
+    return error

@@ -1,0 +1,186 @@
+"""`dsrun-job report JOB`: how a job does or has ended, in words, as JSON, or as a picture."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from ..common import entry, output_file
+from ..common.errors import LostError, OutputError, UsageError
+from ..common.formats import versioned
+from ..common.text import plain
+from ..common.values import NamedTuple
+from ..control import frames, local
+from ..control.local_client import checked
+from ..head.detached import journal
+from ..head.detached.job_folder import State
+from ..head.detached.journal_reader import JournalReader
+from ..head.run import events
+from .job_kept import without_end
+from .job_names import PATIENCE, open_place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..control.local_client import Arrived, LocalClient
+    from ..head.detached.job_folder import JobFolder
+    from ..head.run.events import RunEvent
+    from .job_kept import Found
+
+    Happened = list[tuple[float, RunEvent]]
+
+HEAD = struct.Struct("!IB")
+"""Before the bytes of a chunk: rank and stream."""
+
+
+class Report(NamedTuple):
+    """A job as it is now.
+
+    Attributes:
+        state: `running`, `ended`, or why its end is not known.
+        text: the report in words.
+        report: as for --report_file; None if nobody knows.
+        seconds: how long it has lasted, 0 if that is not known.
+        happened: what has happened, with its time, if that was asked for.
+        tails: blocks of the newest output of ranks, as far as that is not among what happened.
+    """
+
+    job_id: str
+    state: str
+    text: str
+    report: dict[str, Any] | None
+    seconds: float
+    happened: Happened
+    tails: Sequence[tuple[int, bytes]] = ()
+
+
+def show(found: Found, *, as_json: bool, html: str) -> int:
+    """Print the report of a job, or draw it into a file; return the exit code.
+
+    Raises:
+        UsageError: the file cannot be written, or this is a hold.
+        DsrunError: the job does not answer.
+    """
+    if found.place.kind == local.HOLD:
+        raise UsageError(f"dsrun-job report: {found.place.name} is a hold; name one of its jobs")
+    if html:
+        output_file.check("--html", html)
+    told = _ended(found.folder) if found.folder and not found.runs else _running(found, html)
+    if html:
+        _draw(told, html)
+    if as_json:
+        fields = {name: getattr(told, name) for name in ("job_id", "state", "text", "report")}
+        entry.write(f"{json.dumps(versioned('jobs', fields))}\n")
+    elif not html:
+        entry.write(f"{plain(told.text)}\n")
+    return 0
+
+
+# -- where it comes from ----------------------------------------------------------------------
+
+
+def _ended(folder: JobFolder) -> Report:
+    """Return the report of a detached job that does not run here."""
+    about, end, state = folder.about, folder.end, folder.state
+    happened = _kept(folder)
+    seconds = happened[-1][0] if happened else 0.0
+    if end is None:
+        words = (
+            f"job {about.job_id} runs on {about.process.machine}; ask there"
+            if state in {State.ELSEWHERE, State.RUNS}
+            else str(without_end(folder, state))
+        )
+        return Report(about.job_id, state.value, f"dsrun: {words}", None, seconds, happened)
+    text = end.text
+    seconds = max(seconds, float(end.report.get("seconds") or 0.0))
+    if not text:
+        text = f"dsrun: job {about.job_id} has ended with exit code {end.code}"
+    if end.unkept:
+        text += f"\ndsrun: some of its output could not be kept: {end.unkept}"
+    return Report(about.job_id, state.value, text, end.report, seconds, happened)
+
+
+def _kept(folder: JobFolder) -> Happened:
+    """Return what the journal of a job tells."""
+    return [
+        (entry.at, event)
+        for entry in JournalReader(folder.journal).new()
+        if (event := _event(entry)) is not None
+    ]
+
+
+def _event(kept: journal.Entry) -> RunEvent | None:
+    if kept.kind in journal.OUTPUT:
+        return events.RankOutput(kept.rank, kept.host, kept.kind, kept.data)
+    if kept.kind != journal.EVENT:
+        return None
+    try:
+        fields = json.loads(kept.data)
+    except ValueError:
+        return None
+    return events.from_json(fields) if isinstance(fields, dict) else None
+
+
+def _running(found: Found, html: str) -> Report:
+    """Return the report of a running job, which is asked; of a detached one its journal tells."""
+    detached = found.folder
+    with open_place(found.place) as client:
+        number = client.send({"do": "report", "events": bool(html) and detached is None})
+        arrived = _until_answer(client, number)
+        answer = checked(arrived.pop().message)
+    happened = [_past(one.message) for one in arrived if one.message.get("event") == "past"]
+    tails = [(*HEAD.unpack_from(one.data), one.data[HEAD.size :]) for one in arrived if one.data]
+    report, seconds = answer.get("report"), answer.get("seconds")
+    return Report(
+        job_id=found.place.name,
+        state=State.RUNS.value,
+        text=str(answer.get("text")),
+        report=report if isinstance(report, dict) else None,
+        seconds=seconds if isinstance(seconds, float) else 0.0,
+        happened=_kept(detached) if detached else [one for one in happened if one is not None],
+        tails=[(rank, data) for rank, _, data in tails],
+    )
+
+
+def _until_answer(client: LocalClient, number: int) -> list[Arrived]:
+    """Return what arrives until the answer of a request, which is the last.
+
+    Raises:
+        LostError: there is no answer in time.
+    """
+    arrived = []
+    for one in client.frames(PATIENCE):
+        arrived.append(one)
+        if one.kind == frames.ANSWER and one.message.get("id") == number:
+            return arrived
+    raise LostError("no answer: the job has ended")
+
+
+def _past(message: dict[str, Any]) -> tuple[float, RunEvent] | None:
+    at, fields = message.get("at"), message.get("of")
+    event = events.from_json(fields) if isinstance(fields, dict) else None
+    return (at, event) if isinstance(at, float) and event is not None else None
+
+
+# -- the picture --------------------------------------------------------------------------------
+
+
+def _draw(told: Report, path: str) -> None:
+    """Draw a job into a file.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from ..head.picture.page import page
+    from ..head.picture.replay import replay
+    from ..head.report import file
+
+    timeline = replay(told.happened, told.seconds)
+    for rank, data in told.tails:
+        timeline.remember(rank, data)
+    problems: list[str] = []
+    report = told.report or {"job_id": told.job_id, "exit_code": None}
+    if not file.write(path, page(report, told.text, timeline), problems.append):
+        raise OutputError(f"--html {path}: {', '.join(problems)}")

@@ -1,0 +1,107 @@
+"""The console of a detached job: the terminal until all workers run, then nobody.
+
+What ranks print is kept by an observer of the run, so no reader ever holds them up.
+"""
+
+from __future__ import annotations
+
+from ...common.text import plain
+from ..output.console import LEVELS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from ..output.console import Console
+
+
+class DetachedConsole:
+    """Prints dsrun's own messages on a screen, as long as there is one, and has them kept.
+
+    Attributes:
+        has_lost_output: never: no output is printed.
+        folds: never: there are no lines to fold.
+    """
+
+    has_lost_output = folds = False
+
+    def __init__(self, screen: Console, level: str, keep: Callable[[str], None]) -> None:
+        """Print messages of this level and above on a screen until `leave`, and have them kept."""
+        self._keep = keep
+        self._screen: Console | None = screen
+        self._level = LEVELS.index(level)
+
+    def leave(self, then: Callable[[], None]) -> None:
+        """Close the screen, and call `then` from the loop once all is written there."""
+        screen, self._screen = self._screen, None
+        if screen is None:
+            then()
+        else:
+            screen.finish(then)
+
+    @property
+    def on_broken_pipe(self) -> Callable[[], None]:
+        """What the screen calls once its reader has gone."""
+        return _nothing if self._screen is None else self._screen.on_broken_pipe
+
+    @on_broken_pipe.setter
+    def on_broken_pipe(self, call: Callable[[], None]) -> None:
+        if self._screen is not None:
+            self._screen.on_broken_pipe = call
+
+    def label(self, rank: int, text: str, streams: Collection[int]) -> None:
+        """Label nothing: output is not printed here."""
+
+    def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
+        """Fold nothing, likewise."""
+
+    def feed(self, _rank: int, _stream: int, _data: bytes, written: Callable[[], None]) -> None:
+        """Take output, which observers have seen."""
+        written()
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Print a message of dsrun's own, if its level is shown, and have it kept."""
+        if not self.shows(level):
+            return
+        if self._screen is not None:
+            self._screen.log(text, level)
+        self._keep(plain(text))
+
+    def shows(self, level: str) -> bool:
+        """Return whether messages of this level are shown."""
+        return LEVELS.index(level) >= self._level
+
+    def still_shows(self, _lines: list[str]) -> bool:
+        """Return whether somebody sees these lines of a worker: nobody does."""
+        return False
+
+    def print_report(self, text: str) -> None:
+        """Print the report, if there still is a screen."""
+        if self._screen is not None:
+            self._screen.print_report(text)
+
+    def status(self, text: str) -> None:
+        """Show a status line on the screen."""
+        if self._screen is not None:
+            self._screen.status(text)
+
+    def flush(self, then: Callable[[], None]) -> None:
+        """Call `then` once everything so far is written on the screen."""
+        if self._screen is not None:
+            self._screen.flush(then)
+        else:
+            then()
+
+    def finish(self, then: Callable[[], None]) -> None:
+        """Close the screen, and call `then` once all is written there."""
+        self.leave(then)
+
+    def close(self) -> None:
+        """Close the screen."""
+        screen, self._screen = self._screen, None
+        if screen is not None:
+            screen.close()
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,305 @@
+"""The folder of a detached job: what it is, what it prints, and how it has ended.
+
+They are in `$XDG_STATE_HOME/dsrun/jobs`, one for each job, for this user alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from contextlib import suppress
+from enum import Enum
+
+from ...common.private_folder import PRIVATE, private_folder, xdg_folder
+from ...common.values import NamedTuple
+from .process_identity import Life, ProcessIdentity, life
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+ABOUT, OVER, END, JOURNAL = "job.json", "over.json", "end.json", "journal"
+"""The files of a folder. `job.json` becomes `over.json` if `end.json` cannot be written."""
+
+VERSION = 1
+"""Of the files; other versions are left alone."""
+
+JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
+"""Pattern of a job id."""
+
+MOST_JOBS = 100
+"""Jobs that have ended and are kept."""
+
+MOST_AGE = 30 * 86400.0
+"""Seconds for which they are kept."""
+
+UNFINISHED = 86400.0
+"""Seconds after which a folder that was never filled is removed."""
+
+
+class About(NamedTuple):
+    """What a job is, from its start on.
+
+    Attributes:
+        version: of dsrun.
+        since: when it was started, in seconds since 1970.
+        program: script and arguments, as a shell reads them.
+        nodes: the number of nodes of the plan.
+        world_size: the number of ranks, 0 if that was not known.
+        hold: the hold that runs it, "" for a runner of its own.
+        process: what runs it.
+    """
+
+    job_id: str
+    version: str
+    since: float
+    program: str
+    workdir: str
+    launcher: str
+    nodes: int
+    world_size: int
+    hold: str
+    process: ProcessIdentity
+
+
+class End(NamedTuple):
+    """How a job has ended.
+
+    Attributes:
+        at: when, in seconds since 1970.
+        code: the exit code of dsrun.
+        text: the report in words, as a terminal shows it; "" if there is nothing to say.
+        report: as for --report_file.
+        last: the newest line of output, with its rank before it.
+        unkept: why some of its output could not be kept, "" if all was written.
+    """
+
+    at: float
+    code: int
+    text: str
+    report: dict[str, Any]
+    last: str
+    unkept: str
+
+
+class State(Enum):
+    """What is known of a job."""
+
+    RUNS = "running"
+    ENDED = "ended"
+    KILLED = "killed"
+    UNKNOWN = "unknown"
+    ELSEWHERE = "elsewhere"
+
+
+class JobFolder(NamedTuple):
+    """The folder of one job.
+
+    Attributes:
+        path: where it is.
+        about: what it is.
+        is_over: whether the job has ended, but how could not be written.
+    """
+
+    path: str
+    about: About
+    is_over: bool
+
+    @property
+    def end(self) -> End | None:
+        """How it has ended; None if that is not known."""
+        return _end(os.path.join(self.path, END))
+
+    @property
+    def now(self) -> JobFolder:
+        """The same folder, read again; as it was if it is gone."""
+        return open_folder(self.path) or self
+
+    @property
+    def journal(self) -> str:
+        """The path of its journal."""
+        return os.path.join(self.path, JOURNAL)
+
+    @property
+    def state(self) -> State:
+        """Whether it runs, as far as is known here: KILLED if its process ended without a word.
+
+        ELSEWHERE if that process is on another machine, and UNKNOWN if the end could not be kept.
+        """
+        if self.end is not None:
+            return State.ENDED
+        if self.is_over:
+            return State.UNKNOWN
+        found = life(self.about.process)
+        if found is Life.ENDED:
+            ended = self.now.end is not None  # it may have written that before it ended
+            return State.ENDED if ended else State.KILLED
+        return State.RUNS if found is Life.RUNS else State.ELSEWHERE
+
+
+def is_job_folder(path: object) -> bool:
+    """Return whether this can be the folder of a job."""
+    if not isinstance(path, str):
+        return False
+    return os.path.isabs(path) and re.fullmatch(JOB_ID, os.path.basename(path)) is not None
+
+
+def root(environ: Mapping[str, str]) -> str:
+    """Return the folder that has those of all jobs."""
+    return os.path.join(_state(environ), "dsrun", "jobs")
+
+
+def _state(environ: Mapping[str, str]) -> str:
+    return xdg_folder(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def create(environ: Mapping[str, str], about: About) -> str:
+    """Make the folder of a job, and return its path.
+
+    Raises:
+        OSError: it cannot be made, or others could change it; or a job of this id has one already.
+    """
+    parent = private_folder(_state(environ), "dsrun", "jobs")
+    path = os.path.join(parent, about.job_id)
+    unfinished = f"{path}.new"
+    os.mkdir(unfinished, PRIVATE)
+    try:
+        _write(unfinished, ABOUT, {**about._asdict(), "process": about.process._asdict()})
+        os.rename(unfinished, path)  # fails if there is one that has files
+    except OSError as error:
+        remove(unfinished)
+        if error.errno == errno.ENOTEMPTY:
+            raise FileExistsError(errno.EEXIST, "a job of this id has a folder", path) from None
+        raise
+    return path
+
+
+def finish(path: str, end: End) -> None:
+    """Write how a job has ended; on a full disk in place of its output, if need be.
+
+    Raises:
+        OSError: it cannot be written; the folder says so as far as possible.
+    """
+    try:
+        _write(path, END, end._asdict())
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        with suppress(OSError):
+            os.unlink(os.path.join(path, JOURNAL))
+        try:
+            _write(path, END, end._replace(last="", unkept=why)._asdict())
+        except OSError:
+            os.rename(os.path.join(path, ABOUT), os.path.join(path, OVER))
+            raise
+
+
+def _write(path: str, name: str, fields: Mapping[str, object]) -> None:
+    """Write a file as a whole, or not at all."""
+    fresh, data = os.path.join(path, f"{name}.new"), json.dumps({"version": VERSION, "is": fields})
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb", buffering=0) as file:
+            rest = memoryview(data.encode())
+            while rest:
+                rest = rest[file.write(rest) :]
+        os.replace(fresh, os.path.join(path, name))
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def remove(path: str) -> None:
+    """Remove a folder with its files, as far as they are there."""
+    with suppress(OSError):
+        for name in os.listdir(path):
+            os.unlink(os.path.join(path, name))
+        os.rmdir(path)
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def find(parent: str) -> list[JobFolder]:
+    """Return the folders of all jobs below `root`, the oldest first, as far as they can be read."""
+    try:
+        names = sorted(name for name in os.listdir(parent) if re.fullmatch(JOB_ID, name))
+    except OSError:
+        return []
+    read = (open_folder(os.path.join(parent, name)) for name in names)
+    return sorted((one for one in read if one is not None), key=lambda one: one.about.since)
+
+
+def open_folder(path: str) -> JobFolder | None:
+    """Return the folder of a job; None if it is not there, or of another version."""
+    for name in (ABOUT, OVER):
+        fields = _read(os.path.join(path, name))
+        with suppress(TypeError, KeyError):
+            if fields is not None:
+                process = ProcessIdentity(**fields.pop("process"))
+                about = About(**fields, process=process)
+                return JobFolder(path, about, is_over=name == OVER)
+    return None
+
+
+def _end(path: str) -> End | None:
+    fields = _read(path)
+    if fields is None:
+        return None
+    try:
+        return End(**fields)
+    except TypeError:
+        return None
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    """Return the fields in a file; None if it is not there, damaged, or of another version."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        with open(path, "rb") as file:
+            whole = json.loads(file.read())
+        if whole["version"] == VERSION and isinstance(whole["is"], dict):
+            return dict(whole["is"])
+    return None
+
+
+# -- bounds -------------------------------------------------------------------------------------
+
+
+def prune(parent: str, now: float) -> None:
+    """Remove folders below `root`: of the oldest jobs beyond a number and an age, and unfinished.
+
+    Args:
+        parent: the root.
+        now: in seconds since 1970.
+    """
+    for one in surplus(find(parent), now):
+        remove(one.path)
+    with suppress(OSError):
+        for name in os.listdir(parent):
+            path = os.path.join(parent, name)
+            if name.endswith(".new") and os.lstat(path).st_mtime < now - UNFINISHED:
+                remove(path)
+
+
+def surplus(known: Sequence[JobFolder], now: float) -> list[JobFolder]:
+    """Return those that are to be removed: none of a job that may still run.
+
+    A job of another machine, which may be gone for ever, is known by when it was last heard of.
+    """
+    states = [(one, one.state) for one in known]
+    ended = [one for one, state in states if state not in {State.RUNS, State.ELSEWHERE}]
+    far = [one for one, state in states if state is State.ELSEWHERE]
+    old = [one for one in (*ended, *far) if _last_heard(one) < now - MOST_AGE]
+    return [*dict.fromkeys([*ended[: max(0, len(ended) - MOST_JOBS)], *old])]
+
+
+def _last_heard(one: JobFolder) -> float:
+    """Return when a job has ended, or has last written something, in seconds since 1970."""
+    if end := one.end:
+        return end.at
+    with suppress(OSError):
+        return os.stat(one.journal).st_mtime
+    return one.about.since

@@ -1,0 +1,118 @@
+"""The journal of a job: what its ranks have printed, and what has happened, in order. Pure.
+
+A journal is a file of entries. It only grows, until it is replaced by a shorter one that has the
+newest output of each rank.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+MESSAGE, STDOUT, STDERR, EVENT = range(4)
+"""What an entry has: a message of dsrun as text, output of a rank, or an event as JSON."""
+
+OUTPUT = {STDOUT, STDERR}
+
+PER_RANK = 1 << 20
+"""Bytes that are kept of each rank at least, of a job of up to `WHOLE / PER_RANK` ranks."""
+
+WHOLE = 16 << 20
+"""Bytes that are kept of all ranks, but at least `LEAST` of each."""
+
+LEAST = 1024
+
+OTHERS = {MESSAGE: 256 << 10, EVENT: 2 << 20}
+"""Bytes that are kept of messages, and of events."""
+
+_HEAD = struct.Struct("!QdIBBI")
+
+MOST_DATA = 1 << 24
+"""Bytes of one entry: a larger number is damage."""
+
+
+class Entry(NamedTuple):
+    """Something that was printed, or that has happened.
+
+    Attributes:
+        number: counts the entries of a job from 1 on; shorter journals keep the numbers.
+        at: seconds since the job began.
+        kind: MESSAGE, STDOUT, STDERR or EVENT.
+        rank: whose it is, 0 for what is no output.
+        host: where the rank was, "" for what is no output.
+    """
+
+    number: int
+    at: float
+    kind: int
+    data: bytes
+    rank: int = 0
+    host: str = ""
+
+
+def pack(entry: Entry) -> bytes:
+    """Return the bytes of an entry."""
+    host = entry.host.encode("utf-8", "surrogateescape")[:255]
+    head = _HEAD.pack(entry.number, entry.at, entry.rank, entry.kind, len(host), len(entry.data))
+    return head + host + entry.data
+
+
+def size(entry: Entry) -> int:
+    """Return about how many bytes an entry has in a journal."""
+    return _HEAD.size + len(entry.host) + len(entry.data)
+
+
+def unpack(data: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
+    """Yield the whole entries from a place on, each with the place behind it.
+
+    A journal may end within an entry, as its writer was killed; what is damaged ends it as well.
+    """
+    while at + _HEAD.size <= len(data):
+        number, seconds, rank, kind, host_size, data_size = _HEAD.unpack_from(data, at)
+        begin = at + _HEAD.size
+        middle, end = begin + host_size, begin + host_size + data_size
+        if kind > EVENT or data_size > MOST_DATA or end > len(data):
+            return
+        host = data[begin:middle].decode("utf-8", "surrogateescape")
+        yield Entry(number, seconds, kind, data[middle:end], rank, host), end
+        at = end
+
+
+def entries(data: bytes) -> list[Entry]:
+    """Return the entries of a journal."""
+    return [entry for entry, _ in unpack(data)]
+
+
+def room(ranks: int) -> int:
+    """Return how many bytes are kept of each of so many ranks."""
+    return max(LEAST, min(PER_RANK, WHOLE // max(ranks, 1)))
+
+
+def limit(ranks: int) -> int:
+    """Return about how many bytes a journal has at most after it was shortened."""
+    return room(ranks) * max(ranks, 1) + sum(OTHERS.values())
+
+
+def shortened(known: Sequence[Entry]) -> list[Entry]:
+    """Return the newest entries: of each rank, and of what is no output, what there is room for."""
+    space = room(len({entry.rank for entry in output(known)}))
+    left: dict[tuple[int, int], int] = {}
+    kept = []
+    for entry in reversed(known):
+        key = (entry.kind, 0) if entry.kind in OTHERS else (STDOUT, entry.rank)
+        free = left.setdefault(key, OTHERS.get(entry.kind, space))
+        if free <= 0:
+            continue
+        left[key] = free - size(entry)
+        kept.append(entry if entry.kind in OTHERS else entry._replace(data=entry.data[-free:]))
+    return kept[::-1]
+
+
+def output(known: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield what ranks have printed."""
+    return (entry for entry in known if entry.kind in OUTPUT)

@@ -1,0 +1,197 @@
+"""Writes the journal of a job in a thread, so that no disk holds up the job.
+
+What cannot be written is lost and counted: a full or slow disk never stops a job.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+
+from ...common.errors import reason
+from . import journal
+from .journal import Entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MOST_QUEUED = 16 << 20
+"""Bytes that may wait for the disk; more is lost."""
+
+AT_ONCE = 1 << 20
+"""Bytes in one write(2)."""
+
+REST = 5.0
+"""Seconds after a failure until the next try."""
+
+LENGTH = 2
+"""A journal is shortened once it is this many times as long as it was, or may be, afterwards."""
+
+
+class JournalWriter:
+    """Writes entries in their order."""
+
+    def __init__(self, path: str, failed: Callable[[str], None]) -> None:
+        """Write to a file; `failed` is called in the thread with why something was lost.
+
+        It is called at the first loss, and at the first after the file could be written again.
+        """
+        self._failed = failed
+        self._file = _File(path)
+        self._queue: deque[Entry] = deque()
+        self._queued = self._number = self._lost = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        self._why = ""
+        self._next_try = self._at = 0.0
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def put(self, at: float, kind: int, data: bytes, rank: int = 0, host: str = "") -> None:
+        """Queue an entry, which gets its number when it is written; never waits."""
+        entry = Entry(0, at, kind, data, rank, host)
+        with self._changed:
+            if self._queued > MOST_QUEUED:
+                self._lost += len(data)
+                return
+            self._queue.append(entry)
+            self._queued += journal.size(entry)
+            self._changed.notify()
+
+    def close(self, seconds: float) -> None:
+        """Write what waits, shorten the journal and end; waits at most so long."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while batch := self._take():
+            self._write(batch)
+        self._next_try = 0.0
+        if self._lost:
+            self._write([])
+        self._file.close()
+
+    def _take(self) -> list[Entry]:
+        """Return the next entries; [] at the end."""
+        with self._changed:
+            while not self._queue and not self._closed:
+                self._changed.wait()
+            batch: list[Entry] = []
+            length = 0
+            while self._queue and length < AT_ONCE:
+                batch.append(self._queue.popleft())
+                length += journal.size(batch[-1])
+            self._queued -= length
+            return batch
+
+    def _write(self, batch: list[Entry]) -> None:
+        """Write entries, or count them as lost."""
+        if time.monotonic() < self._next_try:
+            self._lose(batch)
+            return
+        self._at = batch[0].at if batch else self._at
+        gap = [self._gap()] if self._lost else []
+        try:
+            self._file.append([self._numbered(one) for one in (*gap, *batch)])
+        except OSError as error:
+            self._fail(reason(error))
+            self._lose(batch)
+            return
+        if gap:
+            self._lost, self._why = 0, ""
+
+    def _numbered(self, entry: Entry) -> Entry:
+        self._number += 1
+        return entry._replace(number=self._number)
+
+    def _gap(self) -> Entry:
+        """Return a message in place of what is lost."""
+        why = self._why or "the disk is slower than the job"
+        text = f"{self._lost} bytes are missing here: {why}"
+        return Entry(0, self._at, journal.MESSAGE, text.encode())
+
+    def _fail(self, why: str) -> None:
+        self._next_try = time.monotonic() + REST
+        if not self._why:
+            self._failed(why)
+        self._why = why
+
+    def _lose(self, batch: list[Entry]) -> None:
+        with self._changed:
+            self._lost += sum(len(entry.data) for entry in batch)
+
+
+class _File:
+    """The file, which never has half an entry between two whole ones."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = -1
+        self._size = self._shortest = 0
+        self._ranks: set[int] = set()
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Append entries, and shorten the file if it has become long.
+
+        Raises:
+            OSError: they cannot be written; the file is as before.
+        """
+        if self._fd < 0:
+            self._fd = _open(self._path)
+        data = b"".join(map(journal.pack, entries))
+        try:
+            _put(self._fd, data)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
+        self._ranks |= {one.rank for one in journal.output(entries)}
+        if self._size > LENGTH * max(journal.limit(len(self._ranks)), self._shortest):
+            self._shorten()
+
+    def close(self) -> None:
+        """Shorten it as far as possible, and close it."""
+        if self._size > journal.room(len(self._ranks)):
+            self._shorten()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _shorten(self) -> None:
+        """Leave out old output; where that is not possible, the file stays as it is."""
+        fresh = f"{self._path}.new"
+        fd = -1
+        try:
+            with open(self._path, "rb") as file:
+                known = journal.entries(file.read())
+            kept = b"".join(map(journal.pack, journal.shortened(known)))
+            fd = _open(fresh, os.O_TRUNC)
+            _put(fd, kept)
+            os.replace(fresh, self._path)
+        except OSError:
+            if fd >= 0:
+                os.close(fd)
+            with suppress(OSError):
+                os.unlink(fresh)
+        else:
+            os.close(self._fd)
+            self._fd, self._size = fd, len(kept)
+        self._shortest = self._size
+
+
+def _open(path: str, flags: int = 0) -> int:
+    flags |= os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
+
+
+def _put(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]

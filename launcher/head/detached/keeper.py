@@ -1,0 +1,96 @@
+"""Keeps what a detached job prints, what happens to it and how it ends, in its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from ..output.tail import Tail
+from ..run.events import KEPT, RESULT, RankOutput, Started, as_json
+from . import job_folder, journal
+from .journal_writer import JournalWriter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...common.loop import Loop
+    from ..report.ending import Ending
+    from ..run.events import RunEvent
+    from ..run.run import Run
+
+LAST_WAIT = 10.0
+"""Seconds for the disk to take what waits at the end of a job."""
+
+
+class Keeper:
+    """Observes a run.
+
+    Attributes:
+        folder: the folder of the job.
+    """
+
+    def __init__(self, folder: str, loop: Loop, warn: Callable[[str], None]) -> None:
+        """Keep it in a folder; `warn` is called from the loop with what cannot be kept."""
+        self.folder = folder
+        self._loop = loop
+        self._warn = warn
+        self._began = loop.clock()
+        self._started = False
+        self._unkept = ""
+        self._tail = Tail(0)
+        loop.open_to_threads()
+        self._journal = JournalWriter(os.path.join(folder, job_folder.JOURNAL), self._failed)
+
+    def observe(self, run: Run) -> None:
+        """Keep what happens in a run."""
+        self._began = run.record.began
+        run.observe(self.on_event)
+
+    def message(self, text: str) -> None:
+        """Keep a message of dsrun's own."""
+        self._put(journal.MESSAGE, text.encode("utf-8", "replace"))
+
+    def on_event(self, event: RunEvent) -> None:
+        """Keep what an event tells; most are output."""
+        if type(event) is RankOutput:
+            if event.stream != RESULT:
+                self._tail.add(*event)
+                self._put(event.stream, event.data, event.rank, event.host)
+        elif type(event) in KEPT:
+            self._started = self._started or type(event) is Started
+            self._put(journal.EVENT, json.dumps(as_json(event)).encode())
+
+    def _put(self, kind: int, data: bytes, rank: int = 0, host: str = "") -> None:
+        self._journal.put(self._loop.clock() - self._began, kind, data, rank, host)
+
+    def _failed(self, why: str) -> None:
+        """Tell why something is lost; called in the thread of the journal."""
+        self._unkept = why
+        told = f"cannot keep the output of this job in {self.folder} ({why}); the job goes on,"
+        self._loop.call_soon_threadsafe(lambda: self._warn(f"{told} and what it prints is lost"))
+
+    def end(self, ending: Ending) -> None:
+        """Write how the job has ended; waits for the disk. One that has not started leaves nothing.
+
+        Folders of other jobs that are too old, or too many, are removed.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._journal.close(LAST_WAIT)
+        if not self._started:
+            job_folder.remove(self.folder)
+            return
+        now = time.time()
+        text = ending.text
+        end = job_folder.End(now, ending.code, text, ending.data, self._last_line, self._unkept)
+        job_folder.finish(self.folder, end)
+        job_folder.prune(os.path.dirname(self.folder), now)
+
+    @property
+    def _last_line(self) -> str:
+        """The newest line of output, behind its rank."""
+        line = self._tail.last_line(self._tail.newest)
+        return f"{self._tail.newest}| {line}" if line else ""

@@ -1,0 +1,54 @@
+"""What ends a detached job although the terminal does not: told at its start."""
+
+from __future__ import annotations
+
+from ...backends import name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...backends.base import Part
+    from ...specs.job import JobSpec
+
+SCHEDULERS = {
+    "SLURM_JOB_ID": ("Slurm job", "a script or a salloc"),
+    "PBS_JOBID": ("PBS job", "a script or an interactive job"),
+    "LSB_JOBID": ("LSF job", "a script or an interactive job"),
+    "COBALT_JOBID": ("Cobalt job", "a script or an interactive job"),
+}
+"""For the variable of a scheduler: what it calls a job, and whose end is that of the job."""
+
+
+def of_scheduler(spec: JobSpec, environ: Mapping[str, str]) -> str:
+    """Return a note for a job inside the job of a scheduler, "" for any other."""
+    for variable, (job, ends) in SCHEDULERS.items():
+        if number := environ.get(variable):
+            return (
+                f"this job ends with {job} {number}, even if it is detached: {ends} ends that."
+                f" `dsrun-job wait {spec.job_id}` waits for it"
+            )
+    return ""
+
+
+def of_agent(spec: JobSpec, parts: Sequence[Part], environ: Mapping[str, str]) -> str:
+    """Return a note for an elastic job whose nodes are reached with a key of the user's agent.
+
+    Only elastic jobs connect again. paramiko knows which key was used; the program ssh does not
+    tell, so it may have been one.
+    """
+    if spec.elastic is None or not environ.get("SSH_AUTH_SOCK"):
+        return ""
+    for part in parts:
+        came = CAME.get(name_of(part.backend))
+        if came and part.nodes and getattr(part.backend, "used_agent", True):
+            return (
+                f"the key for ssh {came} from your agent ({environ['SSH_AUTH_SOCK']}): once that"
+                " has ended, as at a logout, nodes that are lost cannot be reached again; with a"
+                " key file without a passphrase they can"
+            )
+    return ""
+
+
+CAME = {"ssh": "came", "openssh": "may have come"}
+"""Backends that connect again; paramiko's knows whether a key was the agent's."""

@@ -1,0 +1,70 @@
+"""What dsrun-job asks of a running job for its report: how it does, and what has happened."""
+
+from __future__ import annotations
+
+from ...common.wording import counted
+from ..local.job_requests import LogReader
+from ..report.ending import Ending
+from ..report.report import duration
+from .ending import ending_of
+from .events import as_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..local.server import Caller, Message, Verb
+    from ..report.report import Report
+    from .job_socket import RunHistory
+    from .run import Run
+
+
+def report(run: Run, seen: RunHistory) -> Verb:
+    """Return the verb of a run."""
+
+    def answer(caller: Caller, request: Message, _fds: list[int]) -> Message:
+        now = run.loop.clock()
+        if request.get("events") is True:
+            _send_past(caller, run, seen)
+        ending = ending_of(run)
+        if ending.report is not None:
+            ended = now if not run.ending else ending.report.ended
+            ending = Ending(ending.job_id, ending.report._replace(ended=ended))
+        text = ending.text if ending.report is None else words(run, ending.report)
+        # It has no exit code yet.
+        known = {**ending.data, "exit_code": None}
+        return {"report": known, "text": text, "seconds": now - began(run, seen)}
+
+    return answer
+
+
+def began(run: Run, seen: RunHistory) -> float:
+    """Return when the first thing has happened."""
+    return min([run.record.began, *(at for at, _ in list(seen.past)[:1])])
+
+
+def words(run: Run, report: Report) -> str:
+    """Return how a job does, in words."""
+    hosts = counted(len(report.hosts), "host")
+    ranks = f"{len(run.workers.running)} of {counted(report.world_size, 'rank')}"
+    ago = duration(report.ended - report.began)
+    lines = [f"dsrun: job {report.job_id} is {run.phase.name.lower()}: {ranks} on {hosts}, {ago}"]
+    lines += [
+        f"  rank {one.rank} ({one.host}) has failed with code {one.exit_code}"
+        for one in report.failures
+    ]
+    lines += [f"  lost {one.host}: {one.reason}" for one in report.losses]
+    lines += [f"  it hangs: {one.sentence}" for one in report.hangs if one.lasted is None]
+    if report.slow:
+        from ..report import slow
+
+        lines += slow.lines(report.slow)
+    return "\n".join(lines)
+
+
+def _send_past(caller: Caller, run: Run, seen: RunHistory) -> None:
+    """Send what has happened: events, each with its time, and the newest output."""
+    first = began(run, seen)
+    for at, event in seen.past:
+        caller.event({"event": "past", "at": at - first, "of": as_json(event)})
+    reader = LogReader(caller, None)
+    for rank, stream, data in seen.tail.blocks():
+        reader.feed(rank, seen.tail.hosts[rank], stream, data)

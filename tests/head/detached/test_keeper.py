@@ -1,0 +1,100 @@
+"""What stays of a detached job: its output, its events, and its end."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.head.detached import job_folder, journal
+from dsrun.launcher.head.detached.keeper import Keeper
+from dsrun.launcher.head.report.ending import Ending
+from dsrun.launcher.head.run import events
+
+from ...support.clock import Clock
+from ...support.kept_jobs import NAME, kept
+from ...support.reports import report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = events.Started("j", 2, ("n0",), ("n0", 1))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return kept({"XDG_STATE_HOME": str(tmp_path)})
+
+
+def keeper_of(folder: Path) -> tuple[Keeper, Clock]:
+    clock = Clock()
+    return Keeper(str(folder), clock.loop, pytest.fail), clock
+
+
+def test_all_that_is_printed_and_happens_is_kept(folder: Path) -> None:
+    keeper, clock = keeper_of(folder)
+    keeper.message("connecting")
+    keeper.on_event(START)
+    clock.now += 1.5
+    keeper.on_event(events.RankOutput(1, "n0", 2, b"wor"))
+    keeper.on_event(events.RankOutput(1, "n0", 2, b"ds\n"))
+    keeper.on_event(events.RankOutput(1, "n0", events.RESULT, b"secret"))
+    keeper.on_event(events.RanksActive("n0", None))  # type: ignore[arg-type]
+    lost = events.Lost("n1", "gone", survived=True)
+    keeper.on_event(lost)
+    ending = Ending("j", report())
+    keeper.end(ending)
+    found = journal.entries((folder / "journal").read_bytes())
+    assert [(one.kind, one.at) for one in found] == [
+        (journal.MESSAGE, 0.0),
+        (journal.EVENT, 0.0),
+        (journal.STDERR, 1.5),
+        (journal.STDERR, 1.5),
+        (journal.EVENT, 1.5),
+    ]
+    assert found[0].data == b"connecting"
+    assert found[2][3:] == (b"wor", 1, "n0")
+    known = job_folder.open_folder(str(folder))
+    assert known is not None
+    end = known.end
+    assert end is not None
+    assert (end.code, end.text, end.report) == (ending.code, ending.text, ending.data)
+    assert (end.last, end.unkept) == ("1| words", "")
+
+
+def test_of_a_job_that_could_not_start_nothing_stays(folder: Path) -> None:
+    keeper, _ = keeper_of(folder)
+    keeper.message("connecting")
+    keeper.end(Ending("j", NodeError("no route")))
+    assert not folder.exists()
+
+
+def test_old_folders_go_at_the_end(folder: Path) -> None:
+    old = kept({"XDG_STATE_HOME": str(folder.parents[2])}, 1)
+    keeper, _ = keeper_of(folder)
+    keeper.on_event(START)
+    keeper.end(Ending("j", report()))
+    assert folder.exists()
+    assert not old.exists(), "it has ended in 1970"
+
+
+def test_what_cannot_be_kept_is_told_once_and_at_the_end(tmp_path: Path) -> None:
+    clock, told = Clock(), []
+    folder = tmp_path / NAME.format(0)
+
+    def warn(text: str) -> None:
+        told.append(text)
+        clock.loop.stop()
+
+    keeper = Keeper(str(folder), clock.loop, warn)
+    keeper.on_event(START)
+    clock.loop.run()
+    keeper.on_event(events.RankOutput(0, "n0", 1, b"lost\n"))
+    (text,) = told
+    assert text.startswith(f"cannot keep the output of this job in {folder} (no such file")
+    os.mkdir(folder)  # noqa: PTH102
+    (folder / "job.json").touch()
+    keeper.end(Ending("j", report()))
+    assert '"unkept": "no such file or directory"' in (folder / "end.json").read_text()
