@@ -12,6 +12,7 @@ import re
 from contextlib import suppress
 from enum import Enum
 
+from ...common.errors import reason
 from ...common.private_folder import PRIVATE, private_folder, xdg_folder
 from ...common.values import NamedTuple
 from .process_identity import Life, ProcessIdentity, life
@@ -35,6 +36,12 @@ MOST_JOBS = 100
 
 MOST_AGE = 30 * 86400.0
 """Seconds for which they are kept."""
+
+BRIEF = ("format", "job_id", "exit_code", "seconds", "world_size", "hosts", "cause")
+"""What is kept of a report if there is no room for more."""
+
+MOST_TEXT = 2000
+"""Characters of its text that are kept then."""
 
 UNFINISHED = 86400.0
 """Seconds after which a folder that was never filled is removed."""
@@ -178,7 +185,7 @@ def create(environ: Mapping[str, str], about: About) -> str:
 
 
 def finish(path: str, end: End) -> None:
-    """Write how a job has ended; on a full disk in place of its output, if need be.
+    """Write how a job has ended; on a full disk only what matters most, in place of the output.
 
     Raises:
         OSError: it cannot be written; the folder says so as far as possible.
@@ -186,11 +193,12 @@ def finish(path: str, end: End) -> None:
     try:
         _write(path, END, end._asdict())
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
         with suppress(OSError):
             os.unlink(os.path.join(path, JOURNAL))
+        known = {name: end.report[name] for name in BRIEF if name in end.report}
+        brief = end._replace(report=known, text=end.text[:MOST_TEXT], unkept=reason(error))
         try:
-            _write(path, END, end._replace(last="", unkept=why)._asdict())
+            _write(path, END, brief._asdict())
         except OSError:
             os.rename(os.path.join(path, ABOUT), os.path.join(path, OVER))
             raise

@@ -74,10 +74,10 @@ def test_states(environ: dict[str, str]) -> None:
     assert states == [State.RUNS, State.KILLED, State.ELSEWHERE, State.ENDED]
 
 
-def test_on_a_full_disk_the_end_takes_the_place_of_the_output(environ: dict[str, str]) -> None:
+def test_an_end_that_cannot_be_written_is_known_as_such(environ: dict[str, str]) -> None:
     path = kept(environ)
     (path / "journal").write_bytes(b"x" * 100)
-    (path / "end.json.new").mkdir()  # the first try fails, as without room
+    (path / "end.json.new").mkdir()
     with pytest.raises(IsADirectoryError):
         job_folder.finish(str(path), end(3))
     (one,) = job_folder.find(job_folder.root(environ))

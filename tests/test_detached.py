@@ -1,0 +1,149 @@
+"""`dsrun --detach` on this machine: real jobs, without the terminal that started them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .support import schemas
+from .support.detached import PLAN, WORKER, Site, site
+from .support.limits import HANG
+
+__all__ = ["site"]
+
+
+def test_a_job_runs_on_ends_and_is_forgotten(site: Site) -> None:
+    job = site.detach()
+    assert "rank 1 is up" in site.output(job)
+    assert os.getsid(site.runner(job)) == site.runner(job)
+    told = site.job("report", job)
+    assert told.stdout.startswith(f"dsrun: job {job} is running: 2 of 2 ranks on 1 host, ")
+    assert site.job("list", "--ended").stdout == ""
+    assert site.job("forget", job).stderr == f"dsrun: dsrun-job forget: {job} is running\n"
+    with (
+        site.start("dsrun-job", "wait", job) as waits,
+        site.start("dsrun-job", "logs", "-f", job) as logs,
+    ):
+        site.end()
+        out, words = waits.communicate(timeout=HANG)
+        followed, _ = logs.communicate(timeout=HANG)
+    assert (waits.returncode, out) == (3, "")
+    assert re.fullmatch(
+        r"dsrun: rank 0 \(localhost, local rank 0, pid \d+\) exited with code 3 after \d.*;"
+        r" 1 other rank stopped\n  the end of its standard error:\n    rank 0 leaves\n",
+        words,
+    )
+    assert sorted(set(followed.splitlines())) == [
+        "localhost:0| rank 0 is up",
+        "localhost:0| rank 0 leaves",
+        "localhost:1| rank 1 is up",
+        "localhost:1| rank 1 leaves",
+    ]
+    assert site.job("wait", job).stderr == site.job("report", job).stdout == words
+    assert site.job("logs", "--rank", "1", job[-6:]).stdout.count("\n") == 2
+    assert re.search(rf"{job} +exit code 3 +1 +2 ", site.job("list", "--ended").stdout)
+    assert site.job("forget", "--all").stdout == "dsrun-job: 1 job forgotten\n"
+    assert site.names() == []
+
+
+def test_json_has_its_form(site: Site) -> None:
+    job = site.detach()
+    running = json.loads(site.job("report", "last", "--json").stdout)
+    assert (running["state"], running["report"]["exit_code"]) == ("running", None)
+    site.end()
+    waited = json.loads(site.job("wait", job, "--json").stdout)
+    ended = json.loads(site.job("report", job, "--json").stdout)
+    assert waited == ended
+    assert (ended["state"], ended["report"]["exit_code"]) == ("ended", 3)
+    assert "exited with code 3" in ended["text"]
+    listed = json.loads(site.job("list", "--ended", "--json").stdout)
+    assert [one["exit_code"] for one in listed["ended"]] == [3]
+    for form, told in (("report", running), ("report", ended), ("ended", listed)):
+        assert schemas.faults("jobs", told, form) == []
+    assert schemas.faults("report", ended["report"]) == []
+    for line in site.job("logs", job, "--json").stdout.splitlines():
+        assert schemas.faults("jobs", json.loads(line), "line") == []
+
+
+@pytest.mark.tier("test")
+def test_the_death_of_the_terminal_changes_nothing(site: Site) -> None:
+    """Its whole process group is killed, it hangs up, and the runner itself gets SIGHUP."""
+    ours, theirs = os.openpty()
+    line = " ".join(site.argv("dsrun", "--detach", *PLAN, "--no_python", "./worker"))
+    shell = ["setsid", "--ctty", "sh", "-c", f"{line} > id; kill -KILL 0"]
+    with subprocess.Popen(shell, cwd=site.folder, env=site.environ, stdin=theirs, stderr=theirs):
+        os.close(theirs)
+    os.close(ours)
+    job = (site.folder / "id").read_text().strip()
+    runner = site.runner(job)
+    os.kill(runner, signal.SIGHUP)
+    site.output(job)
+    assert site.runner(job) == runner
+    assert {one for one in descriptors(runner) if "pts" in one} == set()
+    site.end()
+    assert site.job("wait", job).returncode == 3
+
+
+def descriptors(pid: int) -> list[str]:
+    """What a process has open."""
+    return [str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+def test_what_is_known_of_a_job_whose_runner_was_killed(site: Site) -> None:
+    job = site.detach()
+    before = site.output(job)
+    with site.start("dsrun-job", "wait", job) as waits:
+        os.kill(site.runner(job), signal.SIGKILL)
+        _, words = waits.communicate(timeout=HANG)
+    assert waits.returncode == 75
+    assert re.search(rf"job {job}: its dsrun \(pid \d+ on \S+\) was killed", words)
+    assert site.job("logs", job).stdout == before
+    assert re.search(rf"{job} +killed ", site.job("list", "--ended").stdout)
+    assert "was killed" in site.job("report", job).stdout
+    picture = site.folder / "r.html"
+    assert site.job("report", job, "--html", str(picture)).returncode == 0
+    assert "rank 1 is up" in picture.read_text()
+    site.end()
+
+
+def test_a_job_outlives_a_full_disk(site: Site) -> None:
+    """A limit on the size of its files stands for it; the end is smaller than that."""
+    (site.folder / "worker").write_text(f"#!/bin/sh\nseq 9999\n{WORKER}")
+    words = ["dsrun", "--detach", *PLAN, "--no_python", "./worker"]
+    done = subprocess.run(
+        ["prlimit", "--fsize=20000", "--", *site.argv(*words)],
+        cwd=site.folder,
+        env=site.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANG,
+    )
+    site.end()
+    waited = site.job("wait", done.stdout.strip())
+    assert waited.returncode == 3
+    assert "dsrun: some of its output could not be kept: file too large\n" in waited.stderr
+
+
+def test_one_that_is_not_detached_is_waited_for_by_its_terminal(site: Site) -> None:
+    with site.start("dsrun", *PLAN, "--no_python", "./worker") as plain:
+        assert plain.stdout is not None
+        assert "is up" in plain.stdout.readline()
+        listed = json.loads(site.job("--json").stdout)["jobs"]
+        job = next(one["job_id"] for one in listed if one["pid"] == plain.pid)
+        refused = site.job("wait", job)
+        assert refused.returncode == 2
+        assert f"job {job} was not started with --detach" in refused.stderr
+        assert "is running: " in site.job("report", job).stdout
+        picture = site.folder / "r.html"
+        assert site.job("report", job, "--html", str(picture)).returncode == 0
+        assert "rank 0 is up" in picture.read_text()
+        site.end()
+        plain.communicate(timeout=HANG)
+    assert not (site.folder / "state").exists(), "it keeps nothing"
