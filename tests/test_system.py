@@ -29,8 +29,8 @@ ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "contro
 ASIDE = {
     *("node/call.py", "node/join.py", "node/links.py"),
     *("node/venv.py", "node/engine_task.py"),
-    *("node/elastic/agent.py", "node/elastic/agent_process.py", "node/elastic/shim.py"),
-    *("node/elastic/torch_agent.py", "node/elastic/commands.py", "node/workers/calls.py"),
+    *("node/elastic/agent.py", "node/elastic/shim.py"),
+    "node/workers/calls.py",
     *("node/facts/devices.py", "node/facts/report.py", "node/facts/torch_report.py"),
     *("head/fleet/listener.py", "head/fleet/callers.py", "head/fleet/authentication.py"),
     *("head/run/first_node.py", "head/run/requeue.py", "head/run/dial_in.py"),

@@ -350,6 +350,7 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
         ("kill worker", "kill launcher", "kill guard", "kill runner", "kill logs", "kill lane"),
         Faults.kill,
     ),
+    "kill agent": Faults.kill,
     "kill both": Faults.kill_both,
     **dict.fromkeys(
         ("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),

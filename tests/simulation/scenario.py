@@ -116,7 +116,10 @@ class Fault(NamedTuple):
 
 
 class ElasticSpec(NamedTuple):
-    """How far the job may shrink, grow and fail; see `ElasticPolicy`; `most` 0 is all hosts."""
+    """How far the job may shrink, grow and fail; see `ElasticPolicy`; `most` 0 is all hosts.
+
+    `torch` is ``, or whose rounds torch's agent is in: `rounds` (the runner's), `rendezvous`.
+    """
 
     least: int
     restarts: int
@@ -129,6 +132,7 @@ class ElasticSpec(NamedTuple):
     notice: float = 0.0
     notice_by: str = ""
     gain_delay: float = 0.0
+    torch: str = ""
 
 
 class Change(NamedTuple):
@@ -312,6 +316,7 @@ HELD = 0.15
 def scenario(seed: int) -> Scenario:
     """Return the world of a seed."""
     one = _wider(Random(f"wider {seed}"), _plain(seed))
+    one = _by_torch(Random(f"torch {seed}"), one)
     chance = Random(f"hold {seed}")
     if chance.random() >= HELD or len(one.hosts) > 5:
         return one
@@ -360,6 +365,28 @@ def _wider(chance: Random, one: Scenario) -> Scenario:
     if one.checked and chance.random() < 0.2:
         one = one._replace(hosts=_spoiled(chance, one.hosts, "code"))
     return one
+
+
+def _by_torch(chance: Random, one: Scenario) -> Scenario:
+    """Let torch's agent start the workers of some elastic jobs; it may be hit as well."""
+    if one.elastic is None or chance.random() >= 0.15:
+        return one
+    alone = chance.random() < 0.25
+    elastic = one.elastic._replace(torch="rendezvous" if alone else "rounds")
+    one = one._replace(elastic=elastic, program=one.program._replace(meets=False, shards=0))
+    if chance.random() < 0.3:
+        after, host = chance.uniform(0.0, 2.0), chance.choice(one.hosts)
+        fault = Fault("running", after, "kill agent", host.name)
+        one = one._replace(faults=(*one.faults, fault))
+    return _only_one(one, elastic) if alone else one
+
+
+def _only_one(one: Scenario, elastic: ElasticSpec) -> Scenario:
+    """Return this world with one host alone: of a rendezvous the runner knows no other."""
+    host = one.hosts[0]
+    faults = tuple(fault for fault in one.faults if fault.target in {host.name, "login"})
+    plain = ElasticSpec(1, elastic.restarts, torch=elastic.torch)
+    return one._replace(hosts=(host,), faults=faults, elastic=plain, changes=(), spares=())
 
 
 def _early(chance: Random, hosts: Sequence[HostSpec]) -> Fault:

@@ -33,6 +33,7 @@ from dsrun.launcher.specs.policies import (
     WorkerPolicy,
 )
 from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.rendezvous import Rendezvous
 
 from . import looks
 from .faults import Faults
@@ -43,6 +44,7 @@ from .meeting import LONGEST
 from .programs import Worker, run_tool
 from .remote import Remote
 from .streams import ERRORS, FILES, OUTPUT, Streams
+from .torch_agent import TorchAgent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -230,6 +232,10 @@ class World:
         spec = next((one for one in self.all_hosts if one.name == process.host.name), None)
         if argv[-1].endswith(HEALTH.encode()):
             return lambda: int(spec is not None and spec.sick)
+        if len(argv) > 2 and argv[-2].endswith(b"/agent.py"):
+            process.role, process.name = "agent", "torch's agent"
+            self.record(process.host.name, "role", pid=process.pid, role="agent")
+            return TorchAgent(json.loads(argv[-1]))
         return run_tool(argv)
 
     def job_of(self, env: Mapping[bytes, bytes]) -> dict[str, int]:
@@ -345,9 +351,10 @@ class World:
         one = self.scenario
         hosts = [Host(spec.name, tuple(range(spec.workers))) for spec in one.hosts]
         elastic = one.elastic
+        by_torch = elastic is not None and elastic.torch == "rendezvous"
         return JobSpec(
             job_id=JOB,
-            plan=Plan(lay_out(hosts), Program(SCRIPT, python=PYTHON), "ssh", None, None),
+            plan=self._plan(hosts),
             workdir=FOLDER,
             travel=ForwardedEnv({"DSRUN_ACCELERATOR": "cpu"}),
             supervision=SupervisionPolicy(
@@ -373,8 +380,15 @@ class World:
                 stdin=one.streams.lines > 0,
             ),
             workers=WorkerPolicy(shard_queue=one.program.shards > 0),
-            elastic=_policy(elastic, len(hosts)) if elastic else None,
+            elastic=_policy(elastic, len(hosts)) if elastic and not by_torch else None,
         )
+
+    def _plan(self, hosts: Sequence[Host]) -> Plan:
+        elastic, met = self.scenario.elastic, None
+        if elastic is not None and elastic.torch == "rendezvous":
+            met = Rendezvous("c10d", "", JOB, 1, 1, {"timeout": "60"}, "", elastic.restarts, 0.1)
+        program = Program(SCRIPT, python=PYTHON)
+        return Plan(lay_out(hosts), program, "ssh", None, None, rendezvous=met)
 
     def _change(self, run: Run, change: Change) -> None:
         """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
@@ -472,6 +486,7 @@ class World:
 
 def _policy(spec: ElasticSpec, hosts: int) -> ElasticPolicy:
     fields = {**spec._asdict(), "most": spec.most or hosts, "final": frozenset(spec.final)}
+    fields["agent"] = "torch" if fields.pop("torch") else "dsrun"
     return ElasticPolicy(**fields)
 
 

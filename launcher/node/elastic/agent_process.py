@@ -8,11 +8,11 @@ a name in the file system.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 
 from ...common import loop as loops
+from ...common import system
 from ...control.round_messages import AgentFailure
 from .. import processes
 from ..workers.spawn import spawn
@@ -63,11 +63,11 @@ class AgentProcess:
         self._loop = loop
         self._emit = emit
         self._workers = workers
-        self._entry, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._entry, theirs = system.socketpair(socket.SOCK_SEQPACKET)
         with theirs:
             self._agent = self._spawned(agent(theirs.fileno()))
         self.pid = self._agent.pid
-        os.close(self._agent.stdin)
+        system.close(self._agent.stdin)
         self._outputs = [self._agent.stdout, self._agent.stderr]
         self._printed = b""
         self._line: socket.socket | None = None
@@ -111,7 +111,7 @@ class AgentProcess:
         while self._outputs:
             fd = self._outputs.pop()
             self._loop.remove(fd)
-            os.close(fd)
+            system.close(fd)
         self._shims, self._line = {}, None
 
     def _tell(self, message: dict[str, object]) -> None:
@@ -121,13 +121,13 @@ class AgentProcess:
     # -- new lines --------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        data, fds, _, _ = socket.recv_fds(self._entry, LIMIT, 1)
+        data, fds, _, _ = system.recv_fds(self._entry, LIMIT, 1)
         if not fds:
             self._close(self._entry)
             if self._line is None:
                 self._end()
             return
-        line = socket.socket(fileno=fds[0])
+        line = system.socket(fileno=fds[0])
         line.setblocking(False)
         self._open.add(line)
         message = json.loads(data)
@@ -174,7 +174,7 @@ class AgentProcess:
 
     def _read_output(self, fd: int) -> None:
         try:
-            data = os.read(fd, LIMIT)
+            data = system.read(fd, LIMIT)
         except BlockingIOError:
             return
         if not data:

@@ -65,8 +65,9 @@ def _stood_still(facts: Facts, problem: Problem) -> bool:
 
 
 def _no_grace(facts: Facts, problem: Problem) -> bool:
-    """Return whether the node launcher could give no grace: it or its guard was killed."""
-    struck = _struck(facts, problem.host, "launcher", "guard", "lane", until=problem.time + 2.0)
+    """Return whether a node gives no grace: its launcher, guard or torch's agent was killed."""
+    roles = "launcher", "guard", "lane", "agent"
+    struck = _struck(facts, problem.host, *roles, until=problem.time + 2.0)
     return struck or _cut_off(facts, problem.host, problem.time)
 
 
@@ -255,7 +256,7 @@ EXEMPTIONS = (
     Exemption("a node without its runner gives less grace", ("grace_from_below",), _short_grace),
     Exemption(
         "a killed runner says nothing",
-        ("one_report", "one_exit", "end_shown", "resources_level"),
+        ("one_report", "one_exit", "codes_agree", "end_shown", "resources_level"),
         _runner_killed,
     ),
     Exemption("guard and launcher killed may leave processes", ("nothing_left",), _both_killed),

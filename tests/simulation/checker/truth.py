@@ -202,6 +202,7 @@ FAULTS: dict[tuple[str, str], Callable[[Facts, int, Event], Iterator[Candidate]]
     ("kill", "launcher"): _ends_node,
     ("kill", "guard"): _ends_node,
     ("kill", "lane"): _may_end_node,
+    ("kill", "agent"): _may_end_node,
     ("freeze", "launcher"): _silences,
     ("freeze", "guard"): _may_end_node,
     ("freeze", "lane"): _silences,
