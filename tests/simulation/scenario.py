@@ -317,6 +317,7 @@ def scenario(seed: int) -> Scenario:
     """Return the world of a seed."""
     one = _wider(Random(f"wider {seed}"), _plain(seed))
     one = _by_torch(Random(f"torch {seed}"), one)
+    one = _in_haste(Random(f"haste {seed}"), one)
     chance = Random(f"hold {seed}")
     if chance.random() >= HELD or len(one.hosts) > 5:
         return one
@@ -387,6 +388,39 @@ def _only_one(one: Scenario, elastic: ElasticSpec) -> Scenario:
     faults = tuple(fault for fault in one.faults if fault.target in {host.name, "login"})
     plain = ElasticSpec(1, elastic.restarts, torch=elastic.torch)
     return one._replace(hosts=(host,), faults=faults, elastic=plain, changes=(), spares=())
+
+
+def _in_haste(chance: Random, one: Scenario) -> Scenario:
+    """Let what ends a round of an elastic job happen while something else does."""
+    if one.elastic is None or one.elastic.torch == "rendezvous":
+        return one
+    if chance.random() < 0.5 and one.changes:
+        again = [_soon_after(chance, one, change) for change in one.changes[:2]]
+        changes = sorted((*one.changes, *again), key=lambda change: change.after)
+        one = one._replace(changes=tuple(changes))
+    if chance.random() < 0.15 and len(one.hosts) > 1:
+        faults = tuple(_unheard_failure(chance, one))
+        one = one._replace(faults=faults, lease=chance.choice((15.0, 60.0)))
+    return one
+
+
+def _soon_after(chance: Random, one: Scenario, change: Change) -> Change:
+    assert one.elastic is not None
+    names = [host.name for host in (*one.hosts, *one.spares)]
+    count = chance.randint(one.elastic.least, len(names))
+    hosts = tuple(sorted(chance.sample(names, count)))
+    return Change(change.after + chance.choice((0.05, 0.5, 2.0)) * chance.random(), hosts)
+
+
+def _unheard_failure(chance: Random, one: Scenario) -> Iterator[Fault]:
+    """Let a host be silent just before, or just after, a worker of another one fails."""
+    silent, failing = chance.sample(one.hosts, 2)
+    kinds = ("cut", "cut in", "cut out", "half open", "stick launcher", "freeze host", "reset")
+    kind, at = chance.choice(kinds), chance.uniform(0.0, 3.0)
+    heals = 0.0 if kind in {"half open", "reset"} else chance.choice((10.0, 30.0, 90.0))
+    yield Fault("running", at, kind, silent.name, heals)
+    after = max(0.0, at + chance.choice((-0.1, 0.01, 1.0)) * chance.random())
+    yield Fault("running", after, "kill worker", failing.name)
 
 
 def _early(chance: Random, hosts: Sequence[HostSpec]) -> Fault:
