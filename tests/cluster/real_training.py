@@ -331,7 +331,8 @@ class Training:
             own = self.said(1, r"is locked (\d+)" if kind == "deadlocks" else r"is up (\d+)")[1]
             pid = find(cluster, "n1", lambda one: self._has_own_pid(one.pid, own))
             os.kill(pid, signal.SIGUSR1)
-            os.kill(pid, signal.SIGCONT)
+            if kind == "stops":  # what does not may have ended by now
+                os.kill(pid, signal.SIGCONT)
         self.said(1, f"over: {kind}")
 
     def goes_on(self, times: int) -> None:
