@@ -189,7 +189,6 @@ def test_a_node_that_does_not_reach_the_first_one(
 
 
 @pytest.mark.tier("test")
-@both_agents
 def test_a_node_without_power_is_left_behind(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:

@@ -19,7 +19,6 @@ from .reaching import on, remote
 from .rounds import (
     IMPORT,
     WORKER,
-    both_agents,
     elastic,
     ended,
     node_launcher,
@@ -89,7 +88,6 @@ def job_of(running: Running) -> str:
 # -- hosts that come and go -----------------------------------------------------------------------
 
 
-@both_agents
 def test_a_watched_hostfile_adds_and_takes_away(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
     """With other device counts; without a restart."""
     hosts = tmp_path / "hosts"

@@ -198,7 +198,7 @@ def test_a_node_that_comes_back_gets_its_interface_again(
 
 
 @pytest.mark.parametrize(
-    "network", [pytest.param(cards, marks=ALL), decoys, pytest.param(cut, marks=ALL), only_ipv6]
+    "network", [*(pytest.param(one, marks=ALL) for one in (cards, decoys, cut)), only_ipv6]
 )
 @pytest.mark.usefixtures("torch_is_here")
 def test_dsrun_trains(

@@ -33,9 +33,12 @@ while not os.path.exists(sys.argv[-1]):
 print("and done")
 """
 
-UNINVITED = sorted(
-    WAYS.keys() - {"this token", "thousands of connections", "one way after the other"}
-)
+TOGETHER = {"this token", "thousands of connections", "one way after the other"}
+UNINVITED = [
+    pytest.param(way, marks=pytest.mark.tier("all")) if way in QUICK else way
+    for way in sorted(WAYS.keys() - TOGETHER)
+]
+"""Below the tier `all`, those that take no time are gone one after the other, in one job."""
 
 SLOW = 'while ! test -e {file}; do sleep 0.05; done; exec $SHELL -c "$SSH_ORIGINAL_COMMAND"'
 

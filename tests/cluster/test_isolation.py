@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from .command import Dsrun
     from .hosts import Cluster
 
-everywhere = pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh", "local"])
+everywhere = pytest.mark.parametrize(
+    "launcher", ["ssh", pytest.param("openssh", marks=pytest.mark.tier("all")), "pdsh", "local"]
+)
 
 PLANTED = (
     *("json", "os", "site", "select", "socket", "ssl", "struct", "selectors", "signal", "re"),

@@ -24,7 +24,7 @@ def some(kinds: Iterable[str], *ci: str) -> list[Any]:
     return [one if one in ci else pytest.param(one, marks=late) for one in kinds]
 
 
-@pytest.mark.parametrize("loader", some(HANGS, "none", "tensors"))
+@pytest.mark.parametrize("loader", some(HANGS, "tensors"))
 def test_a_rank_that_hangs_in_a_training_is_named(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, loader: str
 ) -> None:
@@ -39,7 +39,7 @@ def test_a_rank_that_hangs_in_a_training_is_named(
     assert len(training.alarms()) == len(kinds), training.running.stderr
 
 
-@pytest.mark.parametrize("loader", some(HEALTHY, "tensors", "served"))
+@pytest.mark.parametrize("loader", some(HEALTHY, "tensors"))
 def test_a_healthy_training_is_not_called_a_hang(dsrun: Dsrun, tmp_path: Path, loader: str) -> None:
     training = Training(dsrun, tmp_path, loader, HEALTHY[loader])
     done = training.running.wait()

@@ -135,7 +135,7 @@ def where(endpoint: str, nodes: str = "2", count: str = "1", *more: str) -> list
 @pytest.mark.parametrize(
     ("first", "second", "restarts"),
     [
-        ("dsrun", "dsrun", 1),
+        pytest.param("dsrun", "dsrun", 1, marks=pytest.mark.tier("all")),
         pytest.param("dsrun", "torchrun", 0, marks=pytest.mark.tier("all")),
         ("torchrun", "dsrun", 1),
     ],
@@ -371,7 +371,9 @@ def etcd(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         server.wait()
 
 
-@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("etcd", marks=pytest.mark.tier("all")), "etcd-v2"]
+)
 def test_etcd(etcd: str, cluster: Cluster, tmp_path: Path, backend: str) -> None:
     options = ("--rdzv_backend", backend, "--rdzv_endpoint", etcd, "--rdzv_id", f"job-{backend}")
     with Site(cluster, tmp_path) as site:

@@ -111,6 +111,7 @@ def test_fewer_hosts_chosen_by_include_train_the_same(
     assert losses(ran.stdout) == pytest.approx(alone, abs=1e-4)
 
 
+@pytest.mark.tier("all")
 def test_a_job_that_was_interrupted_goes_on_from_its_checkpoint(
     dsrun: Dsrun, tmp_path: Path, alone: Losses
 ) -> None:
