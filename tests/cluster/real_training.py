@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .command import Dsrun, Running
     from .hosts import Cluster
 
-TIMEOUT = 3
-"""Seconds, `--hang_timeout`."""
+TIMEOUT, PATIENT = 3, 6
+"""Seconds, `--hang_timeout`, of jobs that hang, and of healthy ones: a loader's process may get no
+CPU for some seconds beside many others."""
 
 TRAIN = """
 import asyncio, concurrent.futures, contextlib, http.server, multiprocessing, os, queue
@@ -294,10 +295,17 @@ class Training:
         running: its dsrun.
     """
 
-    def __init__(self, dsrun: Dsrun, folder: Path, loader: str, kinds: tuple[str, ...]) -> None:
-        hangs, seconds = tuple(SAID), 2 * TIMEOUT + 1
+    def __init__(
+        self,
+        dsrun: Dsrun,
+        folder: Path,
+        loader: str,
+        kinds: tuple[str, ...],
+        timeout: int = TIMEOUT,
+    ) -> None:
+        hangs, seconds = tuple(SAID), 2 * timeout + 1
         text = TRAIN.format(kinds=kinds, hangs=hangs, loader=loader, seconds=seconds)
-        options = "--host", "n1:2", "--preload", "torch", "--hang_timeout", f"{TIMEOUT}"
+        options = "--host", "n1:2", "--preload", "torch", "--hang_timeout", f"{timeout}"
         cache = "--export", f"TORCHINDUCTOR_CACHE_DIR={folder}"  # else torch leaves one in /tmp
         self._folder = folder
         self.running: Running = dsrun.start(*options, *cache, script(folder, text))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .real_training import HANGS, HEALTHY, Training
+from .real_training import HANGS, HEALTHY, PATIENT, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ def test_a_rank_that_hangs_in_a_training_is_named(
 
 @pytest.mark.parametrize("loader", some(HEALTHY, "tensors"))
 def test_a_healthy_training_is_not_called_a_hang(dsrun: Dsrun, tmp_path: Path, loader: str) -> None:
-    training = Training(dsrun, tmp_path, loader, HEALTHY[loader])
+    training = Training(dsrun, tmp_path, loader, HEALTHY[loader], PATIENT)
     done = training.running.wait()
     assert (done.returncode, done.stdout.count("is done")) == (0, 2), done.stderr
     assert training.alarms() == []
