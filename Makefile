@@ -11,11 +11,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 ENGINES := $(VENV)/engines
+BYTECODE := $(VENV)/bytecode
 
 # Each module is compiled once, not by each of the thousands of commands that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
+PREPARE = @$(MAKE) --no-print-directory --jobs 2 --output-sync lint check engines $(BYTECODE)
 
 .PHONY: demo test test-ci test-all faults simulate soak lint check docs setup system browser engines clean
 
@@ -25,15 +27,18 @@ demo: setup
 	@sh examples/demo_hosts.sh $(BIN)
 
 ## Lint, types, all tests without hosts, and those on hosts of what is the same for all launchers.
-test: lint check engines
+test:
+	$(PREPARE)
 	$(RUN) --tier test
 
 ## What every change must pass: these, and the other tests on hosts.
-test-ci: lint check engines
+test-ci:
+	$(PREPARE)
 	$(RUN) --tier ci
 
 ## Everything: each test with each launcher, statistics, and the soak.
-test-all: lint check engines browser
+test-all: browser
+	$(PREPARE)
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
 ## A training into which a hundred faults are injected; takes about half an hour.
@@ -71,11 +76,19 @@ browser: setup
 	@sh .ci/packages browser
 	$(BIN)/python -m pip install --quiet --group browser
 
-$(READY): pyproject.toml
+# Tests start Python many thousand times, and setuptools' finder takes half of the time of a start:
+# a folder on the path takes its place.
+$(READY): pyproject.toml | system
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+	echo '$(CURDIR)/tests/import' >$$(echo $(VENV)/lib/python3.*/site-packages/__editable__.dsrun-*.pth)
 	touch $(READY)
+
+# Once, as otherwise each process that runs tests would rewrite the assertions of all of them.
+$(BYTECODE): $(READY)
+	-@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
+	@touch $(BYTECODE)
 
 ## MPI launchers for the tests, each in its own environment.
 engines: $(ENGINES)/ready
