@@ -1,8 +1,8 @@
 # `make demo` and `make test` set up what they need. The other targets are below.
 
 PYTHON ?= python3
-# Most tests wait, so run two per core (of two); each process has its own virtual hosts.
-TESTERS ?= 4
+# Most tests wait, so run three per core (of two); each process has its own virtual hosts.
+TESTERS ?= 6
 SOAK ?= 100
 FAULTS ?= 100
 SEEDS ?= 10000
