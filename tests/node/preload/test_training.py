@@ -93,7 +93,9 @@ def test_ranks_train_together_with_random_numbers_of_their_own(
         assert [len({*column}) for column in zip(*numbers, strict=True)] == [3, 3]
 
 
-@pytest.mark.parametrize("how", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "how", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.tier("all"))]
+)
 def test_data_is_loaded_by_processes_however_they_start(
     process: Preloader, folder: Path, how: str
 ) -> None:
