@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ..head.report.document import Failure, Report
 from ..head.run.events import Exit, Lost, Round, Started
+from .detached import DetachedJob, launch_detached
 from .errors import JobError, LaunchError, RankError
 from .events import Ended, Event, Message, Output
 from .fleet import Fleet, FleetNode
@@ -20,6 +21,7 @@ from .launching import launch
 from .stacks import Stacks
 
 __all__ = [
+    "DetachedJob",
     "Ended",
     "Event",
     "Events",
@@ -39,4 +41,5 @@ __all__ = [
     "Stacks",
     "Started",
     "launch",
+    "launch_detached",
 ]

@@ -1,0 +1,87 @@
+"""Jobs that a program launches and leaves, with everything real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsrun.launcher.api import DetachedJob, JobError, LaunchError, launch_detached
+
+from ..support.kept_jobs import FAR, NAME, kept
+from ..support.limits import HANG, wait_for
+
+TWO: dict[str, Any] = {"hosts": "localhost:2", "accelerator": "cpu", "grace": 5}
+
+WORK = """
+import os, sys, time
+print("rank", os.environ["RANK"], *sys.argv[1:], flush=True)
+while not os.path.exists("end"):
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work.py").write_text(WORK)
+    return tmp_path
+
+
+def test_a_job_is_left_and_found_again(folder: Path) -> None:
+    launched = launch_detached("work.py", ["--lr", 0.1], **TWO)
+    job = DetachedJob(launched.id)
+    assert (job.done(), job.report) == (False, None)
+    wait_for(lambda: job.stdout(1) == "rank 1 --lr 0.1\n", "output")
+    with pytest.raises(TimeoutError, match=f"job {job.id} has not ended within 0 s"):
+        job.wait(0)
+    assert "running" in repr(job)
+    (folder / "end").touch()
+    report = job.wait(HANG)
+    assert (report.exit_code, report.job_id, report.world_size) == (0, job.id, 2)
+    assert job.done()
+    assert job.report == report
+    assert job.stderr(1) == ""
+    with pytest.raises(JobError, match="it is not running on this machine"):
+        job.stop()
+
+
+def test_a_job_is_stopped() -> None:
+    job = launch_detached(Path("work.py"), **TWO)
+    job.stop(now=True)
+    report = job.wait(HANG)
+    assert (report.exit_code, report.cause) == (143, "signal")
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "code", "says"),
+    [
+        ("no.py", {}, 2, "no.py"),
+        ("work.py", {"detach": True}, 2, "detach: not an option of a program"),
+        ("work.py", {"health_command": "false", **TWO}, 69, "health"),
+        (print, {}, 2, "expected a script or a module"),
+    ],
+)
+def test_what_does_not_run_raises(
+    folder: Path, target: Any, options: dict[str, Any], code: int, says: str
+) -> None:
+    with pytest.raises(LaunchError, match=says) as caught:
+        launch_detached(target, **options)
+    assert caught.value.exit_code == code
+    assert not [*folder.glob("state/dsrun/jobs/*")]
+
+
+def test_what_is_kept_of_others_is_read(folder: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(folder / "state")}
+    kept(environ, 0)
+    kept(environ, 1, FAR)
+    with pytest.raises(JobError, match="was killed") as caught:
+        DetachedJob(NAME.format(0)).wait()
+    assert caught.value.exit_code == 75
+    with pytest.raises(TimeoutError):
+        DetachedJob(NAME.format(1)).wait(0)
+    for unknown in (NAME.format(2), "../x", ""):
+        with pytest.raises(JobError, match="nothing is kept"):
+            DetachedJob(unknown)
