@@ -33,10 +33,16 @@ def _run(argv: list[str]) -> int:
 
 
 def _dispatch(command: Command, argv: list[str]) -> int:
+    from .cli.options import of_roles
+
     text = _text(command, argv)
     if text:
         entry.write(text)
         return 0
+    if command.given & of_roles():
+        from .commands import roles
+
+        return roles.run(command, argv)
     if command.options.on is not None:
         from .commands import on
 
@@ -112,7 +118,9 @@ def run(command: Command, parent: Parent | None = None) -> int:
     if options.dry_run:
         return _show(planned, options)
     if by_rank(options) and options.node_rank:
-        return _join(planned, options, parent)
+        from .commands.join import join
+
+        return join(planned, options, parent)
     from .head.run.start import launch, prepare
 
     # Start this machine's node launcher now: it gets ready while the rest is planned.
@@ -139,18 +147,6 @@ def _show(planned: PlannedJob, options: Options) -> int:
     text = (dry_run.as_json if options.json else dry_run.as_table)(spec, commands(spec))
     entry.write(f"{text}\n")
     return 0
-
-
-def _join(planned: PlannedJob, options: Options, parent: Parent | None) -> int:
-    """Join the job of node 0, which runs the same command, and which tells how it goes."""
-    from .node.join import join
-    from .node.main import serve_line
-    from .planning.policies import dial_in
-
-    line = join(planned.plan, dial_in(options, planned.plan), options.start_timeout)
-    if parent is not None:
-        parent.leave(folder=None)
-    return serve_line(line)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -111,11 +111,11 @@ def _shapes(known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _complete(definition: dict[str, Any], shape: Any, policy: str) -> None:
-    old, texts = definition["properties"], _texts(shape)
+    old, said = definition["properties"], texts(shape)
     definition["properties"] = {
         name: old.get(name)
         or {
-            "description": texts[name],
+            "description": said[name],
             **_type(hint),
             **_choices(f"{policy}.{name}"),
             **_default(shape, name),
@@ -134,7 +134,7 @@ def _default(shape: Any, name: str) -> dict[str, Any]:
     return {"default": list(default) if isinstance(default, (tuple, frozenset)) else default}
 
 
-def _texts(shape: Any) -> dict[str, str]:
+def texts(shape: Any) -> dict[str, str]:
     """Return what the docstring of a class says of its fields."""
     found = re.findall(r"^        ([\w, ]+): (.*(?:\n            .*)*)", shape.__doc__, re.M)
     return {

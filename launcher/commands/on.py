@@ -23,12 +23,16 @@ from ..specs.job import new_job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..control.local_client import LocalClient
+    from ..planning.held import HeldNodes
     from ..specs.job import JobSpec
+
+    Spec = TypeVar("Spec")
 
 FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 """Signals that are forwarded besides those that end the job. Ctrl-Z stops this process alone."""
@@ -55,32 +59,47 @@ def run(command: Command) -> int:
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
     with holds.find(options.on or "") as client:
-        spec = _planned(command, client)
+        spec = planned(command, client, partial(held.held_job, command))
         if spec.sync is not None:
             from ..head.sync.source import Source
 
             Source(spec.sync, os.environ)  # The hold finds the hashes in the cache.
         if options.dry_run:
             return _show(spec, as_json=options.json)
+        request = {"do": "run", "spec": codec.encode(spec), "busy": options.on_busy}
         if options.detach:
-            return _detach(spec, client, options)
-        job = partial(_report, spec, ClientRun(client, spec, options.on_busy))
-        if not spec.supervision.requeue_codes:
-            return job()
-        from ..head.run.requeue import requeueing
-
-        return requeueing(spec.supervision.requeue_codes, job)
+            return _detach(spec, client, options, request)
+        return run_for(client, spec, request)
 
 
-def _planned(command: Command, client: LocalClient) -> JobSpec:
-    """Return the job on the nodes of a hold.
+def run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
+    """Have a hold run a job, and write its report; return the exit code.
+
+    Args:
+        client: the connection to the hold.
+        spec: the job, or the whole job of several roles.
+        request: what the hold is asked for.
+
+    Raises:
+        DsrunError: the hold refuses it, or is gone.
+    """
+    job = partial(_report, spec, ClientRun(client, spec, request))
+    if not spec.supervision.requeue_codes:
+        return job()
+    from ..head.run.requeue import requeueing
+
+    return requeueing(spec.supervision.requeue_codes, job)
+
+
+def planned(command: Command, client: LocalClient, plan: Callable[[HeldNodes], Spec]) -> Spec:
+    """Return what is planned for the nodes of a hold.
 
     Raises:
         UsageError: options conflict, or name something that does not exist.
         NodeError: nodes are lost at present; --report_file says so.
     """
     try:
-        return held.held_job(command, held.nodes_of(holds.ask(client, {"do": "describe"})))
+        return plan(held.nodes_of(holds.ask(client, {"do": "describe"})))
     except NodeError as error:
         _write_refusal(command.options.report_file, new_job_id(), error)
         raise
@@ -93,7 +112,9 @@ def _show(spec: JobSpec, *, as_json: bool) -> int:
     return 0
 
 
-def _detach(spec: JobSpec, client: LocalClient, options: Options) -> int:
+def _detach(
+    spec: JobSpec, client: LocalClient, options: Options, request: dict[str, Any]
+) -> int:
     """Have a job run, and print its id once all workers run; return the exit code."""
     from ..head.detached.job_folder import remove
     from ..head.detached.new_folder import new_folder
@@ -102,7 +123,7 @@ def _detach(spec: JobSpec, client: LocalClient, options: Options) -> int:
     check_held(options)
     folder = new_folder(spec, os.environ, client.pid, options.on or "")
     try:
-        code = _report(spec, ClientRun(client, spec, options.on_busy, folder))
+        code = _report(spec, ClientRun(client, spec, {**request, "detach": folder}))
     except DsrunError:
         remove(folder)  # if the hold has not even begun
         raise
@@ -148,19 +169,11 @@ def _write_refusal(path: str | None, job_id: str, error: DsrunError) -> None:
 class ClientRun:
     """A job that a hold runs for this process."""
 
-    def __init__(self, client: LocalClient, spec: JobSpec, busy: str, folder: str = "") -> None:
-        """Prepare to ask for a job.
-
-        Args:
-            client: the connection to the hold.
-            spec: the job.
-            busy: what the hold does while its slots are in use.
-            folder: of a detached job; "" for one that has this terminal.
-        """
+    def __init__(self, client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> None:
+        """Prepare to ask for a job; with `detach`, the folder of a detached one, it has no input."""
         self._client = client
-        self._detach = {"detach": folder} if folder else {}
         self._spec = spec
-        self._busy = busy
+        self._request = request
         self._loop = Loop()
         self._number = self._interrupts = 0
         self._end: dict[str, Any] | DsrunError = LostError("")
@@ -180,14 +193,12 @@ class ClientRun:
         return checked(self._end)
 
     def _ask(self) -> None:
-        spec = self._spec
-        request = {"do": "run", "spec": codec.encode(spec), "busy": self._busy, **self._detach}
         source = 0
-        if self._detach:
+        if "detach" in self._request:
             source = os.open(os.devnull, os.O_RDONLY)
-        elif spec.output.stdin:
+        elif self._spec.output.stdin:
             source = _input(self._loop)
-        self._number = self._client.send(request, (source, 1, 2))
+        self._number = self._client.send(self._request, (source, 1, 2))
         if source:
             os.close(source)
 

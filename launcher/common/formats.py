@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VERSIONS = {
     "check": 1,
     "dry_run": 2,
+    "dry_run_roles": 1,
     "elastic_plan": 1,
     "event": 1,
     "exec": 1,

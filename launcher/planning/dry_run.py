@@ -108,10 +108,18 @@ def as_table(spec: JobSpec, commands: Sequence[Command]) -> str:
         *rows(spec),
         *(("note", note) for note in origin.notes),
     ]
-    width = max(len(name) for name, _ in facts)
-    head = [f"{name:<{width}}  {text}" for name, text in facts]
-    variables = _variables(spec.travel)
-    return "\n".join([*head, "", *_nodes(plan), "", *variables, "", *_commands(commands)])
+    return "\n".join([*aligned(facts), "", *_nodes(plan), "", *sent(spec, commands)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of a table as lines."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{c:<{w}}" for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+
+
+def sent(spec: JobSpec, commands: Sequence[Command]) -> list[str]:
+    """Return what goes to the nodes, as lines: variables, and the commands that start there."""
+    return [*_variables(spec.travel), "", *_commands(commands)]
 
 
 def _master(spec: JobSpec) -> str:
@@ -137,10 +145,11 @@ def _workers(plan: Plan) -> str:
 def _nodes(plan: Plan) -> list[str]:
     rows = [("node", "host", "ranks", "devices")]
     rows += [_node_row(node) for node in plan.nodes[:ROWS]]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(f"{c:<{w}}" for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
     rest = len(plan.nodes) - ROWS
-    return [*lines, *([f"... and {rest} more nodes (--json shows all)"] if rest > 0 else [])]
+    return [
+        *aligned(rows),
+        *([f"... and {rest} more nodes (--json shows all)"] if rest > 0 else []),
+    ]
 
 
 def _node_row(node: Node) -> tuple[str, str, str, str]:

@@ -138,6 +138,7 @@ class OutputPolicy(NamedTuple):
         log_dir: the folder of the log files on each node; "" for none.
         log_private: each node writes its log files to a new temporary folder.
         log_layout: how log files are named: `dsrun` or `torchrun`.
+        log_part: the folder of these log files in that of the job; "" for that itself.
         logs_specs: torch's entry point that names the log files, and its arguments; () if dsrun
             names them.
         fold: whether the same line of several ranks is printed once: `auto` (on a terminal, if the
@@ -156,6 +157,7 @@ class OutputPolicy(NamedTuple):
     log_dir: str = ""
     log_private: bool = False
     log_layout: str = "dsrun"
+    log_part: str = ""
     logs_specs: tuple[str, ...] = ()
     fold: str = "auto"
     color: str = "auto"

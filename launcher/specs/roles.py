@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
+from .field_types import register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,3 +72,6 @@ class RolesSpec(NamedTuple):
 
     job: JobSpec
     roles: tuple[Role, ...]
+
+
+register(Ready, Role, RolesSpec)

@@ -52,5 +52,5 @@ def test_a_new_field_has_its_type_its_text_and_its_choices(
 
 
 def test_every_policy_documents_its_fields() -> None:
-    assert [one for one in POLICIES if schemas._texts(one).keys() != {*one.__annotations__}] == []
-    assert schemas._texts(Streams)["by_rank"] == "(local rank, streams) of the others."
+    assert [one for one in POLICIES if schemas.texts(one).keys() != {*one.__annotations__}] == []
+    assert schemas.texts(Streams)["by_rank"] == "(local rank, streams) of the others."

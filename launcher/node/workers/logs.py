@@ -122,11 +122,13 @@ def job_folder(task: NodeJob, workdir: bytes) -> JobFolder:
     # Named as by torchrun, and made unique: a shared folder may hold many.
     torchruns = f"{task.workers.run_id or 'none'}_{task.job_id}_{task.host}".replace("/", "_")
     name = to_text(torchruns if output.log_layout == "torchrun" else task.job_id)
+    part = to_text(output.log_part)
     if not output.log_private:
         folder = os.path.join(os.fsdecode(workdir), to_text(output.log_dir))
-        return JobFolder(os.path.join(folder, name), output.log_layout)
+        return JobFolder(os.path.join(folder, name, part).rstrip("/"), output.log_layout)
     folder = os.environ.get("TMPDIR") or "/tmp"
-    return JobFolder(os.path.join(folder, f"dsrun-{name}"), output.log_layout, private=True)
+    own = f"dsrun-{name}-{part}" if part else f"dsrun-{name}"
+    return JobFolder(os.path.join(folder, own), output.log_layout, private=True)
 
 
 def to_text(wire: str) -> str:

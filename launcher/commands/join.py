@@ -1,0 +1,27 @@
+"""Join the job of node 0, which runs the same command (--no_ssh)."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+    from ..common.detach import Parent
+    from ..planning.planner import PlannedJob
+
+
+def join(planned: PlannedJob, options: Options, parent: Parent | None) -> int:
+    """Serve as the node launcher of this node until the job has ended; return the exit code.
+
+    Node 0, which runs the same command, tells how it goes. `parent` is left once this has joined.
+
+    Raises:
+        DsrunError: node 0 cannot be reached.
+    """
+    from ..node.join import join as connected
+    from ..node.main import serve_line
+    from ..planning.policies import dial_in
+
+    line = connected(planned.plan, dial_in(options, planned.plan), options.start_timeout)
+    if parent is not None:
+        parent.leave(folder=None)
+    return serve_line(line)

@@ -1,0 +1,138 @@
+"""dsrun --roles FILE, and several programs on the command line: one job of several roles."""
+
+from __future__ import annotations
+
+import os
+
+from ..cli.parser import configured
+from ..common import entry
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
+from ..planning import rendezvous
+from ..planning.hosts import by_rank
+from ..planning.roles import command_line, file, spec
+from .join import join
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..backends.base import Command as NodeCommand
+    from ..cli.options import Options
+    from ..cli.parser import Command
+    from ..planning.roles.table import RoleTable
+    from ..specs.roles import RolesSpec
+
+
+class RolesCommand(NamedTuple):
+    """A command line with roles.
+
+    Attributes:
+        job: the options of the whole job.
+        tables: its roles, as they are written.
+        words: how many words of the command line are options of the whole job.
+    """
+
+    job: Command
+    tables: list[RoleTable]
+    words: int
+
+
+def run(command: Command, argv: Sequence[str]) -> int:
+    """Run a command line with roles; return the exit code.
+
+    Args:
+        command: the command line, parsed as if there were one program.
+        argv: its words.
+
+    Raises:
+        DsrunError: the command has failed; nothing is left running.
+    """
+    given = read(command, argv)
+    options = given.job.options
+    spec.check(given.job)
+    if options.on is not None:
+        from .roles_on import run_on_hold
+
+        return run_on_hold(given.job, given.tables)
+    from . import salloc
+
+    if salloc.is_needed(options, os.environ):
+        return _in_allocation(given, argv)
+    from ..planning import this_node
+
+    job = this_node.apply(rendezvous.apply(given.job), os.environ)
+    spec.check(job)
+    nodes = spec.find_nodes(job)
+    if by_rank(job.options) and job.options.node_rank and not options.dry_run:
+        return join(spec.whole(job, nodes), job.options)
+    planned = spec.roles_spec(job, given.tables, nodes)
+    if options.dry_run:
+        from ..head.run.start import commands
+
+        return show(planned, commands(planned.job), options)
+    from ..head.roles.launch import launch  # type: ignore[import-not-found,unused-ignore]
+    from ..head.run.start import prepare
+
+    return int(launch(planned, prepare(planned.job.plan, planned.job.settings)))
+
+
+def read(command: Command, argv: Sequence[str]) -> RolesCommand:
+    """Return the roles of a command line, and the options of its whole job.
+
+    Raises:
+        UsageError: both ways are used, or one is not used as it has to be.
+    """
+    options = command.options
+    if options.program is None:
+        if options.roles is None:
+            spec.check(command)
+        if command.program:
+            raise UsageError(
+                f"--roles {options.roles}: the file names the programs; leave out"
+                f" {command.program[0]}"
+            )
+        return RolesCommand(command, file.read(options.roles or ""), len(argv))
+    if options.roles is not None:
+        raise UsageError(f"--roles {options.roles}: not with --program; use one of the two")
+    job_words, programs = command_line.parts(argv, command.words)
+    # The first script tells which configuration files count.
+    job = configured([*job_words, "--", *command.program[:1]], os.environ)
+    return RolesCommand(job, command_line.tables(programs), len(job_words))
+
+
+def show(planned: RolesSpec, commands: list[NodeCommand], options: Options) -> int:
+    """Print the plan, and return 0.
+
+    Raises:
+        UsageError: a folder cannot be synced.
+    """
+    from ..planning.roles import dry_run
+
+    for role in planned.roles:
+        if role.job.sync is not None:
+            from ..head.sync.scan import checked
+
+            checked(role.job.sync)
+    text = (dry_run.as_json if options.json else dry_run.as_table)(planned, commands)
+    entry.write(f"{text.rstrip()}\n")
+    return 0
+
+
+def _in_allocation(given: RolesCommand, argv: Sequence[str]) -> int:
+    """Become salloc, which runs the same command in an allocation; a dry run returns."""
+    from . import salloc
+
+    job = given.job
+    if job.options.num_nodes is None and job.options.host is None:
+        nodes = sum(
+            table.get("num_nodes") or 0 for table in given.tables if not table.get("beside")
+        )
+        if nodes:
+            job = job._replace(options=job.options.changed(num_nodes=nodes))
+    job = job._replace(words=given.words, program=(spec.NOTHING,))
+    words = salloc.argv(argv, job, os.environ)
+    if job.options.dry_run:
+        entry.write(salloc.shown(words, job.options))
+        return 0
+    return salloc.run(words, job.options)

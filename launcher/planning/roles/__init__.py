@@ -1,0 +1,1 @@
+"""From a file of roles, or several programs on the command line, to a `RolesSpec`."""

@@ -1,0 +1,250 @@
+"""The job of several roles: each role is planned as a job on its nodes, with its own options."""
+
+from __future__ import annotations
+
+import re
+
+from ...cli.options import Options, all_options
+from ...cli.parser import Command
+from ...common.errors import UsageError
+from ...common.values import NamedTuple
+from ...common.wording import counted
+from ...resources.select import is_alone
+from ...resources.source import names_here
+from ...specs.roles import Role, RolesSpec
+from ..elastic import nodes_range
+from ..hosts import by_rank, nodes_by_rank, number_of_gpus, select
+from ..inventory import find_hosts
+from ..job import job_spec
+from ..launcher import Choice, choose
+from ..planner import plan_on
+from . import placement
+from .terms import terms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...resources.source import Source
+    from ...specs.host import Host
+    from ...specs.job import JobSpec
+    from ..planner import PlannedJob
+    from .table import RoleTable
+    from .terms import Terms
+
+NOTHING = "dsrun-roles"
+"""What stands for the program of the whole job, which is never started."""
+
+KEPT = (
+    *("host", "num_nodes", "num_gpus", "nproc_per_node", "python", "workdir", "accelerator"),
+    *("log_dir", "prefix", "grace", "export", "env_file", "master_addr", "master_port"),
+)
+"""Options that roles may have and that count for the whole job as well."""
+
+OWN = frozenset(
+    {
+        *("host", "num_nodes", "nnodes", "num_gpus", "nproc_per_node", "master_addr"),
+        *("master_port", "report_file", "metrics_file", "on_event", "requeue_on"),
+        *("no_requeue_code", "roles"),
+    }
+)
+"""Options of the whole job that its roles do not take from it."""
+
+PREFIX = "{role}/{host}:{rank}| "
+
+REFUSED = {
+    "watch_hostfile": "hosts cannot be added to a job of roles",
+    "host_discovery_script": "hosts cannot be added to a job of roles",
+    "rank_per_task": "workers of several roles cannot be started as tasks of one engine",
+    "role": "the ROLE_NAME of workers is the name of their role",
+    "elastic_config": "give it to a role",
+    "stdin": "give it to the role that reads standard input",
+}
+"""Options that a job of roles cannot have, and why."""
+
+
+class Nodes(NamedTuple):
+    """The nodes of a job, and how they are reached.
+
+    Attributes:
+        inventory: the hosts that are known, and where they come from.
+        hosts: those of the job.
+        choice: the backend.
+        alone: the same command runs on every node.
+    """
+
+    inventory: Source
+    hosts: Sequence[Host]
+    choice: Choice
+    alone: bool = False
+
+
+def find_nodes(command: Command) -> Nodes:
+    """Return the nodes of a command line.
+
+    Raises:
+        UsageError: options conflict, or name something that does not exist.
+    """
+    options = command.options
+    inventory = find_hosts(options)
+    hosts, alone = nodes_by_rank(command, select(options, inventory))
+    return Nodes(inventory, hosts, choose(options, hosts, alone=alone), alone)
+
+
+def check(command: Command) -> None:
+    """Check that a job of roles can have the options of a command line.
+
+    Raises:
+        UsageError: it cannot have one.
+    """
+    for name in sorted(command.given):
+        if name in REFUSED:
+            raise UsageError(f"--{name}: not with several programs; {REFUSED[name]}")
+        if all_options()[name].only_role:
+            raise UsageError(f"--{name}: only for a role: in a file of --roles, or after --program")
+        if name in {"master_addr", "master_port"} and not by_rank(command.options):
+            raise UsageError(f"--{name}: each role has its own; give it to the role")
+    if nodes_range(command.options):
+        raise UsageError(
+            f"--nnodes {command.options.nnodes}: not with several programs; roles may be elastic"
+        )
+    if command.rendezvous is not None:
+        raise UsageError(f"--rdzv_backend {command.rendezvous.backend}: not with several programs")
+    if command.options.json and not command.options.dry_run:
+        raise UsageError(
+            "--json: only with --dry_run; --report_file FILE writes a job's result as JSON"
+        )
+
+
+def whole(command: Command, nodes: Nodes) -> PlannedJob:
+    """Return the plan of all nodes of a job.
+
+    Raises:
+        UsageError: options conflict, or name something that does not exist.
+    """
+    return plan_on(_whole(command), nodes.inventory, nodes.hosts, nodes.choice, alone=nodes.alone)
+
+
+def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> RolesSpec:
+    """Return a job of several roles.
+
+    Args:
+        command: the options of the whole job, checked.
+        tables: its roles, as they are written.
+        nodes: its nodes.
+
+    Raises:
+        UsageError: a role is not valid or cannot be placed; the message names it.
+    """
+    known = terms(tables)
+    _check_input(tables)
+    commands = {one.name: _of_role(command, one) for one in tables}
+    hosts = _placed(tables, commands, nodes)
+    planned = whole(command, nodes)
+    origin = planned.origin
+    notes = (*origin.notes, *_unused_note(nodes.hosts, hosts))
+    planned = planned._replace(origin=origin._replace(notes=notes))
+    # Held: a lost node is no end of it, and several programs run on a node.
+    job = job_spec(planned, _whole(command).options)._replace(held=True)
+    roles = [
+        _role(one, known[one.name], commands[one.name], hosts[one.name], nodes) for one in tables
+    ]
+    return RolesSpec(job, tuple(_within(one, job) for one in roles))
+
+
+def _whole(command: Command) -> Command:
+    """Return the command of a whole job, whose program is never started."""
+    rows, given = all_options(), vars(command.options)
+    kept = {
+        name: value
+        for name, value in given.items()
+        if rows[name].whole_job or rows[name].by_hold or name in KEPT
+    }
+    options = Options(**kept).changed(module=True, no_local_rank=True)
+    if "prefix" not in command.given:
+        options = options.changed(prefix=PREFIX)
+    return command._replace(options=options, program=(NOTHING,))
+
+
+def _of_role(command: Command, table: RoleTable) -> Command:
+    """Return the command of one role: the options of the whole job, and its own."""
+    rows, given = all_options(), vars(command.options)
+    values = {name: value for name, value in given.items() if name not in OWN}
+    for name, value in table.values.items():
+        adds = rows[name].kind == "list"
+        values[name] = (*values.get(name, ()), *value) if adds else value
+    values["role"] = table.name
+    names = (command.given - OWN) | table.values.keys()
+    if "prefix" not in names:
+        values["prefix"] = PREFIX
+    if table.get("on_failure") == "restart":
+        values["max_restarts"] = None  # These are restarts of the role, not rounds of it.
+    options = Options(**values)
+    silent = options.no_local_rank or not options.local_rank
+    options = options.changed(no_local_rank=silent)
+    return command._replace(options=options, program=table.program, given=names, notes=())
+
+
+def _placed(
+    tables: Sequence[RoleTable], commands: Mapping[str, Command], nodes: Nodes
+) -> dict[str, tuple[Host, ...]]:
+    """Return the nodes of each role."""
+    places = []
+    for table in tables:
+        try:
+            workers = number_of_gpus(commands[table.name].options)
+        except UsageError as error:
+            raise _named(error, table) from None
+        places.append(placement.wanted(table, workers))
+    aliases = names_here() if is_alone(nodes.hosts) else ()
+    return placement.place(places, nodes.hosts, nodes.inventory.words, aliases)
+
+
+def _role(
+    table: RoleTable, known: Terms, command: Command, hosts: Sequence[Host], nodes: Nodes
+) -> Role:
+    """Return a role with its job.
+
+    Raises:
+        UsageError: an option is not valid; the message names the role.
+    """
+    try:
+        planned = plan_on(command, nodes.inventory, hosts, nodes.choice, alone=nodes.alone)
+        job = job_spec(planned, command.options)
+    except UsageError as error:
+        raise _named(error, table) from None
+    return Role(name=table.name, job=job, **known._asdict())
+
+
+def _named(error: UsageError, table: RoleTable) -> UsageError:
+    """Return an error of planning a role with the places where its options are set."""
+    text = str(error)
+    for option, origin in table.origins.items():
+        text = re.sub(rf"--{option}\b", origin.replace("\\", "\\\\"), text)
+    return UsageError(text if text != str(error) else f"{table.where}: {text}")
+
+
+def _within(role: Role, job: JobSpec) -> Role:
+    """Return a role as a part of a job: under its id, with a folder of its own for logs."""
+    ready, output = role.ready, role.job.output._replace(log_part=role.name)
+    if ready.kind == "file":
+        import os
+
+        ready = ready._replace(what=os.path.join(role.job.workdir, ready.what))
+    return role._replace(ready=ready, job=role.job._replace(job_id=job.job_id, output=output))
+
+
+def _unused_note(hosts: Sequence[Host], placed: Mapping[str, Sequence[Host]]) -> list[str]:
+    names = placement.unused(hosts, placed)
+    if not names:
+        return []
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return [f"{counted(len(names), 'node')} without a role: {shown}"]
+
+
+def _check_input(tables: Sequence[RoleTable]) -> None:
+    """Check that one role at most reads standard input."""
+    reading = [table for table in tables if table.get("stdin") != "none"]
+    if len(reading) > 1:
+        text = f"only one role can read standard input; {reading[0].name} does"
+        raise reading[1].error("stdin", text)
