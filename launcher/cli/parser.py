@@ -212,8 +212,15 @@ def _notes(
     ours = [name for name in environ if name.startswith("DSRUN_")]
     keys = {name: name.removeprefix("DSRUN_").lower() for name in ours}
     unknown = [name for name, key in keys.items() if key not in names]
-    unknown = [name for name in unknown if name not in other_variables()]
+    unknown = [name for name in unknown if name not in other_variables() and not _is_told(name)]
     return (*idle, *(f"{one} has no effect: unknown variable{_meant(one)}" for one in unknown))
+
+
+def _is_told(variable: str) -> bool:
+    """Return whether workers of a role are told something by a variable."""
+    from ..specs.role_words import is_variable
+
+    return is_variable(variable)
 
 
 def other_variables() -> frozenset[str]:

@@ -20,6 +20,7 @@ from ..support.checkout import IMPORTABLE
             "from dsrun.accelerator.data import Shard, ShardQueue",
             "dsrun.accelerator.data.shard_queue",
         ),
+        ("from dsrun.accelerator.roles import port, addrs", "dsrun.accelerator.roles"),
         (
             "from dsrun.accelerator.shards import Shard, ShardQueue",
             "dsrun.accelerator.data.shard_queue",

@@ -367,12 +367,14 @@ def test_a_value_that_means_not_given(words: list[str], field: str, default: obj
         ({"DSRUN_EXPORT": "A=1"}, {"export": ("A=1",)}),
         ({"DSRUN_LOG_LEVEL": "debug"}, {"log_level": "debug"}),
         ({"DSRUN_TOKEN": "x", "DSRUN_JOB_ID": "y"}, {}),
+        ({"DSRUN_ROLLOUT_ADDRS": "h:1", "DSRUN_PORT_HTTP": "1", "DSRUN_ROLES_FILE": "f"}, {}),
     ],
 )
 def test_variables(environ: dict[str, str], expected: dict[str, object]) -> None:
     command = parse(["train.py"], environ)
     assert set_by(command) == expected
     assert command.given == set(expected)
+    assert command.notes == ()
 
 
 def test_every_option_of_seconds_takes_a_duration() -> None:

@@ -18,6 +18,7 @@ from ..inventory import find_hosts
 from ..job import job_spec
 from ..launcher import Choice, choose
 from ..planner import plan_on
+from ..rendezvous import OWN as OWN_RENDEZVOUS
 from . import placement
 from .terms import terms
 
@@ -108,8 +109,9 @@ def check(command: Command) -> None:
         raise UsageError(
             f"--nnodes {command.options.nnodes}: not with several programs; roles may be elastic"
         )
-    if command.rendezvous is not None:
-        raise UsageError(f"--rdzv_backend {command.rendezvous.backend}: not with several programs")
+    if command.options.rdzv_backend != OWN_RENDEZVOUS:
+        backend = command.options.rdzv_backend
+        raise UsageError(f"--rdzv_backend {backend}: not with several programs")
     if command.options.json and not command.options.dry_run:
         raise UsageError(
             "--json: only with --dry_run; --report_file FILE writes a job's result as JSON"

@@ -120,6 +120,21 @@ def test_torchruns_names(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
+@pytest.mark.parametrize(
+    ("output", "path"),
+    [
+        ({"log_dir": "logs"}, "/work/logs/j/trainer"),
+        ({"log_private": True}, "/tmp/dsrun-j-trainer"),
+    ],
+)
+def test_a_part_of_a_job_has_a_folder_of_its_own(
+    output: dict[str, Any], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    task = task_of(**PLAIN, log_part="trainer", **output)
+    assert job_folder(task, b"/work").path == path
+
+
 @pytest.mark.parametrize("what", ["", "ours", "link", "open", "file"])
 def test_a_folder_among_temporary_files_is_this_users_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
