@@ -65,7 +65,7 @@ class NodeJob(NamedTuple):
         debug_secret: what is in the names of the sockets by which workers can be debugged; "" if
             none of those here is.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
-        role: which role of a job of several this is; "" for a job of its own.
+        part: which role of a job of several this is; "" for a job of its own.
         ports: what to reserve here for its workers, by name: 0 for any port; else that one, or
             another if it is taken.
     """
@@ -98,7 +98,7 @@ class NodeJob(NamedTuple):
     reach: bool = False
     debug_secret: str = ""
     sample: float = 0.0
-    role: str = ""
+    part: str = ""
     ports: dict[str, Port] = {}  # noqa: RUF012
 
     @property

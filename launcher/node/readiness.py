@@ -34,8 +34,8 @@ PATIENCE = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 """Seconds from one try of an address to the next; they grow."""
 
-OTHERS = 0.05
-"""Seconds for the other addresses of a server to answer, once one has."""
+OTHERS, BETTER = 0.05, 0.3
+"""Seconds for the other addresses of a server to answer, once one has; and for those before it."""
 
 TELL_AGAIN = 1.0
 """Seconds between two lines that say why a server does not answer."""
@@ -55,17 +55,28 @@ class Server:
     def __init__(self, number: int, loop: Loop, over: Callable[[], None]) -> None:
         self.answered: set[int] = set()
         self.done = False
+        self._failed: set[int] = set()
+        self._since = 0.0
         self._number, self._loop, self._over = number, loop, over
         self._why, self._told = "", float("-inf")
 
     def on_answer(self, address: int) -> None:
         """Note that an address has answered; others have a moment to do so as well."""
         if not self.answered:
-            self._loop.call_later(OTHERS, self._finish)
+            self._since = self._loop.clock()
         self.answered.add(address)
+        self._loop.call_later(OTHERS, self._look)
+        self._loop.call_later(BETTER, self._look)
 
-    def on_failure(self, why: str) -> None:
+    def _look(self) -> None:
+        """Finish, unless an address that is preferred may answer yet."""
+        better = {*range(min(self.answered))} - self._failed
+        if not self.done and (not better or self._loop.clock() - self._since >= BETTER):
+            self._finish()
+
+    def on_failure(self, address: int, why: str) -> None:
         """Tell why an address does not answer, if that is new."""
+        self._failed.add(address)
         now = self._loop.clock()
         if self.answered or why == self._why or now - self._told < TELL_AGAIN:
             return
@@ -124,12 +135,16 @@ class Trial:
             self._fail(reason(error))
             return
         self._socket = one
-        self._late = self._loop.call_later(PATIENCE, lambda: self._fail("no answer"))
+        self._late = self._loop.call_later(PATIENCE, self._on_late)
         number = one.connect_ex(target)
         if number == errno.EINPROGRESS:
             self._loop.add_writer(one.fileno(), self._on_writable)
         else:
             self._on_connected(number)
+
+    def _on_late(self) -> None:
+        if not self._server.done:
+            self._fail("no answer")
 
     def _on_writable(self) -> None:
         assert self._socket is not None
@@ -169,10 +184,22 @@ class Trial:
             return
         version, _, status = line.partition(b" ")
         if version.startswith(b"HTTP/1.") and status[:3] == b"200":
-            self._answer()
+            self._server.on_answer(self._number)
+            self._loop.remove(self._socket.fileno())
+            self._loop.add_reader(self._socket.fileno(), self._drain)
         else:
             shown = status[:3].decode("ascii", "replace") if status[:3].isdigit() else "no HTTP"
             self._fail(f"{self._path} answers {shown}")
+
+    def _drain(self) -> None:
+        """Read the rest, so that the server can write it."""
+        assert self._socket is not None
+        try:
+            rest = self._socket.recv(LONGEST)
+        except OSError:
+            rest = b""
+        if not rest:
+            self._close()
 
     def _answer(self) -> None:
         self._close()
@@ -180,7 +207,7 @@ class Trial:
 
     def _fail(self, why: str) -> None:
         self._close()
-        self._server.on_failure(f"{self._where}: {why}")
+        self._server.on_failure(self._number, f"{self._where}: {why}")
         self._loop.call_later(self._pause, self._again)
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
 
@@ -215,7 +242,7 @@ class Waiting:
             self._loop.stop()
 
     def _look(self, path: str, pause: float) -> None:
-        if os.path.exists(path):
+        if system.exists(path):
             _tell({"server": 0, "answered": []})
             self._over()
             return

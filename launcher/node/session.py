@@ -162,7 +162,7 @@ class Session:
         signals = self._signals
         around = Surroundings(kept, self._apart, signals.settle, signals.started)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
-        if task.role and self._peers:
+        if task.part and self._peers:
             self._run.tell_peers(self._peers)
         unsent, self._unsent = self._unsent, None
         self._send(messages.pack(frames.HELLO, self._run.hello()))
@@ -197,7 +197,7 @@ class Session:
     def _on_peers(self, body: bytes) -> None:
         """Keep what comes before a JOB has been checked; the newest is for all that follow."""
         self._peers = body
-        if self._run is not None and self._run.task.role and not self._checks.making:
+        if self._run is not None and self._run.task.part and not self._checks.making:
             self._run.tell_peers(body)
 
     def _pass_on(self, kind: int, body: bytes) -> None:

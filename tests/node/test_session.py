@@ -18,8 +18,10 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.role_messages import RolePeers
 from dsrun.launcher.node import leftovers, ports, probes, processes
 from dsrun.launcher.node.session import START_TIMEOUT
+from dsrun.launcher.specs.role_words import Peers
 
 from ..support.fake_runner import (
     STUBBORN,
@@ -635,3 +637,68 @@ def test_a_line_that_ends_stops_the_workers_after_their_last_grace(runner: FakeR
 
     assert runner.play(history) == LOST
     assert not processes.started(pids[0])
+
+
+# -- roles ----------------------------------------------------------------------------------------
+
+TELLS = """
+echo $0 $DSRUN_PORT_HTTP
+cat $DSRUN_ROLES_FILE
+until grep -q 9000 $DSRUN_ROLES_FILE; do sleep 0.01; done
+cat $DSRUN_ROLES_FILE
+"""
+
+
+def peers(port: int) -> RolePeers:
+    return RolePeers({"server": Peers(("10.0.0.3",), (port,))})
+
+
+def test_workers_of_a_role_are_told_of_the_others(runner: FakeRunner) -> None:
+    """Those that start by words and variables, those that run by a file that is replaced."""
+
+    def history(r: FakeRunner) -> Steps:
+        r.says(frames.PEERS, peers(8000))  # before the checks of the JOB are made
+        r.job(TELLS, "{server.addrs}", part="trainer", ports={"http": 0}, held=True)
+        yield r.got(frames.HELLO)
+        (port,) = r.all(frames.HELLO)[0]["ports"]
+        r.start()
+        yield r.prints(f"10.0.0.3:8000 {port}\n")
+        yield r.prints('"10.0.0.3:8000"]}}\n')
+        r.says(frames.PEERS, peers(9000))
+        yield r.prints('"10.0.0.3:9000"]}}\n')
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+
+
+def test_the_ports_of_a_role_are_free_for_its_workers(runner: FakeRunner) -> None:
+    """Also for those that do not set SO_REUSEADDR; before, nobody else gets them."""
+
+    def bound(port: int) -> bool:
+        with socket.socket() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                one.bind(("", port))
+                one.listen()
+            except OSError:
+                return False
+            return True
+
+    def history(r: FakeRunner) -> Steps:
+        r.job("sleep 300", part="server", ports={"http": 0, "grpc": 0}, held=True)
+        yield r.got(frames.HELLO)
+        first, _ = r.all(frames.HELLO)[0]["ports"]
+        assert not bound(first)
+        r.job("sleep 300", part="server", ports={"http": first, "grpc": 0}, held=True)
+        yield r.got(frames.HELLO, 2)
+        assert r.all(frames.HELLO)[1]["ports"][0] == first
+        r.start()
+        yield r.got(frames.STARTED)
+        with socket.socket() as server:
+            server.bind(("", first))
+        r.stop(signal.SIGKILL)
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0

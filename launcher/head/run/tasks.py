@@ -87,7 +87,7 @@ def _common(spec: JobSpec) -> NodeJob:
         facts=spec.checks.quick,
         reach=_may_span_machines(spec),
         debug_secret=system.urandom(16).hex() if spec.debug else "",
-        role=spec.role,
+        part=spec.role,
         sample=spec.watch.sample or (SAMPLE if spec.hooks.metrics_file else 0.0),
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )

@@ -68,7 +68,7 @@ def program_of(task: messages.NodeJob) -> Program:
 
 def _needs_addresses(task: messages.NodeJob) -> bool:
     """Return whether others may connect to this node, or its links are to be told apart."""
-    return task.has_rounds or task.port is not None or task.watch.slow or bool(task.role)
+    return task.has_rounds or task.port is not None or task.watch.slow or bool(task.part)
 
 
 def machine() -> str:

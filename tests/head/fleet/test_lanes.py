@@ -395,3 +395,42 @@ def test_noise_on_a_lane_never_raises_into_the_loop(fleet_of: FleetOf, seed: int
             fleet.step()
         fleet.go(1.0)
         run.end()
+
+
+def test_a_lane_of_a_node_that_is_not_connected_yet_waits_for_it(fleet_of: FleetOf) -> None:
+    fleet = fleet_of(Host("n0", (0, 1, 2, 3)), shares=True, connect=False)
+    first = fleet.run()
+    second = on_n0(fleet)
+    assert first.nodes[0].connection is not second.nodes[0].connection
+    fleet.connect()
+    lane = FakeLane(fleet, "n0", 1)
+    assert [kind for kind, _ in lane.received()] == [frames.JOB]
+    lane.starts(second)
+    fleet.begin_workers(first)
+
+
+def test_a_run_is_told_why_the_node_of_its_lane_cannot_be_reached(fleet_of: FleetOf) -> None:
+    fleet = fleet_of(Host("n0", (0, 1, 2, 3)), shares=True, connect=False)
+    fleet.backend.absent.add("n0")
+    runs = [fleet.run(), on_n0(fleet)]
+    fleet.connect()
+    fleet.emit(SessionEnded(0, "no route to host"))
+    for run in runs:
+        assert "n0: no route to host" in str(run.error)
+        run.leave()
+    assert fleet.fleet.connections == [*fleet.fleet.nodes.values()]
+
+
+def test_a_node_is_taken_over_from_a_run_that_has_lost_it(job: FakeFleet) -> None:
+    """But not from one that has it reached again."""
+    first = job.prepared[0]
+    connection = first.nodes[0].connection
+    job.node("n0").leaves()
+    job.step()
+    assert job.fleet.find(connection.origin) is connection
+    connection.returns = True
+    lane = job.fleet.find(connection.origin)
+    assert lane is not None
+    assert lane.is_lane
+    job.fleet.take_back(first._events)
+    assert not connection.returns

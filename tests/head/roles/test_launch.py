@@ -1,0 +1,133 @@
+"""A job of roles from its spec to its exit code; its nodes are played by the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.backends.base import Part
+from dsrun.launcher.backends.events import SessionEnded
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.roles.launch import launch
+from dsrun.launcher.head.run.start import Start
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import OutputPolicy
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.roles import Role, RolesSpec
+
+from ...support.fake_nodes import FakeNodes, dispositions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from ...support.fake_nodes import FakeNode
+
+    Steps = Iterator[Callable[[], bool]]
+    Nodes = Sequence[FakeNode]
+
+
+def job(*hosts: str, **more: Any) -> JobSpec:
+    plan = Plan(lay_out([Host(host, (0, 1)) for host in hosts]), Program("x"), "ssh", None, None)
+    return JobSpec("j", plan, "/work", **more)
+
+
+class Played:
+    """Plays jobs of a server on n0 and a trainer on n1."""
+
+    def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        self._file, self._capfd = folder / "report.json", capfd
+
+    def __call__(self, history: Callable[[Nodes], Steps]) -> tuple[int, str]:
+        """Return the exit code, and what was said."""
+        whole = job("n0", "n1", output=OutputPolicy(report_file=str(self._file)))
+        roles = Role("server", job("n0"), "never"), Role("trainer", job("n1"), "job")
+        parts = [Part(FakeNodes(history), list(whole.plan.nodes))]
+        with dispositions():
+            code = launch(RolesSpec(whole, roles), Start(whole.plan, parts))
+        return code, self._capfd.readouterr().err
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What --report_file has."""
+        told: dict[str, Any] = json.loads(self._file.read_text())
+        return told
+
+
+@pytest.fixture
+def play(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Played:
+    return Played(tmp_path, capfd)
+
+
+def started(nodes: Nodes) -> Steps:
+    for node in nodes:
+        yield node.got(frames.JOB)
+    for node in nodes:
+        node.hello(port=29500)
+    for node in nodes:
+        yield node.got(frames.START)
+
+
+def test_a_job_that_ends_well(play: Played) -> None:
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        server, trainer = nodes
+        for rank in (0, 1):
+            trainer.exits(rank, 0)
+        trainer.done()
+        yield server.got(frames.STOP)
+        server.stops(0, 1)
+        yield server.got(frames.END)
+
+    code, said = play(history)
+    assert code == 0
+    assert said == "dsrun: 2 nodes from this program over ssh; job j\n"
+    assert play.report["roles"]["server"]["state"] == "ended"
+
+
+def test_a_job_that_fails(play: Played) -> None:
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        server, trainer = nodes
+        server.exits(1, 9)
+        server.exits(0, -15, told=True)
+        server.done()
+        yield trainer.got(frames.STOP)
+        trainer.stops(0, 1)
+
+    code, said = play(history)
+    assert code == 9
+    assert "dsrun: server: rank 1 (n0, local rank 1, pid 4001) exited with code 9" in said
+    assert play.report["first_failure"]["exit_code"] == 9
+
+
+def test_a_job_that_cannot_start(play: Played) -> None:
+    def history(nodes: Nodes) -> Steps:
+        yield nodes[0].got(frames.JOB)
+        nodes[1].emit(SessionEnded(1, "no route to host"))
+        nodes[0].hello(port=29500)
+        yield nodes[0].got(frames.END)
+
+    with pytest.raises(NodeError, match="role trainer: the job cannot start"):
+        play(history)
+    assert play.report["exit_code"] == 69
+
+
+def test_a_signal_ends_it(play: Played) -> None:
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        os.kill(os.getpid(), signal.SIGTERM)
+        for node in nodes:
+            yield node.got(frames.STOP)
+            node.stops(0, 1)
+
+    code, said = play(history)
+    assert code == 128 + signal.SIGTERM
+    assert "SIGTERM: stopping all roles, dependants first" in said

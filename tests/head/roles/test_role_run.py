@@ -1,0 +1,168 @@
+"""The runs of one role, one after another, on nodes that a test plays."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.roles import role_events as events
+from dsrun.launcher.head.roles.role_console import RoleConsole
+from dsrun.launcher.head.roles.role_run import RoleRun
+from dsrun.launcher.specs.policies import ElasticPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+
+class Played:
+    """A role on all nodes of a fleet, and what it has told."""
+
+    def __init__(self, fleet: FakeFleet, **spec: Any) -> None:
+        self.fleet = fleet
+        self.told: list[Any] = []
+        self.lefts = 0
+        shared: Any = fleet.console
+        shared.flush = lambda then: then()
+        shared.still_shows = lambda _lines: False
+        console = cast("Any", RoleConsole(shared, "server", 0))
+        job = fleet.spec(held=True, role="server", **spec)
+        args = self.told.append, lambda _run: None, self._left
+        self.role = RoleRun("server", job, fleet.fleet, console, *args)
+
+    def _left(self) -> None:
+        self.lefts += 1
+
+    def prepare(self) -> None:
+        self.role.prepare()
+        self.fleet.step()
+        assert self.role.run is not None
+        self.fleet.ready(self.role.run)
+
+    def start(self) -> None:
+        self.prepare()
+        self.role.start()
+        self.fleet.step()
+        for node in ("n0", "n1"):
+            self.fleet.node(node).beats()
+            self.fleet.step()
+        self.fleet.up("n0", 0, 1)
+        self.fleet.up("n1", 2, 3)
+
+    def names(self) -> list[str]:
+        return [type(event).__name__ for event in self.told]
+
+
+@pytest.fixture
+def role(fleet_of: FleetOf) -> Played:
+    return Played(fleet_of(shares=True))
+
+
+def test_workers_are_not_started_before_they_may(role: Played) -> None:
+    role.prepare()
+    assert role.told == [events.RolePrepared("server")]
+    assert not role.fleet.node("n0").got(frames.START)()
+    role.role.start()
+    role.fleet.step()
+    assert role.fleet.node("n0").got(frames.START)()
+
+
+def test_all_workers_have_to_run(role: Played) -> None:
+    role.prepare()
+    role.role.start()
+    role.fleet.step()
+    role.fleet.up("n0", 0, 1)
+    assert role.names() == ["RolePrepared"]
+    role.fleet.up("n1", 2, 3)
+    assert role.names() == ["RolePrepared", "RoleStarted"]
+
+
+def test_a_clean_end(role: Played) -> None:
+    role.start()
+    assert role.role.run is not None
+    role.fleet.end_well(role.role.run)
+    role.fleet.step()
+    assert role.told[-1] == events.RoleEnded("server", 0)
+    assert (role.lefts, role.role.leaving) == (1, 0)
+    assert role.fleet.fleet.nodes[0].on_event is None
+
+
+def test_a_failure_is_told_before_the_end(role: Played) -> None:
+    role.start()
+    role.fleet.node("n0").exits(0, 7)
+    role.fleet.step()
+    assert role.told[-1] == events.RoleFailing("server")
+    role.fleet.node("n0").exits(1, -15, told=True)
+    role.fleet.node("n0").done()
+    role.fleet.node("n1").stops(2, 3)
+    role.fleet.step()
+    assert role.told[-1] == events.RoleEnded("server", 7)
+    assert role.names().count("RoleFailing") == 1
+
+
+def test_a_stop_that_was_asked_for_is_no_failure(role: Played) -> None:
+    role.start()
+    role.role.stop(signal.SIGTERM)
+    role.fleet.step()
+    assert role.role.unfinished == ["n0", "n1"]
+    role.fleet.node("n0").stops(0, 1)
+    role.fleet.node("n1").stops(2, 3)
+    role.fleet.step()
+    assert role.names() == ["RolePrepared", "RoleStarted", "RoleEnded"]
+    assert role.told[-1].code == 0
+    assert role.role.unfinished == []
+
+
+def test_a_role_that_waits_is_left(role: Played) -> None:
+    role.prepare()
+    role.role.stop(signal.SIGINT, interrupted=True)
+    role.fleet.step()
+    assert role.told[-1] == events.RoleEnded("server", 128 + signal.SIGINT)
+    assert role.fleet.node("n0").got(frames.STOP)()  # to release its ports
+
+
+def test_a_lost_node_is_reached_again_for_the_next_run(role: Played) -> None:
+    role.start()
+    role.fleet.node("n1").leaves()
+    role.fleet.node("n0").stops(0, 1)
+    role.fleet.go(1.0)
+    assert role.told[-1] == events.RoleEnded("server", 75)
+    assert len(role.fleet.backend.made) == 2
+    role.start()
+    assert len(role.fleet.backend.made) == 3
+    assert role.names()[-2:] == ["RolePrepared", "RoleStarted"]
+
+
+def test_workers_that_were_left_behind_end_with_their_connection(role: Played) -> None:
+    role.start()
+    role.role.abandon()
+    role.fleet.step()
+    assert role.names()[-1] == "RoleEnded"
+    assert not role.fleet.fleet.nodes[0].connected
+
+
+def test_places_are_told_once(role: Played) -> None:
+    role.prepare()
+    role.role.publish(frames.pack(frames.PEERS, b"{}"))
+    role.fleet.step()
+    assert not role.fleet.node("n0").got(frames.PEERS)()
+    for _ in range(2):
+        role.role.publish(frames.pack(frames.PEERS, b"{}"), starts=True)
+    role.fleet.step()
+    assert role.fleet.node("n1").got(frames.PEERS)()
+    assert not role.fleet.node("n1").got(frames.PEERS, times=2)()
+
+
+def test_an_elastic_role_has_its_nodes_back(fleet_of: FleetOf) -> None:
+    played = Played(fleet_of(shares=True), elastic=ElasticPolicy(1, 2, 3))
+    played.prepare()
+    assert all(node.returns for node in played.fleet.fleet.nodes.values())
+    played.role.stop(signal.SIGTERM)
+    played.fleet.step()
+    assert not any(node.returns for node in played.fleet.fleet.nodes.values())

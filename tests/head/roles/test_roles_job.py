@@ -1,0 +1,172 @@
+"""What is done for the roles of a job, and what they are told; the nodes are played by the test."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.roles.roles_job import PREFIX, job_of
+from dsrun.launcher.specs.policies import OutputPolicy, SupervisionPolicy
+from dsrun.launcher.specs.roles import Ready, Role
+
+from ...support.fake_roles import HOSTS, FakeRoles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def roles() -> Iterator[FakeRoles]:
+    made = FakeRoles()
+    yield made
+    made.close()
+
+
+def test_all_nodes_are_asked_at_once_and_roles_start_in_order(roles: FakeRoles) -> None:
+    roles.begin()
+    assert (roles.got("server", frames.START), roles.got("trainer", frames.START)) == (1, 0)
+    roles.are_up("server")
+    roles.node("n1").beats()
+    roles.step()
+    assert roles.got("trainer", frames.START) == 2
+
+
+def test_nothing_starts_before_the_nodes_of_all_roles_are_fit(roles: FakeRoles) -> None:
+    roles.job.begin()
+    roles.connect()
+    roles.are_fit("server")
+    assert roles.got("server", frames.START) == 0
+    roles.are_fit("trainer")
+    assert roles.got("server", frames.START) == 1
+
+
+def test_a_node_that_is_not_fit_ends_the_start(roles: FakeRoles) -> None:
+    roles.job.begin()
+    roles.connect()
+    roles.are_fit("server")
+    roles.are_fit("trainer", problems=("no such folder",))
+    roles.go(1.0)
+    assert roles.overs == 1
+    assert roles.got("server", frames.START) == 0
+    assert "role trainer: the job cannot start" in str(roles.job.ending.error)
+    assert roles.job.ending.code == 69
+
+
+def test_the_end_of_the_trainer_stops_the_server(roles: FakeRoles) -> None:
+    roles.run_all()
+    roles.ends("trainer")
+    assert roles.got("server", frames.STOP) == 1
+    roles.ends("server", -signal.SIGTERM, told=True)
+    assert (roles.overs, roles.job.ending.code, roles.job.ending.words()) == (1, 0, "")
+
+
+def test_a_failure_is_told_before_the_other_workers_of_the_role_have_ended(
+    roles: FakeRoles,
+) -> None:
+    roles.run_all()
+    roles.fails("trainer", 3)
+    assert roles.states() == {"server": "ready", "trainer": "stopping"}
+    roles.node("n1").exits(1, -signal.SIGTERM, told=True)
+    roles.node("n1").done()
+    roles.node("n2").stops(2, 3)
+    roles.step()
+    assert roles.got("server", frames.STOP) == 1
+    roles.ends("server", -signal.SIGTERM, told=True)
+    ending = roles.job.ending
+    assert ending.code == 3
+    assert ending.words().startswith("dsrun: trainer: rank 0 (n1, local rank 0, pid 4000) exited")
+    assert "other roles: server (2 ranks stopped)" in ending.words()
+    told = ending.data
+    assert (told["role"], told["cause"], told["exit_code"]) == ("trainer", "failure", 3)
+
+
+def test_a_server_is_started_again_on_its_port_and_the_trainer_is_told(roles: FakeRoles) -> None:
+    roles.close()
+    roles = FakeRoles(on_failure="restart", ports=("http",))
+    roles.run_all()
+    assert roles.peers("n1")["server"] == {"hosts": ("n0",), "ports": (7000,)}
+    roles.fails("server", 1)
+    roles.node("n0").exits(1, -signal.SIGTERM, told=True)
+    roles.node("n0").done()
+    roles.step()
+    jobs = [json.loads(body) for kind, body in roles.node("n0").received if kind == frames.JOB]
+    assert [one["ports"] for one in jobs] == [{"http": 0}, {"http": 7000}]
+    roles.are_fit("server", ports=(7001,))
+    assert roles.got("server", frames.START) == 2
+    assert roles.peers("n2")["server"] == {"hosts": ("n0",), "ports": (7001,)}
+    assert "server: the former port on n0 is taken: 7001 in place of 7000" in roles.said()
+    assert roles.got("trainer", frames.STOP) == 0
+    roles.close()
+
+
+def test_one_interrupt_stops_the_trainer_first(roles: FakeRoles) -> None:
+    roles.run_all()
+    roles.job.end(signal.SIGINT)
+    roles.step()
+    assert (roles.got("trainer", frames.STOP), roles.got("server", frames.STOP)) == (2, 0)
+    roles.node("n1").stops(0, 1)
+    roles.node("n2").stops(2, 3)
+    roles.step()
+    assert roles.got("server", frames.STOP) == 1
+    roles.node("n0").stops(0, 1)
+    roles.step()
+    assert roles.job.ending.code == 128 + signal.SIGINT
+    assert "stopped by SIGINT" in roles.job.ending.words()
+
+
+def test_a_second_interrupt_kills_and_a_third_leaves(roles: FakeRoles) -> None:
+    roles.run_all()
+    for _ in range(2):
+        roles.job.end(signal.SIGINT)
+    roles.step()
+    last = [body for kind, body in roles.node("n0").received if kind == frames.STOP][-1]
+    assert json.loads(last)["grace"] == 0.0
+    roles.job.end(signal.SIGINT)
+    roles.go(1.0)
+    assert roles.job.abandoned
+    assert roles.overs == 1
+    assert "exiting now; may still be running on: n0, n1, n2" in roles.said()
+
+
+def test_signals_that_do_not_end_go_to_all_roles(roles: FakeRoles) -> None:
+    roles.run_all()
+    roles.job.pass_on(signal.SIGUSR1)
+    roles.step()
+    assert (roles.got("server", frames.SIGNAL), roles.got("trainer", frames.SIGNAL)) == (1, 2)
+
+
+def test_a_broken_pipe_ends_the_job(roles: FakeRoles) -> None:
+    roles.run_all()
+    roles.job.on_broken_output()
+    roles.job.on_broken_output()
+    roles.step()
+    assert roles.got("trainer", frames.STOP) == 2
+
+
+def test_a_node_that_is_lost_before_the_start_is_named(roles: FakeRoles) -> None:
+    roles.begin()
+    roles.node("n2").leaves()
+    roles.go(1.0)
+    assert roles.states()["trainer"] == "ended"
+    assert roles.states()["server"] == "stopping"
+    roles.node("n0").stops(0, 1)
+    roles.go(1.0)
+    assert "dsrun: trainer: lost n2 before the start" in roles.job.ending.words()
+    assert roles.job.ending.code == 69
+
+
+def test_a_role_is_a_part_of_the_whole_job(roles: FakeRoles) -> None:
+    whole = roles.spec()._replace(
+        job_id="whole", supervision=SupervisionPolicy(heartbeat_timeout=7.0), environ={"A": "b"}
+    )
+    own = roles.spec("n0")._replace(output=OutputPolicy(report_file="mine"))
+    job = job_of(Role("server", own, "never", ports=("http",), ready=Ready()), whole)
+    assert (job.job_id, job.role, job.ports, job.held) == ("whole", "server", ("http",), True)
+    assert (job.output.prefix, job.output.report_file) == (PREFIX, None)
+    assert job.supervision.heartbeat_timeout == 7.0
+    assert job.workers.role == "server"
+    assert [node.host.name for node in job.plan.nodes] == list(HOSTS["server"])
