@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsrun.launcher.cli.options import all_options
+from dsrun.launcher.commands.json_types.check import Check
 from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
 from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
@@ -60,6 +61,7 @@ class Output(NamedTuple):
 
 
 OUTPUTS = {
+    "check": Output("dsrun-check --json", (Check,)),
     "elastic_plan": Output("dsrun-elastic --json", (ElasticPlan,)),
     "exec": Output("dsrun-exec --json", (Exec,)),
     "topo": Output("dsrun-topo --json", (Topo,)),

@@ -15,10 +15,10 @@ from ..head.fleet.hosts import some_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from ..head.checks.verdict import Verdict
     from ..head.full_check.steps import Fault, StepResult
+    from .json_types.check import Check, Node, Step
 
 
 class Shown:
@@ -105,21 +105,19 @@ class Shown:
         """
         verdict = self._verdict
         names = [*verdict.answers, *verdict.missing]
-        result = {
+        result: Check = {
             "exit_code": self.exit_code,
             "errors": verdict.errors,
             "warnings": verdict.warnings,
-            "first_job": list(first_job),
+            "first_job": first_job,
             "nodes": [self._node(name) for name in names],
-            "problems": list(verdict.problems),
-            "findings": [
-                {**one._asdict(), "severity": one.severity.value} for one in verdict.found
-            ],
+            "problems": verdict.problems,
+            "findings": verdict.found,
             "full": None if self._full is None else [_step(*one) for one in self._full.items()],
         }
         return json.dumps(versioned("check", result)) + "\n"
 
-    def _node(self, name: str) -> dict[str, Any]:
+    def _node(self, name: str) -> Node:
         verdict = self._verdict
         answer = verdict.answers.get(name, Answer())
         hello = answer.hello
@@ -131,24 +129,15 @@ class Shown:
             "accelerator": hello.accelerator if hello else None,
             "devices": list(hello.devices) if hello else [],
             "slots": hello.slots if hello else None,
-            "facts": _facts(answer),
+            "facts": hello.facts if hello else None,
             "report": dict(answer.report),
         }
 
 
-def _step(name: str, result: StepResult) -> dict[str, Any]:
+def _step(name: str, result: StepResult) -> Step:
     return {
         "step": name,
-        "faults": [fault._asdict() for fault in result.faults],
+        "faults": result.faults,
         "measured": result.measured,
-        "notes": list(result.notes),
+        "notes": result.notes,
     }
-
-
-def _facts(answer: Answer) -> dict[str, Any] | None:
-    """Return the facts of a node with the names of their fields, None if there are none."""
-    if answer.hello is None or answer.hello.facts is None:
-        return None
-    facts = answer.hello.facts
-    rows = {name: [one._asdict() for one in getattr(facts, name)] for name in ("spaces", "devices")}
-    return {**facts._asdict(), **rows}

@@ -17,9 +17,9 @@ class Space(NamedTuple):
     """A folder that a job writes to, and the room on its file system.
 
     Attributes:
-        role: `work`, `log`, `tmp` or `shm`.
+        role: what the folder is for: `work`, `log`, `tmp` or `shm`.
         path: the folder, or the nearest one above it that exists.
-        total: bytes, 0 if not known.
+        total: bytes of the file system, 0 if not known.
         free: bytes that this user may still write.
         inodes: files that this user may still make, -1 if the file system has no limit.
         writable: whether this user may write there.
@@ -41,7 +41,7 @@ class DeviceFacts(NamedTuple):
         name: of the product.
         total: bytes of memory, 0 if not known.
         free: bytes of memory that nobody uses.
-        problems: in words.
+        problems: what the driver reports, in words.
         users: the processes on it, as in `pid 12 (alice)`.
     """
 
@@ -54,25 +54,30 @@ class DeviceFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The facts of one node. Text is as `environment.to_wire` makes it; "" if not known.
+    """What decides whether a node fits to others; "" for what is not known.
+
+    Text is as `environment.to_wire` makes it.
 
     Attributes:
-        wall: seconds since the epoch, when this was sent.
+        wall: the node's clock when this was sent, in seconds since the epoch.
         python: version of the workers' Python, as in `3.11.2`.
         python_path: its path.
-        versions: by name (`torch`, `nccl`, `cuda`, `driver`, `cuda_driver`, `numpy` ...), as far as
-            they are there; `cuda` is the one that torch was built with.
-        script: SHA-256 of the script's content, in hex.
+        versions: of packages, libraries and drivers by name (`torch`, `nccl`, `cuda`, `driver`,
+            `cuda_driver`, `numpy` ...), as far as they are there; `cuda` is the one that torch was
+            built with.
+        script: SHA-256 of the script's content, in hex; "" without one.
         files: digest of the names and sizes of all `*.py` below the working folder; "" if there are
-            more than `MOST_FILES`.
-        file_count: how many there are.
+            more than 2000 (`MOST_FILES`).
+        file_count: how many these are; 2001 for more than 2000.
         env: variables of the workers that decide how libraries behave; no secrets.
-        limits: soft limits by name (`nofile`, `memlock`, `nproc`, `stack`), `UNLIMITED` for none;
-            bytes where they limit memory.
+        limits: soft limits by name (`nofile`, `memlock`, `nproc`, `stack`), -1 (`UNLIMITED`) for
+            none; bytes where they limit memory.
         memory: bytes of this machine.
         cgroup_memory: the smallest memory limit of the cgroups above, in bytes; 0 for none.
-        cpus: how many the workers may use at a time; a cgroup's quota counts.
-        mtus: the largest packet of each network interface that is up, in bytes; not of loopback.
+        cpus: that workers may use at a time, in seconds of processor time per second; a cgroup's
+            quota counts.
+        mtus: the MTU in bytes of each network interface that is up and has an address; without
+            loopback.
         spaces: the folders of the job.
         devices: the visible devices, as far as their driver describes them.
         imports_torch: whether the script is a Python script that imports torch.

@@ -36,9 +36,9 @@ class Finding(NamedTuple):
     """Something that is wrong with some nodes.
 
     Attributes:
-        code: its row in the table.
-        severity: of that row.
-        nodes: the names of the nodes, in their order.
+        code: its row in the table (docs/checks.md).
+        severity: of that row; `--strict` does not change it.
+        nodes: the names of the nodes that it is about, in their order.
         text: what is wrong, and against what.
         advice: what to do.
     """

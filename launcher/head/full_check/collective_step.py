@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
     from typing import Any, TypeAlias
 
+    from .json_types import AllReduce, Collectives
     from .steps import Answers, Script
 
     Found: TypeAlias = dict[tuple[str, ...], Reduced]
@@ -71,7 +72,7 @@ def _script(python: str, names: Sequence[str]) -> Script:
     good, failed = answered(answers, Ready)
     group = _group({name: good[name] for name in names if name in good}, failed)
     if len(group.names) < 2:
-        nothing: dict[str, Any] = {"backend": group.backend, "all": [], "pairs": []}
+        nothing: Collectives = {"backend": group.backend, "all": [], "pairs": []}
         return StepResult((), nothing, (*group.notes, "collectives: fewer than two nodes"))
     work = _Work(group.names)
     yield from work.ask("join", _joins(group.names, good), JOIN, "all nodes")
@@ -81,7 +82,11 @@ def _script(python: str, names: Sequence[str]) -> Script:
         links = yield from work.reduce(turns, "pairs")
     named = yield from _named(work, links)
     faults = (*work.faults(), *named)
-    measured = {"backend": group.backend, "all": work.rows(group.names), "pairs": work.rows()}
+    measured: Collectives = {
+        "backend": group.backend,
+        "all": work.rows(group.names),
+        "pairs": work.rows(),
+    }
     return StepResult(faults, measured, group.notes)
 
 
@@ -197,7 +202,7 @@ class _Work:
             wrong=max(old.wrong, row.wrong),
         )
 
-    def rows(self, nodes: Iterable[str] = ()) -> list[dict[str, Any]]:
+    def rows(self, nodes: Iterable[str] = ()) -> list[AllReduce]:
         """Return the measurements for the result: of these nodes together, else of all pairs."""
         wanted = tuple(nodes)
         return [

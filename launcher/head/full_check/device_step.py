@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from .device_tests import Compared
+    from .json_types import Devices
     from .steps import Answers, Script
 
     Rows: TypeAlias = dict[str, list[Measured]]
@@ -53,7 +54,7 @@ def _script(measure: Measure, names: Sequence[str]) -> Script:
     for turn in _turns([*suspects]):
         named += yield from _again(tests, {name: suspects[name] for name in turn}, found)
     faults = [*tests.broken_devices(), *device_tests.faults(named)]
-    measured = {"values": device_tests.as_json(found)}
+    measured: Devices = {"values": device_tests.as_json(found)}
     return StepResult(tuple(faults), measured, tuple(tests.notes))
 
 

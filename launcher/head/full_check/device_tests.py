@@ -14,9 +14,10 @@ from .steps import Fault
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
     from ...control.measurements import Measured
+    from .json_types import Value
 
     Place: TypeAlias = tuple[str, str]
     """A test and a part of a node: ("write", "temp")."""
@@ -254,7 +255,7 @@ def _text(one: Compared) -> str:
     )
 
 
-def as_json(found: Mapping[str, Sequence[Measured]]) -> list[dict[str, Any]]:
+def as_json(found: Mapping[str, Sequence[Measured]]) -> list[Value]:
     """Return all values."""
     return [
         {

@@ -15,8 +15,9 @@ from .verdict import REACH, SURE, essential, suspects
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
+    from .json_types import LinkRow, Network
     from .pairs import Pair
     from .steps import Answers, Fault, Script
     from .verdict import Nodes
@@ -85,7 +86,10 @@ def script(names: Sequence[str]) -> Script:
     notes = [f"{name} was not measured: {why}" for name, why in failed.items()]
     if len(suspected) > MOST:
         notes.append(f"{len(suspected)} nodes or links looked bad; {MOST} were measured again")
-    measured = {"links": _rows(links), "links_alone": _rows(alone)}
+    measured: Network = {
+        "links": [_row(*one) for one in links.items()],
+        "links_alone": [_row(*one) for one in alone.items()],
+    }
     return StepResult(tuple(faults), measured, tuple(notes))
 
 
@@ -173,11 +177,21 @@ def _confirmed(
     return essential(faults)
 
 
-def _rows(links: Links) -> list[dict[str, Any]]:
-    """Return the measurements for the result."""
-    return [
-        {"nodes": list(pair), "failed": link.why}
-        if isinstance(link, Failed)
-        else {"nodes": list(pair), **link._asdict()}
-        for pair, link in links.items()
-    ]
+def _row(pair: Pair, link: Link | Failed) -> LinkRow:
+    """Return a measurement for the result."""
+    if isinstance(link, Failed):
+        return {"nodes": list(pair), "failed": link.why}
+    return {
+        "nodes": list(pair),
+        "address": link.address,
+        "best_s": link.best_s,
+        "median_s": link.median_s,
+        "out": link.out,
+        "out_free": link.out_free,
+        "back": link.back,
+        "back_free": link.back_free,
+        "sent": link.sent,
+        "resent": link.resent,
+        "back_sent": link.back_sent,
+        "back_resent": link.back_resent,
+    }

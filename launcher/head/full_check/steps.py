@@ -73,12 +73,13 @@ class StepResult(NamedTuple):
 
     Attributes:
         faults: what is wrong, the worst first.
-        measured: all values, as JSON has them; numbers are in the units that their names end with.
+        measured: all values in JSON, one of `json_types.MeasuredValues`; numbers are in the units
+            that their names end with.
         notes: lines about what could not be measured, and why.
     """
 
     faults: tuple[Fault, ...]
-    measured: dict[str, Any]
+    measured: Any
     notes: tuple[str, ...] = ()
 
 

@@ -1,0 +1,79 @@
+"""The types of what `dsrun-check --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from ...control.facts import Facts
+from ...head.checks.findings import Finding
+from ...head.full_check.json_types import MeasuredValues
+from ...head.full_check.steps import Fault
+
+
+class Node(TypedDict):
+    """One node.
+
+    Attributes:
+        node: the name of the host, as it was given.
+        state: what was found: ok, not reached, no answer, or how many errors or warnings there are.
+        error: why the node has not answered; None if it has.
+        hostname: the name it has itself.
+        accelerator: the kind of its devices, cpu for none.
+        devices: the devices that a worker can see.
+        slots: how many workers it would have.
+        facts: by which nodes are compared; None for a node that cannot run the job.
+        report: with --report: more about the machine, torch and DeepSpeed, by name.
+    """
+
+    node: str
+    state: str
+    error: str | None
+    hostname: str | None
+    accelerator: str | None
+    devices: list[str]
+    slots: int | None
+    facts: Facts | None
+    report: dict[str, str]
+
+
+class Step(TypedDict):
+    """One step of the full check.
+
+    Attributes:
+        step: what was measured: network, devices, collectives.
+        faults: what is bad, the worst first.
+        measured: all values, by step.
+        notes: what could not be measured, and why.
+    """
+
+    step: str
+    faults: Sequence[Fault]
+    measured: MeasuredValues
+    notes: Sequence[str]
+
+
+class Check(TypedDict):
+    """What nodes are, and what is wrong with them.
+
+    Attributes:
+        exit_code: 69 if there is an error (with --strict also if there is a warning) or a fault of
+            the full check, else 0.
+        errors: every error in words, with what to do, in the order in which they can be mended.
+        warnings: every warning in words, with what to do.
+        first_job: the command of a job on these nodes, as words; train.py stands for a script that
+            was not named.
+        nodes: the nodes that were asked, then those that are missing.
+        problems: why nodes cannot run a job together, one line each. Each is an error.
+        findings: what the quick check has found, errors first.
+        full: the result of each step of --full; None without --full.
+    """
+
+    exit_code: int
+    errors: list[str]
+    warnings: list[str]
+    first_job: Sequence[str]
+    nodes: list[Node]
+    problems: Sequence[str]
+    findings: Sequence[Finding]
+    full: list[Step] | None
