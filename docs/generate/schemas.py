@@ -17,6 +17,7 @@ from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
 from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
 from dsrun.launcher.head.exec.json_types import Exec
+from dsrun.launcher.head.stacks.json_types import Stacks
 from dsrun.launcher.specs import policies
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.dial_in import DialIn
@@ -64,6 +65,7 @@ OUTPUTS = {
     "check": Output("dsrun-check --json", (Check,)),
     "elastic_plan": Output("dsrun-elastic --json", (ElasticPlan,)),
     "exec": Output("dsrun-exec --json", (Exec,)),
+    "stacks": Output("dsrun-job stacks --json", (Stacks,)),
     "topo": Output("dsrun-topo --json", (Topo,)),
 }
 """By the name of the schema."""

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from ...control import stack_messages as messages
+    from ...control.stack_messages import ProcessState, ThreadStack
+    from . import places
     from .fold import Picture, Stack
     from .frames import Frame
+    from .json_types import Collective, Place, Process, Rank, Stacks, Thread
     from .view import RankView
 
 BOLD, DIM, NORMAL = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -76,21 +80,19 @@ def _line(text: str) -> str:
 def as_json(job_id: str, views: Mapping[int, RankView]) -> dict[str, Any]:
     """Return what `dsrun-job stacks --json` prints."""
     found = explain(views)
-    fields = {
+    fields: Stacks = {
         "job_id": job_id,
         "sentence": found.sentence,
-        "reason": found.reason.value,
-        "odd": list(found.odd),
-        "waiting": list(found.waiting),
+        "reason": found.reason,
+        "odd": found.odd,
+        "waiting": found.waiting,
         "sure": found.sure,
         "ranks": [_rank(view) for _, view in sorted(views.items())],
     }
     return versioned("stacks", fields)
 
 
-def _rank(view: RankView) -> dict[str, object]:
-    place = place_of(view)
-    at = {"kind": place.kind.name.lower(), "function": place.call, "where": place.at}
+def _rank(view: RankView) -> Rank:
     return {
         "rank": view.rank,
         "host": view.host,
@@ -98,25 +100,49 @@ def _rank(view: RankView) -> dict[str, object]:
         "idle": view.idle,
         "problem": view.problem,
         "saved": view.saved,
-        "place": at if place.known else None,
-        "processes": [
-            {**_fields(one), "threads": [_thread(row) for row in view.threads_of(one.pid)]}
-            for one in view.processes
-        ],
-        "collectives": [_fields(one) for one in view.collectives],
+        "place": _place(place_of(view)),
+        "processes": [_process(one, view) for one in view.processes],
+        "collectives": [_collective(one) for one in view.collectives],
     }
 
 
-def _thread(row: object) -> dict[str, object]:
-    fields = _fields(row)
-    del fields["pid"]
-    return fields
+def _place(place: places.Place) -> Place | None:
+    if not place.known:
+        return None
+    return {"kind": place.kind.name.lower(), "function": place.call, "where": place.at}
 
 
-def _fields(row: object) -> dict[str, object]:
-    """Return the fields of a row without its rank, lists as such."""
-    fields: dict[str, object] = row._asdict()  # type: ignore[attr-defined]
-    fields.pop("rank", None)
+def _process(process: ProcessState, view: RankView) -> Process:
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
+        "pid": process.pid,
+        "parent": process.parent,
+        "command": process.command,
+        "state": process.state,
+        "waits_in": process.waits_in,
+        "source": process.source,
+        "problem": process.problem,
+        "threads": [_thread(one) for one in view.threads_of(process.pid)],
+    }
+
+
+def _thread(thread: ThreadStack) -> Thread:
+    return {
+        "name": thread.name,
+        "main": thread.main,
+        "active": thread.active,
+        "frames": thread.frames,
+    }
+
+
+def _collective(collective: messages.Collective) -> Collective:
+    return {
+        "group": collective.group,
+        "members": collective.members,
+        "sequence": collective.sequence,
+        "operation": collective.operation,
+        "sizes": collective.sizes,
+        "types": collective.types,
+        "state": collective.state,
+        "age": collective.age,
+        "where": collective.where,
     }

@@ -1,0 +1,139 @@
+"""The types of what `dsrun-job stacks --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from ...common.json_types import one_of
+from .culprit import Reason
+from .places import Kind
+
+
+class Place(TypedDict):
+    """Where a thread is.
+
+    Attributes:
+        kind: what kind of waiting it is.
+        function: the function of the user, or the one of a library in which it waits for other
+            ranks.
+        where: file and line in the user's code.
+    """
+
+    kind: Annotated[str, one_of(one.name.lower() for one in Kind)]
+    function: str
+    where: str
+
+
+class Thread(TypedDict):
+    """One thread.
+
+    Attributes:
+        name: its name, "" if not known.
+        main: whether it is the process's main thread.
+        active: whether it runs, or holds the interpreter's lock.
+        frames: its frames, the innermost first, each as `function (file:line)`.
+    """
+
+    name: str
+    main: bool
+    active: bool
+    frames: Sequence[str]
+
+
+class Process(TypedDict):
+    """One process of a rank.
+
+    Attributes:
+        pid: its pid.
+        parent: the pid of the process that has started it.
+        command: its command line, shortened.
+        state: the kernel's letter for its state, as in ps.
+        waits_in: the kernel function in which it waits, "" if not known.
+        source: what has read its stacks: py-spy, faulthandler, or "" for nothing.
+        problem: why there are no stacks, "" otherwise.
+        threads: its threads, the main thread first.
+    """
+
+    pid: int
+    parent: int
+    command: str
+    state: str
+    waits_in: str
+    source: str
+    problem: str
+    threads: list[Thread]
+
+
+class Collective(TypedDict):
+    """One collective operation of a rank.
+
+    Attributes:
+        group: the process group, as torch names it.
+        members: the ranks of the group, empty if not known.
+        sequence: the number of the collective in its group, as this rank counts.
+        operation: such as all_reduce.
+        sizes: the sizes of its inputs.
+        types: their types.
+        state: such as scheduled, started or completed.
+        age: seconds since it was called.
+        where: the user's frame that has called it, or "".
+    """
+
+    group: str
+    members: Sequence[int]
+    sequence: int
+    operation: str
+    sizes: str
+    types: str
+    state: str
+    age: float
+    where: str
+
+
+class Rank(TypedDict):
+    """One rank.
+
+    Attributes:
+        rank: its number.
+        host: its host.
+        pid: the pid of the worker there.
+        idle: seconds for which it has done nothing, 0 if that is not known.
+        problem: why nothing is known of it, "" otherwise.
+        saved: the folder on its host where its stacks were written, "" for nowhere.
+        place: where its main thread is, None if not known.
+        processes: the worker, and what it has started.
+        collectives: of each process group the newest few collectives, if torch records them.
+    """
+
+    rank: int
+    host: str
+    pid: int
+    idle: float
+    problem: str
+    saved: str
+    place: Place | None
+    processes: list[Process]
+    collectives: list[Collective]
+
+
+class Stacks(TypedDict):
+    """Where the ranks of a job are in their code.
+
+    Attributes:
+        job_id: the id of the job.
+        sentence: who waits for whom, for people.
+        reason: why ranks are odd, as docs/stacks.md says.
+        odd: the ranks that others wait for; empty if none can be named.
+        waiting: the ranks that wait for other ranks.
+        sure: whether the odd ranks follow from what was seen; otherwise it is only likely.
+        ranks: the running ranks that were asked for.
+    """
+
+    job_id: str
+    sentence: str
+    reason: Reason
+    odd: Sequence[int]
+    waiting: Sequence[int]
+    sure: bool
+    ranks: list[Rank]
