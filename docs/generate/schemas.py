@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from dsrun.launcher.cli.options import all_options
 from dsrun.launcher.commands.json_types.check import Check
@@ -17,6 +17,7 @@ from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
 from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
 from dsrun.launcher.head.exec.json_types import Exec
+from dsrun.launcher.head.hooks.json_types import Event, EveryEvent
 from dsrun.launcher.head.stacks.json_types import Stacks
 from dsrun.launcher.specs import policies
 from dsrun.launcher.specs.backend import BackendSettings
@@ -53,17 +54,25 @@ class Output(NamedTuple):
         forms: the classes of its forms; each has `format` as its first field, too.
         description: of all forms together; "" if there is one, which describes itself.
         others: forms that have definitions, but are not what the schema itself describes.
+        common: the class of the fields that all forms have besides; None for none.
     """
 
     title: str
     forms: tuple[Any, ...]
     description: str = ""
     others: tuple[Any, ...] = ()
+    common: Any = None
 
 
 OUTPUTS = {
     "check": Output("dsrun-check --json", (Check,)),
     "elastic_plan": Output("dsrun-elastic --json", (ElasticPlan,)),
+    "event": Output(
+        "dsrun --on_event COMMAND",
+        get_args(Event),
+        "One event of a job, as the command gets it on its standard input.",
+        common=EveryEvent,
+    ),
     "exec": Output("dsrun-exec --json", (Exec,)),
     "stacks": Output("dsrun-job stacks --json", (Stacks,)),
     "topo": Output("dsrun-topo --json", (Topo,)),
@@ -83,9 +92,11 @@ def files() -> dict[str, str]:
 def schema(name: str, output: Output) -> dict[str, Any]:
     """Return the schema of an output."""
     definitions = Definitions()
-    version = {"format": {"description": FORMAT, "const": VERSIONS[name]}}
-    forms = {definition_name(one): definitions.object(one, version) for one in output.forms}
-    others = {definition_name(one): definitions.object(one, version) for one in output.others}
+    first = {"format": {"description": FORMAT, "const": VERSIONS[name]}}
+    if output.common:
+        first |= definitions.object(output.common)["properties"]
+    forms = {definition_name(one): definitions.object(one, first) for one in output.forms}
+    others = {definition_name(one): definitions.object(one, first) for one in output.others}
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:dsrun:schema:{name}",

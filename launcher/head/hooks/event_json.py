@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..run.events import RunEvent
+    from . import json_types
 
-    Fields = dict[str, Any]
 
-
-def event_json(event: RunEvent, job_id: str, seconds: float) -> Fields | None:
+def event_json(event: RunEvent, job_id: str, seconds: float) -> dict[str, Any] | None:
     """Return an event as JSON values; None for one that no command is run for.
+
+    Each has two more fields when the command gets it (`json_types.EveryEvent`).
 
     Args:
         event: what has happened.
@@ -36,23 +37,22 @@ def event_json(event: RunEvent, job_id: str, seconds: float) -> Fields | None:
     fields = known(event) if known is not None else None
     if fields is None:
         return None
-    name = fields.pop("event")
-    told = {"event": name, "job_id": job_id, "seconds": round(seconds, 3), **fields}
-    return versioned("event", told)
+    origin: json_types.EventOrigin = {"job_id": job_id, "seconds": round(seconds, 3)}
+    return versioned("event", {"event": fields["event"], **origin, **fields})
 
 
-def _start(event: Started) -> Fields:
+def _start(event: Started) -> json_types.Start:
     address, port = event.master
     return {
         "event": "start",
-        "hosts": list(event.hosts),
+        "hosts": event.hosts,
         "world_size": event.world_size,
         "master_addr": address,
         "master_port": port,
     }
 
 
-def _failure(event: Exit) -> Fields | None:
+def _failure(event: Exit) -> json_types.Failure | None:
     if event.stopped or not event.code:
         return None
     return {
@@ -65,19 +65,19 @@ def _failure(event: Exit) -> Fields | None:
     }
 
 
-def _restart(event: Round) -> Fields | None:
+def _restart(event: Round) -> json_types.Restart | None:
     if event.number <= 1:
         return None
     return {
         "event": "restart",
         "round": event.number,
         "restarts": event.restarts,
-        "hosts": list(event.hosts),
+        "hosts": event.hosts,
         "world_size": event.world_size,
     }
 
 
-def _lost(event: Lost) -> Fields:
+def _lost(event: Lost) -> json_types.Lost:
     return {
         "event": "lost",
         "host": event.host,
@@ -86,15 +86,15 @@ def _lost(event: Lost) -> Fields:
     }
 
 
-def _alarm(event: Alarm) -> Fields:
+def _alarm(event: Alarm) -> json_types.Alarm:
     return {"event": event.kind, "sentence": event.sentence, "then": event.then}
 
 
-def _alarm_over(event: AlarmOver) -> Fields:
+def _alarm_over(event: AlarmOver) -> json_types.Over:
     return {"event": "over", "kind": event.kind, "sentence": event.sentence}
 
 
-def _end(event: JobEnded) -> Fields:
+def _end(event: JobEnded) -> json_types.End:
     ending = event.ending
     return {
         "event": "end",
@@ -104,7 +104,7 @@ def _end(event: JobEnded) -> Fields:
     }
 
 
-EVENTS: dict[type, Callable[[Any], Fields | None]] = {
+EVENTS: dict[type, Callable[[Any], json_types.Event | None]] = {
     Started: _start,
     Exit: _failure,
     Round: _restart,

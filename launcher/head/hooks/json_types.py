@@ -1,0 +1,155 @@
+"""The types of the events that the command of `--on_event` is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+
+from ...common.json_types import one_of
+from ...specs.policies import ALERT_ACTIONS
+
+ALARMS = ("hang", "rule", "slow")
+
+
+class EventOrigin(TypedDict):
+    """Of which job an event is.
+
+    Attributes:
+        job_id: the job's id.
+        seconds: seconds since the job began.
+    """
+
+    job_id: str
+    seconds: float
+
+
+class EveryEvent(EventOrigin):
+    """What every event has.
+
+    Attributes:
+        time: when it happened, in seconds since 1970.
+        left_out: how many events before this one were left out, as too many waited.
+    """
+
+    time: float
+    left_out: int
+
+
+class Start(TypedDict):
+    """All nodes were ready, and their workers are being started.
+
+    Attributes:
+        event: what has happened.
+        hosts: the names of the nodes in rank order.
+        world_size: the number of ranks.
+        master_addr: MASTER_ADDR of the workers.
+        master_port: MASTER_PORT of the workers.
+    """
+
+    event: Literal["start"]
+    hosts: Sequence[str]
+    world_size: int
+    master_addr: str
+    master_port: int
+
+
+class Failure(TypedDict):
+    """A rank has failed by itself.
+
+    Attributes:
+        event: what has happened.
+        rank: the rank.
+        host: its node.
+        pid: its process there.
+        exit_code: its exit code; 128 + N for signal N.
+        hint: what its node knows about the cause; "" for nothing.
+    """
+
+    event: Literal["failure"]
+    rank: int
+    host: str
+    pid: int
+    exit_code: int
+    hint: str
+
+
+class Restart(TypedDict):
+    """The workers of an elastic job are started again.
+
+    Attributes:
+        event: what has happened.
+        round: the round, from 2 on.
+        restarts: how often workers were restarted after a failure.
+        hosts: the names of the nodes in rank order.
+        world_size: the number of ranks.
+    """
+
+    event: Literal["restart"]
+    round: int
+    restarts: int
+    hosts: Sequence[str]
+    world_size: int
+
+
+class Lost(TypedDict):
+    """A node is gone.
+
+    Attributes:
+        event: what has happened.
+        host: its name.
+        reason: why it is lost.
+        goes_on: whether the job goes on without it.
+    """
+
+    event: Literal["lost"]
+    host: str
+    reason: str
+    goes_on: bool
+
+
+class Alarm(TypedDict):
+    """A watch has found something wrong: a hang, or a broken rule on the output.
+
+    Attributes:
+        event: what was found.
+        sentence: what was found, for people.
+        then: what follows.
+    """
+
+    event: Annotated[str, one_of(ALARMS)]
+    sentence: str
+    then: Annotated[str, one_of(ALERT_ACTIONS)]
+
+
+class Over(TypedDict):
+    """What a watch has found wrong is so no more.
+
+    Attributes:
+        event: what has happened.
+        kind: the event of what was found.
+        sentence: what was found, for people.
+    """
+
+    event: Literal["over"]
+    kind: Annotated[str, one_of(ALARMS)]
+    sentence: str
+
+
+class End(TypedDict):
+    """The job has ended, or could not be started.
+
+    Attributes:
+        event: what has happened.
+        exit_code: the exit code of dsrun, as far as it is known now.
+        error: why the job could not be started; "" if it was.
+        report: the report, as report.schema.json describes it; None if the job could not be
+            started.
+    """
+
+    event: Literal["end"]
+    exit_code: int
+    error: str
+    report: Mapping[str, Any] | None
+
+
+Event: TypeAlias = Start | Failure | Restart | Lost | Alarm | Over | End
