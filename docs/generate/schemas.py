@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from dsrun.launcher.cli.options import all_options
+from dsrun.launcher.commands.json_types import jobs
 from dsrun.launcher.commands.json_types.check import Check
 from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
 from dsrun.launcher.commands.json_types.topo import Topo
@@ -74,6 +75,18 @@ OUTPUTS = {
         common=EveryEvent,
     ),
     "exec": Output("dsrun-exec --json", (Exec,)),
+    "jobs": Output(
+        "dsrun-job --json",
+        (jobs.Jobs,),
+        others=(
+            jobs.Done,
+            jobs.Line,
+            jobs.Message,
+            jobs.Report,
+            jobs.Ended,
+            jobs.Remains,
+        ),
+    ),
     "stacks": Output("dsrun-job stacks --json", (Stacks,)),
     "topo": Output("dsrun-topo --json", (Topo,)),
 }

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from .json_types.jobs import Done
+
 OWN = tool_options.OWN["dsrun-job"]
 SHARED = shared("job")
 HOSTS = SHARED.keys() - {"grace"}
@@ -240,7 +242,7 @@ def _done(given: Given, place: Place, words: str) -> int:
 
         from ..common.formats import versioned
 
-        done = {"kind": place.kind, "name": place.name, "done": words}
+        done: Done = {"kind": place.kind, "name": place.name, "done": words}
         entry.write(f"{json.dumps(versioned('jobs', done))}\n")
     else:
         named = f"{place.kind} {place.name}: " if place.name else ""

@@ -22,7 +22,6 @@ from ..planning.planner import make_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from ..backends.base import Dial
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from ..control.job_messages import EndedJob
     from ..head.run.start import Start
     from ..specs.job import JobSpec
+    from .json_types.jobs import Remains
 
 LEFT = 1
 """Exit code: something could not be ended."""
@@ -111,8 +111,12 @@ def _as_json(job_id: str, ended: JobEnd) -> str:
 
     from ..common.formats import versioned
 
-    rows: Mapping[str, EndedJob] = ended.outcomes
-    hosts = [{"host": host, "ended": one.ended, "left": one.left} for host, one in rows.items()]
-    lost = [{"host": host, "reason": why} for host, why in ended.unreached.items()]
-    fields = {"job_id": job_id, "hosts": hosts, "unreached": lost}
+    fields: Remains = {
+        "job_id": job_id,
+        "hosts": [
+            {"host": host, "ended": one.ended, "left": one.left}
+            for host, one in ended.outcomes.items()
+        ],
+        "unreached": [{"host": host, "reason": why} for host, why in ended.unreached.items()],
+    }
     return json.dumps(versioned("jobs", fields))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..head.detached.job_folder import JobFolder
+    from .json_types.jobs import Ended, EndedJob
 
 MAY_RUN = {State.RUNS, State.ELSEWHERE}
 
@@ -51,15 +52,15 @@ def _row(one: JobFolder, state: State, now: float) -> Row:
 
 def as_json(jobs: Sequence[tuple[JobFolder, State]]) -> str:
     """Return them as JSON."""
-    rows = [_fields(one, state) for one, state in jobs]
-    return json.dumps(versioned("jobs", {"ended": rows}))
+    fields: Ended = {"ended": [_fields(one, state) for one, state in jobs]}
+    return json.dumps(versioned("jobs", fields))
 
 
-def _fields(one: JobFolder, state: State) -> dict[str, object]:
+def _fields(one: JobFolder, state: State) -> EndedJob:
     about, end = one.about, one.end
     return {
         "job_id": about.job_id,
-        "state": state.value,
+        "state": state,
         "exit_code": None if end is None else end.code,
         "since": about.since,
         "ended": None if end is None else end.at,

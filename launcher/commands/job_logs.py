@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..head.detached.job_folder import JobFolder
     from ..head.detached.journal import Entry
     from .job_names import Place
+    from .json_types.jobs import Line, Message
 
 _CHUNK = struct.Struct("!IB")
 
@@ -187,7 +188,7 @@ class JsonPrinter:
         for line in lines.decode("utf-8", "replace").split("\n")[:-1]:
             self._row({"host": host, "rank": rank, "stream": stream, "line": line})
 
-    def _row(self, row: dict[str, object]) -> None:
+    def _row(self, row: Line | Message) -> None:
         import json
 
         from ..common.formats import versioned

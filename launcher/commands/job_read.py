@@ -12,23 +12,21 @@ from ..common.readiness import ready
 from ..common.values import NamedTuple
 from ..control import frames, local
 from ..control.frames import BadFrame
-from ..control.job_status import as_fields, from_answer
+from ..control.job_status import from_answer
 from ..control.local_client import connect
 from .job_names import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from ..control.job_status import JobStatus
     from ..control.local_client import LocalClient, Message
+    from ..head.hold.json_types import Hold
+    from .json_types.jobs import Job, Jobs
 
 PATIENCE = 2.0
 """Seconds for all of them to answer; one that is suspended does not."""
-
-OF_HOLD = ("name", "version", "since", "state", "launcher", "hosts", "runs", "last")
-"""What is shown of a hold."""
 
 
 class Known(NamedTuple):
@@ -41,7 +39,7 @@ class Known(NamedTuple):
     """
 
     jobs: tuple[JobStatus, ...]
-    holds: tuple[dict[str, Any], ...]
+    holds: tuple[Hold, ...]
     silent: tuple[str, ...]
 
 
@@ -59,7 +57,7 @@ def read(places: Iterable[Place], patience: float = PATIENCE) -> Known:
             if place.kind == local.JOB:
                 jobs.append(from_answer(answer))
             else:
-                holds.append({name: answer[name] for name in OF_HOLD})
+                holds.append(_hold(answer))
     silent = tuple(place.name for place in clients if place not in answers)
     return Known(tuple(jobs), tuple(holds), silent)
 
@@ -93,6 +91,24 @@ def _answers(clients: dict[Place, LocalClient], deadline: float) -> dict[Place, 
     return answers
 
 
+def _hold(answer: Message) -> Hold:
+    """Return what is shown of a hold.
+
+    Raises:
+        KeyError: its answer lacks that.
+    """
+    return {
+        "name": answer["name"],
+        "version": answer["version"],
+        "since": answer["since"],
+        "state": answer["state"],
+        "launcher": answer["launcher"],
+        "hosts": answer["hosts"],
+        "runs": answer["runs"],
+        "last": answer["last"],
+    }
+
+
 def newest(places: Iterable[Place]) -> Place | None:
     """Return the job that was started last, None if none of them answers."""
     known = max(read(places).jobs, key=lambda one: one.since, default=None)
@@ -101,8 +117,31 @@ def newest(places: Iterable[Place]) -> Place | None:
 
 def as_json(known: Known) -> str:
     """Return jobs and holds as JSON; without ranks, which were not asked for."""
-    rows = [as_fields(one) for one in known.jobs]
-    for row in rows:
-        del row["ranks"]
-    fields = {"jobs": rows, "holds": known.holds, "silent": known.silent}
+    fields: Jobs = {
+        "jobs": [job_fields(one) for one in known.jobs],
+        "holds": known.holds,
+        "silent": known.silent,
+    }
     return json.dumps(versioned("jobs", fields))
+
+
+def job_fields(status: JobStatus) -> Job:
+    """Return a job without its ranks."""
+    return {
+        "version": status.version,
+        "job_id": status.job_id,
+        "pid": status.pid,
+        "state": status.state,
+        "since": status.since,
+        "program": status.program,
+        "workdir": status.workdir,
+        "launcher": status.launcher,
+        "elastic": status.elastic,
+        "round": status.round,
+        "restarts": status.restarts,
+        "world_size": status.world_size,
+        "running": status.running,
+        "nodes": status.nodes,
+        "last": status.last,
+        "last_rank": status.last_rank,
+    }

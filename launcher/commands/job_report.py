@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..head.detached.job_folder import JobFolder
     from ..head.run.events import RunEvent
     from .job_kept import Found
+    from .json_types import jobs as json_types
 
     Happened = list[tuple[float, RunEvent]]
 
@@ -39,7 +40,7 @@ class Report(NamedTuple):
     """A job as it is now.
 
     Attributes:
-        state: `running`, `ended`, or why its end is not known.
+        state: whether it runs, or why its end is not known.
         text: the report in words.
         report: as for --report_file; None if nobody knows.
         seconds: how long it has lasted, 0 if that is not known.
@@ -48,7 +49,7 @@ class Report(NamedTuple):
     """
 
     job_id: str
-    state: str
+    state: State
     text: str
     report: dict[str, Any] | None
     seconds: float
@@ -71,7 +72,12 @@ def show(found: Found, *, as_json: bool, html: str) -> int:
     if html:
         _draw(told, html)
     if as_json:
-        fields = {name: getattr(told, name) for name in ("job_id", "state", "text", "report")}
+        fields: json_types.Report = {
+            "job_id": told.job_id,
+            "state": told.state,
+            "text": told.text,
+            "report": told.report,
+        }
         entry.write(f"{json.dumps(versioned('jobs', fields))}\n")
     elif not html:
         entry.write(f"{plain(told.text)}\n")
@@ -92,14 +98,14 @@ def _ended(folder: JobFolder) -> Report:
             if state in {State.ELSEWHERE, State.RUNS}
             else str(without_end(folder, state))
         )
-        return Report(about.job_id, state.value, f"dsrun: {words}", None, seconds, happened)
+        return Report(about.job_id, state, f"dsrun: {words}", None, seconds, happened)
     text = end.text
     seconds = max(seconds, float(end.report.get("seconds") or 0.0))
     if not text:
         text = f"dsrun: job {about.job_id} has ended with exit code {end.code}"
     if end.unkept:
         text += f"\ndsrun: some of its output could not be kept: {end.unkept}"
-    return Report(about.job_id, state.value, text, end.report, seconds, happened)
+    return Report(about.job_id, state, text, end.report, seconds, happened)
 
 
 def _kept(folder: JobFolder) -> Happened:
@@ -135,7 +141,7 @@ def _running(found: Found, html: str) -> Report:
     report, seconds = answer.get("report"), answer.get("seconds")
     return Report(
         job_id=found.place.name,
-        state=State.RUNS.value,
+        state=State.RUNS,
         text=str(answer.get("text")),
         report=report if isinstance(report, dict) else None,
         seconds=seconds if isinstance(seconds, float) else 0.0,

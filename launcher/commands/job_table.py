@@ -9,9 +9,9 @@ from ..common.wording import counted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from ..control.job_status import JobStatus
+    from ..head.hold.json_types import Hold
 
 HEADINGS = ("NAME", "STATE", "NODES", "RANKS", "SINCE", "PROGRAM", "LAST LINE")
 NUMBERS = {2, 3, 4}
@@ -44,7 +44,7 @@ def of_job(job: JobStatus, now: float) -> Row:
     return safe_row(Row(job.job_id, state, nodes, ranks, age(now - job.since), job.program, last))
 
 
-def of_hold(hold: dict[str, Any], now: float) -> Row:
+def of_hold(hold: Hold, now: float) -> Row:
     """Return the line of a hold, as it describes itself."""
     hosts, runs = list(hold["hosts"]), list(hold["runs"])
     lost = sum(one["state"] == "lost" for one in hosts)

@@ -20,9 +20,10 @@ from ..common.formats import versioned
 from ..common.readiness import ready
 from ..control import frames, local
 from ..control.frames import BadFrame
-from ..control.job_status import as_fields, from_answer
+from ..control.job_status import from_answer
 from ..control.local_client import connect
 from . import job_names
+from .job_read import job_fields
 from .job_screen import draw
 from .job_view import JobView, cores, usage_of
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ..control.job_status import JobStatus
     from ..control.local_client import LocalClient, Message
     from .job_names import Place
+    from .json_types import jobs as json_types
 
 PAUSE = 1.0
 """Seconds between two questions to a job."""
@@ -193,8 +195,8 @@ def once(chosen: Place | None, *, as_json: bool) -> int:
     views = jobs.views(time.monotonic())
     jobs.close()
     if as_json:
-        fields = versioned("jobs", {"jobs": [_fields(view) for view in views]})
-        entry.write(f"{json.dumps(fields)}\n")
+        fields: json_types.Jobs = {"jobs": [_job(view) for view in views]}
+        entry.write(f"{json.dumps(versioned('jobs', fields))}\n")
         return 0
     console = Console(markup=False, highlight=False)
     rows = sum(len(view.status.nodes) + len(view.status.ranks) + 4 for view in views)
@@ -203,17 +205,24 @@ def once(chosen: Place | None, *, as_json: bool) -> int:
     return 0
 
 
-def _fields(view: JobView) -> dict[str, object]:
-    used = [
-        {
-            "host": host,
-            **one._asdict(),
-            "ranks": [row._asdict() for row in one.ranks],
-            "devices": [row._asdict() for row in one.devices],
-        }
-        for host, one in view.used.items()
-    ]
-    return {**as_fields(view.status), "used": used}
+def _job(view: JobView) -> json_types.Job:
+    job = job_fields(view.status)
+    job["ranks"] = view.status.ranks
+    job["used"] = [_used(*one) for one in view.used.items()]
+    return job
+
+
+def _used(host: str, usage: Usage) -> json_types.Used:
+    return {
+        "host": host,
+        "clock": usage.clock,
+        "cores": usage.cores,
+        "load": usage.load,
+        "total": usage.total,
+        "used": usage.used,
+        "ranks": usage.ranks,
+        "devices": usage.devices,
+    }
 
 
 def watch(chosen: Place | None) -> int:

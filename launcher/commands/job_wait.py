@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..head.detached.job_folder import End, JobFolder
     from .job_kept import Found
+    from .json_types.jobs import Report
 
 LOOK = 0.1
 """Seconds between two looks for the end of a job."""
@@ -38,9 +39,13 @@ def wait(found: Found, *, as_json: bool) -> int:
         )
     end = until_end(folder)
     if as_json:
-        fields = {"job_id": folder.about.job_id, "state": State.ENDED.value}
-        row = versioned("jobs", {**fields, "text": end.text, "report": end.report})
-        entry.write(f"{json.dumps(row)}\n")
+        fields: Report = {
+            "job_id": folder.about.job_id,
+            "state": State.ENDED,
+            "text": end.text,
+            "report": end.report,
+        }
+        entry.write(f"{json.dumps(versioned('jobs', fields))}\n")
     else:
         show(end)
     return end.code

@@ -10,9 +10,13 @@ from ..specs.field_types import Count, Pid, Rank, Signal, Size, register
 
 
 class RankUsage(NamedTuple):
-    """What one worker and its descendants use, in a row of USAGE.
+    """What one worker and its descendants use.
+
+    It is a row of USAGE.
 
     Attributes:
+        rank: its number.
+        pid: of the worker.
         state: the kernel's letter for the worker itself (proc(5)): R, S, D, T, Z; "" if gone.
         cpu: seconds of CPU time since the start.
         memory: resident bytes; pages that several of them share count once for each.
@@ -28,10 +32,12 @@ class RankUsage(NamedTuple):
 
 
 class DeviceUsage(NamedTuple):
-    """How a device is used, in a row of USAGE.
+    """How a device is used, by anybody.
+
+    It is a row of USAGE.
 
     Attributes:
-        number: its number, as its vendor's tools count.
+        number: its number, as its vendor's tools count (nvidia-smi).
         uuid: as in the variable that masks devices; "" if not known.
         busy: percent of the recent time in which it worked; None if not known.
         used: bytes of its memory in use.

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from ..specs.field_types import Rank, register
+from ..specs.field_types import Rank, register, register_texts
 from . import messages
 from .frames import BadFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal, TypeAlias
+
+    NodeState: TypeAlias = Literal["starting", "ready", "running", "waiting", "done", "lost"]
+    RankState: TypeAlias = Literal["waiting", "running", "ended", "failed", "stopped"]
 
 
 class NodeStatus(NamedTuple):
     """One node of a job.
 
     Attributes:
-        state: `starting`, `ready` (for the start), `running`, `waiting` (without workers), `done`,
-            `lost`.
+        host: its name, as the user wrote it.
+        state: what it does; `ready` is for the start, `waiting` without workers.
         reason: why it is lost, or cannot take part; "" otherwise.
     """
 
     host: str
-    state: str
+    state: NodeState
     reason: str
 
 
@@ -30,20 +33,23 @@ class RankStatus(NamedTuple):
     """One worker of a job.
 
     Attributes:
+        rank: its number.
+        host: its node.
         device: its device as in the variable that masks devices; "" for none.
-        pid: 0 if it does not run.
-        state: `waiting`, `running`, `ended` (with code 0), `failed` or `stopped`.
+        pid: its process on its node, 0 if it does not run.
+        state: what it does; `ended` is with code 0.
         since: when it was started, in seconds since 1970; 0 if it does not run.
         code: its exit code, or minus the number of the signal that ended it; None while it runs.
         last: the newest line that it has written.
-        slow: why the others wait for it, as causes of `--warn_slow`; "" if they do not.
+        slow: why the others wait for it, if --warn_slow was given: quota, cpu, disk, work, network,
+            behind; "" if they do not.
     """
 
     rank: Rank
     host: str
     device: str
     pid: int
-    state: str
+    state: RankState
     since: float
     code: int | None
     last: str
@@ -117,3 +123,4 @@ def from_answer(answer: dict[str, Any]) -> JobStatus:
 
 
 register(NodeStatus, RankStatus)
+register_texts("NodeState", "RankState")

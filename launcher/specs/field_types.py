@@ -76,6 +76,11 @@ def register(*shapes: type[Any]) -> None:
     _SHAPES.update((shape.__name__, shape) for shape in shapes)
 
 
+def register_texts(*names: str) -> None:
+    """Let fields have texts of types with these names; another version may have other texts."""
+    _READERS.update(dict.fromkeys(names, _READERS["str"]))
+
+
 def register_later(name: str, load: Callable[[], type[Any]]) -> None:
     """Let fields have values of a class that `load` returns, once there is one."""
 

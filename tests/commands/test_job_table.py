@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from dsrun.launcher.commands.job_table import Row, age, of_hold, of_job, of_silent, table
 
 from ..support.jobs import HOSTILE, NOW, status
 
-HOLD = {
+if TYPE_CHECKING:
+    from dsrun.launcher.head.hold.json_types import Hold
+
+HOLD: Hold = {
     "name": "cosy",
+    "version": "1",
+    "launcher": "ssh",
     "state": "serving",
     "since": NOW - 90,
     "hosts": [

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..local.server import Caller, Message, Verb
+    from . import json_types
     from .hold import Hold
 
     HoldVerb: TypeAlias = Callable[[Hold, Caller, Message, list[int]], Message | None]
@@ -64,30 +65,37 @@ def _identity(hold: Hold) -> Message:
     return {"name": hold.spec.name, "version": __version__, "since": hold.since, "job": job}
 
 
-def _hosts(hold: Hold) -> list[Message]:
+def _hosts(hold: Hold) -> list[json_types.HeldHost]:
     return [_host(hold, host.name, host.slots or ()) for host in hold.nodes.hosts]
 
 
-def _host(hold: Hold, name: str, slots: tuple[int | str, ...]) -> Message:
+def _host(hold: Hold, name: str, slots: tuple[int | str, ...]) -> json_types.HeldHost:
     lost = hold.nodes.lost(name)
-    state = "lost" if lost else "busy" if hold.taken(name) else "free"
-    return {"name": name, "slots": list(slots), "state": state, "reason": lost}
+    return {
+        "name": name,
+        "slots": slots,
+        "state": "lost" if lost else "busy" if hold.taken(name) else "free",
+        "reason": lost,
+    }
 
 
 def status(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
     """Return the state of a hold and of its runs."""
-    return {
-        **_identity(hold),
-        "kind": "hold",
+    identity = _identity(hold)
+    told: json_types.Hold = {
+        "name": identity["name"],
+        "version": identity["version"],
+        "since": identity["since"],
         "state": hold.phase.value,
         "launcher": hold.spec.job.plan.launcher,
         "hosts": _hosts(hold),
         "runs": [_run(run, waits=hold.waits(run)) for run in hold.runs.values()],
         "last": hold.messages[-1] if hold.messages else "",
     }
+    return {**identity, **told, "kind": "hold"}
 
 
-def _run(run: HeldRun, *, waits: bool) -> Message:
+def _run(run: HeldRun, *, waits: bool) -> json_types.HeldRun:
     taken = places(run.spec.plan)
     return {
         "job": run.job_id,

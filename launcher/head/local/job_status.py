@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...control.job_status import RankState
     from ..run.job_socket import RunHistory
     from ..run.run import Run
     from ..run.run_node import RunNode
@@ -84,7 +85,7 @@ def _slow(run: Run, host: str, rank: int) -> str:
     return causes(run.record.slow, host, rank)
 
 
-def _ended(code: int | None, *, stopped: bool) -> str:
+def _ended(code: int | None, *, stopped: bool) -> RankState:
     if code is None:
         return "waiting"
     return "stopped" if stopped else "failed" if code else "ended"
