@@ -18,8 +18,7 @@ NAMES = {"type": "array", "items": NAME}
 
 def files() -> dict[str, str]:
     """Return the schema by its path from the root."""
-    (one_program,) = schemas.files().values()
-    plan = json.loads(one_program)
+    plan = json.loads(schemas.files()[schemas.PATH])
     job = {"$ref": "#/$defs/plan"}
     fields: dict[str, Any] = {
         "format": {

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..planning.planner import PlannedJob
 
 
-def join(planned: PlannedJob, options: Options, parent: Parent | None) -> int:
+def join(planned: PlannedJob, options: Options, parent: Parent | None = None) -> int:
     """Serve as the node launcher of this node until the job has ended; return the exit code.
 
     Node 0, which runs the same command, tells how it goes. `parent` is left once this has joined.

@@ -112,9 +112,7 @@ def _show(spec: JobSpec, *, as_json: bool) -> int:
     return 0
 
 
-def _detach(
-    spec: JobSpec, client: LocalClient, options: Options, request: dict[str, Any]
-) -> int:
+def _detach(spec: JobSpec, client: LocalClient, options: Options, request: dict[str, Any]) -> int:
     """Have a job run, and print its id once all workers run; return the exit code."""
     from ..head.detached.job_folder import remove
     from ..head.detached.new_folder import new_folder
@@ -170,7 +168,7 @@ class ClientRun:
     """A job that a hold runs for this process."""
 
     def __init__(self, client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> None:
-        """Prepare to ask for a job; with `detach`, the folder of a detached one, it has no input."""
+        """Prepare to ask for a job; a detached one, whose folder is `detach`, has no input."""
         self._client = client
         self._spec = spec
         self._request = request

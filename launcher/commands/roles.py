@@ -71,10 +71,10 @@ def run(command: Command, argv: Sequence[str]) -> int:
         from ..head.run.start import commands
 
         return show(planned, commands(planned.job), options)
-    from ..head.roles.launch import launch  # type: ignore[import-not-found,unused-ignore]
+    from ..head.roles.launch import launch
     from ..head.run.start import prepare
 
-    return int(launch(planned, prepare(planned.job.plan, planned.job.settings)))
+    return launch(planned, prepare(planned.job.plan, planned.job.settings))
 
 
 def read(command: Command, argv: Sequence[str]) -> RolesCommand:

@@ -51,7 +51,7 @@ def test_roles_on_one_host_find_each_other_there(run: Run) -> None:
 
 def test_a_lost_node_is_left_out(run: Run) -> None:
     known = directory(run)
-    run.nodes[0].lost = "gone"
+    run.nodes[0].lose("gone")
     known.update("server", run)
     assert known.peers()["server"].hosts == ("n1",)
 
