@@ -46,7 +46,6 @@ def test_loss_falls(alone: Losses) -> None:
     assert alone[20] < alone[1] - 1.0
 
 
-@pytest.mark.tier("ci")
 def test_three_uneven_ranks_have_the_same_losses(alone: Losses) -> None:
     with ranks(3, *SHORT, "--steps", "20", "--local_rank=0") as processes:
         outputs = [process.communicate(timeout=HANG)[0] for process in processes]
@@ -55,7 +54,6 @@ def test_three_uneven_ranks_have_the_same_losses(alone: Losses) -> None:
     assert outputs[1:] == ["", ""]
 
 
-@pytest.mark.tier("ci")
 def test_goes_on_from_a_checkpoint_with_other_ranks(alone: Losses, tmp_path: Path) -> None:
     save = ("--checkpoint", str(tmp_path / "model.pt"))
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
@@ -67,7 +65,6 @@ def test_goes_on_from_a_checkpoint_with_other_ranks(alone: Losses, tmp_path: Pat
     assert final_loss(ended) == losses(ended)[20]
 
 
-@pytest.mark.tier("ci")
 def test_signals_to_any_rank_save_and_stop_all(tmp_path: Path) -> None:
     file = tmp_path / "model.pt"
     # Two examples a step for three ranks: one of them has nothing to do, and must do it right.

@@ -162,12 +162,15 @@ def test_no_port_is_asked_for_while_the_usual_one_is_taken(
     assert (ended.returncode, "met my own rank 0" in ended.stdout) == (0, True)
 
 
-def test_a_thief_of_ports_gets_none_of_ours(cluster: Cluster, dsrun: Dsrun, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [2, pytest.param(5, marks=pytest.mark.tier("all"))])
+def test_a_thief_of_ports_gets_none_of_ours(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, rounds: int
+) -> None:
     path = script(tmp_path, STORE)
     n1 = cluster.host("n1")
     with few_ports(n1), beside(n1, THIEF):
         ended = []
-        for _ in range(5):
+        for _ in range(rounds):
             running = [dsrun.start(*on("n1 n2", "ssh"), path) for _ in range(4)]
             ended += [one.wait() for one in running]
     assert {(one.returncode, one.stderr) for one in ended if one.returncode} == set()
@@ -225,21 +228,26 @@ def test_two_jobs_at_a_time_do_not_meet(dsrun: Dsrun, tmp_path: Path, attempt: i
         assert one.stdout.count("met my own rank 0") == 2
 
 
-def test_twenty_jobs_at_once(dsrun: Dsrun, tmp_path: Path) -> None:
+MANY = pytest.mark.parametrize("many", [8, pytest.param(20, marks=pytest.mark.tier("all"))])
+
+
+@MANY
+def test_many_jobs_at_once(dsrun: Dsrun, tmp_path: Path, many: int) -> None:
     path = script(tmp_path, f"{STORE}\nprint('job', os.environ['DSRUN_JOB_ID'])")
-    running = [dsrun.start(*on("n1 n2", "openssh"), path) for _ in range(20)]
+    running = [dsrun.start(*on("n1 n2", "openssh"), path) for _ in range(many)]
     ended = [one.wait() for one in running]
-    assert Counter(one.returncode for one in ended) == {0: 20}
+    assert Counter(one.returncode for one in ended) == {0: many}
     assert all("met my own rank 0" in one.stdout for one in ended)
     jobs = Counter(job for one in ended for job in re.findall("job (\\S+)\n", one.stdout))
-    assert sorted(jobs.values()) == [2] * 20
+    assert sorted(jobs.values()) == [2] * many
 
 
-def test_twenty_jobs_at_once_on_this_machine(dsrun: Dsrun, tmp_path: Path) -> None:
+@MANY
+def test_many_jobs_at_once_on_this_machine(dsrun: Dsrun, tmp_path: Path, many: int) -> None:
     path = script(tmp_path, STORE)
-    running = [dsrun.start("--num_gpus", "2", path) for _ in range(20)]
+    running = [dsrun.start("--num_gpus", "2", path) for _ in range(many)]
     ended = [one.wait() for one in running]
-    assert Counter(one.returncode for one in ended) == {0: 20}
+    assert Counter(one.returncode for one in ended) == {0: many}
     assert all("met my own rank 0" in one.stdout for one in ended)
 
 
