@@ -136,6 +136,7 @@ def ended_whole(running: Running, folder: Path, world: int) -> str:
     return ran.stderr
 
 
+@pytest.mark.tier("all")
 def test_a_rank_is_killed_and_no_sample_is_lost_or_doubled(
     cluster: Cluster, training: Running, tmp_path: Path
 ) -> None:
