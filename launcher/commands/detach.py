@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..backends import allocates
 from ..common.detach import detached
 from ..common.errors import UsageError
 from ..common.output_file import OWN_DESCRIPTORS, STREAMS
@@ -31,6 +32,7 @@ def run(command: Command, start: Callable[[Parent], int]) -> int:
         DsrunError: an option needs the terminal; or, in the child, why the job has failed.
     """
     check(command.options)
+    _check_allocation(command.options)
 
     def program(parent: Parent) -> int:
         _leave_input()
@@ -55,6 +57,19 @@ def check(options: Options) -> None:
             raise UsageError(
                 f"--{name} {path}: not with --detach, as the job leaves the terminal; name a file"
             )
+
+
+def _check_allocation(options: Options) -> None:
+    """Check that no allocation is to be asked for, which would end with this command."""
+    if not allocates(options.launcher):
+        return
+    from . import salloc
+
+    if salloc.is_needed(options, os.environ):
+        raise UsageError(
+            "--detach: not with --launcher slurm outside of a Slurm job, as the allocation would"
+            " end with this command; run it in the shell of salloc, or submit a script with sbatch"
+        )
 
 
 def check_held(options: Options) -> None:
