@@ -52,6 +52,12 @@ def test_a_job_runs_on_ends_and_is_forgotten(site: Site) -> None:
     assert site.names() == []
 
 
+def test_a_job_that_was_stopped_is_over_at_once(site: Site) -> None:
+    job = site.detach()
+    assert site.job("kill", job, "--now").stdout == f"dsrun-job: job {job}: has ended\n"
+    assert site.job("forget", job).stdout == f"dsrun-job: job {job}: forgotten\n"
+
+
 def test_json_has_its_form(site: Site) -> None:
     job = site.detach()
     running = json.loads(site.job("report", "last", "--json").stdout)

@@ -180,6 +180,7 @@ def _kill(given: Given) -> int:
         answer = client.ask(request, seconds=job_names.PATIENCE)
         grace = answer.get("grace")
         _wait_for_end(client, (grace if isinstance(grace, (int, float)) else 0.0) + END_WAIT)
+    _wait_for_report(place)
     return _done(given, place, "has ended")
 
 
@@ -187,6 +188,16 @@ def _wait_for_end(client: Any, seconds: float) -> None:
     """Wait until the other end closes the connection."""
     for _ in client.frames(seconds):
         pass
+
+
+def _wait_for_report(place: Place) -> None:
+    """Wait until it is written how a detached job has ended."""
+    from .job_kept import folders
+    from .job_wait import settled
+
+    for one in folders():
+        if one.about.job_id == place.name:
+            settled(one)
 
 
 def _kill_on_hosts(given: Given) -> int:

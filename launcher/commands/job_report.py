@@ -18,6 +18,7 @@ from ..head.detached.journal_reader import JournalReader
 from ..head.run import events
 from .job_kept import without_end
 from .job_names import PATIENCE, open_place
+from .job_wait import settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def show(found: Found, *, as_json: bool, html: str) -> int:
 
 def _ended(folder: JobFolder) -> Report:
     """Return the report of a detached job that does not run here."""
+    folder = settled(folder) if folder.state is State.RUNS else folder
     about, end, state = folder.about, folder.end, folder.state
     happened = _kept(folder)
     seconds = happened[-1][0] if happened else 0.0

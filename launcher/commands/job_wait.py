@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 
 from ..common import entry
-from ..common.errors import UsageError
+from ..common.errors import DsrunError, UsageError
 from ..common.formats import versioned
 from ..common.text import plain
 from ..head.detached.job_folder import State
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..head.detached.job_folder import End, JobFolder
     from .job_kept import Found
     from .json_types.jobs import Report
+
+MOMENT = 5.0
+"""Seconds for a job to write how it has ended."""
 
 LOOK = 0.1
 """Seconds between two looks for the end of a job."""
@@ -59,6 +62,16 @@ def show(end: End) -> None:
     with suppress(OSError):
         sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
+
+
+def settled(folder: JobFolder) -> JobFolder:
+    """Return a job's folder once it is written how the job, which takes no requests, has ended.
+
+    That takes a moment; a job that is only starting is not waited for long.
+    """
+    with suppress(DsrunError, TimeoutError):
+        until_end(folder, MOMENT)
+    return folder.now
 
 
 def until_end(folder: JobFolder, seconds: float | None = None) -> End:

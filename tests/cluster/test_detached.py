@@ -17,6 +17,7 @@ from ..support.limits import wait_for
 from .command import CHECKOUT, COMMAND
 from .held import Held
 from .jobs import AT_ONCE, HEAD, place
+from .test_no_ssh import TOKEN, TWO, Nodes
 from .test_ssh_config import agent, key_elsewhere
 from .traces import Traces
 
@@ -173,3 +174,20 @@ def test_a_folder_on_a_shared_home_tells_where_a_job_runs(cluster: Cluster, tmp_
         assert report == f"dsrun: job {job} runs on login; ask there\n"
         terminal.go()
         assert there.run([*argv, "wait", job], env=environ).returncode == 3
+
+
+def test_without_ssh_the_command_of_each_node_returns(cluster: Cluster, tmp_path: Path) -> None:
+    """Node 0 has the job; the other one has joined it, and ends with it."""
+    traces = Traces(cluster)
+    (tmp_path / "train.py").write_text(WORKER)
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state"), **TOKEN}
+    nodes = Nodes(cluster, tmp_path, f"{TWO} --detach", str(tmp_path / "train.py"))
+    for rank in (0, 1):
+        nodes.start(rank, env=environ)
+    first, second = nodes.wait()
+    assert (first.returncode, second.returncode, second.stdout) == (0, 0, "")
+    argv = [sys.executable, str(CHECKOUT / "bin" / "dsrun-job")]
+    (tmp_path / "go").touch()
+    ended = cluster.host("n1").run([*argv, "wait", first.stdout.strip()], env=environ)
+    assert ended.returncode == 3, ended.stderr
+    wait_for(lambda: not traces.leftovers(), "clean")
