@@ -1,0 +1,221 @@
+"""Several programs as one job on real hosts: a server, a trainer that asks it, an evaluator."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..support.limits import wait_for
+from .command import COMMAND, Running
+from .jobs import AT_ONCE, LOST, launchers, options, parent
+from .traces import Traces
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .hosts import Cluster
+
+SERVER = """
+import http.server, os, sys
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"weights")
+    def log_message(self, *_):
+        pass
+
+print("serves", os.getpid(), flush=True)
+http.server.HTTPServer(("", int(sys.argv[1])), Answers).serve_forever()
+"""
+
+CLIENT = """
+import json, os, sys, time, urllib.request
+folder, role, addrs = os.getcwd(), os.environ["ROLE_NAME"], sys.argv[1]
+assert addrs == os.environ["DSRUN_SERVER_ADDRS"]
+answer = urllib.request.urlopen("http://" + addrs).read().decode()
+print(role, "got", answer, "from", addrs, os.getpid(), flush=True)
+while not os.path.exists(f"{folder}/{role}-go"):
+    time.sleep(0.01)
+told = json.load(open(os.environ["DSRUN_ROLES_FILE"]))["server"]["addrs"]
+print(role, "ends", *told, flush=True)
+sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+ROLES = """
+[[role]]
+name = "server"
+hosts = ["{first}"]
+workers = 1
+command = ["{python}", "{folder}/server.py", "{{port.http}}"]
+ports = ["http"]
+ready = "http:/health"
+ends = "never"
+{server}
+
+[[role]]
+name = "trainer"
+hosts = ["{second}"]
+slots = "0-1"
+script = "client.py"
+args = ["{{server.addrs}}"]
+after = ["server"]
+ends = "job"
+
+[[role]]
+name = "evaluator"
+hosts = ["{second}"]
+slots = "2-3"
+script = "client.py"
+args = ["{{server.addrs}}"]
+after = ["server"]
+ends = "wait"
+"""
+
+
+class Trio:
+    """A job of three roles, in which all workers are up: `with Trio(...) as trio`."""
+
+    def __init__(
+        self, cluster: Cluster, folder: Path, *words: str, launcher: str = "ssh", server: str = ""
+    ) -> None:
+        self._cluster, self._folder = cluster, folder
+        (folder / "server.py").write_text(SERVER)
+        (folder / "client.py").write_text(CLIENT)
+        hosts = ("login", "login") if launcher == "local" else ("n1", "n2")
+        python = COMMAND[0]
+        text = ROLES.format(
+            first=hosts[0], second=hosts[1], python=python, folder=folder, server=server
+        )
+        (folder / "roles.toml").write_text(text)
+        where = ["--host", "n1:4,n2:4"]
+        self._argv = [*COMMAND, *options(launcher), *where, *AT_ONCE, "--no_local_rank", *words]
+        self._argv += ["--roles", str(folder / "roles.toml")]
+        self._report = folder / "report.json"
+        self._argv += ["--report_file", str(self._report)]
+
+    def __enter__(self) -> Trio:
+        self.traces = Traces(self._cluster)
+        process = self._cluster.login.popen(self._argv, cwd=self._folder, text=False)
+        self.running = Running(process)
+        try:
+            wait_for(lambda: self.running.stdout.count(" got weights from ") == 4, "all roles")
+        except BaseException as error:
+            self.running.kill()
+            raise AssertionError(str(self.running)) from error
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.running.kill()
+
+    def go(self, *roles: str) -> None:
+        """Let the workers of these roles end."""
+        for role in roles:
+            (self._folder / f"{role}-go").touch()
+
+    def pid(self, role: str) -> int:
+        """The pid of a worker of a role, as the real machine counts."""
+        file = "server.py" if role == "server" else "client.py"
+        name = f"ROLE_NAME={role}".encode()
+        found = [p.pid for p in self._cluster.processes() if any(file in w for w in p.argv)]
+        return next(pid for pid in found if name in environ(pid) and parent(pid) not in found)
+
+    def ends(self) -> tuple[int, str, dict[str, Any]]:
+        """The exit code, what was said, and the report; nothing is left then."""
+        ended = self.running.wait()
+        wait_for(lambda: not self.traces.leftovers(), "clean")
+        return ended.returncode, ended.stderr, json.loads(self._report.read_text())
+
+
+def environ(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "pdsh", "openmpi5", "slurm"])
+def test_a_clean_end_waits_for_the_evaluator_and_stops_the_server(
+    site: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    with Trio(site, tmp_path, launcher=launcher) as trio:
+        trio.go("trainer")
+        trio.running.wait_for_output("trainer/n2:1. trainer ends .*:")
+        assert trio.running.process.poll() is None
+        trio.go("evaluator")
+        code, said, report = trio.ends()
+    assert code == 0, said
+    assert {name: one["state"] for name, one in report["roles"].items()} == {
+        "server": "ended",
+        "trainer": "ended",
+        "evaluator": "ended",
+    }
+
+
+def test_a_failed_trainer_stops_all(cluster: Cluster, tmp_path: Path) -> None:
+    with Trio(cluster, tmp_path) as trio:
+        os.kill(trio.pid("trainer"), signal.SIGKILL)
+        code, said, report = trio.ends()
+    assert code == 128 + signal.SIGKILL
+    assert "dsrun: trainer: rank " in said
+    assert (report["role"], report["cause"]) == ("trainer", "failure")
+
+
+def test_a_server_is_started_again_and_the_trainer_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    again = 'on_failure = "restart"'
+    with Trio(cluster, tmp_path, server=again) as trio:
+        for kills in (1, 2):
+            os.kill(trio.pid("server"), signal.SIGKILL)
+            wait_for(lambda n=kills: trio.running.stderr.count("server is ready") == n + 1, "it")
+        trio.go("trainer", "evaluator")
+        code, said, report = trio.ends()
+    assert code == 0, said
+    assert report["roles"]["server"]["restarts"] == 2
+    assert report["roles"]["trainer"]["restarts"] == 0
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_dies_above_a_server_costs_the_server_alone(
+    cluster: Cluster, tmp_path: Path, which: int
+) -> None:
+    """Its guard, or its node launcher: its node is reached again."""
+    again = 'on_failure = "restart"'
+    with Trio(cluster, tmp_path, server=again) as trio:
+        ((guard, launcher),) = launchers(cluster, "n1")
+        os.kill((guard, launcher)[which], signal.SIGKILL)
+        wait_for(lambda: trio.running.stderr.count("server is ready") == 2, "the server")
+        trio.go("trainer", "evaluator")
+        code, said, _ = trio.ends()
+    assert code == 0, said
+
+
+def test_what_dies_above_a_trainer_ends_the_job(cluster: Cluster, tmp_path: Path) -> None:
+    with Trio(cluster, tmp_path) as trio:
+        os.kill(parent(trio.pid("trainer")), signal.SIGKILL)
+        code, said, report = trio.ends()
+    assert code == LOST, said
+    assert report["role"] in {"trainer", "evaluator"}  # one of them carries the other
+
+
+def test_one_interrupt_stops_all_in_order(cluster: Cluster, tmp_path: Path) -> None:
+    with Trio(cluster, tmp_path) as trio:
+        trio.running.process.send_signal(signal.SIGINT)
+        code, said, report = trio.ends()
+    assert code == 128 + signal.SIGINT
+    assert "SIGINT: stopping all roles, dependants first" in said
+    assert report["cause"] == "signal"
+
+
+def test_nothing_outlives_the_runner(cluster: Cluster, tmp_path: Path) -> None:
+    with Trio(cluster, tmp_path) as trio:
+        trio.running.process.kill()
+        trio.running.wait()
+        wait_for(lambda: not trio.traces.leftovers(), "clean")
