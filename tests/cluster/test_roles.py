@@ -118,6 +118,11 @@ class Trio:
         for role in roles:
             (self._folder / f"{role}-go").touch()
 
+    def wait_ready(self, times: int) -> None:
+        """Wait until the server is ready for the so many-th time."""
+        said = self.running
+        wait_for(lambda: said.stderr.count("server is ready") == times, f"ready {times} times")
+
     def pid(self, role: str) -> int:
         """The pid of a worker of a role, as the real machine counts."""
         file = "server.py" if role == "server" else "client.py"
@@ -174,7 +179,7 @@ def test_a_server_is_started_again_and_the_trainer_goes_on(
     with Trio(cluster, tmp_path, server=again) as trio:
         for kills in (1, 2):
             os.kill(trio.pid("server"), signal.SIGKILL)
-            wait_for(lambda n=kills: trio.running.stderr.count("server is ready") == n + 1, "it")
+            trio.wait_ready(kills + 1)
         trio.go("trainer", "evaluator")
         code, said, report = trio.ends()
     assert code == 0, said
@@ -191,7 +196,7 @@ def test_what_dies_above_a_server_costs_the_server_alone(
     with Trio(cluster, tmp_path, server=again) as trio:
         ((guard, launcher),) = launchers(cluster, "n1")
         os.kill((guard, launcher)[which], signal.SIGKILL)
-        wait_for(lambda: trio.running.stderr.count("server is ready") == 2, "the server")
+        trio.wait_ready(2)
         trio.go("trainer", "evaluator")
         code, said, _ = trio.ends()
     assert code == 0, said
