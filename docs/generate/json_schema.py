@@ -10,7 +10,6 @@ import ast
 import inspect
 import re
 import sys
-import textwrap
 import typing
 from collections.abc import Mapping
 from enum import Enum
@@ -161,12 +160,11 @@ def _text(text: str) -> str:
 
 def _bases(shape: Any) -> list[Any]:
     """Return the TypedDicts that one inherits from, which only its source tells."""
-    if not typing.is_typeddict(shape):
-        return []
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(shape))).body
-    assert isinstance(tree, ast.ClassDef)
-    bases = [_names(shape)[ast.unparse(one)] for one in tree.bases]
-    return [one for one in bases if typing.is_typeddict(one)]
+    names, module = _names(shape), ast.parse(inspect.getsource(sys.modules[shape.__module__]))
+    classes = [one for one in module.body if isinstance(one, ast.ClassDef)]
+    bases = [base for one in classes if one.name == shape.__name__ for base in one.bases]
+    found = [names[ast.unparse(base)] for base in bases]
+    return [one for one in found if typing.is_typeddict(one)]
 
 
 def type_hints(shape: Any) -> dict[str, Any]:

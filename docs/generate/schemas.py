@@ -19,6 +19,7 @@ from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
 from dsrun.launcher.head.exec.json_types import Exec
 from dsrun.launcher.head.hooks.json_types import Event, EveryEvent
+from dsrun.launcher.head.report import json_types as report
 from dsrun.launcher.head.stacks.json_types import Stacks
 from dsrun.launcher.specs import policies
 from dsrun.launcher.specs.backend import BackendSettings
@@ -86,6 +87,12 @@ OUTPUTS = {
             jobs.Ended,
             jobs.Remains,
         ),
+    ),
+    "report": Output(
+        "dsrun --report_file FILE",
+        (report.Ended, report.Refused, report.Crashed),
+        "How a job ended, as one JSON object that is written when dsrun ends. All times are in"
+        " seconds.",
     ),
     "stacks": Output("dsrun-job stacks --json", (Stacks,)),
     "topo": Output("dsrun-topo --json", (Topo,)),

@@ -66,11 +66,6 @@ class LostError(DsrunError):
     exit_code = LOST
 
 
-def refusal_json(job_id: str, error: DsrunError) -> dict[str, object]:
-    """Return the report on a job that this error has kept from running, for --report_file."""
-    return {"job_id": job_id, "exit_code": error.exit_code, "error": str(error)}
-
-
 def reason(error: OSError) -> str:
     """Return why a system call failed, in lower case as in all messages."""
     return (error.strerror or str(error)).lower()

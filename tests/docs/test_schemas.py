@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from dsrun.launcher.backends.base import Command
 from dsrun.launcher.common.formats import VERSIONS, versioned
 from dsrun.launcher.control.messages import WorkerBinding
-from dsrun.launcher.head.report.document import crash_json
+from dsrun.launcher.head.report.document import crash_fields
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
@@ -165,7 +165,7 @@ def test_there_are_recorded_dry_runs_and_reports_of_every_kind() -> None:
 
 
 def test_a_crash_of_dsrun_is_valid() -> None:
-    crash = versioned("report", crash_json("20261122-120000-abcdef", ValueError("boom")))
+    crash = versioned("report", crash_fields("20261122-120000-abcdef", ValueError("boom")))
     assert schemas.faults("report", crash, "crashed") == []
     assert schemas.faults("report", crash) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.formats import versioned
-from dsrun.launcher.head.report.document import as_json
+from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.report import Failure, Loss, Report
 
 from .history import Event
@@ -157,7 +157,7 @@ class Maker:
             **known,
         )
         self.wait(0.1)
-        self.add("head", "report", report=versioned("report", as_json(report)))
+        self.add("head", "report", report=versioned("report", fields(report)))
         self.end("head", 1, report.exit_code << 8)
         self.add("head", "exit", code=report.exit_code)
 

@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from .json_types import Binding
+
 HEAD = ("host", "rank", "device", "PCI address", "its node", "cpus", "memory", "NIC")
 NOTHING = "-"
 TITLE = "bindings, as reported by each node's kernel:"
@@ -22,13 +24,24 @@ def table(seen: Iterable[tuple[str, NodeBindings]], title: str = TITLE) -> str:
     return "\n".join([title, *(f"  {line}" for line in lines)])
 
 
-def as_json(seen: Iterable[tuple[str, NodeBindings]]) -> list[dict[str, object]]:
+def fields(seen: Iterable[tuple[str, NodeBindings]]) -> list[Binding]:
     """Return the same for --report_file: an object for each worker."""
-    return [
-        {"host": host, "accelerator": bound.accelerator, **one._asdict()}
-        for host, bound in seen
-        for one in bound.workers
-    ]
+    return [_binding(host, bound, one) for host, bound in seen for one in bound.workers]
+
+
+def _binding(host: str, bound: NodeBindings, one: WorkerBinding) -> Binding:
+    return {
+        "host": host,
+        "accelerator": bound.accelerator,
+        "rank": one.rank,
+        "pid": one.pid,
+        "device": one.device,
+        "address": one.address,
+        "node": one.node,
+        "cpus": one.cpus,
+        "memory": one.memory,
+        "nic": one.nic,
+    }
 
 
 def _row(host: str, bound: NodeBindings, one: WorkerBinding) -> Sequence[str]:

@@ -14,31 +14,42 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ...common.json_types import ExitCode, Natural
     from . import report as job
+    from .json_types import Cause, Crashed, Ended, Verdict
 
 
 class Failure(NamedTuple):
     """A rank that has failed by itself.
 
     Attributes:
+        rank: its rank in the job.
+        local_rank: its rank on its node.
+        host: the name of its host.
+        pid: its process id on that host; 0 if it could not be started.
         code: its exit code, None if a signal has ended it.
-        signal: the name of that signal, or None.
-        exit_code: the code as a shell shows it.
-        after_seconds: from the start of the job.
-        hint: what its node knows about the cause, in words, or "".
-        stderr: the end of its standard error; `stdout` likewise.
-        message: its exception, if torch's `record` kept it; `traceback` likewise.
-        log: its log file, "" for none.
-        evidence: what its node has found after its end, each with its kind: `disk: ...`.
+        signal: the name of that signal, such as SIGKILL; None if it exited.
+        exit_code: the code as a shell shows it: `code`, or 128 + the number of the signal.
+        after_seconds: when it ended, in seconds since the job began, with clock differences between
+            the nodes removed.
+        hint: what its node knows of the cause, such as the kernel's out-of-memory killer, in words;
+            "" for nothing.
+        stderr: the end of its standard error, at most 16 KiB.
+        stdout: the end of its standard output, at most 16 KiB.
+        message: that of its exception, if torch's `record` kept it; "" for none.
+        traceback: that of this exception; "" for none.
+        log: the path of the log file of its standard error on its host; "" for none.
+        evidence: what its node has found after its end, each with its kind, such as "disk: /tmp
+            (tmpfs) is full". Kinds: memory, shm, small, xid, crash, core, disk, port.
     """
 
-    rank: int
-    local_rank: int
+    rank: Natural
+    local_rank: Natural
     host: str
-    pid: int
-    code: int | None
+    pid: Natural
+    code: Natural | None
     signal: str | None
-    exit_code: int
+    exit_code: ExitCode
     after_seconds: float
     hint: str
     stderr: str
@@ -95,45 +106,43 @@ def read(data: Mapping[str, Any], text: str) -> Report:
     )
 
 
-def as_json(report: job.Report) -> dict[str, object]:
+def fields(report: job.Report) -> Ended:
     """Return the report for --report_file."""
     order = sorted(report.failures, key=lambda failure: failure.at)
-    failures = [_failure_json(one, report) for one in order]
-    return {
+    failures = [_failure(one, report) for one in order]
+    made: Ended = {
         "job_id": report.job_id,
         "exit_code": report.exit_code,
         "seconds": round(report.ended - report.began, 3),
         "world_size": report.world_size,
-        "hosts": list(report.hosts),
-        "cause": _cause_json(report),
+        "hosts": report.hosts,
+        "cause": _cause(report),
         "first_failure": failures[0] if failures else None,
         "failures": failures,
         "lost": [{"host": loss.host, "reason": loss.reason} for loss in report.losses],
         "stopped": report.stopped,
         "signal": report.stop_signal or None,
-        "left": list(report.left),
-        "unseen": list(report.unseen),
-        "verdict": _verdict_json(report),
-        **_found(report),
+        "left": report.left,
+        "unseen": report.unseen,
+        "verdict": _verdict(report) if report.exit_code else None,
     }
+    _add_what_is_rare(made, report)
+    return made
 
 
-def _found(report: job.Report) -> dict[str, object]:
-    """Return what is in the report of few jobs."""
-    found: dict[str, object] = {}
+def _add_what_is_rare(made: Ended, report: job.Report) -> None:
     if report.bound:
         from . import bindings
 
-        found["bindings"] = bindings.as_json(report.bound)
+        made["bindings"] = bindings.fields(report.bound)
     if report.hangs:
         from . import hangs
 
-        found["hangs"] = hangs.as_json(report.hangs, report.began)
+        made["hangs"] = hangs.fields(report.hangs, report.began)
     if report.slow:
         from . import slow
 
-        found["slow"] = slow.as_json(report.slow, report.began)
-    return found
+        made["slow"] = slow.fields(report.slow, report.began)
 
 
 def as_text(report: Mapping[str, object]) -> str:
@@ -141,7 +150,7 @@ def as_text(report: Mapping[str, object]) -> str:
     return json.dumps(report, indent=2) + "\n"
 
 
-def crash_json(job_id: str, error: Exception) -> dict[str, object]:
+def crash_fields(job_id: str, error: Exception) -> Crashed:
     """Return the report for a job that ended because of an internal error of dsrun."""
     text = f"{type(error).__name__}: {error}"
     return {
@@ -152,21 +161,19 @@ def crash_json(job_id: str, error: Exception) -> dict[str, object]:
     }
 
 
-def _verdict_json(report: job.Report) -> dict[str, str] | None:
-    if not report.exit_code:
-        return None
+def _verdict(report: job.Report) -> Verdict:
     from ...specs.verdict import Explanation
 
     verdict = (report.explanation or Explanation()).verdict
     return {
-        "class": verdict.kind.value,
-        "retry": verdict.retry.value,
+        "class": verdict.kind,
+        "retry": verdict.retry,
         "sentence": verdict.sentence,
         "advice": verdict.advice,
     }
 
 
-def _cause_json(report: job.Report) -> str:
+def _cause(report: job.Report) -> Cause:
     if report.stop_signal:
         return "signal"
     if report.broken_pipe:
@@ -194,7 +201,3 @@ def _failure(failure: job.Failure, report: job.Report) -> Failure:
         log=failure.log,
         evidence=failure.evidence,
     )
-
-
-def _failure_json(failure: job.Failure, report: job.Report) -> dict[str, object]:
-    return {**_failure(failure, report)._asdict(), "evidence": list(failure.evidence)}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ...common.errors import INTERNAL, DsrunError, refusal_json
+from ...common.errors import INTERNAL, DsrunError
 from .report import Report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from .json_types import Refused
 
 
 class Ending:
@@ -54,15 +56,18 @@ class Ending:
 
         return versioned("report", self._fields())
 
-    def _fields(self) -> dict[str, object]:
+    def _fields(self) -> Mapping[str, object]:
         if isinstance(self.error, DsrunError):
-            return refusal_json(self.job_id, self.error)
-        from .document import as_json, crash_json
+            return self._refused(self.error)
+        from .document import crash_fields, fields
 
         if self.error is not None:
-            return crash_json(self.job_id, self.error)
+            return crash_fields(self.job_id, self.error)
         assert self.report is not None
-        return as_json(self.report)
+        return fields(self.report)
+
+    def _refused(self, error: DsrunError) -> Refused:
+        return {"job_id": self.job_id, "exit_code": error.exit_code, "error": str(error)}
 
     def unwritten(self) -> Ending:
         """Return the same of a job whose output, or report, could not be written."""

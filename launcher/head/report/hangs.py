@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from . import json_types
+
 
 class Hang(NamedTuple):
     """A time in which a job did nothing.
@@ -36,14 +38,14 @@ def lines(hangs: Iterable[Hang], headline: str) -> list[str]:
     return [f"  it hung before: {plain(one.sentence)}" for one in left[-1:]]
 
 
-def as_json(hangs: Iterable[Hang], began: float) -> list[dict[str, object]]:
+def fields(hangs: Iterable[Hang], began: float) -> list[json_types.Hang]:
     """Return them for --report_file."""
     return [
         {
             "after_seconds": round(one.at - began, 3),
             "sentence": one.sentence,
-            "ranks": list(one.ranks),
-            "hosts": list(one.hosts),
+            "ranks": one.ranks,
+            "hosts": one.hosts,
             "seconds": round(one.seconds, 3),
             "lasted": None if one.lasted is None else round(one.lasted, 3),
         }

@@ -9,13 +9,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from . import json_types
+
 
 class Slow(NamedTuple):
     """One of them.
 
     Attributes:
         at: when it was found, in seconds on the runner's monotonic clock.
-        cause: one of `quota`, `cpu`, `disk`, `work`, `network`, `behind`.
+        cause: as in the report.
         ranks: the slow ones, () for a link.
         hosts: where they are, or the ends of the link.
         until: when it was seen no more, None if it was not.
@@ -23,7 +25,7 @@ class Slow(NamedTuple):
 
     at: float
     sentence: str
-    cause: str
+    cause: json_types.SlowCause
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
     until: float | None = None
@@ -43,15 +45,15 @@ def causes(slow: Sequence[Slow], host: str, rank: int) -> str:
     )
 
 
-def as_json(slow: Iterable[Slow], began: float) -> list[dict[str, object]]:
+def fields(slow: Iterable[Slow], began: float) -> list[json_types.Slow]:
     """Return them for --report_file."""
     return [
         {
             "after_seconds": round(one.at - began, 3),
             "sentence": one.sentence,
             "cause": one.cause,
-            "ranks": list(one.ranks),
-            "hosts": list(one.hosts),
+            "ranks": one.ranks,
+            "hosts": one.hosts,
             "seconds": None if one.until is None else round(one.until - one.at, 3),
         }
         for one in slow

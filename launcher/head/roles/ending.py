@@ -140,7 +140,7 @@ class RolesEnding(Ending):
 
     # -- values -----------------------------------------------------------------------------
 
-    def _fields(self) -> dict[str, object]:
+    def _fields(self) -> Mapping[str, object]:
         if self.error is not None:
             return super()._fields()
         cause, first = self._cause, self._first

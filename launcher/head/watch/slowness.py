@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ..report.json_types import SlowCause
     from .spans import LinkSpan, Span
 
 BUSY = 0.7
@@ -49,14 +50,14 @@ class Finding(NamedTuple):
     Attributes:
         ranks: the slow ones, () for a link.
         hosts: where they are, or the ends of the link.
-        cause: one of `quota`, `cpu`, `disk`, `work`, `network`, `behind`.
+        cause: why, as the report has it.
         sentence: for people.
         weight: how much it counts among findings of the same in a row.
     """
 
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
-    cause: str
+    cause: SlowCause
     sentence: str
     weight: int = SURE
 
@@ -93,7 +94,7 @@ def _rank_finding(span: Span, ranks: tuple[int, ...], busy: float, others: float
     return Finding(tuple(sorted(ranks)), (host,), cause, sentence, weight)
 
 
-def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[str, str]:
+def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[SlowCause, str]:
     throttled = span.throttled.get(host, 0.0)
     rows = [span.ranks[rank] for rank in ranks]
     waited = _mean(row.waited for row in rows)

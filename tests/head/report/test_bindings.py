@@ -86,11 +86,11 @@ def test_nodes_without_workers_are_a_bare_head() -> None:
     assert (
         bindings.table([("n1", NodeBindings("cpu", ()))], "none:") == "none:\n  host  rank  device"
     )
-    assert bindings.as_json([("n1", NodeBindings("cpu", ()))]) == []
+    assert bindings.fields([("n1", NodeBindings("cpu", ()))]) == []
 
 
 def test_the_json_has_all_of_it() -> None:
-    first, second = bindings.as_json([("n1", FULL)])
+    first, second = bindings.fields([("n1", FULL)])
     assert first == {
         "host": "n1",
         "accelerator": "cuda",
@@ -110,7 +110,7 @@ def test_it_comes_over_the_line_whole() -> None:
     came = over_the_line(FULL)
     assert came.workers == FULL.workers
     assert bindings.table([("n1", came)]) == bindings.table([("n1", FULL)])
-    assert bindings.as_json([("n1", came)]) == bindings.as_json([("n1", FULL)])
+    assert bindings.fields([("n1", came)]) == bindings.fields([("n1", FULL)])
 
 
 ROW = [0, 7, "", "", None, "0", "0", ""]

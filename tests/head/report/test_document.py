@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.head.report.document import as_json, crash_json
+from dsrun.launcher.common.formats import as_json
+from dsrun.launcher.head.report.document import crash_fields, fields
 from dsrun.launcher.head.report.report import Report
 
 from ...support.reports import LOSS, failure, report
@@ -58,7 +59,7 @@ def test_as_json() -> None:
         "log": "",
         "evidence": [],
     }
-    assert as_json(ended) == {
+    assert as_json(fields(ended)) == {
         "job_id": "j",
         "exit_code": 137,
         "seconds": 13.25,
@@ -86,13 +87,13 @@ def test_as_json() -> None:
     ],
 )
 def test_causes_as_json(ended: Report, cause: str, number: int | None) -> None:
-    shown = as_json(ended)
+    shown = as_json(fields(ended))
     assert (shown["cause"], shown["signal"]) == (cause, number)
     assert shown["lost"] == [{"host": one.host, "reason": one.reason} for one in ended.losses]
 
 
 def test_a_crash_as_json() -> None:
-    assert crash_json("j", ValueError("two\nlines \x1b[2J")) == {
+    assert crash_fields("j", ValueError("two\nlines \x1b[2J")) == {
         "job_id": "j",
         "exit_code": 70,
         "cause": "internal error",
@@ -102,9 +103,9 @@ def test_a_crash_as_json() -> None:
 
 def test_a_code_is_a_code_or_a_signal() -> None:
     ended = report(failures=(failure(code=0), failure(at=120.0, code=-9)))
-    rows: Any = as_json(ended)["failures"]
-    fields = ("code", "signal", "exit_code")
-    assert [tuple(row[name] for name in fields) for row in rows] == [
+    rows: Any = as_json(fields(ended))["failures"]
+    names = ("code", "signal", "exit_code")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         (0, None, 0),
         (None, "SIGKILL", 137),
     ]

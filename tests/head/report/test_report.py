@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
-from dsrun.launcher.head.report.document import as_json
+from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.report import Report, duration
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import lay_out
@@ -43,7 +43,7 @@ from ...support.reports import LOSS, failure, report
 )
 def test_exit_codes(ended: Report, code: int) -> None:
     assert ended.exit_code == code
-    assert as_json(ended)["exit_code"] == code
+    assert fields(ended)["exit_code"] == code
 
 
 def test_the_cause_is_the_first_by_the_runners_clock_whatever_arrives_first() -> None:

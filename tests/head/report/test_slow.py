@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.report.slow import Slow, as_json, causes, lines
+from dsrun.launcher.common.formats import as_json
+from dsrun.launcher.head.report.slow import Slow, causes, fields, lines
 
 HOST = Slow(60.0, "ranks 2-3 (n2) slow \x1b", "quota", (2, 3), ("n2",))
 LINK = Slow(62.5, "the link", "network", (), ("n2", "n4"), 70.0)
@@ -25,6 +26,6 @@ def test_causes_of_a_rank() -> None:
 
 
 def test_json() -> None:
-    first, second = as_json([HOST, LINK], 50.0)
+    first, second = as_json(fields([HOST, LINK], 50.0))
     assert (first["after_seconds"], first["seconds"], first["cause"]) == (10.0, None, "quota")
     assert (second["ranks"], second["hosts"], second["seconds"]) == ([], ["n2", "n4"], 7.5)

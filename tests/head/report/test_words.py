@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.head.report.document import as_json
+from dsrun.launcher.common.formats import as_json
+from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.report import Loss, Report
 from dsrun.launcher.head.report.words import words
 from dsrun.launcher.specs.program import Program
@@ -164,7 +165,7 @@ def test_what_the_node_has_found_stands_at_the_end() -> None:
         "  its core dump: w1:/tmp/\\x1b[2Jcore.12",
         "  why: the kernel ended \\x1b[2Jpython3",
     ]
-    verdict: Any = as_json(report(failures=(ended,)))["verdict"]
+    verdict: Any = as_json(fields(report(failures=(ended,))))["verdict"]
     assert verdict["class"] == "memory"
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.common.formats import as_json
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.head.report.document import as_json
+from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
 from dsrun.launcher.head.watch.slow import TIMES, SlowWatch, Streak
@@ -95,7 +96,7 @@ def test_what_is_slow_at_the_end_is_in_the_report(watched: Watched) -> None:
     watched.job.step()
     report = watched.run.record.report(watched.run.nodes, 4, graceful_term_ok=False)
     assert "\n  slow: ranks 2-3 (n1) slow the job down: busy" in words(report)
-    found: Any = as_json(report)["slow"]
+    found: Any = as_json(fields(report))["slow"]
     (entry,) = found
     assert (entry["cause"], entry["ranks"], entry["seconds"]) == ("quota", [2, 3], None)
 

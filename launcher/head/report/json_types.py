@@ -1,0 +1,196 @@
+"""The types of the report of a job, as `--report_file` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias, TypedDict
+
+from ...common.errors import INTERNAL
+from ...common.json_types import ExitCode, Natural, Positive, Seconds
+from ...specs import verdict
+from .document import Failure
+
+Cause: TypeAlias = Literal["none", "failure", "lost", "signal", "broken pipe", "no progress"]
+SlowCause: TypeAlias = Literal["quota", "cpu", "disk", "work", "network", "behind"]
+
+
+class Loss(TypedDict):
+    """A node that was lost, or an engine that ended, while the job ran.
+
+    Attributes:
+        host: name of the host; "" for an engine that all nodes depend on.
+        reason: why it counts as lost, as text for the user.
+    """
+
+    host: str
+    reason: str
+
+
+class Binding(TypedDict):
+    """What a worker is bound to, as its kernel reports it (--report_bindings).
+
+    Attributes:
+        host: name of its host.
+        accelerator: kind of the devices on that host, such as cuda or cpu.
+        rank: rank of the worker in the job.
+        pid: its process id on that host.
+        device: its device, as in the variable that masks devices; "" for none.
+        address: PCI address of the device; "" if not known.
+        node: NUMA node of the device; None if not known.
+        cpus: the cpus it may run on, such as 0-3,8.
+        memory: the NUMA nodes that it may use, such as 0-1, after its memory policy if it has one,
+            such as bind:0; "" if not known.
+        nic: the network card nearest to the device; "" for none.
+    """
+
+    host: str
+    accelerator: str
+    rank: Natural
+    pid: Positive
+    device: str
+    address: str
+    node: Natural | None
+    cpus: str
+    memory: str
+    nic: str
+
+
+class Hang(TypedDict):
+    """A time in which the job did nothing, for longer than --hang_timeout.
+
+    Attributes:
+        after_seconds: seconds from the start of the job until it was found.
+        sentence: which rank is where, and who waits for it.
+        ranks: the odd ranks; empty if none is.
+        hosts: the hosts of these ranks, in the same order, or those that did not answer.
+        seconds: seconds for which the job had hung when it was found.
+        lasted: seconds for which it hung until it went on; None if it did not.
+    """
+
+    after_seconds: Seconds
+    sentence: str
+    ranks: Sequence[Natural]
+    hosts: Sequence[str]
+    seconds: Seconds
+    lasted: Seconds | None
+
+
+class Slow(TypedDict):
+    """A rank, a host or a link for which the others have waited.
+
+    Attributes:
+        after_seconds: when it was found, in seconds since the start of the job.
+        sentence: what is slow, and why.
+        cause: why: a CPU quota, other threads on its CPUs, a disk, its share of the work, the
+            network; behind: it falls behind, and the others do not wait.
+        ranks: the slow ranks; empty for a link.
+        hosts: where they are, or the ends of the link.
+        seconds: for how many seconds it was slow since then; None if it was to the end.
+    """
+
+    after_seconds: Seconds
+    sentence: str
+    cause: SlowCause
+    ranks: Sequence[Natural]
+    hosts: Sequence[str]
+    seconds: Seconds | None
+
+
+_Class = TypedDict("_Class", {"class": verdict.FailureClass})
+
+
+class Verdict(_Class):
+    """Why the job has failed, as far as it is known.
+
+    Attributes:
+        class: what the failure comes from.
+        retry: whether the same job may succeed when it is started again.
+        sentence: what has happened; "" if it is not known.
+        advice: what to do; "" for nothing.
+    """
+
+    retry: verdict.Retry
+    sentence: str
+    advice: str
+
+
+class _EveryEnd(TypedDict):
+    """What every report on a job that was started has.
+
+    Attributes:
+        job_id: id of the job.
+        exit_code: exit code of dsrun.
+        seconds: duration of the job in seconds.
+        world_size: number of workers; in an elastic job, of the last round.
+        hosts: names of the hosts, in the order of node ranks.
+        cause: what ended the job: nothing (none), a failed worker, a lost node, a signal to dsrun,
+            a closed standard output, or dsrun because the job hung or broke a rule (no progress).
+        first_failure: the failure that came first in time; None if no worker failed.
+        failures: all workers that failed by themselves, in the order of time.
+        lost: the nodes that were lost, in the order in which this was noticed; without a host, why
+            dsrun ended the job.
+        stopped: number of workers that were told to stop.
+        signal: number of the signal that stopped dsrun; None for none.
+        left: processes that could not be ended, as text for the user.
+        unseen: what may still run on nodes that were lost, as text for the user.
+        verdict: why the job has failed; None if exit_code is 0.
+    """
+
+    job_id: str
+    exit_code: ExitCode
+    seconds: Seconds
+    world_size: Natural
+    hosts: Sequence[str]
+    cause: Cause
+    first_failure: Failure | None
+    failures: list[Failure]
+    lost: list[Loss]
+    stopped: Natural
+    signal: Positive | None
+    left: Sequence[str]
+    unseen: Sequence[str]
+    verdict: Verdict | None
+
+
+class Ended(_EveryEnd, total=False):
+    """A job that was started.
+
+    Attributes:
+        bindings: what each worker is bound to; only with --report_bindings.
+        hangs: the times in which the job hung, in their order; only if there were any.
+        slow: what has slowed the job down, if --warn_slow was given; only if anything has.
+    """
+
+    bindings: list[Binding]
+    hangs: list[Hang]
+    slow: list[Slow]
+
+
+class Refused(TypedDict):
+    """A job that could not be started.
+
+    Attributes:
+        job_id: id of the job.
+        exit_code: exit code of dsrun.
+        error: the error message; it may have several lines.
+    """
+
+    job_id: str
+    exit_code: Annotated[int, ("minimum", 1), ("maximum", 255)]
+    error: str
+
+
+class Crashed(TypedDict):
+    """A job that ended because of a bug in dsrun.
+
+    Attributes:
+        job_id: id of the job.
+        exit_code: exit code of dsrun: 70.
+        cause: always "internal error".
+        error: type and message of the exception.
+    """
+
+    job_id: str
+    exit_code: Annotated[int, ("const", INTERNAL)]
+    cause: Literal["internal error"]
+    error: str
