@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 PREPARE = @$(MAKE) --no-print-directory --jobs 2 --output-sync lint check engines $(BYTECODE)
 
-.PHONY: demo test test-ci test-all faults simulate soak lint check docs setup system browser engines clean
+.PHONY: demo test test-ci test-all faults simulate soak lint check docs setup system browser recipes engines clean
 
 ## A real training on this machine, and on virtual hosts if possible.
 demo: setup
@@ -37,7 +37,7 @@ test-ci:
 	$(RUN) --tier ci
 
 ## Everything: each test with each launcher, statistics, and the soak.
-test-all: browser
+test-all: browser recipes
 	$(PREPARE)
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
@@ -75,6 +75,10 @@ system:
 browser: setup
 	@sh .ci/packages browser
 	$(BIN)/python -m pip install --quiet --group browser
+
+## The frameworks that docs/recipes.md trains with.
+recipes: setup
+	$(BIN)/python -m pip install --quiet --group recipes
 
 # Tests start Python many thousand times, and setuptools' finder takes half of the time of a start:
 # a folder on the path takes its place.

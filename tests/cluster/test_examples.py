@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.desk import environment, lay_out
 from ..support.needs import need_modules
-from .command import CHECKOUT, COMMAND, Running
+from .command import CHECKOUT, Running
 from .test_no_ssh import TOKEN
 
 if TYPE_CHECKING:
@@ -26,20 +26,9 @@ ALL_STEPS = [1, 2, 3, 4]
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A folder as the examples expect it, with a `dsrun` in `bin` that finds what it needs."""
+    """A folder as the examples expect it."""
     need_modules("torch")
-    (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
-    command = tmp_path / "bin" / "dsrun"
-    command.parent.mkdir()
-    command.write_text('#!/bin/sh\nexec {} {} "$@"\n'.format(*COMMAND))
-    command.chmod(0o755)
-    return tmp_path
-
-
-def environment(desk: Path, **more: str) -> dict[str, str]:
-    """Variables with which the folder's own `dsrun` is run, and torch leaves nothing in /tmp."""
-    path = f"{desk}/bin:{os.environ['PATH']}"
-    return {"PATH": path, "TORCHINDUCTOR_CACHE_DIR": f"{desk}/inductor", **more}
+    return lay_out(tmp_path)
 
 
 def steps(output: str) -> list[int]:

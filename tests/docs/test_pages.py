@@ -24,6 +24,7 @@ GENERATED = "<!-- Written by "
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`]+)`")
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def name_of(path: Path) -> str:
@@ -53,8 +54,10 @@ def broken(path: Path) -> Iterator[str]:
 
 def commands(path: Path) -> list[str]:
     """Return the dsrun command lines of a page, from blocks of code and from spans of code."""
-    lines = text(path).replace("\\\n", " ").splitlines()
+    joined = text(path).replace("\\\n", " ")
+    lines = joined.splitlines()
     blocks = [line.strip().removeprefix("$ ") for line in lines if line.startswith("    ")]
+    blocks += [line for block in SHELL.findall(joined) for line in block.splitlines()]
     spans = [span for line in lines for span in CODE.findall(line)]
     return [one for one in (*blocks, *spans) if one.startswith("dsrun ") and "..." not in one]
 

@@ -4,7 +4,8 @@ Each tier has all tests of the one before. The rules:
 
 1. A test without hosts is in `test`, one on virtual hosts (`tests/cluster`) in `ci`. A mark says
    otherwise: `@pytest.mark.tier("test")` is on one test of each thing that hosts alone can show,
-   `tier("ci")` on what takes long without hosts, `tier("all")` on statistics and the soak.
+   `tier("ci")` on what takes long without hosts, `tier("all")` on statistics, recipes and
+   the soak.
 2. A test on hosts that is run with an engine and with other launchers is about what is the same
    over all of them: it is in `test` without a mark.
 3. Below `all`, such a test is run with one launcher of each kind (`KINDS`), and one about engines

@@ -1,0 +1,48 @@
+"""The recipes of docs/recipes.md on this machine, run as the page has them.
+
+Others need hosts (`tests/cluster/test_recipes.py`) or a notebook (`tests/api/test_notebook.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .support.checkout import CHECKOUT
+from .support.desk import lay_out
+from .support.needs import need_modules
+from .support.recipes import recipe, recipes, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+every = pytest.mark.tier("all")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder that looks like a checkout."""
+    return lay_out(tmp_path)
+
+
+def test_each_recipe_of_the_page_is_run() -> None:
+    texts = [path.read_text() for path in (CHECKOUT / "tests").rglob("test_*.py")]
+    assert sorted(re.findall(r'\brecipe\("([^"]+)"\)', "".join(texts))) == sorted(recipes())
+
+
+def test_a_line_that_the_page_shows_must_be_printed_whatever_its_numbers(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# X\n\n## A\n\n```sh\na\n```\n\n```text\nloss 0.25\nend\n```\n\n## B\n")
+    shown = recipes(page)
+    assert (list(shown), shown["A"].one("sh"), shown["B"].blocks) == (["A", "B"], "a\n", ())
+    assert shown["A"].not_in("more\nloss 3\n") == ["end"]
+    assert shown["A"].not_in("loss 0.1 x\nend\n") == ["loss 0.25"]
+
+
+@every
+def test_accelerate(desk: Path) -> None:
+    need_modules("torch", "accelerate")
+    printed = run(recipe("Accelerate"), desk)
+    assert printed.count("epoch 2") == 1, "all ranks train one model, and one of them tells"
