@@ -46,3 +46,10 @@ def test_accelerate(desk: Path) -> None:
     need_modules("torch", "accelerate")
     printed = run(recipe("Accelerate"), desk)
     assert printed.count("epoch 2") == 1, "all ranks train one model, and one of them tells"
+
+
+@every
+def test_lightning(desk: Path) -> None:
+    need_modules("torch", "lightning")
+    printed = run(recipe("Lightning"), desk)
+    assert printed.count("epoch 2") == 1
