@@ -53,3 +53,11 @@ def test_lightning(desk: Path) -> None:
     need_modules("torch", "lightning")
     printed = run(recipe("Lightning"), desk)
     assert printed.count("epoch 2") == 1
+
+
+@every
+def test_the_trainer_of_hugging_face(desk: Path) -> None:
+    need_modules("torch", "transformers", "accelerate")
+    run(recipe("Hugging Face Trainer"), desk)
+    saved = sorted(path.name for path in (desk / "hf_output").glob("checkpoint-*"))
+    assert saved == ["checkpoint-12", "checkpoint-4", "checkpoint-8"]
