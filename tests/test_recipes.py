@@ -61,3 +61,12 @@ def test_the_trainer_of_hugging_face(desk: Path) -> None:
     run(recipe("Hugging Face Trainer"), desk)
     saved = sorted(path.name for path in (desk / "hf_output").glob("checkpoint-*"))
     assert saved == ["checkpoint-12", "checkpoint-4", "checkpoint-8"]
+
+
+@every
+def test_trl(desk: Path) -> None:
+    need_modules("torch", "transformers", "trl", "datasets")
+    printed = run(recipe("TRL"), desk)
+    rewards = [float(found) for found in re.findall(r"'reward': '([\d.]+)'", printed)]
+    assert len(rewards) == 2, printed
+    assert rewards[0] < rewards[1]
