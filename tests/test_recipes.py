@@ -12,7 +12,7 @@ import pytest
 
 from .support.checkout import CHECKOUT
 from .support.desk import lay_out
-from .support.needs import need_modules
+from .support.needs import need, need_modules
 from .support.recipes import recipe, recipes, run
 
 if TYPE_CHECKING:
@@ -70,3 +70,10 @@ def test_trl(desk: Path) -> None:
     rewards = [float(found) for found in re.findall(r"'reward': '([\d.]+)'", printed)]
     assert len(rewards) == 2, printed
     assert rewards[0] < rewards[1]
+
+
+@every
+def test_deepspeed(desk: Path) -> None:
+    need_modules("torch", "deepspeed")
+    need("g++")
+    run(recipe("DeepSpeed"), desk)
