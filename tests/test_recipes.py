@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 
 every = pytest.mark.tier("all")
 
+TITAN = """\
+import argparse, os, torch, torch.distributed as dist
+parser = argparse.ArgumentParser()
+for name in ("module", "config", "training.steps"):
+    parser.add_argument(f"--{name}", required=True)
+options = parser.parse_args()
+dist.init_process_group("gloo")
+total = torch.tensor(int(os.environ["RANK"]) + 1)
+dist.all_reduce(total)
+print(f"{options.module} {options.config}, sum {total.item()}", flush=True)
+dist.destroy_process_group()
+"""
+"""A stand-in for torchtitan, which needs GPUs: its arguments, and all ranks together."""
+
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
@@ -77,3 +91,14 @@ def test_deepspeed(desk: Path) -> None:
     need_modules("torch", "deepspeed")
     need("g++")
     run(recipe("DeepSpeed"), desk)
+
+
+@every
+def test_the_command_lines_of_torchtitan(desk: Path) -> None:
+    need_modules("torch")
+    (desk / "torchtitan").mkdir()
+    (desk / "torchtitan" / "__init__.py").touch()
+    (desk / "torchtitan" / "train.py").write_text(TITAN)
+    printed = run(recipe("torchtitan"), desk)
+    assert printed.count("| llama3 llama3_debugmodel, sum 3\n") == 2, "rank 0 of both"
+    assert "localhost:1| llama3" not in printed
