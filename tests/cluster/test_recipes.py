@@ -1,0 +1,69 @@
+"""The recipes of docs/recipes.md that need hosts, run as the page has them.
+
+Only the names of the page's machines are replaced: in the ssh configuration, or by what they mean
+on a host.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..support.checkout import CHECKOUT
+from ..support.desk import environment, lay_out
+from ..support.needs import need_modules
+from ..support.recipes import LONG, recipe
+from .machines import HOME
+from .reaching import ssh_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from ..support.recipes import Recipe
+    from .hosts import Cluster
+
+pytestmark = pytest.mark.tier("all")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder that looks like a checkout, and that all hosts see."""
+    need_modules("torch")
+    return lay_out(tmp_path)
+
+
+@pytest.fixture
+def at_home(cluster: Cluster) -> Iterator[str]:
+    """The path of a folder with the examples that is at the login alone."""
+    name = f"home-{os.urandom(4).hex()}"
+    folder = cluster.login.root / "tmp" / name
+    shutil.copytree(CHECKOUT / "examples", folder / "examples")
+    yield f"/tmp/{name}"
+    shutil.rmtree(folder)
+
+
+def replaced(text: str, words: Mapping[str, str]) -> str:
+    """Replace each of these words, which the text must have."""
+    for word, other in words.items():
+        assert word in text
+        text = text.replace(word, other)
+    return text
+
+
+def run(cluster: Cluster, recipe: Recipe, desk: Path, cwd: str | Path) -> None:
+    """Run the command of a recipe at the login; it must succeed, and print what the page shows."""
+    command = ["sh", "-ec", recipe.one("sh")]
+    ran = cluster.login.run(command, env=environment(desk), cwd=cwd, timeout=LONG)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert recipe.not_in(ran.stdout) == [], ran.stdout
+
+
+def test_two_machines_at_home(cluster: Cluster, desk: Path, at_home: str) -> None:
+    page = recipe("Two machines at home")
+    config = replaced(page.one("ssh-config"), {"192.168.1.20": "n2\n  HostKeyAlias n2"})
+    with cluster.host("n2").tmpfs(f"{HOME}/.cache", "64m"), ssh_file(cluster, "config", config):
+        run(cluster, page, desk, at_home)
