@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from ..support.desk import environment, lay_out
 from ..support.needs import need_modules
 from ..support.recipes import LONG, recipe
 from .machines import HOME
-from .reaching import ssh_file
+from .reaching import known, ssh_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,3 +68,19 @@ def test_two_machines_at_home(cluster: Cluster, desk: Path, at_home: str) -> Non
     config = replaced(page.one("ssh-config"), {"192.168.1.20": "n2\n  HostKeyAlias n2"})
     with cluster.host("n2").tmpfs(f"{HOME}/.cache", "64m"), ssh_file(cluster, "config", config):
         run(cluster, page, desk, at_home)
+
+
+def test_a_jump_host(cluster: Cluster, desk: Path) -> None:
+    page = recipe("Jump host")
+    config = replaced(page.one("ssh-config"), {"gate.example.org": "n1", "User me": "User root"})
+    (desk / "hosts").write_text(page.one("hostfile"))
+    behind = {f"gpu-{number}": cluster.host(f"n{number + 1}") for number in (1, 2)}
+    keys = [f"{name} {host.known_as().partition(' ')[2]}\n" for name, host in behind.items()]
+    names = {name: host.address for name, host in behind.items()}
+    with ExitStack() as stack:
+        # Nobody else knows the names of the nodes, not even the nodes.
+        stack.enter_context(cluster.host("n1").names(names))
+        stack.enter_context(ssh_file(cluster, "config", config))
+        known_hosts = "".join([known(cluster, "n1"), *keys])
+        stack.enter_context(ssh_file(cluster, "known_hosts", known_hosts))
+        run(cluster, page, desk, desk)
