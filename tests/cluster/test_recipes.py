@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..support.recipes import Recipe
     from .hosts import Cluster
+    from .slurm import Slurm
 
 pytestmark = pytest.mark.tier("all")
 
@@ -84,3 +85,16 @@ def test_a_jump_host(cluster: Cluster, desk: Path) -> None:
         known_hosts = "".join([known(cluster, "n1"), *keys])
         stack.enter_context(ssh_file(cluster, "known_hosts", known_hosts))
         run(cluster, page, desk, desk)
+
+
+def test_slurm(slurm: Slurm, desk: Path) -> None:
+    page = recipe("Slurm")
+    (desk / "train.sbatch").write_text(page.one("sbatch"))
+    # The GPUs of this Slurm are numbers without a device.
+    env = environment(desk, DSRUN_ACCELERATOR="cuda")
+    submitted = slurm.run("sh", "-ec", page.one("sh"), env=env, cwd=desk)
+    job = int(submitted.stdout.split()[-1])
+    ended = slurm.wait(job, LONG)
+    printed = (desk / f"train-{job}.log").read_text()
+    assert ended.code == 0, printed
+    assert page.not_in(printed) == [], printed
