@@ -17,6 +17,8 @@ from traitlets.config import Config
 
 from ..support.checkout import IMPORTABLE
 from ..support.limits import HANG, wait_for
+from ..support.needs import need_modules
+from ..support.recipes import recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,3 +134,16 @@ def test_jobs_are_awaited_in_the_loop_of_the_kernel(notebook: Notebook) -> None:
     )
     assert shown.count("| awaited\n") == 2
     assert shown.endswith("(0, 2)")
+
+
+@pytest.mark.tier("all")
+def test_the_recipe_trains_on_a_fleet(notebook: Notebook) -> None:
+    need_modules("torch")
+    page = recipe("Notebook")
+    connect, train, release = page.every("python")
+    notebook.run(connect)
+    shown = notebook.run(train)
+    again = notebook.run(train)
+    notebook.run(release)
+    assert page.not_in(shown) == [], shown
+    assert page.not_in(again) == [], again
