@@ -6,7 +6,8 @@ Others need hosts (`tests/cluster/test_recipes.py`) or a notebook (`tests/api/te
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from .support.needs import need, need_modules
 from .support.recipes import recipe, recipes, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 every = pytest.mark.tier("all")
@@ -102,3 +104,49 @@ def test_the_command_lines_of_torchtitan(desk: Path) -> None:
     printed = run(recipe("torchtitan"), desk)
     assert printed.count("| llama3 llama3_debugmodel, sum 3\n") == 2, "rank 0 of both"
     assert "localhost:1| llama3" not in printed
+
+
+@every
+def test_one_run_of_wandb_over_restarts(desk: Path) -> None:
+    need_modules("torch", "wandb")
+    run(recipe("Weights & Biases offline"), desk)
+    files = sorted(desk.glob("wandb/offline-run-*/run-*.wandb"))
+    assert len(files) == 2, "one for each round"
+    assert len({file.name for file in files}) == 1, "with the id of the run"
+    assert [step for file in files for step in steps_in(file)] == list(range(8))
+
+
+def steps_in(file: Path) -> Iterator[int]:
+    """Yield the steps that were logged to a file of wandb."""
+    from wandb.proto import wandb_internal_pb2
+
+    reader: Any = wandb_internal_pb2
+    for data in records(file.read_bytes()):
+        record = reader.Record.FromString(data)
+        if record.WhichOneof("record_type") == "history":
+            yield from (
+                int(item.value_json)
+                for item in record.history.item
+                if "_step" in (item.key, *item.nested_key)
+            )
+
+
+def records(data: bytes) -> Iterator[bytes]:
+    """Yield the records of a log of LevelDB's form, whose blocks count from the file's beginning.
+
+    A part of a record begins with four bytes of a checksum, its length and its kind: 1 is a whole
+    record, 4 the last part of one (doc/log_format.md of LevelDB). wandb writes 7 bytes before.
+    """
+    at, record, block, header = 7, b"", 32768, struct.Struct("<IHB")
+    while at + header.size <= len(data):
+        left = block - at % block
+        if left < header.size:
+            at += left
+            continue
+        _, length, kind = header.unpack_from(data, at)
+        at += header.size
+        record += data[at : at + length]
+        at += length
+        if kind in {1, 4}:
+            yield record
+            record = b""
