@@ -33,6 +33,8 @@ def main() -> None:
             optimizer.zero_grad()
         mean = accelerator.reduce(loss.detach(), "mean").item()
         accelerator.print(f"epoch {epoch}: loss {mean:.5f}")
+    # Over gloo a rank may hang at its end if a DDP model outlives the group of the ranks.
+    model, optimizer, loader = accelerator.free_memory(model, optimizer, loader)
     accelerator.end_training()
 
 
