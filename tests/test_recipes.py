@@ -14,7 +14,7 @@ import pytest
 from .support.checkout import CHECKOUT
 from .support.desk import lay_out
 from .support.needs import need, need_modules
-from .support.recipes import recipe, recipes, run
+from .support.recipes import LONG, recipe, recipes, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ def test_trl(desk: Path) -> None:
 def test_deepspeed(desk: Path) -> None:
     need_modules("torch", "deepspeed")
     need("g++")
-    run(recipe("DeepSpeed"), desk)
+    run(recipe("DeepSpeed"), desk, LONG)
 
 
 @every

@@ -15,8 +15,9 @@ import pytest
 
 from ..support.checkout import CHECKOUT
 from ..support.desk import environment, lay_out
+from ..support.limits import HANG
 from ..support.needs import need_modules
-from ..support.recipes import LONG, recipe
+from ..support.recipes import recipe
 from .machines import HOME
 from .reaching import known, ssh_file
 
@@ -59,7 +60,7 @@ def replaced(text: str, words: Mapping[str, str]) -> str:
 def run(cluster: Cluster, recipe: Recipe, desk: Path, cwd: str | Path) -> None:
     """Run the command of a recipe at the login; it must succeed, and print what the page shows."""
     command = ["sh", "-ec", recipe.one("sh")]
-    ran = cluster.login.run(command, env=environment(desk), cwd=cwd, timeout=LONG)
+    ran = cluster.login.run(command, env=environment(desk), cwd=cwd, timeout=HANG)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert recipe.not_in(ran.stdout) == [], ran.stdout
 
@@ -94,7 +95,7 @@ def test_slurm(slurm: Slurm, desk: Path) -> None:
     env = environment(desk, DSRUN_ACCELERATOR="cuda")
     submitted = slurm.run("sh", "-ec", page.one("sh"), env=env, cwd=desk)
     job = int(submitted.stdout.split()[-1])
-    ended = slurm.wait(job, LONG)
+    ended = slurm.wait(job)
     printed = (desk / f"train-{job}.log").read_text()
     assert ended.code == 0, printed
     assert page.not_in(printed) == [], printed
