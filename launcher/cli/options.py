@@ -101,6 +101,15 @@ class Options:
         "Use the first N hosts.",
         kind="int", none="-1", valid="1 to the number of hosts (default: all)", unset="all hosts",
         like=("-N", "nodes", "num_machines"), tools=("job", "hold", "exec", "check"))
+    rank_order: str | None = option(None,
+        "Give ranks to the nodes by their places in the network: by blocks or leaf switches that"
+        " Slurm knows (slurm), by block=NAME in the hostfile (blocks), or in the order of a FILE"
+        " that has each host once.",
+        metavar="ORDER", values=("slurm", "blocks"), unset="the order of the hostfile",
+        tools=("hold",), by_hold=True)
+    segment: int | None = option(None,
+        "Give ranks so that each N nodes in a row are in the same block.",
+        kind="int", positive=True, valid="1 or more", unset="none", tools=("hold",), by_hold=True)
     nnodes: str | None = option(None,
         "torchrun's name for --num_nodes. MIN:MAX makes the job elastic. With --node_rank and"
         " without hosts, the same command is run on every node.",

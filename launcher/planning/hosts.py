@@ -28,7 +28,12 @@ def select(options: Options, inventory: source.Source) -> list[Host]:
     """
     hosts = host_filter(options, len(inventory.hosts))
     _check_named(options, inventory)
-    return choose(inventory, hosts)
+    if options.rank_order is None and options.segment is None:
+        return choose(inventory, hosts)
+    from .rank_order import arrange
+
+    chosen = choose(inventory, hosts._replace(num_nodes=None))
+    return arrange(options, chosen, inventory.words, hosts.num_nodes)
 
 
 def chosen_hosts(options: Options) -> list[Host]:

@@ -37,6 +37,7 @@ _CONTRADICTIONS = {
     "shard_queue": _QUEUES,
     **dict.fromkeys(("hostfile", "host", "include", "exclude", "num_nodes"), _NODES),
     **dict.fromkeys(("force_multi", "no_ssh", "rank_per_task"), _NODES),
+    **dict.fromkeys(("rank_order", "segment"), _RANKS),
     **dict.fromkeys(("elastic_training", "min_elastic_nodes", "max_elastic_nodes"), _ROUNDS),
     "exclude_unhealthy": _ROUNDS,
     **dict.fromkeys(("restart_window", "min_uptime", "no_restart_codes"), _ROUNDS),

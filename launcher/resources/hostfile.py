@@ -28,6 +28,7 @@ _WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
 _BRACKETS = re.compile(r"\[[^\]]*\]?")
 # One item of the --host list after its comma; a comma in brackets does not separate items.
 _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
+_BLOCK = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -117,7 +118,7 @@ def _alike(first: Host, other: Host) -> bool:
     Open MPI's and PBS's files have a line for each slot, or several with a number of slots.
     """
     counts = [host.slots and host.slots == tuple(range(len(host.slots))) for host in (first, other)]
-    logins = [(host.user, host.port) for host in (first, other)]
+    logins = [(host.user, host.port, host.block) for host in (first, other)]
     return logins[0] == logins[1] and counts in ([None, None], [True, True])
 
 
@@ -148,10 +149,14 @@ class _LineParser:
         self._user: str | None = None
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
+        self._block = ""
 
     def add(self, word: str) -> None:
         if "," in word and "," in _BRACKETS.sub("", word):
             raise UsageError("no commas in a hostfile; write one host per line")
+        if self._names and word.startswith("block="):
+            self._set_block(word.removeprefix("block="))
+            return
         if self._names:
             self._set(*_option(word))
             return
@@ -166,7 +171,15 @@ class _LineParser:
         if most is not None and slots is not None and most < slots:
             raise UsageError(f"{where}: slots={slots} is more than max_slots={most}")
         devices = None if slots is None else tuple(range(slots))
-        return [Host(name, devices, self._user, port, where, 1) for name in self._names]
+        user, block = self._user, self._block
+        return [Host(name, devices, user, port, where, 1, block) for name in self._names]
+
+    def _set_block(self, name: str) -> None:
+        if self._block:
+            raise UsageError("block is given twice")
+        if not _BLOCK.fullmatch(name):
+            raise UsageError("block must be a name of letters, digits and . _ -")
+        self._block = name
 
     def _set(self, field: str, number: int) -> None:
         if field in self._numbers:
@@ -181,7 +194,8 @@ def _option(word: str) -> tuple[str, int]:
     field = key.rstrip().replace("-", "_")
     field = _ALSO.get(field, field)
     if field not in _LIMITS:
-        raise UsageError(f"expected 'slots=N', 'max_slots=N' or 'port=N'{_advice(word, field)}")
+        expected = "expected 'slots=N', 'max_slots=N', 'port=N' or 'block=NAME'"
+        raise UsageError(f"{expected}{_advice(word, field)}")
     if not value or key != key.rstrip() or value != value.lstrip():
         raise UsageError(f"write '{field}={value.strip() or 'N'}', without blanks")
     return field, _number(value, field)

@@ -28,6 +28,7 @@ class Host(NamedTuple):
         port: of its sshd; None for whatever ssh would use.
         where: the place that names it, such as `hosts:7`, for messages.
         times: how often it is listed; its slots are the sum of all entries.
+        block: the part of the network that it is in; "" if not known.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Host(NamedTuple):
     port: int | None = None
     where: str = ""
     times: int = 1
+    block: str = ""
 
 
 def devices_of(slot: Slot) -> tuple[Slot, ...]:

@@ -20,7 +20,7 @@ NO_ITEM = "an item is empty; expected hosts joined by commas, without blanks: n1
 URL = "is a URL; give the host name alone (and the ssh port with --ssh_port)"
 NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
 COMMA = "no commas in a hostfile; write one host per line"
-OPTIONS = "expected 'slots=N', 'max_slots=N' or 'port=N'"
+OPTIONS = "expected 'slots=N', 'max_slots=N', 'port=N' or 'block=NAME'"
 SLOTS_RULE = "slots must be a number from 1 to 4096"
 SLOT_RULE = "expected a slot such as 2, a range such as 0-3 or an id such as GPU-8932f937"
 
@@ -287,7 +287,7 @@ def test_the_number_of_hosts_has_a_limit() -> None:
 def test_the_example_shows_what_it_says() -> None:
     path = CHECKOUT / "hostfile.example"
     hosts = {host.name: host for host in parse_hostfile(path.read_bytes(), path.name)}
-    assert len(hosts) == 48
+    assert len(hosts) == 52
     eight = tuple(range(8))
     assert hosts["mpich-0"].slots == hosts["rack2-node3"].slots == hosts["node07"].slots == eight
     assert hosts["plain-0"].slots is None
@@ -436,3 +436,23 @@ def test_a_long_line_takes_linear_time(word: str) -> None:
                 parse(text)
 
     assert growth(refuse, 20_000) < LINEAR
+
+
+def test_hosts_may_be_in_blocks() -> None:
+    hosts = hosts_of("n[1-2] slots=2 block=b-1.x\nn3 block=b2")
+    assert [host.block for host in hosts] == ["b-1.x", "b-1.x", "b2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("n1 block=a block=b", "hosts:1:12: 'block=b': block is given twice"),
+        ("n1 block=", "hosts:1:4: 'block=': block must be a name of letters, digits and . _ -"),
+        ("n1 block=a/b", "hosts:1:4: 'block=a/b': block must be a name of letters"),
+        ("n1 block=a\nn1 block=b", "hosts:2: host 'n1' is listed twice (first at hosts:1)"),
+    ],
+)
+def test_blocks_that_are_not_valid(line: str, expected: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        hosts_of(line)
+    assert str(caught.value).startswith(expected)

@@ -10,7 +10,7 @@ function __dsrun_hold_options --description 'Test whether an option may come nex
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __python __workdir __preload __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __grace __shutdown_timeout __heartbeat_timeout __accelerator __profile
+            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __rank_order __segment __num_gpus __num_accelerators __python __workdir __preload __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __grace __shutdown_timeout __heartbeat_timeout __accelerator __profile
                 set value yes
             case '_*'
             case '*'
@@ -37,6 +37,9 @@ complete -c dsrun-hold -n __dsrun_hold_options -s i -l include -x -d 'Use only t
 complete -c dsrun-hold -n __dsrun_hold_options -s e -l exclude -x -d 'Use all hosts and slots except these'
 complete -c dsrun-hold -n __dsrun_hold_options -l num_nodes -x -d 'Use the first N hosts'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num-nodes -x -d 'Use the first N hosts'
+complete -c dsrun-hold -n __dsrun_hold_options -l rank_order -x -a 'slurm blocks' -d 'Give ranks to the nodes by their places in the network: by blocks or ...'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l rank-order -x -a 'slurm blocks' -d 'Give ranks to the nodes by their places in the network: by blocks or ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l segment -x -d 'Give ranks so that each N nodes in a row are in the same block'
 complete -c dsrun-hold -n __dsrun_hold_options -l num_gpus -l num_accelerators -x -d 'Use the first N slots of every host'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num-gpus -l num-accelerators -x -d 'Use the first N slots of every host'
 complete -c dsrun-hold -n __dsrun_hold_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
