@@ -90,17 +90,31 @@ class IdentityListener:
         if len(self._callers) >= MOST_CALLERS:
             self._drop(next(iter(self._callers)))
         self._callers[caller.fileno()] = caller
-        self._loop.add_reader(caller.fileno(), partial(self._answer, caller))
+        self._loop.add_reader(caller.fileno(), partial(self._answer, caller, bytearray()))
 
-    def _answer(self, caller: socket.socket) -> None:
+    def _answer(self, caller: socket.socket, said: bytearray) -> None:
+        if not _is_whole(caller, said):
+            return
         with suppress(OSError):
-            if caller.recv(HALF) == self.token[:HALF].encode():
+            if said == self.token[:HALF].encode():
                 caller.send(self.token[HALF:].encode())
         self._drop(caller.fileno())
 
     def _drop(self, fd: int) -> None:
         self._loop.remove(fd)
         self._callers.pop(fd).close()
+
+
+def _is_whole(line: socket.socket, said: bytearray) -> bool:
+    """Read more of one half of a token; return whether it is all there, or no more will come."""
+    try:
+        data = line.recv(HALF - len(said))
+    except BlockingIOError:  # the event was of a descriptor that had this number before
+        return False
+    except OSError:
+        return True
+    said += data
+    return not data or len(said) == HALF
 
 
 class Dials:
@@ -153,15 +167,13 @@ class Dials:
         if number:
             self._settle(at, os.strerror(number).lower())
             return
-        self._loop.add_reader(one.fileno(), lambda: self._answered(at, one))
+        self._loop.add_reader(one.fileno(), partial(self._answered, at, one, bytearray()))
         with suppress(OSError):  # then there is something to read
             one.send(self._dials[at].token[:HALF].encode())
 
-    def _answered(self, at: int, one: socket.socket) -> None:
-        answer = b""
-        with suppress(OSError):
-            answer = one.recv(2 * HALF)
-        self._settle(at, "" if answer == self._dials[at].token[HALF:].encode() else OTHER)
+    def _answered(self, at: int, one: socket.socket, said: bytearray) -> None:
+        if _is_whole(one, said):
+            self._settle(at, "" if said == self._dials[at].token[HALF:].encode() else OTHER)
 
     def _settle(self, at: int, verdict: str) -> None:
         self._verdicts[at] = verdict

@@ -125,6 +125,17 @@ def test_callers_who_know_nothing_learn_nothing(two: Two) -> None:
         assert caller.recv(64) == b""
 
 
+def test_a_token_may_come_in_pieces(two: Two) -> None:
+    with two.call() as caller:
+        token = two.networks[1].token
+        caller.send(token[:1].encode())
+        two.until(lambda: two.nodes[1]._identity._callers)
+        assert two.dial(Dial("127.0.0.1", two.networks[1].port, token)) == [""]
+        caller.send(token[1:HALF].encode())
+        two.until(lambda: not two.nodes[1]._identity._callers)
+        assert caller.recv(2 * HALF) == token[HALF:].encode()
+
+
 def test_callers_who_say_nothing_make_room(two: Two) -> None:
     _, other = two.networks
     callers = [two.call() for _ in range(MOST_CALLERS + 3)]

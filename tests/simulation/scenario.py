@@ -399,7 +399,8 @@ def _in_haste(chance: Random, one: Scenario) -> Scenario:
         changes = sorted((*one.changes, *again), key=lambda change: change.after)
         one = one._replace(changes=tuple(changes))
     if chance.random() < 0.15 and len(one.hosts) > 1:
-        faults = tuple(_unheard_failure(chance, one))
+        ends = (fault for fault in one.faults if fault.after == HANGS)
+        faults = (*_unheard_failure(chance, one), *ends)
         one = one._replace(faults=faults, lease=chance.choice((15.0, 60.0)))
     return one
 
@@ -596,6 +597,8 @@ def _held(chance: Random, one: Scenario) -> Scenario:
         "hang",
     ):
         one = one._replace(**{name: getattr(plain, name)})
+    if one.elastic is not None and one.elastic.torch:
+        one = one._replace(elastic=one.elastic._replace(torch="rounds"))
     return one._replace(hosts=hosts, faults=faults, hold=held, start_timeout=60.0)
 
 

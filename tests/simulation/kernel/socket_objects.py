@@ -11,6 +11,7 @@ from socket import AF_INET, AF_INET6, SOCK_NONBLOCK, SOCK_STREAM
 from typing import TYPE_CHECKING, Any
 
 from .descriptors import Description
+from .network import LinkEnd
 from .process import error
 from .sockets import KIND, LOOPBACK, NamedSocket, PairEnd, TcpSocket, named, pair
 
@@ -79,6 +80,12 @@ class Socket:
         if isinstance(description, TcpSocket):
             return description
         raise error(errno.EOPNOTSUPP)
+
+    def _network_line(self) -> Description | None:
+        """Return what a connection to another host is, None if this is none."""
+        description = self._get()
+        connected = isinstance(description, TcpSocket) and description.end is not None
+        return description if connected or isinstance(description, LinkEnd) else None
 
     def setblocking(self, blocking: bool) -> None:
         """Change whether calls wait."""
@@ -180,6 +187,9 @@ class Socket:
 
     def send(self, data: Any, flags: int = 0) -> int:
         """Send data."""
+        line = self._network_line()
+        if line is not None:
+            return self._kernel.descriptors.write(line, bytes(data))
         return self.sendmsg([data], (), flags)
 
     def sendall(self, data: Any, flags: int = 0) -> None:
@@ -229,6 +239,9 @@ class Socket:
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive data."""
+        line = self._network_line()
+        if line is not None:
+            return self._kernel.descriptors.read(line, size)
         data, descriptions = self.take(size, flags)
         for one in descriptions:
             one.drop()
