@@ -17,7 +17,7 @@ from multiprocessing import Pool
 from typing import TYPE_CHECKING, NamedTuple
 
 from .checker import check
-from .kept import KEPT
+from .kept import KEPT, each
 from .scenario import scenario, simpler
 from .story import line_of
 from .world import play
@@ -94,7 +94,7 @@ def run_until_first(seeds: Sequence[int], without: Sequence[int]) -> int:
     """Play the kept worlds and then these; stop at the first with a problem, or without an end."""
     signal.signal(signal.SIGPROF, _on_limit)
     worlds: list[tuple[str, Scenario | int]] = [
-        (f"kept: {name}", one) for name, one in KEPT.items()
+        (f"kept: {name}", one) for name, kept in KEPT.items() for one in each(kept)
     ]
     worlds += [(f"seed {seed}", seed) for seed in seeds if seed not in without]
     for name, one in worlds:
