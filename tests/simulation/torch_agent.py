@@ -53,7 +53,13 @@ class TorchAgent:
         self._shims: dict[int, int] = {}
 
     def __call__(self) -> int:
-        """Run to the end; return the exit code."""
+        """Run to the end; return the exit code: 1 if an exception ends it, as in Python."""
+        try:
+            return self._run()
+        except OSError:
+            return 1
+
+    def _run(self) -> int:
         system.sleep(IMPORTS)
         line, theirs = system.socketpair(socket.SOCK_STREAM)
         with system.socket(fileno=system.dup(0)) as entry, theirs:
@@ -208,7 +214,10 @@ class TorchAgent:
         loop.on_signals(SIGNALS, pass_on)
         loop.add_reader(fd, loop.stop)
         loop.run()
-        ended = system.read(fd, 4)
+        try:
+            ended = system.read(fd, 4)
+        except OSError:
+            ended = b""
         code = int.from_bytes(ended, "big", signed=True) if ended else 1
         if code < 0:
             system.set_handler(-code, signal.SIG_DFL) if -code in SIGNALS else None
