@@ -67,7 +67,7 @@ class Case(NamedTuple):
 
 
 def old_cases() -> list[Case]:
-    """Return the old faults that worlds can have: those of hosts without engines and holds."""
+    """Return the old faults that worlds can have."""
     bugs = [bug for bug in OLD_FAULTS if bug not in OUT_OF_REACH]
     return [Case(bug, "", partial(replant, bug)) for bug in bugs]
 

@@ -283,4 +283,4 @@ OUT_OF_REACH = frozenset(
         "a-signal-of-a-killed-engine-is-the-cause",
     )
 )
-"""Faults that need engines or holds, which no world has."""
+"""Faults that need engines, which no world has, or more holds than there are."""

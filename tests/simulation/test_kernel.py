@@ -18,6 +18,7 @@ import pytest
 from dsrun.launcher.common import system as real
 from tests.simulation.history import Event, as_text
 from tests.simulation.kernel import Host, Kernel, Process
+from tests.simulation.kernel.host import FIRST_PID
 from tests.simulation.kernel.network import GIVE_UP
 from tests.simulation.kernel.scheduler import MANY
 
@@ -623,3 +624,12 @@ def test_same_seed_same_log() -> None:
     ]
     assert len(logs[0].splitlines()) > 50
     assert busy(7) == busy(7) == logs[0] == logs[1] != busy(8)
+
+
+def test_a_pid_that_is_still_the_number_of_a_group_is_not_used_again() -> None:
+    host = Kernel(1, FIRST_PID + 5).host("a")
+    one, other = host.add(None), host.add(None)
+    free = [pid for pid in range(FIRST_PID, FIRST_PID + 5) if pid not in host.processes]
+    one.pgid, other.pgid, other.sid = free
+    with pytest.raises(BlockingIOError):
+        host.add(None)

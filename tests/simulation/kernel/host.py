@@ -94,10 +94,11 @@ class Host:
             raise error(errno.EAGAIN)
         taken = self.processes
         groups = {one.pgid for one in taken.values()} | {one.sid for one in taken.values()}
-        while True:
+        for _ in range(self.pids):
             self.last_pid = self.last_pid + 1 if self.last_pid + 1 < self.pids else FIRST_PID
             if self.last_pid not in taken and self.last_pid not in groups:
                 return self.last_pid
+        raise error(errno.EAGAIN)
 
     def add(self, parent: Process | None) -> Process:
         """Add a process below a parent, or below init."""
