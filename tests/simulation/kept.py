@@ -289,4 +289,10 @@ KEPT = {
         lease=4.0,
         checked=True,
     ),
+    "observers were told of a rank that the node had made up": Scenario(
+        seed=3895,
+        hosts=(HostSpec("n1", 1),),
+        faults=(Fault("running", 0.0002655316952977255, "garbage", "n1", value=40654),),
+        spares=(HostSpec("s0", 1), HostSpec("s1", 1)),
+    ),
 }

@@ -95,6 +95,8 @@ class NodeFrames:
     def _on_started(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
         started = messages.unpack(messages.Started, body)
+        for rank in started.ranks:
+            node.limits.check_rank(rank)
         self._run.workers.started(node, started)
         if self._run.observers:
             self._run.observers.running(node, started.ranks)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.events import NO_MESSAGE
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
@@ -117,6 +117,17 @@ def test_a_fault_needs_no_word_of_a_backends(fleet_of: FleetOf) -> None:
     job.node("n0").stops(0, 1)
     job.step()
     assert losses(run) == {"n1": "it sent an invalid frame of kind 36: rank 0 is not on this node"}
+
+
+def test_a_node_that_has_started_the_ranks_of_another_is_lost(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.node("n1").says(messages.pack(frames.STARTED, messages.Started((0,), (7,))))
+    job.step()
+    job.emit(SessionEnded(1, "killed"))
+    job.node("n0").stops(0, 1)
+    job.step()
+    assert losses(run) == {"n1": "it sent an invalid frame of kind 45: rank 0 is not on this node"}
 
 
 def test_the_end_of_the_line_of_a_node_that_is_done_is_no_loss(fleet_of: FleetOf) -> None:
