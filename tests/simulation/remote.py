@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Host, Kernel, Process
+    from .kernel.descriptors import Description
     from .scenario import HostSpec
 
 BANNER = b"Welcome to this host.\nLast login: never\n"
@@ -30,6 +31,8 @@ SLOW = 10.0
 """Seconds that a slow sshd takes."""
 
 REFUSED = "connection refused: no sshd on that port"
+
+FULL = "the connection was closed: sshd cannot fork"
 
 
 class _Session(NamedTuple):
@@ -128,21 +131,34 @@ class Remote:
         fd = runner.install(ours)
         if spec.start == "chatty":
             theirs.try_write(BANNER)
-        guard = self._kernel.spawn(
-            host,
-            lambda: main.main(["--stdio"]),
-            argv=[b"python", b"-c", b"dsrun", b"--stdio"],
-            env={b"PATH": b"/usr/bin", b"HOME": b"/root"},
-            fds={0: theirs, 1: theirs, 2: errors},
-            role="guard",
-            name="guard",
-        )
+        try:
+            guard = self._begin(host, {0: theirs, 1: theirs, 2: errors})
+        except OSError:
+            runner.remove(fd)
+            self._tell(session, cause=FULL)
+            return
         self.sessions.setdefault(host.name, []).append(guard)
         at_end = _AtEnd(partial(self._ended, session, host, guard, stderr))
         guard.watchers.append(cast("Any", at_end))
         if spec.start == "killed" and len(self.sessions[host.name]) == 1:
             self._kernel.at(0.05, partial(self._kill, host, guard))
         self._tell(session, fd=fd)
+
+    def _begin(self, host: Host, fds: dict[int, Description]) -> Process:
+        """Start a guard.
+
+        Raises:
+            OSError: the host is out of processes.
+        """
+        return self._kernel.spawn(
+            host,
+            lambda: main.main(["--stdio"]),
+            argv=[b"python", b"-c", b"dsrun", b"--stdio"],
+            env={b"PATH": b"/usr/bin", b"HOME": b"/root"},
+            fds=fds,
+            role="guard",
+            name="guard",
+        )
 
     def _kill(self, host: Host, guard: Process) -> None:
         if guard.alive:

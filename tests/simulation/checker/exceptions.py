@@ -67,7 +67,8 @@ def _stood_still(facts: Facts, problem: Problem) -> bool:
 def _no_grace(facts: Facts, problem: Problem) -> bool:
     """Return whether a node gives no grace: its launcher, guard or torch's agent was killed."""
     roles = "launcher", "guard", "lane", "agent"
-    struck = _struck(facts, problem.host, *roles, until=problem.time + 2.0)
+    grace = facts.asked("grace", 0.0) if problem.rule == "grace_from_above" else 0.0
+    struck = _struck(facts, problem.host, *roles, until=problem.time + grace + 2.0)
     return struck or _cut_off(facts, problem.host, problem.time)
 
 

@@ -74,6 +74,15 @@ def healed(facts: Facts, index: int) -> float:
 # -- what each fault may cause ----------------------------------------------------------------
 
 
+def _runner_still(facts: Facts, since: float, until: float) -> bool:
+    """Return whether the runner stood still between these: what it learns later has no time."""
+    return any(
+        one.time <= until and healed(facts, index) >= since
+        for index, one in facts.of_kind("fault")
+        if one.fields["fault"] in {"freeze", "suspend"} and what(one) == "runner"
+    )
+
+
 def _none(_facts: Facts, _index: int, _event: Event) -> Iterator[Candidate]:
     """It ends no job."""
     yield from ()
@@ -125,6 +134,7 @@ def _silences(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
         return
     latest = event.time + 1.5 * lease
     certain = lasted >= 1.5 * lease and latest < facts.over[1]
+    certain = certain and not _runner_still(facts, event.time, latest)
     used = any(one.host == host_of(event) and one.lives_at(index) for one in facts.workers)
     yield Candidate(index, "lost", host_of(event), event.time, latest, certain and used)
 
@@ -139,6 +149,7 @@ def _ends_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """The control line of a node ends, which is noticed at once."""
     used = any(one.host == event.host and one.lives_at(index) for one in facts.workers)
     certain = used and event.host not in hurt(facts, index)
+    certain = certain and not _runner_still(facts, event.time, event.time + MOMENT)
     yield Candidate(index, "lost", event.host, event.time, event.time, certain)
 
 
@@ -180,7 +191,8 @@ def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
         until = event.time + MOMENT
         near = [n for n, one in enumerate(facts.history) if one.time <= until]
         known = event.host not in hurt(facts, near[-1] + 1)
-        certain = work and until < facts.over[1] and known
+        still = _runner_still(facts, event.time, until)
+        certain = work and until < facts.over[1] and known and not still
         yield Candidate(index, "signal", number, event.time, event.time, certain)
     else:
         yield Candidate(index, "failure", None, event.time, float("inf"), False)
