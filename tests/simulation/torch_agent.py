@@ -20,7 +20,7 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
 
 IMPORTS = 0.5
@@ -53,11 +53,8 @@ class TorchAgent:
         self._shims: dict[int, int] = {}
 
     def __call__(self) -> int:
-        """Run to the end; return the exit code: 1 if an exception ends it, as in Python."""
-        try:
-            return self._run()
-        except OSError:
-            return 1
+        """Run to the end; return the exit code."""
+        return _tried(self._run)
 
     def _run(self) -> int:
         system.sleep(IMPORTS)
@@ -78,7 +75,7 @@ class TorchAgent:
     def _round(self) -> bool:
         """Play a round; return whether its work is done."""
         for local, env in enumerate(self._join()):
-            self._shims[system.fork(partial(self._shim, env))] = local
+            self._shims[system.fork(partial(_exit, partial(self._shim, env)))] = local
         while self._shims:
             failed = self._look()
             if failed or self._changed:
@@ -195,7 +192,7 @@ class TorchAgent:
 
     # -- a shim ------------------------------------------------------------------------------
 
-    def _shim(self, env: Mapping[str, str]) -> NoReturn:
+    def _shim(self, env: Mapping[str, str]) -> int:
         """Be there in place of a worker, as `shim.py`."""
         system.close(self._line)
         system.close(self._store)
@@ -214,15 +211,25 @@ class TorchAgent:
         loop.on_signals(SIGNALS, pass_on)
         loop.add_reader(fd, loop.stop)
         loop.run()
-        try:
-            ended = system.read(fd, 4)
-        except OSError:
-            ended = b""
+        ended = system.read(fd, 4)
         code = int.from_bytes(ended, "big", signed=True) if ended else 1
         if code < 0:
             system.set_handler(-code, signal.SIG_DFL) if -code in SIGNALS else None
             system.kill(system.getpid(), -code)
-        system.exit_now(code)
+        return code
+
+
+def _tried(run: Callable[[], int]) -> int:
+    """Return what a program returns, or 1 if an exception ends it, as in Python."""
+    try:
+        return run()
+    except OSError:
+        return 1
+
+
+def _exit(run: Callable[[], int]) -> NoReturn:
+    """Run a program in this process, and end."""
+    system.exit_now(_tried(run))
 
 
 def _ready(fd: int, events: int, seconds: float) -> bool:
