@@ -137,9 +137,10 @@ def test_a_log_that_fills_the_disk_is_told_once_and_the_console_gets_all(
 @remote
 def test_a_log_folder_that_cannot_be_made(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
     path = script(tmp_path, HELLO)
-    found = causes(dsrun(*on("n1 n2", launcher), "--log_dir", "/proc/none", path))
-    assert list(found) == ["n1", "n2"]
-    assert "/proc/none" in found["n1"]
+    """On no node: the option is wrong, and not a node."""
+    ended = dsrun(*on("n1 n2", launcher), "--log_dir", "/proc/none", path)
+    assert (ended.returncode, ended.stdout) == (USAGE, ""), ended.stderr
+    assert re.search(r"(?m)^dsrun: n1, n2: --log_dir .*/proc/none", ended.stderr)
 
 
 @remote

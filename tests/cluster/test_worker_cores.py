@@ -334,7 +334,7 @@ def test_a_core_outside_the_part_is_refused(
     with narrowed(inside) as before:
         options = ("--num_gpus", "1", "--bind_core_list", f"{outside}", *here)
         done = cluster.login.run([*before, *COMMAND, *LOCAL, *options, tell.SCRIPT], cwd=tmp_path)
-    assert done.returncode == 69
+    assert done.returncode == 2
     assert (
         f"--bind_core_list: '{outside}': cpu {outside} may not be used here (allowed: {inside})\n"
         in done.stderr
