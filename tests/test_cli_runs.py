@@ -19,8 +19,8 @@ import pytest
 from dsrun.launcher import runner
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.head.run.run_start import NO_DEVICES
-from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.resources.world_info import decode
+from dsrun.launcher.specs.job import JobSpec
 
 from .cluster.command import own_lines
 from .support.checkout import BIN, IMPORTABLE
@@ -544,7 +544,7 @@ def test_the_plan_as_json(folder: Path) -> None:
     assert "NCCL_DEBUG" in plan.pop("environment")
     assert plan.pop("withheld") == ["WANDB_API_KEY"]
     assert decode(plan.pop("world_info")) == {"worker-0": (3, 1), "worker-1": (0, 1)}
-    policies = {name: plan.pop(name) for name in (*POLICIES, "core_lists")}
+    policies = {name: plan.pop(name) for name in [*plan] if name in JobSpec._fields}
     assert policies["workdir"] == str(folder)
     assert policies["backend"]["connect_timeout"] == 10.0
     assert plan == {

@@ -12,12 +12,13 @@ import re
 import sys
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     More = Callable[[Any, str], dict[str, Any]]
 
@@ -32,10 +33,6 @@ PLAIN: dict[Any, dict[str, Any]] = {
 }
 
 
-def _nothing(_shape: Any, _name: str) -> dict[str, Any]:
-    return {}
-
-
 class Definitions:
     """The definitions of one schema.
 
@@ -43,11 +40,12 @@ class Definitions:
         made: the definitions by name, in the order in which they were first needed.
     """
 
-    def __init__(self, more: More = _nothing) -> None:
+    def __init__(self, more: More | None = None) -> None:
         """Begin with none.
 
         Args:
-            more: returns what to add to the schema of a field, given its class and its name.
+            more: returns what to add to the schema of a field, given its class and its name; None
+                for nothing.
         """
         self.made: dict[str, dict[str, Any]] = {}
         self._shapes: dict[str, Any] = {}
@@ -83,7 +81,7 @@ class Definitions:
                     name: {
                         "description": texts[name],
                         **self.of(hint),
-                        **self._more(shape, name),
+                        **(self._more(shape, name) if self._more else {}),
                     }
                     for name, hint in hints.items()
                 },
@@ -155,7 +153,7 @@ def field_texts(shape: Any) -> dict[str, str]:
 def _text(text: str) -> str:
     """Return text of a docstring on one line, with the names of values that JSON has."""
     line = re.sub(r"\bNone\b", "null", " ".join(text.split())).replace("()", "[]")
-    return f"{line[:1].upper()}{line[1:]}"
+    return line if line.startswith("dsrun ") else f"{line[:1].upper()}{line[1:]}"
 
 
 def _bases(shape: Any) -> list[Any]:
@@ -174,10 +172,26 @@ def type_hints(shape: Any) -> dict[str, Any]:
 
 
 def _names(shape: Any) -> dict[str, Any]:
-    """Return the names of the module of a class, with those that it imports for type checkers."""
+    """Return the names of the module of a class, with those that it has for type checkers.
+
+    A name that is not there, as it is only for type checkers in another module, too, is left out.
+    """
     module = sys.modules[shape.__module__]
     names = dict(vars(module))
     for one in ast.parse(inspect.getsource(module)).body:
         if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING":
-            exec(compile(ast.Module(one.body, []), module.__name__, "exec"), names)
+            for statement in _one_by_one(one.body):
+                with suppress(ImportError, NameError):
+                    exec(compile(ast.Module([statement], []), module.__name__, "exec"), names)
     return names
+
+
+def _one_by_one(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements, those that import several names as one for each."""
+    for one in body:
+        if isinstance(one, ast.ImportFrom):
+            for name in one.names:
+                apart = ast.ImportFrom(one.module, [name], one.level)
+                yield ast.copy_location(apart, one)
+        else:
+            yield one

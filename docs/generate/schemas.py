@@ -1,17 +1,10 @@
-"""Complete `docs/schemas/dry_run.schema.json`: every field of a policy has an entry, and no other.
-
-An entry that is there stays: it may say more than a type does. A new one has the type of the
-field, its text in the policy's docstring, and the choices of the option that fills it.
-"""
+"""Write `docs/schemas/*.schema.json`, each from the types of the output that it describes."""
 
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from dsrun.launcher.cli.options import all_options
 from dsrun.launcher.commands.json_types import jobs
 from dsrun.launcher.commands.json_types.check import Check
 from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
@@ -21,25 +14,14 @@ from dsrun.launcher.head.exec.json_types import Exec
 from dsrun.launcher.head.hooks.json_types import Event, EveryEvent
 from dsrun.launcher.head.report import json_types as report
 from dsrun.launcher.head.stacks.json_types import Stacks
-from dsrun.launcher.specs import policies
-from dsrun.launcher.specs.backend import BackendSettings
-from dsrun.launcher.specs.dial_in import DialIn
-from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.planning.json_types import Allocation, Plan
+from dsrun.launcher.planning.roles.json_types import RolesPlan
 
+from . import plan_fields
 from .json_schema import Definitions, definition_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-ROOT = Path(__file__).parents[2]
-PATH = "docs/schemas/dry_run.schema.json"
-
-PLAIN = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "None": "null"}
-
-SHAPES: dict[str, Any] = {
-    one.__name__: one for one in (*policies.POLICIES, BackendSettings, DialIn)
-}
-
+    from .json_schema import More
 
 FOLDER = "docs/schemas"
 FORMAT = (
@@ -57,6 +39,7 @@ class Output(NamedTuple):
         description: of all forms together; "" if there is one, which describes itself.
         others: forms that have definitions, but are not what the schema itself describes.
         common: the class of the fields that all forms have besides; None for none.
+        more: what is said of fields beyond their types, as for `Definitions`; None for nothing.
     """
 
     title: str
@@ -64,10 +47,21 @@ class Output(NamedTuple):
     description: str = ""
     others: tuple[Any, ...] = ()
     common: Any = None
+    more: More | None = None
 
 
 OUTPUTS = {
     "check": Output("dsrun-check --json", (Check,)),
+    "dry_run": Output(
+        "dsrun --dry_run --json",
+        (Plan, Allocation),
+        "The job that dsrun would run, as one JSON object on standard output. All times are in"
+        " seconds.",
+        more=plan_fields.more,
+    ),
+    "dry_run_roles": Output(
+        "dsrun --roles FILE --dry_run --json", (RolesPlan,), more=plan_fields.more
+    ),
     "elastic_plan": Output("dsrun-elastic --json", (ElasticPlan,)),
     "event": Output(
         "dsrun --on_event COMMAND",
@@ -103,7 +97,6 @@ OUTPUTS = {
 def files() -> dict[str, str]:
     """Return the schemas by their paths from the root."""
     made = {f"{FOLDER}/{name}.schema.json": schema(name, one) for name, one in OUTPUTS.items()}
-    made[PATH] = _dry_run()
     return {
         path: json.dumps(one, indent=2, ensure_ascii=False) + "\n" for path, one in made.items()
     }
@@ -111,7 +104,7 @@ def files() -> dict[str, str]:
 
 def schema(name: str, output: Output) -> dict[str, Any]:
     """Return the schema of an output."""
-    definitions = Definitions()
+    definitions = Definitions(output.more)
     first = {"format": {"description": FORMAT, "const": VERSIONS[name]}}
     if output.common:
         first |= definitions.object(output.common)["properties"]
@@ -128,73 +121,3 @@ def schema(name: str, output: Output) -> dict[str, Any]:
     several = [{"$ref": f"#/$defs/{one}"} for one in forms]
     described = {"description": output.description, "oneOf": several}
     return {**head, **described, "$defs": {**forms, **others, **definitions.made}}
-
-
-def _dry_run() -> dict[str, Any]:
-    whole: dict[str, Any] = json.loads((ROOT / PATH).read_text(encoding="utf-8"))
-    for name, shape in _shapes(whole["$defs"]).items():
-        _complete(whole["$defs"][name], shape, name)
-    return whole
-
-
-def _shapes(known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the policy that each definition of the schema describes."""
-    hints = JobSpec.__annotations__.items()
-    fields = {name: SHAPES.get(hint.removesuffix(" | None")) for name, hint in hints}
-    parts = {"streams": policies.Streams, "rule": policies.Rule}
-    return {name: shape for name, shape in (fields | parts).items() if shape and name in known}
-
-
-def _complete(definition: dict[str, Any], shape: Any, policy: str) -> None:
-    old, said = definition["properties"], texts(shape)
-    definition["properties"] = {
-        name: old.get(name)
-        or {
-            "description": said[name],
-            **_type(hint),
-            **_choices(f"{policy}.{name}"),
-            **_default(shape, name),
-        }
-        for name, hint in shape.__annotations__.items()
-    }
-    definition["required"] = list(shape.__annotations__)
-
-
-def _default(shape: Any, name: str) -> dict[str, Any]:
-    """Return the default of a field, if it has one that JSON has, too."""
-    values = shape._field_defaults
-    if name not in values or hasattr(values[name], "_fields"):
-        return {}
-    default = values[name]
-    return {"default": list(default) if isinstance(default, (tuple, frozenset)) else default}
-
-
-def texts(shape: Any) -> dict[str, str]:
-    """Return what the docstring of a class says of its fields."""
-    found = re.findall(r"^        ([\w, ]+): (.*(?:\n            .*)*)", shape.__doc__, re.M)
-    return {
-        name: f"{text[0].upper()}{' '.join(text[1:].split())}"
-        for names, text in found
-        for name in names.split(", ")
-    }
-
-
-def _type(hint: str) -> dict[str, Any]:
-    """Return the schema of a type hint.
-
-    Raises:
-        KeyError: there is none for it.
-    """
-    inner = re.fullmatch(r"(?:tuple|frozenset)\[(\w+)(?:, \.\.\.)?\]", hint)
-    if inner:
-        return {"type": "array", "items": _type(inner[1])}
-    if hint in SHAPES:
-        return {"$ref": f"#/$defs/{hint.lower()}"}
-    names = [PLAIN[one] for one in hint.split(" | ")]
-    return {"type": names if len(names) > 1 else names[0]}
-
-
-def _choices(field: str) -> dict[str, Any]:
-    """Return the values that the option that fills a field may have, if it says so."""
-    choices = [list(row.choices) for row in all_options().values() if row.fills == field]
-    return {"enum": choices[0]} if any(choices) else {}

@@ -45,13 +45,14 @@ class Part(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command that starts node launchers, as it is shown.
+    """A command that starts node launchers.
 
     Attributes:
         argv: the command and its arguments.
-        hosts: the hosts whose node launchers it starts.
-        host_at: None: it starts all of them at once. Otherwise it is run once for each of them,
-            with the host's name as this argument; `argv` has the first one's.
+        hosts: the hosts on which it starts node launchers, in the order of their ranks.
+        host_at: None: it is run once and starts all of them. Otherwise it is run once for each
+            host: the name of the host is the argument of `argv` with this index, from 0, where
+            `argv` has the name of the first host.
     """
 
     argv: list[str]

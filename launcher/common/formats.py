@@ -43,14 +43,13 @@ def as_json(value: Any) -> Any:
 
     A record becomes an object, an enum its value, a tuple a list, and a set a sorted list.
     """
-    if type(value) in _PLAIN:
-        return value
     if hasattr(value, "_asdict"):
         value = value._asdict()
+    # Plain values are most of all; a call for each would be most of the time for a large plan.
     if isinstance(value, dict):
-        return {name: as_json(one) for name, one in value.items()}
+        return {name: one if type(one) in _PLAIN else as_json(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [as_json(one) for one in value]
+        return [one if type(one) in _PLAIN else as_json(one) for one in value]
     if isinstance(value, frozenset):
         return sorted(value)
     return value.value if isinstance(value, Enum) else value

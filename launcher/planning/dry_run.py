@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
+from ..backends.base import Command
 from ..backends.package.command import without_code
 from ..common.formats import versioned
 from ..common.wording import counted
@@ -16,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..backends.base import Command
     from ..specs.environment import ForwardedEnv
     from ..specs.job import JobSpec
     from ..specs.plan import Node, Plan
+    from . import json_types
 
 ROWS = 64
 """Nodes shown in the table; the rest are counted."""
@@ -30,12 +31,6 @@ SHOWN = 5
 HOST = "HOST"
 """Stands in the table for the name of each host that a command is run for."""
 
-POLICIES = (
-    *("workdir", "workers", "backend", "binding", "supervision", "output", "checks", "watch"),
-    *("hooks", "debug", "elastic", "sync", "updates", "batches", "dial_in", "origin"),
-)
-"""Fields of a `JobSpec` that are shown as they are; null for one that does not apply."""
-
 
 def as_json(spec: JobSpec, commands: Sequence[Command]) -> str:
     """Return the job as one JSON object; `world_size` is null while a node's slots are unknown.
@@ -43,40 +38,53 @@ def as_json(spec: JobSpec, commands: Sequence[Command]) -> str:
     With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch
     assigns the real ones later.
     """
-    plan, program, notes = spec.plan, spec.plan.program, spec.origin.notes
-    fields = {
+    return json.dumps(versioned("dry_run", fields(spec, commands)))
+
+
+def fields(spec: JobSpec, commands: Sequence[Command]) -> json_types.Plan:
+    """Return the same as values."""
+    plan, program = spec.plan, spec.plan.program
+    made: json_types.Plan = {
         "launcher": plan.launcher,
         "master_addr": plan.master_addr,
         "master_port": plan.master_port,
         "world_size": None if plan.rendezvous else plan.world_size,
-        "nodes": [_node_json(node) for node in plan.nodes],
-        **({"rendezvous": plan.rendezvous._asdict()} if plan.rendezvous else {}),
+        "nodes": [_node(node) for node in plan.nodes],
         "program": program.argv(program.python or "python", 0),
         "environment": sorted(spec.travel.values),
-        "withheld": list(spec.travel.withheld),
-        **({"notes": list(notes)} if notes else {}),
+        "withheld": spec.travel.withheld,
         "world_info": _world_info(plan),
-        "commands": [command._asdict() for command in commands],
-        **{name: _json(getattr(spec, name)) for name in POLICIES},
+        "commands": commands,
+        "workdir": spec.workdir,
+        "workers": spec.workers,
+        "backend": spec.backend,
+        "binding": spec.binding,
+        "supervision": spec.supervision,
+        "output": spec.output,
+        "checks": spec.checks,
+        "watch": spec.watch,
+        "hooks": spec.hooks,
+        "debug": spec.debug,
+        "elastic": spec.elastic,
+        "sync": spec.sync,
+        "updates": spec.updates,
+        "batches": spec.batches,
+        "dial_in": spec.dial_in,
+        "origin": spec.origin,
         "core_lists": dict(spec.core_lists),
     }
-    return json.dumps(versioned("dry_run", fields))
+    if plan.rendezvous:
+        made["rendezvous"] = plan.rendezvous
+    if spec.origin.notes:
+        made["notes"] = spec.origin.notes
+    return made
 
 
 def allocation_json(launcher: str, argv: Sequence[str], here: str) -> str:
     """Return the plan of a job whose nodes a scheduler chooses, with the command that asks it."""
-    command = {"argv": list(argv), "hosts": [here], "host_at": None}
-    plan = {"launcher": launcher, "nodes": None, "commands": [command]}
+    command = Command(list(argv), [here])
+    plan: json_types.Allocation = {"launcher": launcher, "nodes": None, "commands": [command]}
     return json.dumps(versioned("dry_run", plan))
-
-
-def _json(value: object) -> object:
-    """Return a value for JSON: a record as an object, a set as a sorted list."""
-    if hasattr(value, "_asdict"):
-        return {name: _json(one) for name, one in value._asdict().items()}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    return [_json(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _world_info(plan: Plan) -> str | None:
@@ -85,7 +93,7 @@ def _world_info(plan: Plan) -> str | None:
     return world_info.encode(world) if len(world) == len(plan.nodes) else None
 
 
-def _node_json(node: Node) -> dict[str, object]:
+def _node(node: Node) -> json_types.Node:
     return {
         "node_rank": node.rank,
         "host": node.host.name,

@@ -14,10 +14,10 @@ class BackendSettings(NamedTuple):
         python: the interpreter on the nodes.
         root: the folder of the `launcher` package on this machine; "" for the running one.
         args: the user's arguments for the backend's tool.
-        port: of sshd; None for whatever ssh would use.
+        port: the port of sshd; None for whatever ssh would use.
         connect_timeout: seconds for a host to answer.
         keepalive: seconds between keepalive messages of an ssh session.
-        accept_new_host_keys: accept host keys that are not known yet.
+        accept_new_host_keys: host keys that are not known yet are accepted.
         path: the engine's program, or its folder; "" to search PATH.
         bind: dsrun binds cores, so the engine must not.
         rank_per_task: the engine starts one task per rank instead of one per node.

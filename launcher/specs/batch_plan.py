@@ -11,14 +11,15 @@ class BatchSettings(NamedTuple):
     """The input of a plan.
 
     Attributes:
-        schema: "0.1" or "0.2".
+        schema: the version of the block `elasticity`: "0.1" or "0.2".
         max_batch: the largest batch, in samples.
         micro_batches: possible micro batch sizes in samples, distinct, the largest first.
-        min_gpus: the smallest world size.
-        max_gpus: the largest world size.
-        gpus_per_node: world sizes of the plan are multiples of it; 1 with schema 0.1.
-        model_parallel: ranks that share one copy of the model, and so its samples.
-        prefer_larger: prefer the larger of two batches with equally many world sizes.
+        min_gpus: the smallest world size, in ranks.
+        max_gpus: the largest world size, in ranks.
+        gpus_per_node: world sizes of the plan are multiples of this number of ranks; 1 with schema
+            0.1.
+        model_parallel: how many ranks share one copy of the model, and so its samples.
+        prefer_larger: of two batches with equally many world sizes, the larger one is used.
     """
 
     schema: str
@@ -54,8 +55,9 @@ class BatchPlan(NamedTuple):
     """World sizes between which a job can change while its batch size stays the same.
 
     Attributes:
+        settings: what the plan was computed from.
         batch: the batch size of all world sizes in `valid`, in samples.
-        valid: numbers of ranks, ascending.
+        valid: world sizes of the plan, in ranks, ascending.
     """
 
     settings: BatchSettings

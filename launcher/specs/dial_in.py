@@ -16,8 +16,8 @@ class DialIn(NamedTuple):
     """How node launchers that dial in reach the runner.
 
     Attributes:
-        port: that the runner listens on; None for any free one or, if the same command runs on
-            every node, for the one after the master port.
+        port: the TCP port that the runner listens on; None for any free one or, if the same command
+            runs on every node, for the one after the master port.
         first: node 0's host name or address, if the same command runs on every node.
         node_rank: the rank of this node, if the same command runs on every node.
         token_file: a file with the secret that the nodes share; None for DSRUN_TOKEN.

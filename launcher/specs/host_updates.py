@@ -9,9 +9,11 @@ class HostFilter(NamedTuple):
     """Which of the listed hosts take part, and with which slots.
 
     Attributes:
-        include, exclude: `NODE[:SLOT,...][@NODE...]`; "" for no such filter.
-        num_nodes: use only the first so many hosts; None for all.
-        num_gpus: use only the first so many slots of each; None for all.
+        include: the hosts and slots to use, as in --include: `NODE[:SLOT,...][@NODE...]`; "" for no
+            such filter.
+        exclude: the hosts and slots to leave out, likewise; "" for no such filter.
+        num_nodes: only the first so many hosts take part; None for all.
+        num_gpus: only the first so many slots of each host are used; None for all.
         accelerator: the kind of devices to count where slots are left out; None to detect it.
     """
 
@@ -27,7 +29,7 @@ class HostUpdates(NamedTuple):
 
     Attributes:
         script: a command that prints one host per line; "" for none.
-        hostfile: the hostfile to watch; "" for none.
+        hostfile: the hostfile that is watched; "" for none.
         hosts: which of the listed hosts take part.
     """
 

@@ -28,14 +28,14 @@ class WorkerPolicy(NamedTuple):
     """How workers are started, apart from program, folder and variables.
 
     Attributes:
-        venv_script: a shell file to source first, as an absolute path; "" for none.
+        venv_script: a shell file to source before the workers, as an absolute path; "" for none.
         role: their ROLE_NAME.
         run_id: their TORCHELASTIC_RUN_ID; "" for the job's id.
         one_device: each worker sees one device only, as LOCAL_RANK 0.
         shard_queue: workers can take shards of data from the runner.
         preload: modules that one process on each node imports, from which the workers are forked.
         warm: for each worker of an elastic job such a fork waits for the next round.
-        expects_devices: accelerators are expected; print a line if there are none.
+        expects_devices: accelerators are expected; a line is printed if there are none.
         needs_devices: the option that requires accelerators; "" for none.
     """
 
@@ -54,13 +54,13 @@ class BindingPolicy(NamedTuple):
     """How to bind the workers of a node.
 
     Attributes:
-        bind_to: `none`, or which cores a worker gets: `core`, `numa`, `socket`, `exclusive` or
+        bind_to: which cores a worker gets: `none`, `core`, `numa`, `socket`, `exclusive` or
             `core-complex`.
-        core_list: use only these cpus, as in `1,3-5`; "" for all allowed ones.
-        smt: use all hardware threads of a core, not only the first.
-        memory: `auto`, `bind`, `preferred`, `interleave` or `none`.
-        nics: set variables that name the nearest NICs for each worker.
-        report: report what the workers are bound to once they run.
+        core_list: the only cpus to use, as in `1,3-5`; "" for all allowed ones.
+        smt: all hardware threads of a core are used, not only the first.
+        memory: the memory policy: `auto`, `bind`, `preferred`, `interleave` or `none`.
+        nics: variables name the nearest network cards for each worker.
+        report: what the workers are bound to is reported once they run.
     """
 
     bind_to: str = "none"
@@ -79,7 +79,7 @@ class SupervisionPolicy(NamedTuple):
         start_timeout: seconds for all nodes to be ready.
         heartbeat_timeout: seconds without a heartbeat after which a node, or the runner, is lost.
         grace: seconds between the stop signal and SIGKILL.
-        graceful_term_ok: exit with 0 if all ranks exit with 0 after a stop signal.
+        graceful_term_ok: dsrun exits with 0 if all ranks exit with 0 after a stop signal.
         allow_background: processes that the job leaves behind after a clean end are not stopped.
         end_signals: names of the signals that end the job.
         requeue_codes: exit codes after which a Slurm job is requeued.
@@ -108,10 +108,10 @@ def can_fold(prefix: str) -> bool:
 
 
 class Streams(NamedTuple):
-    """Streams of the workers in torchrun's numbers: 1 stdout, 2 stderr, 3 both.
+    """Streams of the workers in torchrun's numbers: 0 none, 1 stdout, 2 stderr, 3 both.
 
     Attributes:
-        default: of every worker that `by_rank` does not name.
+        default: the streams of every worker that `by_rank` does not name.
         by_rank: (local rank, streams) of the others.
     """
 
@@ -133,19 +133,19 @@ class OutputPolicy(NamedTuple):
         prefix: the text before every line, with fields such as {rank}.
         redirects: streams that go to log files only.
         tee: streams that go to the console and to log files.
-        console_ranks: print the output of these ranks only; empty for all.
-        local_ranks: print the output of these local ranks only; empty for all.
+        console_ranks: only the output of these ranks is printed; empty for all.
+        local_ranks: only the output of these local ranks is printed; empty for all.
         log_dir: the folder of the log files on each node; "" for none.
         log_private: each node writes its log files to a new temporary folder.
         log_layout: how log files are named: `dsrun` or `torchrun`.
         log_part: the folder of these log files in that of the job; "" for that itself.
-        logs_specs: torch's entry point that names the log files, and its arguments; () if dsrun
-            names them.
+        logs_specs: torch's entry point that names the log files, and its arguments; empty if
+            dsrun names them.
         fold: whether the same line of several ranks is printed once: `auto` (on a terminal, if the
             prefix can name several ranks), `always` or `never`.
-        color: `auto`, `always` or `never`.
+        color: when lines are coloured: `auto`, `always` or `never`.
         level: the lowest level of dsrun's own lines that is printed.
-        stdin: rank 0 reads this process's standard input.
+        stdin: rank 0 reads the standard input of dsrun.
         report_file: the file to write the job's result to; None for none.
     """
 
@@ -170,10 +170,10 @@ class CheckPolicy(NamedTuple):
     """What is checked before workers start on a node.
 
     Attributes:
-        quick: the facts of all nodes are compared (`head/checks`).
+        quick: the facts of all nodes are compared before the start.
         strict: what would be a warning ends the start.
         health_command: a shell command that must succeed on a node; "" for none.
-        health_timeout: seconds that it may take.
+        health_timeout: seconds that this command may take.
         least: the fewest nodes to start with, without those that fail or cannot be reached; None if
             all are needed, or an elastic job's own limit counts alone.
     """
@@ -196,8 +196,8 @@ class Rule(NamedTuple):
         finite: the name or number of a group, a number that must be finite; "" for none.
         falls: the name or number of a group, a number that must fall; "" for none.
         over: the number of such lines of one rank after which it must have reached a new low.
-        ranks: whose lines count; none for those of all.
-        then: what follows, one of `ALERT_ACTIONS`.
+        ranks: the ranks whose lines count; empty for all.
+        then: what follows if it is broken, one of `ALERT_ACTIONS`.
     """
 
     name: str
@@ -216,10 +216,11 @@ class WatchPolicy(NamedTuple):
 
     Attributes:
         hang_timeout: seconds without any work on the odd rank after which a job hangs; 0 for never.
-        on_hang: what follows, one of `ALERT_ACTIONS`.
-        rules: on what the workers print.
+        on_hang: what follows from a hang, one of `ALERT_ACTIONS`.
+        rules: rules on what the workers print.
         fruitless_rounds: how many rounds without progress in a row end the job; 0 for none.
-        checkpoints: a pattern of files as seen by the runner, a new one of which is progress; "".
+        checkpoints: a pattern of files as seen by the runner, a new one of which is progress; ""
+            for none.
         slow: whether to warn of ranks and links for which the others wait.
         hook: whether workers that run Python get ready to say where they are in their code.
     """
@@ -246,7 +247,7 @@ class HookPolicy(NamedTuple):
     Attributes:
         metrics_file: the file that metrics are written to, as an absolute path; None for none.
         on_event: a shell command that is run for every event of the job; "" for none.
-        folder: where the shell command runs, as an absolute path.
+        folder: where the shell command runs, as an absolute path; / without one.
     """
 
     metrics_file: str | None = None
@@ -258,8 +259,8 @@ class DebugPolicy(NamedTuple):
     """Which workers start under a debugger.
 
     Attributes:
-        ranks: theirs; none for all ranks.
-        wait: they wait for an editor before the first line of their program.
+        ranks: their ranks; empty for all.
+        wait: whether they wait for an editor before the first line of their program.
         file: the launch.json that gets a configuration for each of them, "" for none.
     """
 
@@ -276,22 +277,24 @@ class ElasticPolicy(NamedTuple):
     """How far an elastic job may shrink, grow and fail; times in seconds.
 
     Attributes:
-        least, most: the smallest and largest number of nodes in a round.
+        least: the smallest number of nodes in a round.
+        most: the largest number of nodes in a round; 1073741824 if only the hosts limit it.
         restarts: how often workers may be restarted after a failure.
-        window: the time in which `restarts` are counted; 0 for the whole job.
-        uptime: there is no restart if a round fails sooner than this after its start.
-        final: exit codes after which there is no restart; 128 + N for signal N.
-        wait: how long to wait for more nodes when there are too few.
-        cool: how long a node is excluded after consecutive failures began there; 0 for never.
-        notice: how long before a change that can wait the workers are notified.
-        patience: how long the nodes of a broken round may take to be ready again.
-        gain_delay: how long nodes that could join wait after the start of a round, unless one of
-            its workers prints something before.
-        notice_by: how they are notified: a signal's name, or a file's path; "" for not at all.
+        window: seconds within which `restarts` are counted; 0 for the whole job.
+        uptime: seconds that a round must have run for its failure to be followed by a restart.
+        final: exit codes of a worker after which there is no restart; 128 + N for signal N.
+        wait: seconds to wait for more nodes when there are too few.
+        cool: seconds for which a node is excluded after consecutive failures began there; 0 for
+            never.
+        notice: seconds between the notice of a change that can wait and the change.
+        patience: seconds for the nodes of a broken round to be ready again.
+        gain_delay: seconds after the start of a round for which nodes that could join wait, unless
+            one of its workers prints something before; 0 for not at all.
+        notice_by: how the workers are notified of a change: a signal's name, or a file's path; ""
+            for not at all.
         agent: what starts and stops the workers on each node: `dsrun` (the node launcher) or
             `torch` (torch's elastic agent).
-        restart_on: classes of failures (`verdict.FailureClass`) that lead to a restart; none for
-            all.
+        restart_on: classes of failures (`FailureClass`) that lead to a restart; empty for all.
     """
 
     least: int

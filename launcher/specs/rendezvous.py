@@ -9,10 +9,11 @@ class Rendezvous(NamedTuple):
     """What torch's agent is given.
 
     Attributes:
-        backend: a name in torch's registry, or a plugin of `torchrun.handlers`.
+        backend: its name in torch's registry, or a plugin of `torchrun.handlers`.
         endpoint: the rendezvous endpoint, mostly HOST:PORT; "" for the backend's default.
         run_id: the job's name, the same on all nodes.
-        least, most: the smallest and largest number of nodes in a round.
+        least: the smallest number of nodes in a round.
+        most: the largest number of nodes in a round.
         conf: settings of the backend, by name.
         local_addr: this node's address for the other nodes; "" to let torch detect it.
         restarts: how often the workers may be restarted after a failure.

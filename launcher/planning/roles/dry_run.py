@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.plan import Node
     from ...specs.roles import Ready, Role, RolesSpec
+    from . import json_types
 
 HEAD = ("role", "nodes", "slots", "workers", "ports", "after", "ready", "ends", "on failure")
 
@@ -27,23 +28,25 @@ SHOWN = 3
 
 def as_json(spec: RolesSpec, commands: Sequence[Command]) -> str:
     """Return the job as one JSON object: the whole job, and each role with its own job."""
-    fields = {
-        "job": _job(spec.job, commands),
-        "order": [list(names) for names in order(spec)],
+    fields: json_types.RolesPlan = {
+        "job": dry_run.fields(spec.job, commands),
+        "order": order(spec),
         "roles": [_role(one) for one in spec.roles],
     }
     return json.dumps(versioned("dry_run_roles", fields))
 
 
-def _role(role: Role) -> dict[str, object]:
-    fields = {name: value for name, value in role._asdict().items() if name != "job"}
-    return {**fields, "ready": role.ready._asdict(), "job": _job(role.job, ())}
-
-
-def _job(spec: JobSpec, commands: Sequence[Command]) -> dict[str, object]:
-    """Return a job as a dry run of its own has it, without the version."""
-    job: dict[str, object] = json.loads(dry_run.as_json(spec, commands))
-    return {name: value for name, value in job.items() if name != "format"}
+def _role(role: Role) -> json_types.Role:
+    return {
+        "name": role.name,
+        "job": dry_run.fields(role.job, ()),
+        "ends": role.ends,
+        "after": role.after,
+        "ready": role.ready,
+        "ports": role.ports,
+        "on_failure": role.on_failure,
+        "max_restarts": role.max_restarts,
+    }
 
 
 def order(spec: RolesSpec) -> list[tuple[str, ...]]:

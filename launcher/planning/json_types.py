@@ -1,0 +1,136 @@
+"""The types of what `--dry_run --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypedDict
+
+from ..backends.base import Command
+from ..common.json_types import Natural
+from ..specs.backend import BackendSettings
+from ..specs.batch_plan import BatchPlan
+from ..specs.dial_in import DialIn
+from ..specs.host_updates import HostUpdates
+from ..specs.origin import Origin
+from ..specs.policies import (
+    BindingPolicy,
+    CheckPolicy,
+    DebugPolicy,
+    ElasticPolicy,
+    HookPolicy,
+    OutputPolicy,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
+from ..specs.rendezvous import Rendezvous
+from ..specs.sync import SyncSpec
+
+
+class Node(TypedDict):
+    """A node of the job. Its workers have the local ranks 0, 1, ... and ranks from `first_rank` on.
+
+    Attributes:
+        node_rank: rank of the node, from 0.
+        host: name of the host, as it was given.
+        first_rank: rank in the job of the worker with local rank 0; None while the slots of an
+            earlier node are not known.
+        devices: the device of each worker, in the order of local ranks: its index on the node, or
+            its id; None while its slots are not known.
+    """
+
+    node_rank: Natural
+    host: str
+    first_rank: Natural | None
+    devices: Sequence[int | str] | None
+
+
+class _EveryPlan(TypedDict):
+    """What every plan has.
+
+    Attributes:
+        launcher: name of the launcher (backend), such as ssh.
+        master_addr: MASTER_ADDR; None if it is chosen among node 0's addresses at the start.
+        master_port: MASTER_PORT; None if a free port is chosen on node 0.
+        world_size: number of workers; None while the slots of a node are not known, or with torch's
+            rendezvous.
+        nodes: the nodes in the order of their ranks.
+        program: command of the worker with local rank 0.
+        environment: names of the variables that are sent to the nodes.
+        withheld: names of variables that are not sent because they look like secrets.
+        world_info: hosts and slots for `launch --world_info`: urlsafe base64 of JSON, compressed
+            first if it begins with `z.`; None while the slots of a node are not known.
+        commands: the commands that start the node launchers.
+        workdir: the folder in which the workers run.
+        workers: how workers are started.
+        backend: how node launchers are started.
+        binding: how the workers of a node are bound.
+        supervision: how the job is watched and stopped.
+        output: where the output goes, and how it is printed.
+        checks: what is checked before the workers start.
+        watch: what is watched while the job runs.
+        hooks: what is told to other programs while the job runs.
+        debug: which workers start under a debugger; None if none does.
+        elastic: limits of an elastic job in dsrun's own rounds; None otherwise.
+        sync: the folder that is copied to the nodes; None without --sync.
+        updates: where an elastic job looks for added and removed hosts; None for nowhere.
+        batches: the elastic batch plan of --elastic_config; None for none.
+        dial_in: how node launchers that dial in reach the runner.
+        origin: where the plan comes from.
+        core_lists: core lists of hosts that have their own, by host name; each such as 0-3,8.
+    """
+
+    launcher: str
+    master_addr: str | None
+    master_port: Annotated[int, ("minimum", 1), ("maximum", 65535)] | None
+    world_size: Natural | None
+    nodes: list[Node]
+    program: Sequence[str]
+    environment: Sequence[str]
+    withheld: Sequence[str]
+    world_info: str | None
+    commands: Sequence[Command]
+    workdir: str
+    workers: WorkerPolicy
+    backend: BackendSettings
+    binding: BindingPolicy
+    supervision: SupervisionPolicy
+    output: OutputPolicy
+    checks: CheckPolicy
+    watch: WatchPolicy
+    hooks: HookPolicy
+    debug: DebugPolicy | None
+    elastic: ElasticPolicy | None
+    sync: SyncSpec | None
+    updates: HostUpdates | None
+    batches: BatchPlan | None
+    dial_in: DialIn
+    origin: Origin
+    core_lists: Mapping[str, str]
+
+
+class Plan(_EveryPlan, total=False):
+    """A job whose hosts are known.
+
+    Attributes:
+        rendezvous: only with torch's rendezvous (--rdzv_backend). Ranks then count from 0 on this
+            machine until torch has assigned them.
+        notes: the same as `origin.notes`; left out if there are none.
+    """
+
+    rendezvous: Rendezvous
+    notes: Sequence[str]
+
+
+class Allocation(TypedDict):
+    """A job whose hosts are not known before its allocation (--launcher slurm outside a Slurm job).
+
+    Attributes:
+        launcher: name of the launcher: slurm.
+        nodes: always None: the nodes are not known yet.
+        commands: the command that requests the allocation, and runs dsrun in it.
+    """
+
+    launcher: str
+    nodes: None
+    commands: Annotated[list[Command], ("minItems", 1), ("maxItems", 1)]

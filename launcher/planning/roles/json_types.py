@@ -1,0 +1,49 @@
+"""The types of what `--roles FILE --dry_run --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from ...common.json_types import one_of
+from ...specs.roles import ENDS, ON_FAILURE, Ready
+from ..json_types import Plan
+
+
+class Role(TypedDict):
+    """One program of the job: a world of its own, with its own ranks and its own master.
+
+    Attributes:
+        name: its name, unique in the job.
+        job: its nodes with the slots it uses there, its program, and its own policies. Words of the
+            program may have placeholders: `{port.NAME}`, `{ROLE.addrs}`, `{ROLE.hosts}`.
+        ends: how its clean end counts: the job is over; the job does not end without it; a failure.
+        after: the roles that have to be ready before this one starts.
+        ready: when it is ready itself.
+        ports: names of the ports that are reserved on each of its nodes.
+        on_failure: what follows its failure: the job fails, or this role alone is started again.
+        max_restarts: how often it may be started again, with `restart`.
+    """
+
+    name: Annotated[str, ("pattern", "^[a-z][a-z0-9_]*$")]
+    job: Plan
+    ends: Annotated[str, one_of(ENDS)]
+    after: Sequence[str]
+    ready: Ready
+    ports: Sequence[str]
+    on_failure: Annotated[str, one_of(ON_FAILURE)]
+    max_restarts: int
+
+
+class RolesPlan(TypedDict):
+    """The job of several roles that dsrun would run, as one JSON object on standard output.
+
+    Attributes:
+        job: all nodes, and how they are reached.
+        order: groups of roles: each starts once those before it that it waits for are ready.
+        roles: the roles in the order in which they are written.
+    """
+
+    job: Plan
+    order: Sequence[Sequence[str]]
+    roles: list[Role]
