@@ -170,7 +170,7 @@ def _kill(given: Given) -> int:
         return _kill_on_hosts(given)
     if "grace" in given.given:
         raise UsageError("--grace: only with hosts, such as -H FILE; a job has its own grace")
-    place = _place(given.words)
+    place = _place(given, given.words)
     request: dict[str, object] = {"do": "stop", "number": int(signal.SIGTERM)}
     if place.kind == local.HOLD:
         request = {"do": "release"}
@@ -218,7 +218,7 @@ def _kill_on_hosts(given: Given) -> int:
 def _signal(given: Given) -> int:
     *job, name = given.words or ("",)
     number = _number(name)
-    place = _job(job, "signal")
+    place = _job(given, job)
     job_names.ask(place, {"do": "signal", "number": number})
     return _done(given, place, f"all ranks were sent {signal.Signals(number).name}")
 
@@ -241,7 +241,7 @@ def _scale(given: Given) -> int:
     *job, number = given.words or ("",)
     if not re.fullmatch("[0-9]{1,7}", number):
         raise UsageError(f"dsrun-job scale: expected a number of nodes last, not {number[:40]!r}")
-    place = _job(job, "scale")
+    place = _job(given, job)
     answer = job_names.ask(place, {"do": "scale", "nodes": int(number)})
     return _done(given, place, str(answer.get("words")))
 
@@ -261,22 +261,32 @@ def _done(given: Given, place: Place, words: str) -> int:
     return 0
 
 
-def _place(words: Sequence[str]) -> Place:
-    """Return the job or hold that is meant."""
+def _restart(given: Given) -> int:
+    """Start a role again."""
+    if not given.own["role"]:
+        raise UsageError("dsrun-job restart: --role NAME is missing: which role to start again")
+    place = _job(given, given.words)
+    job_names.ask(place, {"do": "restart"})
+    return _done(given, place, f"starting its role {place.role} again")
+
+
+def _place(given: Given, words: Sequence[str]) -> Place:
+    """Return the job or hold that is meant, and the role of the job."""
     from .job_read import newest
 
-    return job_names.choose(words[0] if words else None, job_names.places(), newest)
+    place = job_names.choose(words[0] if words else None, job_names.places(), newest)
+    return place._replace(role=given.own["role"])
 
 
-def _job(words: Sequence[str], verb: str) -> Place:
-    """Return the job that is meant.
+def _job(given: Given, words: Sequence[str]) -> Place:
+    """Return the job that is meant, and its role.
 
     Raises:
         UsageError: it is a hold.
     """
-    place = _place(words)
+    place = _place(given, words)
     if place.kind == local.HOLD:
-        raise UsageError(f"dsrun-job {verb}: {place.name} is a hold; name one of its jobs")
+        raise UsageError(f"dsrun-job {given.verb}: {place.name} is a hold; name one of its jobs")
     return place
 
 
@@ -291,7 +301,7 @@ def _logs(given: Given) -> int:
     found, how = find(given.words), {"follow": given.own["follow"], "as_json": given.json}
     if found.folder is not None:
         return show_kept(found.folder, ranks, **how)
-    return show(found.place, ranks, **how)
+    return show(found.place._replace(role=given.own["role"]), ranks, **how)
 
 
 # -- detached jobs --------------------------------------------------------------------------
@@ -323,14 +333,14 @@ def _stacks(given: Given) -> int:
 
     ranks = sorted(parse_ranks("--ranks", given.own["ranks"]))
     request = {"ranks": ranks, "native": given.own["native"], "save": given.own["save"]}
-    place = _job(given.words, "stacks")
+    place = _job(given, given.words)
     return show(place, request, whole=given.own["all_threads"], as_json=given.json)
 
 
 def _top(given: Given) -> int:
     from .job_top import once, watch
 
-    chosen = _job(given.words, "top") if given.words else None
+    chosen = _job(given, given.words) if given.words else None
     if given.json or not (os.isatty(0) and os.isatty(1)):
         return once(chosen, as_json=given.json)
     return watch(chosen)
@@ -349,13 +359,14 @@ MEANT = {
 VERBS = {
     "list": Verb(_list, 0, ("json", "ended")),
     "top": Verb(_top, 1, ("json",)),
-    "logs": Verb(_logs, 1, ("json", "follow", "ranks")),
+    "logs": Verb(_logs, 1, ("json", "follow", "ranks", "role")),
     "wait": Verb(_wait, 1, ("json",)),
     "report": Verb(_report, 1, ("json", "html")),
     "forget": Verb(_forget, 1, ("json", "all")),
-    "stacks": Verb(_stacks, 1, ("json", "ranks", "native", "all_threads", "save")),
-    "signal": Verb(_signal, 2, ("json",)),
-    "scale": Verb(_scale, 2, ("json",)),
+    "stacks": Verb(_stacks, 1, ("json", "ranks", "native", "all_threads", "save", "role")),
+    "signal": Verb(_signal, 2, ("json", "role")),
+    "scale": Verb(_scale, 2, ("json", "role")),
+    "restart": Verb(_restart, 1, ("json", "role")),
     "kill": Verb(_kill, 1, ("json", "now", "grace", *HOSTS)),
 }
 """Everything that it can do."""

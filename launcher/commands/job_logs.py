@@ -8,10 +8,11 @@ import sys
 import time
 
 from ..common import entry
-from ..common.errors import LostError
+from ..common.errors import DsrunError
 from ..common.tell import tell
 from ..common.text import plain
 from ..control import frames, local
+from ..control.local_client import checked
 from ..head.detached.job_folder import State
 from ..head.output.labels import Labeller, Sanitizer
 from .job_names import PATIENCE, ask, open_place
@@ -20,6 +21,7 @@ from .job_view import safe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from ..control.local_client import Arrived
     from ..head.detached.job_folder import JobFolder
@@ -49,13 +51,21 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
         reader = LinesReader(JsonPrinter() if as_json else TextPrinter(clean=os.isatty(1)))
         for one in client.frames(None if follow else PATIENCE):
             answered = one.kind == frames.ANSWER and one.message.get("id") == number
-            if answered and one.message.get("ok") is not True:
-                raise LostError(f"dsrun-job: {one.message.get('error')}")
+            if answered:
+                _check(one.message)
             if answered and not follow:
                 break
             reader.take(one)
     reader.end()
     return 0
+
+
+def _check(answer: dict[str, Any]) -> None:
+    try:
+        checked(answer)
+    except DsrunError as error:
+        error.args = (f"dsrun-job: {error}",)
+        raise
 
 
 def show_kept(folder: JobFolder, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:

@@ -26,10 +26,12 @@ class Place(NamedTuple):
 
     Attributes:
         kind: `job` or `hold`.
+        role: the role of the job that is meant; "" for all.
     """
 
     kind: str
     name: str
+    role: str = ""
 
 
 def places() -> list[Place]:
@@ -91,6 +93,8 @@ def open_place(place: Place) -> LocalClient:
     client = connect(place.kind, place.name)
     if client is None:
         raise UsageError(f"dsrun-job: {place.kind} {place.name} has ended")
+    if place.role:
+        client.common = {"role": place.role}
     return client
 
 

@@ -65,11 +65,13 @@ class LocalClient:
 
     Attributes:
         pid: of the process at the other end; 0 if it has none here.
+        common: fields of all requests.
     """
 
     def __init__(self, line: socket) -> None:
         """Take over a connected socket."""
         self.pid = local.pid_behind(line)
+        self.common: Message = {}
         self._line = local.LocalStream(line)
         self._arrived: list[Arrived] = []
         self._count = 0
@@ -95,7 +97,12 @@ class LocalClient:
             LostError: the server is gone, or has not read for `UNREAD` seconds.
         """
         self._count += 1
-        request = {**message, "id": self._count, **({"fds": len(fds)} if fds else {})}
+        request = {
+            **self.common,
+            **message,
+            "id": self._count,
+            **({"fds": len(fds)} if fds else {}),
+        }
         try:
             self._line.send_with(frames.pack_json(frames.REQUEST, request), fds)
             while self._line.pending:

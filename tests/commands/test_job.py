@@ -191,7 +191,7 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
         (
             ("stop", "x"),
             "dsrun-job: expected one of list, top, logs, wait, report, forget, stacks, signal,"
-            " scale, kill, not 'stop' (did you mean kill?)",
+            " scale, restart, kill, not 'stop' (did you mean kill?)",
         ),
         (("list", "x"), "dsrun-job list: unexpected 'x'"),
         (("kill", "x", "y"), "dsrun-job kill: unexpected 'y'"),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.run.job_socket import JobSocket
+from dsrun.launcher.head.run.job_socket import RunHistory, socket_of
 
 from .limits import HANG
 from .local_control import request
@@ -36,7 +36,8 @@ class AskedRun:
 
     def __init__(self, fleet: FakeFleet, run: Run) -> None:
         self.fleet, self.run = fleet, run
-        self.socket = JobSocket(run)
+        self.seen = RunHistory(run.loop.clock)
+        self.socket = socket_of(run, self.seen)
         self._lines: dict[socket.socket, frames.Decoder] = {}
 
     def call(self) -> socket.socket:

@@ -43,6 +43,11 @@ class FakeRoles(FakeFleet):
     def _over(self) -> None:
         self.overs += 1
 
+    def close(self) -> None:
+        """End and close what a test has left open."""
+        self.job.close()
+        super().close()
+
     def begin(self) -> None:
         """Begin the job, connect all nodes, and have them say that they are fit."""
         self.job.begin()

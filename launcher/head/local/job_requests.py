@@ -86,7 +86,7 @@ class JobRequests:
 
     def _signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
         """Send a signal to every worker, whatever it does to them."""
-        number, run = _number(request), self._run
+        number, run = signal_of(request), self._run
         if not run.started or run.stopping:
             raise UsageError(f"its workers are not running: it is {run.phase.name.lower()}")
         run.warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks")
@@ -95,7 +95,7 @@ class JobRequests:
 
     def _stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
-        number, run = _number(request), self._run
+        number, run = signal_of(request), self._run
         run.warn("stopping the job, as dsrun-job asks")
         run.signals.end(number)
         if request.get("now") is True and run.started and not run.ending:
@@ -159,7 +159,12 @@ def _ranks(request: Message) -> list[int] | None:
     return ranks
 
 
-def _number(request: Message) -> int:
+def signal_of(request: Message) -> int:
+    """Return the signal that a request names.
+
+    Raises:
+        UsageError: it names none.
+    """
     number = request.get("number")
     if type(number) is not int or number not in set(signal.Signals):
         raise UsageError("invalid request: expected number, that of a signal")

@@ -115,6 +115,7 @@ def _serve(job: RolesJob, start: Start, dial: Dial | None) -> Ending:
         return ending
     finally:
         fleet.disconnect()
+        job.close()
 
 
 def _listening(

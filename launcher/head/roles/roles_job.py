@@ -7,6 +7,7 @@ from collections import deque
 from functools import partial
 
 from ..run.events import Lost, Round
+from ..run.job_socket import JobSocket, RunHistory
 from ..run.run_signals import StopRequests, StopStep
 from . import role_events as events
 from .directory import Directory
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.roles import Role, RolesSpec
     from ..fleet.fleet import Fleet
+    from ..local.server import Verb
     from ..output.console import Console
     from ..run.events import RunEvent
     from ..run.run import Run
@@ -45,6 +47,7 @@ class RolesJob:
         policy: decides which role starts, restarts and stops when.
         directory: where the workers of each role are.
         roles: what runs each role, by name.
+        histories: what was seen of the last run of each role, by name.
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
     """
 
@@ -60,6 +63,8 @@ class RolesJob:
         self._readiness = {role.name: self._ready(role) for role in spec.roles}
         self.roles = {role.name: self._role(n, role) for n, role in enumerate(spec.roles)}
         self._events: deque[RoleEvent] = deque()
+        self.histories: dict[str, RunHistory] = {}
+        self._socket: JobSocket | None = None
         self.abandoned, self._code = False, 0
         self._requests = StopRequests()
         self._timer: Timer | None = None
@@ -77,6 +82,8 @@ class RolesJob:
     def _observe(self, name: str, run: Run) -> None:
         """Look at a run of a role that has not begun."""
         self._readiness[name].observe(run)
+        self.histories[name] = RunHistory(self.loop.clock)
+        run.observe(self.histories[name].on_event)
         ask = run.ask
 
         def ask_and_tell(node: RunNode) -> None:
@@ -94,7 +101,22 @@ class RolesJob:
     def begin(self) -> None:
         """Have the nodes of all roles get ready."""
         self.fleet.watch()  # those that are ready hear of this process while others start
+        self._socket = JobSocket(self.loop, self.spec.job.job_id, self._verbs, self.log)
         self.handle(events.JobBegun())
+
+    def _verbs(self) -> dict[str, Verb]:
+        from .requests import RolesRequests
+
+        return RolesRequests(self).verbs
+
+    def close(self) -> None:
+        """Take no more requests of dsrun-job."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Print a message for the user."""
+        self._console.log(text, level)
 
     @property
     def ending(self) -> RolesEnding:
@@ -157,7 +179,7 @@ class RolesJob:
                 interrupted = cause is not None and bool(cause.number)
                 self.roles[name].stop(number, kill=kill, interrupted=interrupted)
             case Say(text, level):
-                self._console.log(text, level)
+                self.log(text, level)
             case EndJob(code):
                 self._code = code
                 self.loop.call_later(0.0, self._look)
@@ -175,7 +197,7 @@ class RolesJob:
         if run is None or run.ending:
             return
         for text in self.directory.update(name, run):
-            self._console.log(text, "warning")
+            self.log(text, "warning")
         self._publish()
 
     def _publish(self, starting: str = "") -> None:
@@ -192,7 +214,7 @@ class RolesJob:
             case StopStep.LEAVE:
                 self._leave()
             case StopStep.KILL:
-                self._console.log("killing all ranks now", "warning")
+                self.log("killing all ranks now", "warning")
                 self.handle(events.Killed(number))
             case StopStep.STOP:
                 self._tell_stop(number)
@@ -201,7 +223,7 @@ class RolesJob:
     def _tell_stop(self, number: int) -> None:
         more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
         name = signal.Signals(number).name
-        self._console.log(f"{name}: stopping all roles, dependants first{more}", "warning")
+        self.log(f"{name}: stopping all roles, dependants first{more}", "warning")
 
     def _leave(self) -> None:
         """Wait for nothing that still runs."""
@@ -210,7 +232,7 @@ class RolesJob:
         self.abandoned = True
         left = {name for one in self.roles.values() for name in one.unfinished}
         names = ", ".join(sorted(left)) or "none"
-        self._console.log(f"exiting now; may still be running on: {names}", "error")
+        self.log(f"exiting now; may still be running on: {names}", "error")
         for role in self.roles.values():
             role.abandon()
 

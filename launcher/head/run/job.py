@@ -111,9 +111,9 @@ class Job:
 
     def _listen(self) -> None:
         if self.run is not None and not self._closed:
-            from .job_socket import JobSocket
+            from .job_socket import RunHistory, socket_of
 
-            self._socket = JobSocket(self.run)
+            self._socket = socket_of(self.run, RunHistory(self.loop.clock))
 
     def close(self) -> None:
         """Take no more requests of dsrun-job."""

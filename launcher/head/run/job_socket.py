@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from ...common.errors import UsageError
 from ...control import local
 from ..output.tail import Tail
 from .events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
@@ -14,9 +15,10 @@ from .events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from ..local.server import LocalServer
+    from ...common.loop import Loop
+    from ..local.server import Caller, LocalServer, Message, Verb
     from .events import RunEvent
     from .run import Run
 
@@ -73,43 +75,81 @@ class RunHistory:
 
 
 class JobSocket:
-    """Listens for one run until it is closed.
+    """Listens for one job until it is closed."""
 
-    Attributes:
-        seen: what was seen of the run.
-    """
+    def __init__(
+        self,
+        loop: Loop,
+        job_id: str,
+        verbs: Callable[[], Mapping[str, Verb]],
+        log: Callable[[str, str], None],
+    ) -> None:
+        """Listen; without a socket the job goes on all the same.
 
-    def __init__(self, run: Run) -> None:
-        """Observe a run, and listen; without a socket it goes on all the same."""
-        self.seen = RunHistory(run.loop.clock)
-        self._run = run
+        Args:
+            loop: of the job.
+            job_id: its id.
+            verbs: called for the first caller; returns what can be asked.
+            log: prints a message, given its text and level.
+        """
+        self._loop, self._verbs, self._log = loop, verbs, log
         self._server: LocalServer | None = None
         self._listener: socket | None = None
-        run.observe(self.seen.on_event)
         try:
-            self._listener = local.listener(local.JOB, run.spec.job_id)
+            self._listener = local.listener(local.JOB, job_id)
         except OSError as error:
-            run.log(f"dsrun-job cannot reach this job: {error.strerror or error}", "debug")
+            log(f"dsrun-job cannot reach this job: {error.strerror or error}", "debug")
         else:
-            run.loop.add_reader(self._listener.fileno(), self._serve)
+            loop.add_reader(self._listener.fileno(), self._serve)
 
     def _serve(self) -> None:
         """Serve the first caller, and all that follow."""
-        from ..local.job_requests import JobRequests
         from ..local.server import LocalServer
-        from .report_request import report
 
         listener, self._listener = self._listener, None
         assert listener is not None
-        self._run.loop.remove(listener.fileno())
-        verbs = {**JobRequests(self._run, self.seen).verbs, "report": report(self._run, self.seen)}
-        self._server = LocalServer(self._run.loop, listener, verbs, self._run.log)
+        self._loop.remove(listener.fileno())
+        self._server = LocalServer(self._loop, listener, self._verbs(), self._log)
 
     def close(self) -> None:
         """Stop listening, and end all connections."""
         if self._listener is not None:
-            self._run.loop.remove(self._listener.fileno())
+            self._loop.remove(self._listener.fileno())
             self._listener.close()
             self._listener = None
         if self._server is not None:
             self._server.close()
+
+
+def socket_of(run: Run, seen: RunHistory) -> JobSocket:
+    """Return the socket of a run, whose history is kept from now on."""
+    run.observe(seen.on_event)
+
+    def verbs() -> dict[str, Verb]:
+        known = {**verbs_of(run, seen), "restart": _restart}
+        return {name: _of_one_program(verb) for name, verb in known.items()}
+
+    return JobSocket(run.loop, run.spec.job_id, verbs, run.log)
+
+
+def _restart(_caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    raise UsageError("only a role of a job can be started again, with --role")
+
+
+def verbs_of(run: Run, seen: RunHistory) -> dict[str, Verb]:
+    """Return what can be asked about a run."""
+    from ..local.job_requests import JobRequests
+    from .report_request import report
+
+    return {**JobRequests(run, seen).verbs, "report": report(run, seen)}
+
+
+def _of_one_program(verb: Verb) -> Verb:
+    """Return a verb of a job without roles, which refuses a request that names one."""
+
+    def answer(caller: Caller, request: Message, fds: list[int]) -> Message | None:
+        if "role" in request:
+            raise UsageError(f"--role {str(request['role'])[:40]}: this job has one program")
+        return verb(caller, request, fds)
+
+    return answer

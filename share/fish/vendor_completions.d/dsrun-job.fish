@@ -10,7 +10,7 @@ function __dsrun_job_options --description 'Test whether an option may come next
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __ranks __rank __html _H __hostfile __host _i __include _e __exclude __num_nodes __python __launcher __launcher_args __launcher_path __ssh_port __connect_timeout __start_timeout __grace __shutdown_timeout
+            case __ranks __rank __role __html _H __hostfile __host _i __include _e __exclude __num_nodes __python __launcher __launcher_args __launcher_path __ssh_port __connect_timeout __start_timeout __grace __shutdown_timeout
                 set value yes
             case '_*'
             case '*'
@@ -28,6 +28,7 @@ complete -c dsrun-job -f
 complete -c dsrun-job -a 'list top logs stacks signal scale kill (dsrun-job list 2>/dev/null | string replace -r " .*" "" | string match -v NAME)'
 complete -c dsrun-job -n __dsrun_job_options -s f -l follow -d 'logs: continue with what comes later'
 complete -c dsrun-job -n __dsrun_job_options -l ranks -l rank -x -d 'logs, stacks: only of these: 0,8-15'
+complete -c dsrun-job -n __dsrun_job_options -l role -x -d 'Only of this role, in a job of several'
 complete -c dsrun-job -n __dsrun_job_options -l all_threads -d 'stacks: all threads and processes, with all frames'
 complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l all-threads -d 'stacks: all threads and processes, with all frames'
 complete -c dsrun-job -n __dsrun_job_options -l native -d 'stacks: C and C++ frames, too; takes seconds'

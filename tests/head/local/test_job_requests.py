@@ -158,7 +158,7 @@ def test_who_follows_gets_what_comes_later(asked: AskedOf) -> None:
     assert chunks(job.got(line)) == [(0, 1, b"late\n")]
     line.close()
     job.fleet.step()
-    assert job.socket.seen.followers == []
+    assert job.seen.followers == []
     job.prints("n0", 0, b"nobody follows\n")
 
 

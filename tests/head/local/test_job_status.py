@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def now(job: AskedRun) -> JobStatus:
-    return status(job.run, job.socket.seen, ranks=True)
+    return status(job.run, job.seen, ranks=True)
 
 
 def test_before_the_start(asked: AskedOf) -> None:
@@ -58,7 +58,7 @@ def test_while_it_runs(asked: AskedOf) -> None:
 
 def test_ranks_are_left_out_where_they_are_not_needed(asked: AskedOf) -> None:
     job = asked("n0")
-    told = status(job.run, job.socket.seen, ranks=False)
+    told = status(job.run, job.seen, ranks=False)
     assert (told.ranks, told.running) == ((), 2)
 
 

@@ -70,10 +70,23 @@ def test_a_job_whose_name_is_taken_runs_without(fleet_of: Callable[..., FakeFlee
     (why,) = [text for text in fleet.said("debug") if "dsrun-job" in text]
     assert why == "dsrun-job cannot reach this job: Address already in use"
     job.prints("n0", 0, b"x\n")
-    assert job.socket.seen.tail.last_line(0) == "x"
+    assert job.seen.tail.last_line(0) == "x"
     job.close()
 
 
 @pytest.mark.parametrize("request_", [{"do": "no"}, {}, {"do": 3}])
 def test_what_is_not_a_request_is_refused(asked: AskedOf, request_: dict[str, object]) -> None:
     assert "expected one of status, usage, stacks, signal" in asked("n0").error(**request_)
+
+
+@pytest.mark.parametrize(
+    ("do", "fields", "why"),
+    [
+        ("status", {"role": "server"}, "--role server: this job has one program"),
+        ("restart", {}, "only a role of a job can be started again, with --role"),
+    ],
+)
+def test_a_job_of_one_program_has_no_roles(
+    asked: AskedOf, do: str, fields: dict[str, str], why: str
+) -> None:
+    assert asked("n0").error(do=do, **fields) == why

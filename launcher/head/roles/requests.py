@@ -1,0 +1,151 @@
+"""What dsrun-job can ask of a job of roles: of one role as of a job, and of all together."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+
+from ... import __version__
+from ...common import system
+from ...common.errors import UsageError
+from ...control import frames
+from ...control.job_status import JobStatus, NodeStatus, as_fields
+from ..local.job_requests import signal_of
+from ..local.job_status import status
+from ..run.job_socket import RunHistory, verbs_of
+from . import role_events as events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..fleet.node_queries import Used
+    from ..local.server import Caller, Message, Verb
+    from ..run.run import Run
+    from .roles_job import RolesJob
+
+OF_ROLES = ("logs", "stacks", "scale", "report")
+"""What can be asked of one role only."""
+
+
+class RolesRequests:
+    """Answers requests about a job of roles.
+
+    Attributes:
+        verbs: by the names that requests give.
+    """
+
+    def __init__(self, job: RolesJob) -> None:
+        self._job = job
+        of_all: dict[str, Verb] = {
+            "status": self._status,
+            "usage": self._usage,
+            "signal": self._signal,
+            "stop": self._stop,
+            **dict.fromkeys(OF_ROLES, self._needs_role),
+        }
+        self.verbs: dict[str, Verb] = {
+            name: partial(self._choose, name, verb) for name, verb in of_all.items()
+        }
+        self.verbs["restart"] = self._restart
+
+    def _choose(
+        self, name: str, of_all: Verb, caller: Caller, request: Message, fds: list[int]
+    ) -> Message | None:
+        """Answer for the role that a request names, or for all."""
+        if request.get("role") is None:
+            return of_all(caller, request, fds)
+        run, seen = self._run(request["role"])
+        return verbs_of(run, seen)[name](caller, request, fds)
+
+    def _run(self, role: object) -> tuple[Run, RunHistory]:
+        known = self._job.roles
+        if not isinstance(role, str) or role not in known:
+            raise UsageError(f"no role {str(role)[:40]}; its roles are {', '.join(known)}")
+        run = known[role].run
+        if run is None:
+            raise UsageError(f"{role} has not begun")
+        return run, self._job.histories[role]
+
+    def _needs_role(self, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+        raise UsageError(f"--role NAME: expected one of {', '.join(self._job.roles)}")
+
+    # -- all roles --------------------------------------------------------------------------
+
+    @property
+    def _runs(self) -> list[tuple[str, Run, RunHistory]]:
+        """The present runs of the roles that have one, or the last ones."""
+        runs = ((name, role.run) for name, role in self._job.roles.items())
+        return [(name, run, self._job.histories[name]) for name, run in runs if run is not None]
+
+    def _status(self, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+        job, spec = self._job, self._job.spec.job
+        every = [status(run, seen, ranks=False) for _, run, seen in self._runs]
+        newest = max(every, key=lambda one: bool(one.last), default=None)
+        courses = job.policy.courses.values()
+        nodes: dict[str, NodeStatus] = {}
+        for one in every:
+            nodes |= {node.host: node for node in one.nodes if nodes.get(node.host) != node}
+        whole = JobStatus(
+            version=__version__,
+            job_id=spec.job_id,
+            pid=system.getpid(),
+            state="stopping" if job.policy.ending else "running",
+            since=min((one.since for one in every), default=0.0),
+            program=", ".join(f"{one.name} ({one.state.value})" for one in courses),
+            workdir=spec.workdir,
+            launcher=spec.plan.launcher,
+            elastic=any(one.elastic for one in every),
+            round=0,
+            restarts=sum(one.restarts for one in courses),
+            world_size=sum(one.world_size for one in every),
+            running=sum(one.running for one in every),
+            nodes=tuple(nodes.values()),
+            ranks=(),
+            last=newest.last if newest else "",
+            last_rank=newest.last_rank if newest else None,
+        )
+        return as_fields(whole)
+
+    def _usage(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+        """Answer with what each node reports."""
+
+        def answer(used: Used) -> None:
+            rows = [[node.name, one._asdict()] for node, one in used.items()]
+            caller.answer({"nodes": rows}, request)
+
+        fleet = self._job.fleet
+        question = fleet.node_queries.ask_usage(list(fleet.nodes.values()), answer)
+        caller.on_close.append(question.drop)
+
+    def _signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        number, ranks = signal_of(request), 0
+        for _, run, _ in self._runs:
+            if run.started and not run.stopping:
+                ranks += len(run.workers.running)
+                run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+        if not ranks:
+            raise UsageError("its workers are not running")
+        self._job.log(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks", "warning")
+        return {"ranks": ranks}
+
+    def _stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        """Stop the job as if its runner had received this signal; `now`: without grace."""
+        number = signal_of(request)
+        self._job.log("stopping the job, as dsrun-job asks", "warning")
+        self._job.end(number)
+        if request.get("now") is True:
+            self._job.handle(events.Killed(number))
+        return {"grace": sum(run.grace for _, run, _ in self._runs)}
+
+    def _restart(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        """Start a role again, whose workers run."""
+        if request.get("role") is None:
+            self._needs_role(_caller, request, _fds)
+        run, _ = self._run(name := request["role"])
+        if not run.started or run.stopping or self._job.policy.ending:
+            raise UsageError(f"{name} does not run: it is {self._state(name)}")
+        self._job.log(f"{name}: starting it again, as dsrun-job asks", "warning")
+        self._job.handle(events.RestartRequested(name))
+        return {}
+
+    def _state(self, name: str) -> str:
+        return self._job.policy.courses[name].state.value

@@ -1,0 +1,82 @@
+"""What dsrun-job asks a job of roles, of all roles together and of one."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.roles.requests import OF_ROLES, RolesRequests
+
+from ...support.fake_roles import FakeRoles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def roles() -> Iterator[FakeRoles]:
+    made = FakeRoles()
+    yield made
+    made.close()
+
+
+def ask(roles: FakeRoles, do: str, **fields: object) -> Any:
+    """Return the answer to a request."""
+    caller: Any = None
+    answer = RolesRequests(roles.job).verbs[do](caller, fields, [])
+    roles.step()
+    return answer
+
+
+def test_the_status_of_all_has_the_state_of_each_role(roles: FakeRoles) -> None:
+    roles.run_all()
+    told = ask(roles, "status")
+    assert told["program"] == "server (ready), trainer (ready)"
+    assert (told["state"], told["running"], told["world_size"]) == ("running", 6, 6)
+    assert [node["host"] for node in told["nodes"]] == ["n0", "n1", "n2"]
+
+
+def test_the_status_of_one_role_is_that_of_its_run(roles: FakeRoles) -> None:
+    roles.run_all()
+    told = ask(roles, "status", role="server")
+    assert (told["running"], [node["host"] for node in told["nodes"]]) == (2, ["n0"])
+
+
+def test_a_signal_reaches_all_roles_or_one(roles: FakeRoles) -> None:
+    roles.run_all()
+    assert ask(roles, "signal", number=int(signal.SIGUSR1)) == {"ranks": 6}
+    assert [roles.got(name, frames.SIGNAL) for name in ("server", "trainer")] == [1, 2]
+    assert ask(roles, "signal", number=int(signal.SIGUSR1), role="server") == {"ranks": 2}
+    assert [roles.got(name, frames.SIGNAL) for name in ("server", "trainer")] == [2, 2]
+
+
+def test_a_role_that_runs_is_started_again(roles: FakeRoles) -> None:
+    roles.run_all()
+    assert ask(roles, "restart", role="server") == {}
+    assert roles.states() == {"server": "restarting", "trainer": "ready"}
+    with pytest.raises(UsageError, match="server does not run: it is restarting"):
+        ask(roles, "restart", role="server")
+
+
+def test_a_stop_ends_all_roles_in_order(roles: FakeRoles) -> None:
+    roles.run_all()
+    assert ask(roles, "stop", number=int(signal.SIGTERM))["grace"] > 0
+    assert (roles.got("trainer", frames.STOP), roles.got("server", frames.STOP)) == (2, 0)
+
+
+@pytest.mark.parametrize("do", [*OF_ROLES, "restart"])
+def test_what_needs_a_role_names_them(roles: FakeRoles, do: str) -> None:
+    roles.run_all()
+    with pytest.raises(UsageError, match=r"--role NAME: expected one of server, trainer$"):
+        ask(roles, do)
+
+
+@pytest.mark.parametrize("role", ["helper", 7])
+def test_a_role_that_there_is_not(roles: FakeRoles, role: object) -> None:
+    roles.run_all()
+    with pytest.raises(UsageError, match=f"no role {role}; its roles are server, trainer"):
+        ask(roles, "status", role=role)
