@@ -9,7 +9,6 @@ import os
 from contextlib import contextmanager
 
 from ..backends import allocates
-from ..cli.options import of_roles
 from ..cli.parser import name_variables, parse
 from ..common.errors import DsrunError, UsageError
 from ..node.workers.calls import CALL
@@ -103,8 +102,6 @@ def parsed(argv: Sequence[str]) -> Command:
 
 def _planned(argv: Sequence[str]) -> JobSpec:
     command = parsed(argv)
-    for name in sorted(command.given & of_roles()):
-        raise UsageError(f"--{name}: only for a role: launch(roles=[Role(...), ...])")
     if allocates(command.options.launcher):
         from ..commands import salloc
 

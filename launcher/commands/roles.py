@@ -52,9 +52,10 @@ def run(command: Command, argv: Sequence[str]) -> int:
     options = given.job.options
     spec.check(given.job)
     if options.on is not None:
-        from .roles_on import run_on_hold
-
-        return run_on_hold(given.job, given.tables)
+        raise UsageError(
+            f"--on {options.on}: a job of several roles has nodes of its own; leave out --on, and"
+            " name hosts"
+        )
     from . import salloc
 
     if salloc.is_needed(options, os.environ):
