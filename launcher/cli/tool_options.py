@@ -19,7 +19,7 @@ OWN: dict[str, dict[str, Option]] = {
             unset="all",
             also=("rank",),
         ),
-        "role": option("", "Only of this role, in a job of several.", "NAME", unset="all"),
+        "role": option("", "Only this role of the job.", "NAME", unset="all"),
         "all_threads": option(False, "stacks: all threads and processes, with all frames."),
         "native": option(False, "stacks: C and C++ frames, too; takes seconds."),
         "save": option(False, "stacks: also write files beside the ranks' logs."),

@@ -179,7 +179,7 @@ def test_bad_slots_are_refused_with_what_is_visible(
 SHOWN: list[tuple[Accelerator, Sequence[str], Mapping[str, str]]] = [
     (CUDA, ("0", "1"), {"CUDA_VISIBLE_DEVICES": "0,1"}),
     (CUDA, FULL_UUIDS, {"CUDA_VISIBLE_DEVICES": ",".join(FULL_UUIDS)}),
-    (CUDA, (), {"CUDA_VISIBLE_DEVICES": ""}),
+    (CUDA, (), {"CUDA_VISIBLE_DEVICES": "-1"}),
     (CPU, (), {}),
 ]
 

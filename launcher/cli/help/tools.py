@@ -104,11 +104,10 @@ JOB = Tool(
     (
         "JOB is an id, a part of one, or 'last'; without it, the only job is meant.",
         "  list, top             list jobs and holds; show hosts and ranks of one live\n"
-        "  logs, report, wait    print its output; how it does or has ended; wait for that\n"
-        "  stacks                print where all ranks are, and which one others wait for\n"
-        "  signal USR1, scale N  send a signal to all ranks; limit an elastic job to N nodes\n"
-        "  kill [-H FILE]        stop it, and wait for its end; on hosts if its dsrun is gone\n"
-        "  forget                remove what is kept of a detached job that has ended",
+        "  logs, report, wait    print its output; how it does or has ended; await that\n"
+        "  stacks, signal USR1   print where all ranks are; send a signal to them\n"
+        "  scale N, restart      limit an elastic job to N nodes; start a --role again\n"
+        "  kill, forget          stop it (also on -H FILE); remove what is kept of it",
     ),
     rows=_own("dsrun-job"),
     shared=_shared("dsrun-job"),

@@ -28,7 +28,7 @@ complete -c dsrun-job -f
 complete -c dsrun-job -a 'list top logs stacks signal scale kill (dsrun-job list 2>/dev/null | string replace -r " .*" "" | string match -v NAME)'
 complete -c dsrun-job -n __dsrun_job_options -s f -l follow -d 'logs: continue with what comes later'
 complete -c dsrun-job -n __dsrun_job_options -l ranks -l rank -x -d 'logs, stacks: only of these: 0,8-15'
-complete -c dsrun-job -n __dsrun_job_options -l role -x -d 'Only of this role, in a job of several'
+complete -c dsrun-job -n __dsrun_job_options -l role -x -d 'Only this role of the job'
 complete -c dsrun-job -n __dsrun_job_options -l all_threads -d 'stacks: all threads and processes, with all frames'
 complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l all-threads -d 'stacks: all threads and processes, with all frames'
 complete -c dsrun-job -n __dsrun_job_options -l native -d 'stacks: C and C++ frames, too; takes seconds'

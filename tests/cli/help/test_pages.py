@@ -109,4 +109,4 @@ def test_the_help_of_a_tool_fits_a_screen(name: str) -> None:
 def test_the_help_of_a_tool_has_its_options_and_choices() -> None:
     words = " ".join(of_tool("dsrun-topo").split())
     assert "--bind_smt WHICH Use all hardware threads of a core. One of: yes, no." in words
-    assert "scale [JOB] N limit an elastic job to N nodes" in " ".join(of_tool("dsrun-job").split())
+    assert "scale N, restart limit an elastic job to N" in " ".join(of_tool("dsrun-job").split())

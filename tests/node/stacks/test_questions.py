@@ -137,7 +137,7 @@ os.read(os.pipe()[0], 1)
 def test_a_node_with_many_processes_says_that_it_takes_longer(
     runner: FakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, children: int, more: bool
 ) -> None:
-    monkeypatch.setattr(questions, "EACH", 1.0)
+    monkeypatch.setattr(questions, "EACH", HANG / 4)
     monkeypatch.setattr(questions, "LONGEST", 2 * HANG)
     script = tmp_path / "train.py"
     script.write_text(FAMILY.format(count=children))
