@@ -23,16 +23,12 @@ from ..specs.job import new_job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import Any
 
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..control.local_client import LocalClient
-    from ..planning.held import HeldNodes
     from ..specs.job import JobSpec
-
-    Spec = TypeVar("Spec")
 
 FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 """Signals that are forwarded besides those that end the job. Ctrl-Z stops this process alone."""
@@ -59,7 +55,7 @@ def run(command: Command) -> int:
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
     with holds.find(options.on or "") as client:
-        spec = planned(command, client, partial(held.held_job, command))
+        spec = _planned(command, client)
         if spec.sync is not None:
             from ..head.sync.source import Source
 
@@ -69,15 +65,15 @@ def run(command: Command) -> int:
         request = {"do": "run", "spec": codec.encode(spec), "busy": options.on_busy}
         if options.detach:
             return _detach(spec, client, options, request)
-        return run_for(client, spec, request)
+        return _run_for(client, spec, request)
 
 
-def run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
+def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
     """Have a hold run a job, and write its report; return the exit code.
 
     Args:
         client: the connection to the hold.
-        spec: the job, or the whole job of several roles.
+        spec: the job.
         request: what the hold is asked for.
 
     Raises:
@@ -91,15 +87,15 @@ def run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
     return requeueing(spec.supervision.requeue_codes, job)
 
 
-def planned(command: Command, client: LocalClient, plan: Callable[[HeldNodes], Spec]) -> Spec:
-    """Return what is planned for the nodes of a hold.
+def _planned(command: Command, client: LocalClient) -> JobSpec:
+    """Return the job on the nodes of a hold.
 
     Raises:
         UsageError: options conflict, or name something that does not exist.
         NodeError: nodes are lost at present; --report_file says so.
     """
     try:
-        return plan(held.nodes_of(holds.ask(client, {"do": "describe"})))
+        return held.held_job(command, held.nodes_of(holds.ask(client, {"do": "describe"})))
     except NodeError as error:
         _write_refusal(command.options.report_file, new_job_id(), error)
         raise

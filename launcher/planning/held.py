@@ -108,28 +108,14 @@ def held_job(command: Command, held: HeldNodes) -> JobSpec:
         UsageError: options conflict, or name something that does not exist.
         NodeError: the nodes are lost at present.
     """
-    inventory, hosts, choice = nodes_for(command.options, held)
-    planned = plan_on(command, inventory, hosts, choice, alone=False)
-    return on_hold(job_spec(planned, command.options), held, hosts)
-
-
-def nodes_for(options: Options, held: HeldNodes) -> tuple[Source, list[Host], Choice]:
-    """Return all nodes of a hold, those that the options choose, and how they are reached.
-
-    Raises:
-        UsageError: the options name something that does not exist.
-        NodeError: the nodes are lost at present.
-    """
     inventory = Source(held.hosts, f"hold {held.name}")
+    hosts = _present(command.options, inventory, held)
     choice = Choice(held.launcher, f"{held.launcher} (of hold {held.name})")
-    return inventory, _present(options, inventory, held), choice
-
-
-def on_hold(spec: JobSpec, held: HeldNodes, hosts: list[Host]) -> JobSpec:
-    """Return a job that was planned for these nodes of a hold as the hold can run it."""
-    origin = spec.origin
+    planned = plan_on(command, inventory, hosts, choice, alone=False)
+    origin = planned.origin
     notes = (*origin.notes, *_lost_note(held), *_mask_notes(hosts))
-    spec = spec._replace(origin=origin._replace(notes=notes), backend=held.settings)
+    planned = planned._replace(origin=origin._replace(notes=notes), backend=held.settings)
+    spec = job_spec(planned, command.options)
     return _from_the_hold(spec)._replace(held=True, environ=dict(os.environ))
 
 

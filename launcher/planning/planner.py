@@ -6,6 +6,7 @@ import os
 import sys
 
 from ..backends import BACKENDS
+from ..cli.options import of_roles
 from ..common.errors import UsageError, conflict
 from ..common.values import NamedTuple
 from ..resources import source
@@ -66,8 +67,10 @@ def check_program(command: Command) -> None:
     """Check that a script is given, that the shell has not split a list of hosts, and --json.
 
     Raises:
-        UsageError: it is not so.
+        UsageError: it is not so, or there is an option of a role.
     """
+    for name in sorted(command.given & of_roles()):
+        raise UsageError(f"--{name}: only for a job of several roles: dsrun --roles FILE")
     if not any(command.program[:1]):
         empty = " (an empty argument; is a variable not set?)" if command.program else ""
         raise UsageError(f"no script{empty}: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")

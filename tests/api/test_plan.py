@@ -83,3 +83,10 @@ def test_slurm_outside_of_a_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(LaunchError, match=r"^--launcher slurm: only inside a Slurm job"):
         plan(print, (), None, {"launcher": "slurm"}, planned)
+
+
+@pytest.mark.parametrize("option", [{"ends": "job"}, {"slots": "0-1"}, {"program": "a"}])
+def test_options_of_roles_are_refused(option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(LaunchError, match=f"^--{name}: only for a job of several roles"):
+        planned_job("pkg.train", module=True, **option)

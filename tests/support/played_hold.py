@@ -15,7 +15,6 @@ from dsrun.launcher.control import local
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.roles import RolesSpec
 
 from .checkout import BIN, IMPORTABLE
 from .local_control import Served, serving
@@ -57,7 +56,6 @@ class FakeHold:
             "describe": self.describe,
             "status": self.describe,
             "run": self.run,
-            "run_roles": self.run_roles,
             "signal": self.signal,
         }
 
@@ -85,18 +83,12 @@ class FakeHold:
         }
 
     def run(self, caller: Caller, request: dict[str, Any], fds: list[int]) -> None:
-        self._take(caller, request, fds, codec.decode(JobSpec, request["spec"]))
-
-    def _take(self, caller: Caller, request: dict[str, Any], fds: list[int], spec: JobSpec) -> None:
         if self.refusal:
             raise NodeError(self.refusal)
         self._caller, self._request = caller, request
         caller.on_close.append(lambda: self.gone.put(True))
         self._streams += fds
-        self.requests.put((spec, request, list(fds)))
-
-    def run_roles(self, caller: Caller, request: dict[str, Any], fds: list[int]) -> None:
-        self._take(caller, request, fds, codec.decode(RolesSpec, request["spec"]).job)
+        self.requests.put((codec.decode(JobSpec, request["spec"]), request, list(fds)))
 
     def signal(self, _: Caller, request: dict[str, Any], __: list[int]) -> dict[str, Any]:
         self.signals.put(request["number"])
