@@ -13,6 +13,7 @@ from dsrun.launcher.common.formats import VERSIONS
 from dsrun.launcher.head.exec.json_types import Exec
 from dsrun.launcher.head.hooks.json_types import Event, EveryEvent
 from dsrun.launcher.head.report import json_types as report
+from dsrun.launcher.head.roles.json_types import RolesEnded
 from dsrun.launcher.head.stacks.json_types import Stacks
 from dsrun.launcher.planning.json_types import Allocation, Plan
 from dsrun.launcher.planning.roles.json_types import RolesPlan
@@ -84,7 +85,7 @@ OUTPUTS = {
     ),
     "report": Output(
         "dsrun --report_file FILE",
-        (report.Ended, report.Refused, report.Crashed),
+        (report.Ended, RolesEnded, report.Refused, report.Crashed),
         "How a job ended, as one JSON object that is written when dsrun ends. All times are in"
         " seconds.",
     ),

@@ -10,6 +10,7 @@ from .report import Report
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from .json_types import Refused
 
@@ -50,7 +51,7 @@ class Ending:
         return words(self.report, still_shown) if still_shown else words(self.report)
 
     @cached_property
-    def data(self) -> dict[str, object]:
+    def data(self) -> dict[str, Any]:
         """The report as JSON values, as in --report_file."""
         from ...common.formats import versioned
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ..report.report import Report
+    from .json_types import RoleEnd, RolesEnded
     from .policy import Cause
 
 HEAD = "dsrun: "
@@ -143,6 +144,9 @@ class RolesEnding(Ending):
     def _fields(self) -> Mapping[str, object]:
         if self.error is not None:
             return super()._fields()
+        return self._ended()
+
+    def _ended(self) -> RolesEnded:
         cause, first = self._cause, self._first
         data = first.ending.data if first is not None and first.ending is not None else {}
         began, ended = self._times
@@ -173,7 +177,7 @@ class RolesEnding(Ending):
         return "role" if cause.why or known in {None, "none"} else str(known)
 
 
-def _section(section: Section) -> dict[str, object]:
+def _section(section: Section) -> RoleEnd:
     return {
         "ends": section.ends,
         "state": section.state,

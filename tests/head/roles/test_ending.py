@@ -11,6 +11,8 @@ from dsrun.launcher.head.report.report import Failure, Report
 from dsrun.launcher.head.roles.ending import RolesEnding, Section
 from dsrun.launcher.head.roles.policy import Cause
 
+from ...support import schemas
+
 
 def report(**more: Any) -> Report:
     usual: dict[str, Any] = {"job_id": "j", "world_size": 2, "hosts": ("n0",)}
@@ -48,10 +50,11 @@ def test_the_first_failure_is_named_with_its_role_and_rank() -> None:
     ]
     data = ended.data
     assert data["role"] == "trainer"
-    assert data["sentence"].startswith("trainer: rank 1")  # type: ignore[attr-defined]
-    assert data["first_failure"]["rank"] == 1  # type: ignore[index]
+    assert data["sentence"].startswith("trainer: rank 1")
+    assert data["first_failure"]["rank"] == 1
     roles: Any = data["roles"]
     assert roles["server"]["report"]["stopped"] == 2
+    assert schemas.faults("report", data) == []
 
 
 def test_a_role_that_breaks_a_rule_of_the_job_is_named_with_the_rule() -> None:
