@@ -46,7 +46,7 @@ def test_a_file_is_replaced_at_once_and_closed_at_the_end() -> None:
             assert "8000" in old.read()
         assert peers.variables()["DSRUN_ROLES_FILE"] == str(path)
         assert "9000" in path.read_text()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_a_list_that_is_too_long_for_an_argument_is_in_a_file() -> None:
