@@ -85,14 +85,7 @@ class Trio:
         self, cluster: Cluster, folder: Path, *words: str, launcher: str = "ssh", server: str = ""
     ) -> None:
         self._cluster, self._folder = cluster, folder
-        (folder / "server.py").write_text(SERVER)
-        (folder / "client.py").write_text(CLIENT)
-        hosts = ("login", "login") if launcher == "local" else ("n1", "n2")
-        python = COMMAND[0]
-        text = ROLES.format(
-            first=hosts[0], second=hosts[1], python=python, folder=folder, server=server
-        )
-        (folder / "roles.toml").write_text(text)
+        write(folder, "n1", "n2", server)
         where = ["--host", "n1:4,n2:4"]
         self._argv = [*COMMAND, *options(launcher), *where, *AT_ONCE, "--no_local_rank", *words]
         self._argv += ["--roles", str(folder / "roles.toml")]
@@ -135,6 +128,14 @@ class Trio:
         ended = self.running.wait()
         wait_for(lambda: not self.traces.leftovers(), "clean")
         return ended.returncode, ended.stderr, json.loads(self._report.read_text())
+
+
+def write(folder: Path, first: str, second: str, server: str = "") -> None:
+    """Write the programs, and a file with the roles on two hosts."""
+    (folder / "server.py").write_text(SERVER)
+    (folder / "client.py").write_text(CLIENT)
+    text = ROLES.format(first=first, second=second, python=COMMAND[0], folder=folder, server=server)
+    (folder / "roles.toml").write_text(text)
 
 
 def environ(pid: int) -> bytes:
@@ -224,3 +225,29 @@ def test_nothing_outlives_the_runner(cluster: Cluster, tmp_path: Path) -> None:
         trio.running.process.kill()
         trio.running.wait()
         wait_for(lambda: not trio.traces.leftovers(), "clean")
+
+
+def test_nodes_that_join_by_themselves(cluster: Cluster, tmp_path: Path) -> None:
+    """With --no_ssh the same command runs on every node."""
+    traces = Traces(cluster)
+    write(tmp_path, "n1", "n2")
+    for role in ("trainer", "evaluator"):
+        (tmp_path / f"{role}-go").touch()
+    words = [*COMMAND, "--no_ssh", "--host", "n1:4,n2:4", *AT_ONCE, "--no_local_rank"]
+    words += ["--roles", str(tmp_path / "roles.toml"), "--node_rank"]
+    started = [
+        Running(
+            cluster.host(f"n{rank + 1}").popen(
+                [*words, f"{rank}"], env={"DSRUN_TOKEN": "tulip"}, cwd=tmp_path, text=False
+            )
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        ended = [one.wait() for one in started]
+    finally:
+        for one in started:
+            one.kill()
+    assert [one.returncode for one in ended] == [0, 0], [one.stderr for one in ended]
+    assert ended[0].stdout.count(" got weights from ") == 4
+    wait_for(lambda: not traces.leftovers(), "clean")

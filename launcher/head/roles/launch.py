@@ -94,7 +94,7 @@ def _conduct(
         on_job(job)
         console.on_broken_pipe = job.on_broken_output
         handle_signals(loop, spec.job, job.end, job.pass_on)
-        with _listening(fleet, start, spec, console) as dial:
+        with _listening(job, start, console) as dial:
             return _serve(job, start, dial)
     except DsrunError as error:
         return Ending(spec.job.job_id, error)
@@ -107,7 +107,7 @@ def _serve(job: RolesJob, start: Start, dial: Dial | None) -> Ending:
         job.begin()
         fleet.connect(start.parts, dial)
         loop.run()
-        ending = job.ending
+        ending = job.conclude()
         if not job.abandoned:
             joins = BACKENDS[job.spec.job.plan.launcher].joins
             text = f"{ending.text}\n" if joins and ending.text else ""
@@ -119,11 +119,14 @@ def _serve(job: RolesJob, start: Start, dial: Dial | None) -> Ending:
 
 
 def _listening(
-    fleet: Fleet, start: Start, spec: RolesSpec, console: Console
+    job: RolesJob, start: Start, console: Console
 ) -> AbstractContextManager[Dial | None]:
     """Return a context in which node launchers can dial in, if some do."""
     if not any(part.backend.transport == "dial" for part in start.parts):
         return nullcontext()
-    from ..run.dial_in import announced
+    from ..run import dial_in
 
-    return announced(fleet, start.parts, spec.job, console)
+    whole = job.spec.job
+    if BACKENDS[whole.plan.launcher].joins:
+        return dial_in.shared(job.fleet, whole, console, job)
+    return dial_in.announced(job.fleet, start.parts, whole, console)

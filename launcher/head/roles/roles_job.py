@@ -119,8 +119,25 @@ class RolesJob:
         self._console.log(text, level)
 
     @property
-    def ending(self) -> RolesEnding:
-        """How it has ended."""
+    def started(self) -> bool:
+        """Whether workers of some role run, or have run."""
+        return any(course.ran for course in self.policy.courses.values())
+
+    @property
+    def ending(self) -> bool:
+        """Whether its roles are being stopped."""
+        return self.policy.ending
+
+    def call_off(self, reason: str) -> None:
+        """Give up the start for this reason; if workers run already, only warn."""
+        first = next(iter(self.roles.values())).run
+        if self.started or first is None:
+            self.log(reason, "warning")
+        else:
+            first.call_off(reason)
+
+    def conclude(self) -> RolesEnding:
+        """Return how it has ended."""
         sections = {
             name: Section(
                 one.role.ends, one.state.value, one.ran, one.restarts, self.roles[name].ending
@@ -253,7 +270,7 @@ class RolesJob:
 
 def job_of(role: Role, whole: JobSpec) -> JobSpec:
     """Return the job of a role as it is run: on the nodes of the whole job, and as a part of it."""
-    job = role.job
+    job, service = role.job, role.ends == "never"
     supervision, output = whole.supervision, job.output
     prefix = PREFIX if output.prefix == type(output)().prefix else output.prefix
     return job._replace(
@@ -265,6 +282,8 @@ def job_of(role: Role, whole: JobSpec) -> JobSpec:
         workers=job.workers._replace(role=role.name),
         supervision=job.supervision._replace(heartbeat_timeout=supervision.heartbeat_timeout),
         output=output._replace(prefix=prefix, report_file=None),
+        # A server that waits for requests does nothing for any time.
+        watch=job.watch._replace(hang_timeout=0.0) if service else job.watch,
         dial_in=whole.dial_in,
         held=True,
         environ=whole.environ,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..fleet.fleet import Fleet
     from ..output.console import Console
-    from .run import Run
+    from .first_node import Startable
 
 
 @contextmanager
@@ -50,21 +50,20 @@ def announced(
 
 
 @contextmanager
-def shared(run: Run, console: Console) -> Iterator[None]:
-    """Listen on node 0 of a --no_ssh run: the other nodes dial its control port and share a secret.
+def shared(fleet: Fleet, spec: JobSpec, console: Console, start: Startable) -> Iterator[None]:
+    """Listen on node 0 of a --no_ssh job: the other nodes dial its control port and share a secret.
 
     Raises:
         DsrunError: the runner cannot listen.
     """
-    spec = run.spec
     secret = shared_secret(spec.dial_in.token_file)
     if not secret:
         console.log(WARNING, "warning")
     context, pin = tls.make_certificate()
-    verifier = SecretVerifier(spec.plan, secret, pin, run.fleet.on_stream, run.call_off)
+    verifier = SecretVerifier(spec.plan, secret, pin, fleet.on_stream, start.call_off)
     port = spec.dial_in.known_port(spec.plan.master_port)
-    with _open(run.loop, context, ("",), port, verifier, console):
-        look_for_another(run, pin)
+    with _open(fleet.loop, context, ("",), port, verifier, console):
+        look_for_another(spec, fleet.loop, start, pin)
         yield
 
 

@@ -161,7 +161,7 @@ def _listening(
     from . import dial_in
 
     if BACKENDS[run.plan.launcher].joins:
-        return dial_in.shared(run, console)
+        return dial_in.shared(run.fleet, run.spec, console, run)
     return dial_in.announced(run.fleet, parts, run.spec, console)
 
 

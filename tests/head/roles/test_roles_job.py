@@ -52,8 +52,8 @@ def test_a_node_that_is_not_fit_ends_the_start(roles: FakeRoles) -> None:
     roles.go(1.0)
     assert roles.overs == 1
     assert roles.got("server", frames.START) == 0
-    assert "role trainer: the job cannot start" in str(roles.job.ending.error)
-    assert roles.job.ending.code == 69
+    assert "role trainer: the job cannot start" in str(roles.job.conclude().error)
+    assert roles.job.conclude().code == 69
 
 
 def test_the_end_of_the_trainer_stops_the_server(roles: FakeRoles) -> None:
@@ -61,7 +61,7 @@ def test_the_end_of_the_trainer_stops_the_server(roles: FakeRoles) -> None:
     roles.ends("trainer")
     assert roles.got("server", frames.STOP) == 1
     roles.ends("server", -signal.SIGTERM, told=True)
-    assert (roles.overs, roles.job.ending.code, roles.job.ending.words()) == (1, 0, "")
+    assert (roles.overs, roles.job.conclude().code, roles.job.conclude().words()) == (1, 0, "")
 
 
 def test_a_failure_is_told_before_the_other_workers_of_the_role_have_ended(
@@ -76,7 +76,7 @@ def test_a_failure_is_told_before_the_other_workers_of_the_role_have_ended(
     roles.step()
     assert roles.got("server", frames.STOP) == 1
     roles.ends("server", -signal.SIGTERM, told=True)
-    ending = roles.job.ending
+    ending = roles.job.conclude()
     assert ending.code == 3
     assert ending.words().startswith("dsrun: trainer: rank 0 (n1, local rank 0, pid 4000) exited")
     assert "other roles: server (2 ranks stopped)" in ending.words()
@@ -114,8 +114,8 @@ def test_one_interrupt_stops_the_trainer_first(roles: FakeRoles) -> None:
     assert roles.got("server", frames.STOP) == 1
     roles.node("n0").stops(0, 1)
     roles.step()
-    assert roles.job.ending.code == 128 + signal.SIGINT
-    assert "stopped by SIGINT" in roles.job.ending.words()
+    assert roles.job.conclude().code == 128 + signal.SIGINT
+    assert "stopped by SIGINT" in roles.job.conclude().words()
 
 
 def test_a_second_interrupt_kills_and_a_third_leaves(roles: FakeRoles) -> None:
@@ -155,8 +155,8 @@ def test_a_node_that_is_lost_before_the_start_is_named(roles: FakeRoles) -> None
     assert roles.states()["server"] == "stopping"
     roles.node("n0").stops(0, 1)
     roles.go(1.0)
-    assert "dsrun: trainer: lost n2 before the start" in roles.job.ending.words()
-    assert roles.job.ending.code == 69
+    assert "dsrun: trainer: lost n2 before the start" in roles.job.conclude().words()
+    assert roles.job.conclude().code == 69
 
 
 def test_a_role_is_a_part_of_the_whole_job(roles: FakeRoles) -> None:
@@ -168,5 +168,23 @@ def test_a_role_is_a_part_of_the_whole_job(roles: FakeRoles) -> None:
     assert (job.job_id, job.role, job.ports, job.held) == ("whole", "server", ("http",), True)
     assert (job.output.prefix, job.output.report_file) == (PREFIX, None)
     assert job.supervision.heartbeat_timeout == 7.0
+    assert job.watch.hang_timeout == 0.0  # a server that waits for requests is no hang
     assert job.workers.role == "server"
     assert [node.host.name for node in job.plan.nodes] == list(HOSTS["server"])
+
+
+def test_another_node_0_calls_the_start_off(roles: FakeRoles) -> None:
+    roles.job.begin()
+    roles.connect()
+    roles.job.call_off("another machine answers as node 0")
+    roles.go(1.0)
+    assert "another machine answers as node 0" in str(roles.job.conclude().error)
+
+
+def test_a_job_that_runs_is_not_called_off(roles: FakeRoles) -> None:
+    roles.run_all()
+    assert roles.job.started
+    roles.job.call_off("another machine answers as node 0")
+    roles.step()
+    assert not roles.job.ending
+    assert "another machine answers as node 0" in roles.said()

@@ -189,7 +189,10 @@ def test_a_port_that_is_taken_is_the_users_to_change() -> None:
         with pytest.raises(UsageError) as caught, job.listen():
             pass
         job.spec = job.spec._replace(dial_in=DialIn(port=port, first=HERE))
-        with pytest.raises(UsageError) as alone, dial_in.shared(job.run, job.console):
+        with (
+            pytest.raises(UsageError) as alone,
+            dial_in.shared(job.fleet, job.spec, job.console, job.run),
+        ):
             pass
     said = f"control port {port}: address already in use; choose another with --control_port"
     assert str(caught.value) == said
@@ -211,11 +214,11 @@ def test_nodes_that_share_a_secret_enter_at_the_known_port(
 ) -> None:
     monkeypatch.setenv("DSRUN_TOKEN", secret)
     job = Job(HERE, "b", dial_in=DialIn(port=kept_port, first=HERE))
-    looked: list[tuple[Any, str]] = []
+    looked: list[tuple[Any, ...]] = []
     monkeypatch.setattr(dial_in, "look_for_another", lambda *given: looked.append(given))
 
-    with dial_in.shared(job.run, job.console):
-        ((_, pin),) = looked
+    with dial_in.shared(job.fleet, job.spec, job.console, job.run):
+        ((*_, pin),) = looked
         target = f"{HERE}:{job.spec.dial_in.port}"
         knock(job, target, auth.credentials("1", secret, pin, job.plan), pin)
     assert (job.admitted, job.called_off) == ([1], [])

@@ -38,7 +38,7 @@ class Job:
         self.reasons: list[str] = []
         hosts = [Host(f"n{number}", (0,)) for number in range(nodes)]
         self.plan = Plan(lay_out(hosts), Program("x.py"), "none", None, None)
-        self.spec = SimpleNamespace(dial_in=DialIn(port, address))
+        self.spec = SimpleNamespace(dial_in=DialIn(port, address), plan=self.plan)
         self.started = self.ending = False
 
     def call_off(self, reason: str) -> None:
@@ -50,7 +50,7 @@ class Job:
         """Look until nobody looks any more; the loop has run then."""
         before = set(threading.enumerate())
         run: Any = self
-        first_node.look_for_another(run, pin)
+        first_node.look_for_another(run.spec, run.loop, run, pin)
         for thread in set(threading.enumerate()) - before:
             thread.join(20)
             assert not thread.is_alive()
