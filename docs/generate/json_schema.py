@@ -18,7 +18,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     More = Callable[[Any, str], dict[str, Any]]
 
@@ -65,8 +65,16 @@ class Definitions:
             self.made[name] = self.object(shape)
         return {"$ref": f"#/$defs/{name}"}
 
-    def object(self, shape: Any, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the schema of a class; `first` are properties before those of the class."""
+    def object(
+        self,
+        shape: Any,
+        first: Mapping[str, Any] | None = None,
+        optional: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """Return the schema of a class.
+
+        `first` are properties before those of the class, of which the `optional` may be missing.
+        """
         hints, texts, before = type_hints(shape), field_texts(shape), first or {}
         lacking = [name for name in hints if name not in texts]
         if lacking:
@@ -86,7 +94,10 @@ class Definitions:
                     for name, hint in hints.items()
                 },
             },
-            "required": [*before, *(name for name in hints if name in needed)],
+            "required": [
+                *(name for name in before if name not in optional),
+                *(name for name in hints if name in needed),
+            ],
             "additionalProperties": False,
         }
 

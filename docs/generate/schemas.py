@@ -107,10 +107,17 @@ def schema(name: str, output: Output) -> dict[str, Any]:
     """Return the schema of an output."""
     definitions = Definitions(output.more)
     first = {"format": {"description": FORMAT, "const": VERSIONS[name]}}
+    optional: frozenset[str] = frozenset()
     if output.common:
-        first |= definitions.object(output.common)["properties"]
-    forms = {definition_name(one): definitions.object(one, first) for one in output.forms}
-    others = {definition_name(one): definitions.object(one, first) for one in output.others}
+        common = definitions.object(output.common)
+        first |= common["properties"]
+        optional = frozenset(common["properties"]).difference(common["required"])
+
+    def forms_of(shapes: tuple[Any, ...]) -> dict[str, Any]:
+        made = ((one, definitions.object(one, first, optional)) for one in shapes)
+        return {definition_name(one): form for one, form in made}
+
+    forms, others = forms_of(output.forms), forms_of(output.others)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:dsrun:schema:{name}",

@@ -130,6 +130,8 @@ def test_an_inherited_field_is_required_and_those_that_are_not_total_are_not() -
     assert list(made["properties"]) == ["format", "name", "rows"]
     assert made["properties"]["name"]["description"] == "Its name."
     assert made["required"] == ["format", "name"]
+    made = Definitions().object(Table, {"format": {"const": 1}, "role": {}}, {"role"})
+    assert made["required"] == ["format", "name"]
 
 
 def test_more_is_said_of_a_field() -> None:

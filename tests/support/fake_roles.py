@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.roles.roles_job import RolesJob
+from dsrun.launcher.specs.policies import HookPolicy
 from dsrun.launcher.specs.roles import Ready, Role, RolesSpec
 
 from .fake_fleet import FakeFleet
@@ -27,7 +28,12 @@ class FakeRoles(FakeFleet):
         overs: how often the job has told that nothing is left.
     """
 
-    def __init__(self, ready: Ready = Ready(), **server: Any) -> None:  # noqa: B008
+    def __init__(
+        self,
+        ready: Ready = Ready(),  # noqa: B008
+        hooks: HookPolicy = HookPolicy(),  # noqa: B008
+        **server: Any,
+    ) -> None:
         super().__init__("n0", "n1", "n2", shares=True)
         self.overs = 0
         roles = (
@@ -35,7 +41,7 @@ class FakeRoles(FakeFleet):
             Role("trainer", self.spec("n1", "n2"), "job", ("server",)),
         )
         console = cast("Console", self.console)
-        spec = RolesSpec(self.spec(), roles)
+        spec = RolesSpec(self.spec(hooks=hooks), roles)
         self.console.flush = lambda then: then()  # type: ignore[attr-defined]
         self.console.still_shows = lambda _lines: False  # type: ignore[attr-defined]
         self.job = RolesJob(spec, self.fleet, console, self._over)

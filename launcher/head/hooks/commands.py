@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from ...common.boundary import Log
+    from ...specs.job import JobSpec
     from ...specs.policies import HookPolicy
     from ..output.console import Console
     from ..run.events import RunEvent
@@ -47,17 +48,12 @@ class EventCommands:
         """Observe a run."""
         self._run = run
         run.loop.open_to_threads()
-        self._queue = CommandQueue(run.spec.hooks, self._environ(), self._log)
+        self._queue = queue_of(run.spec, self._log)
         run.observe(self._on_event)
 
     def close(self) -> None:
         """Wait a while for the last commands, then end them."""
         self._queue.close(LAST_WAIT)
-
-    def _environ(self) -> Mapping[str, str]:
-        spec = self._run.spec
-        own = os.environ if spec.environ is None else spec.environ
-        return {**own, "DSRUN_JOB_ID": spec.job_id}
 
     def _on_event(self, event: RunEvent) -> None:
         run = self._run
@@ -188,6 +184,12 @@ class CommandQueue:
         """End the command, with all of its process group; it is not reaped before."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def queue_of(spec: JobSpec, log: Log) -> CommandQueue:
+    """Return what runs the command of a job; `log` is as in `CommandQueue`."""
+    own = os.environ if spec.environ is None else spec.environ
+    return CommandQueue(spec.hooks, {**own, "DSRUN_JOB_ID": spec.job_id}, log)
 
 
 def _in_memory() -> IO[bytes]:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from . import json_types
 
 
-def event_json(event: RunEvent, job_id: str, seconds: float) -> dict[str, Any] | None:
+def event_json(
+    event: RunEvent, job_id: str, seconds: float, role: str = ""
+) -> dict[str, Any] | None:
     """Return an event as JSON values; None for one that no command is run for.
 
     Each has two more fields when the command gets it (`json_types.EveryEvent`).
@@ -32,13 +34,15 @@ def event_json(event: RunEvent, job_id: str, seconds: float) -> dict[str, Any] |
         event: what has happened.
         job_id: of the job.
         seconds: since the job began.
+        role: whose event it is, in a job of several roles; else "".
     """
     known = EVENTS.get(type(event))
     fields = known(event) if known is not None else None
     if fields is None:
         return None
     origin: json_types.EventOrigin = {"job_id": job_id, "seconds": round(seconds, 3)}
-    return versioned("event", {"event": fields["event"], **origin, **fields})
+    named = {"role": role} if role else {}
+    return versioned("event", {"event": fields["event"], **origin, **named, **fields})
 
 
 def _start(event: Started) -> json_types.Start:

@@ -35,6 +35,22 @@ def text(metrics: Iterable[Metric], common: Labels) -> str:
     return "".join(line for metric in metrics for line in _lines(metric, common))
 
 
+def joint(label: str, of_each: Mapping[str, Iterable[Metric]]) -> list[Metric]:
+    """Return metrics of several things as one of each name, told apart by a label.
+
+    Args:
+        label: the name of the label.
+        of_each: the metrics of each thing, by the value of the label.
+    """
+    found: dict[str, Metric] = {}
+    for value, metrics in of_each.items():
+        for one in metrics:
+            samples = tuple(({label: value, **labels}, number) for labels, number in one.samples)
+            before = found.get(one.name, one._replace(samples=()))
+            found[one.name] = before._replace(samples=before.samples + samples)
+    return list(found.values())
+
+
 def _lines(metric: Metric, common: Labels) -> Iterator[str]:
     name = f"dsrun_{metric.name}"
     yield f"# HELP {name} {metric.help}\n"

@@ -23,7 +23,7 @@ class EventOrigin(TypedDict):
     seconds: float
 
 
-class EveryEvent(EventOrigin):
+class _EveryEvent(EventOrigin):
     """What every event has.
 
     Attributes:
@@ -33,6 +33,16 @@ class EveryEvent(EventOrigin):
 
     time: float
     left_out: int
+
+
+class EveryEvent(_EveryEvent, total=False):
+    """What every event has, and that of one role, in a job of several, besides.
+
+    Attributes:
+        role: the name of the role; its ranks and hosts are meant.
+    """
+
+    role: str
 
 
 class Start(TypedDict):

@@ -13,8 +13,9 @@ from .latest_file import LatestFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from ...common.loop import Loop
     from ..output.console import Console
     from ..run.events import RunEvent
     from ..run.run import Run
@@ -32,53 +33,99 @@ SOON = (Started, Round, Exit)
 class MetricsFile:
     """Writes the metrics of one run from its beginning to its end."""
 
-    def __init__(self, run: Run, console: Console) -> None:
+    def __init__(self, run: Run, _console: Console) -> None:
         """Observe a run, and write."""
         self._run = run
-        self._console = console
         path = run.spec.hooks.metrics_file
         assert path is not None
-        self._path = path
-        self._file = LatestFile(path, self._on_failure, self._log)
-        self._counts = Counts(run.loop.clock)
-        self._goodput = Goodput(run)
-        run.loop.open_to_threads()
+        self._metrics = RunMetrics(run)
+        self.writer = MetricsWriter(run.loop, path, self._text, run.log)
         run.observe(self._on_event)
-        self._timer = run.loop.call_later(0.0, self._write)
+
+    def close(self) -> None:
+        """Wait a while until the last text is written."""
+        self.writer.close()
+
+    def _on_event(self, event: RunEvent) -> None:
+        if self._metrics.on_event(event):
+            self.writer.write_soon()
+        elif type(event) is JobEnded:
+            self.writer.write_last()
+
+    def _text(self) -> str:
+        return text(self._metrics.now(), {"job_id": self._run.spec.job_id})
+
+
+class MetricsWriter:
+    """Writes a text again and again, in a thread: every few seconds, and soon after events."""
+
+    def __init__(
+        self, loop: Loop, path: str, made: Callable[[], str], log: Callable[[str, str], None]
+    ) -> None:
+        """Begin to write.
+
+        Args:
+            loop: calls the others.
+            path: the file.
+            made: returns the text as of now.
+            log: prints a message, given its text and level.
+        """
+        self._loop, self._path, self._made, self._log = loop, path, made, log
+        loop.open_to_threads()
+        self._file = LatestFile(path, self._on_failure, self._say)
+        self._timer = loop.call_later(0.0, self.write)
+
+    def write(self) -> None:
+        """Write now, and again after a while."""
+        self._file.put(self._made())
+        self._wait(INTERVAL)
+
+    def write_soon(self) -> None:
+        """Write a moment later: more may happen at once."""
+        self._wait(0.1)
+
+    def write_last(self) -> None:
+        """Write for the last time."""
+        self._timer.cancel()
+        self._file.put(self._made())
 
     def close(self) -> None:
         """Wait a while until the last text is written."""
         self._file.close(LAST_WAIT)
 
-    def _on_event(self, event: RunEvent) -> None:
-        self._counts.on_event(event)
-        if isinstance(event, (Exit, Lost)):
-            self._goodput.interrupt()
-        if isinstance(event, SOON):
-            self._timer.cancel()
-            self._timer = self._run.loop.call_later(0.1, self._write)
-        elif type(event) is JobEnded:
-            self._timer.cancel()
-            self._file.put(self._text())
-
-    def _write(self) -> None:
-        self._goodput.look()
-        self._file.put(self._text())
-        self._timer = self._run.loop.call_later(INTERVAL, self._write)
+    def _wait(self, seconds: float) -> None:
+        self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self.write)
 
     def _on_failure(self, why: str) -> None:
         path = plain(self._path)
-        self._log(f"--metrics_file {path}: {why}; the job goes on without it", "warning")
+        self._say(f"--metrics_file {path}: {why}; the job goes on without it", "warning")
 
-    def _log(self, text: str, level: str) -> None:
+    def _say(self, text: str, level: str) -> None:
         """Print a message, from the thread of the file."""
-        self._run.loop.call_soon_threadsafe(lambda: self._run.log(text, level))
+        self._loop.call_soon_threadsafe(lambda: self._log(text, level))
 
-    # -- the text ---------------------------------------------------------------------------
 
-    def _text(self) -> str:
+class RunMetrics:
+    """The metrics of one run, from its events."""
+
+    def __init__(self, run: Run) -> None:
+        """Begin without events."""
+        self._run = run
+        self._counts = Counts(run.loop.clock)
+        self._goodput = Goodput(run)
+
+    def on_event(self, event: RunEvent) -> bool:
+        """Count what an event tells; return whether the metrics are worth writing soon."""
+        self._counts.on_event(event)
+        if isinstance(event, (Exit, Lost)):
+            self._goodput.interrupt()
+        return isinstance(event, SOON)
+
+    def now(self) -> list[Metric]:
+        """Return the metrics as of now."""
         self._goodput.look()
-        return text((*self._of_job(), *self._of_ranks()), {"job_id": self._run.spec.job_id})
+        return [*self._of_job(), *self._of_ranks()]
 
     def _of_job(self) -> Iterator[Metric]:
         run, counts = self._run, self._counts

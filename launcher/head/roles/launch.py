@@ -95,7 +95,9 @@ def _conduct(
         console.on_broken_pipe = job.on_broken_output
         handle_signals(loop, spec.job, job.end, job.pass_on)
         with _listening(job, start, console) as dial:
-            return _serve(job, start, dial)
+            ending = _serve(job, start, dial)
+        whole.hooks = job.tell_end(ending)
+        return ending
     except DsrunError as error:
         return Ending(spec.job.job_id, error)
 

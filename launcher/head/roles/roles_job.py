@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..local.server import Verb
     from ..output.console import Console
+    from ..report.ending import Ending
     from ..run.events import RunEvent
     from ..run.run import Run
     from ..run.run_node import RunNode
+    from .hooks import RolesHooks
     from .role_actions import RoleAction
     from .role_events import RoleEvent
 
@@ -65,6 +67,7 @@ class RolesJob:
         self._events: deque[RoleEvent] = deque()
         self.histories: dict[str, RunHistory] = {}
         self._socket: JobSocket | None = None
+        self._hooks = self._told()
         self.abandoned, self._code = False, 0
         self._requests = StopRequests()
         self._timer: Timer | None = None
@@ -92,11 +95,26 @@ class RolesJob:
                 node.send(self.directory.frame())
 
         run.ask = ask_and_tell
+        if self._hooks is not None:
+            self._hooks.observe(name, run)
         run.observe(partial(self._on_run_event, name, run))
 
     def _on_run_event(self, name: str, run: Run, event: RunEvent) -> None:
         if type(event) in {Lost, Round} and run.started:
             self.loop.call_later(0.0, partial(self._update, name))
+
+    def _told(self) -> RolesHooks | None:
+        """Return what tells other programs of the job, if it has any."""
+        job = self.spec.job
+        if not job.hooks.on_event and job.hooks.metrics_file is None:
+            return None
+        from .hooks import RolesHooks
+
+        return RolesHooks(job, self.loop, self.policy.courses, self.log)
+
+    def tell_end(self, ending: Ending) -> list[Callable[[], None]]:
+        """Tell other programs how it has ended; return what waits in a thread for them."""
+        return [] if self._hooks is None else self._hooks.end(ending)
 
     def begin(self) -> None:
         """Have the nodes of all roles get ready."""

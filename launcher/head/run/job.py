@@ -34,6 +34,7 @@ class Job:
         console: where its output and messages go.
         loop: runs it.
         run: its run, once it is put together; None before.
+        hooks: called in a thread once it has ended: each waits until other programs have been told.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Job:
         self.run: Run | None = None
         self.console, self.loop = console, loop
         self._leave, self._writes = leave, writes
-        self._hooks: Sequence[Callable[[], None]] = ()
+        self.hooks: Sequence[Callable[[], None]] = ()
         self._draw: Callable[[Ending], str] | None = None
         self._socket: JobSocket | None = None
         self._ending: Ending | None = None
@@ -92,7 +93,7 @@ class Job:
         """
         policy, asks = _restarts(self.spec), _asks(self.spec)
         run = Run(self.spec, fleet, self.console, policy, asks, on_over=on_over)
-        self._hooks = attach(run, self.console)
+        self.hooks = attach(run, self.console)
         if is_page(self.spec.output.report_file):
             self._draw = painter(self.loop.clock, run)
         self.console.on_broken_pipe = run.signals.on_broken_output
@@ -145,7 +146,7 @@ class Job:
             self.console.print_report(shown)
         if self.run is not None and self.run.observers:
             self.run.observers.ended(ending)
-        self._aside(self._hooks, lambda: self.console.flush(lambda: self._write(ending)))
+        self._aside(self.hooks, lambda: self.console.flush(lambda: self._write(ending)))
 
     def _write(self, ending: Ending) -> None:
         """Write --report_file, once it is known whether all output could be written."""

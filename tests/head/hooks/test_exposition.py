@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from dsrun.launcher.head.hooks.exposition import Metric, text
+from dsrun.launcher.head.hooks.exposition import Metric, joint, text
 
 ODD = 'a"b\\c\nd é\udcff'
 
@@ -28,3 +28,20 @@ def test_what_is_written_is_read() -> None:
     assert restarts.type == "counter"
     assert [(one.name, one.value) for one in restarts.samples] == [("dsrun_restarts_total", 2.0)]
     assert nothing.samples == []
+
+
+def test_metrics_of_several_things_are_together() -> None:
+    """The format wants all samples of a name in one place."""
+    ranks = Metric("ranks", "Ranks.", (({"state": "running"}, 3.0),))
+    made = joint("role", {"a": [ranks], "b": [ranks, Metric("nodes", "Nodes.", (({}, 1.0),))]})
+    assert made == [
+        Metric(
+            "ranks",
+            "Ranks.",
+            (
+                ({"role": "a", "state": "running"}, 3.0),
+                ({"role": "b", "state": "running"}, 3.0),
+            ),
+        ),
+        Metric("nodes", "Nodes.", (({"role": "b"}, 1.0),)),
+    ]

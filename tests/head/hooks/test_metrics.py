@@ -55,7 +55,7 @@ def test_a_job_that_loses_a_rank(fleet_of: FleetOf, tmp_path: Path) -> None:
     job.node("n1").says(frames.pack_output(3, 1, b"step 1\n"))
     job.step()
     job.clock.go(0.2)
-    metrics._write()
+    metrics.writer.write()
     began = samples(metrics)
     job.clock.go(4.0)
     known = samples(metrics)
@@ -84,7 +84,7 @@ def test_the_file_is_written_while_nothing_happens(fleet_of: FleetOf, tmp_path: 
     run, metrics = begun(job, path)
     job.clock.go(0.2)
     put: list[str] = []
-    metrics._file.put = put.append
+    metrics.writer._file.put = put.append
     for _ in range(2):
         job.clock.go(INTERVAL + 0.1)
     assert len(put) == 2
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_written_is_told_once(fleet_of: FleetOf, tmp_path:
     job = fleet_of("n0")
     _, metrics = begun(job, tmp_path / "no" / "m.prom")
     metrics.close()
-    metrics._on_failure("no space left on device")
+    metrics.writer._on_failure("no space left on device")
     job.step()
     warned = [text for level, text in job.console.said if level == "warning"]
     assert any("no space left on device; the job goes on" in text for text in warned)

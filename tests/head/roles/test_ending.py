@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import pytest
+
 from dsrun.launcher.common.errors import LOST, NO_PROGRESS, OUTPUT, NodeError, UsageError
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.report.report import Failure, Report
@@ -101,3 +103,18 @@ def test_what_is_left_is_named_with_its_role() -> None:
 def test_lost_output_counts_if_nothing_else_does() -> None:
     assert ending(None, 0, server=section(report())).unwritten().code == OUTPUT
     assert ending(Cause("server"), 3, server=section(FAILED)).unwritten().code == 3
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        ending(None, 0, server=section(report(stopped=2)), trainer=section(report())),
+        ending(Cause("trainer"), 3, server=section(None, ran=False), trainer=section(FAILED)),
+        ending(Cause("server", "late"), NO_PROGRESS, server=section(report())),
+        ending(Cause(number=signal.SIGINT), 130, server=section(report(stopped=1))),
+        ending(Cause("trainer"), 69, trainer=section(NodeError("n1: no folder"), ran=False)),
+        ending(Cause("trainer"), 69, trainer=section(NodeError("n1: no folder"), restarts=3)),
+    ],
+)
+def test_reports_are_as_their_schema_says(ended: RolesEnding) -> None:
+    assert schemas.faults("report", ended.data) == []

@@ -1,0 +1,108 @@
+"""What other programs are told of a job of roles: `--on_event` and `--metrics_file` of the job."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..hooks.commands import LAST_WAIT, queue_of
+from ..hooks.event_json import event_json
+from ..hooks.exposition import Metric, joint, text
+from ..hooks.metrics import MetricsWriter, RunMetrics
+from ..run.events import JobEnded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...common.loop import Loop
+    from ...specs.job import JobSpec
+    from ..hooks.commands import CommandQueue
+    from ..report.ending import Ending
+    from ..run.events import RunEvent
+    from ..run.run import Run
+    from .policy import RoleCourse
+
+
+class RolesHooks:
+    """Runs the command for the events of all roles, and writes the metrics of all to one file.
+
+    Events and samples of a role have its name; the last event is that of the job.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        loop: Loop,
+        courses: Mapping[str, RoleCourse],
+        log: Callable[[str, str], None],
+    ) -> None:
+        """Begin.
+
+        Args:
+            spec: the whole job.
+            loop: of the job.
+            courses: what is known of each role, by name.
+            log: prints a message, given its text and level.
+        """
+        self._spec, self._loop, self._courses, self._log = spec, loop, courses, log
+        self._began = loop.clock()
+        self._metrics: dict[str, RunMetrics] = {}
+        self._closers: list[Callable[[], None]] = []
+        self._queue: CommandQueue | None = None
+        self._writer: MetricsWriter | None = None
+        hooks = spec.hooks
+        loop.open_to_threads()
+        if hooks.on_event:
+            self._queue = queue_of(spec, self._say)
+        if hooks.metrics_file is not None:
+            self._writer = MetricsWriter(loop, hooks.metrics_file, self._text, log)
+
+    def _say(self, words: str, level: str) -> None:
+        """Print a message, from a thread."""
+        self._loop.call_soon_threadsafe(lambda: self._log(words, level))
+
+    def observe(self, role: str, run: Run) -> None:
+        """Tell of a run of a role that has not begun."""
+        if self._writer is not None:
+            self._metrics[role] = RunMetrics(run)
+        run.observe(partial(self._on_event, role))
+
+    def _on_event(self, role: str, event: RunEvent) -> None:
+        if type(event) is JobEnded:
+            return  # only of this run
+        self._run_for(event, role)
+        soon = role in self._metrics and self._metrics[role].on_event(event)
+        if self._writer is not None and soon:
+            self._writer.write_soon()
+
+    def _run_for(self, event: RunEvent, role: str = "") -> None:
+        seconds = self._loop.clock() - self._began
+        fields = event_json(event, self._spec.job_id, seconds, role)
+        if self._queue is not None and fields is not None:
+            self._queue.put(fields)
+
+    def end(self, ending: Ending) -> list[Callable[[], None]]:
+        """Tell of the end of the job; return what waits in a thread until all have been told."""
+        self._run_for(JobEnded(ending))
+        if self._writer is not None:
+            self._writer.write_last()
+            self._closers.append(self._writer.close)
+        if self._queue is not None:
+            self._queue.end()
+            self._closers.append(partial(self._queue.close, LAST_WAIT))
+        return self._closers
+
+    # -- metrics ----------------------------------------------------------------------------
+
+    def _text(self) -> str:
+        of_roles = joint("role", {name: one.now() for name, one in self._metrics.items()})
+        return text([*self._states(), *of_roles], {"job_id": self._spec.job_id})
+
+    def _states(self) -> list[Metric]:
+        courses = self._courses.items()
+        states = tuple(({"role": name, "state": one.state.value}, 1.0) for name, one in courses)
+        restarts = tuple(({"role": name}, float(one.restarts)) for name, one in courses)
+        return [
+            Metric("role_state", "What a role does.", states),
+            Metric("role_restarts_total", "Starts of a role after its failures.", restarts),
+        ]
