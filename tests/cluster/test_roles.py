@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from .traces import Traces
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .hosts import Cluster
+    from .hosts import Cluster, Process
 
 SERVER = """
 import http.server, os, sys
@@ -94,6 +95,7 @@ class Trio:
 
     def __enter__(self) -> Trio:
         self.traces = Traces(self._cluster)
+        self._before = {p.pid for p in self._cluster.processes()}
         process = self._cluster.login.popen(self._argv, cwd=self._folder, text=False)
         self.running = Running(process)
         try:
@@ -122,6 +124,13 @@ class Trio:
         name = f"ROLE_NAME={role}".encode()
         found = [p.pid for p in self._cluster.processes() if any(file in w for w in p.argv)]
         return next(pid for pid in found if name in environ(pid) and parent(pid) not in found)
+
+    def on_nodes(self) -> list[Process]:
+        """The processes of the job on its nodes, in the order of their pids."""
+        new = [p for p in self._cluster.processes() if p.pid not in self._before]
+        found = [p for p in new if p.host in {"n1", "n2"}]
+        ours = [p for p in found if p.job or p.argv[1:4] == ("-E", "-S", "-c")]
+        return sorted(ours, key=lambda one: one.pid)
 
     def ends(self) -> tuple[int, str, dict[str, Any]]:
         """The exit code, what was said, and the report; nothing is left then."""
@@ -209,6 +218,26 @@ def test_what_dies_above_a_trainer_ends_the_job(cluster: Cluster, tmp_path: Path
         code, said, report = trio.ends()
     assert code == LOST, said
     assert report["role"] in {"trainer", "evaluator"}  # one of them carries the other
+
+
+@pytest.mark.tier("all")
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_dies_the_end_is_what_the_file_says(
+    cluster: Cluster, tmp_path: Path, seed: int
+) -> None:
+    """Any process on a node: a worker, a node launcher or a guard, also of a lane."""
+    with Trio(cluster, tmp_path, server='on_failure = "restart"') as trio:
+        victim = random.Random(seed).choice(trio.on_nodes())
+        os.kill(victim.pid, signal.SIGKILL)
+        if victim.host == "n1":
+            trio.wait_ready(2)
+            trio.go("trainer", "evaluator")
+        code, said, report = trio.ends()
+    if victim.host == "n1":
+        assert code == 0, said
+    else:
+        assert code in {LOST, 128 + signal.SIGKILL}, said
+        assert report["role"] in {"trainer", "evaluator"}
 
 
 def test_one_interrupt_stops_all_in_order(cluster: Cluster, tmp_path: Path) -> None:
