@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.node.blocking import Calls
 from dsrun.launcher.node.elastic.change_notice import SECONDS, ChangeNotice
 
@@ -121,7 +122,7 @@ def test_a_file_system_that_does_not_answer_is_not_waited_for(
 ) -> None:
     given = Given("soon", tmp_path)
     with monkeypatch.context() as silent:
-        silent.setattr(os, "open", lambda *_: signal.pause())
+        silent.setattr(system, "open_fd", lambda *_: signal.pause())
         given.notice.give(given.signals.append)
     given.notice.end(given._ended)
     given.clock.go(0.0)
