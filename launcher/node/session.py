@@ -343,7 +343,8 @@ class Session:
             self._when_settled(run, lambda: self._signal_run(run, number))
 
     def _signal_run(self, run: NodeRun, number: int) -> None:
-        if not self._signals.reached_workers(number):
+        same = self._signals.handled if run.task.settle else self._signals.reached_workers
+        if not same(number):
             run.signal_all(number)
 
     def _when_settled(self, run: NodeRun, act: Callable[[], None]) -> None:

@@ -19,11 +19,34 @@ if TYPE_CHECKING:
 
     Way = Literal["guard", "launcher"]
 
-TOGETHER = 0.05
-"""Seconds within which one signal reaches all processes of a node."""
+TOGETHER = 0.25
+"""Seconds within which one signal reaches all processes of a node, on a busy machine too."""
+
+YOUNG = 0.05
+"""Seconds after their start for which workers may have been missed: they were not listed yet."""
 
 RECENT = 2.0
-"""Seconds for which a signal that has reached all processes is the same one if it comes again."""
+"""Seconds for which a signal that comes in another way is still the same one."""
+
+
+class _Received:
+    """A signal that has come, and maybe will come in other ways, too.
+
+    Attributes:
+        ways: in which it has come.
+        acted_at: when it was acted on; None before.
+    """
+
+    def __init__(self, timer: Timer, *, missed: bool) -> None:
+        self.ways: set[Way] = set()
+        self.acted_at: float | None = None
+        self.timer = timer
+        self._missed = missed
+
+    @property
+    def reached_all(self) -> bool:
+        """Whether the workers have got it as well."""
+        return len(self.ways) == 2 and not self._missed
 
 
 class SignalDeduplicator:
@@ -33,40 +56,48 @@ class SignalDeduplicator:
         """Call `act` with each signal, and whether the workers have got it, once that is known."""
         self._loop = loop
         self._act = act
-        self._ways: dict[int, set[Way]] = {}
+        self._received: dict[int, _Received] = {}
         self._young_until = 0.0
-        self._too_young: dict[int, bool] = {}
-        self._timers: dict[int, Timer] = {}
-        self._reached: dict[int, float] = {}
 
     def received(self, number: int, way: Way) -> None:
         """Record that a signal has reached the guard, or this process itself."""
-        if number not in self._ways:
-            self._ways[number] = set()
-            self._too_young[number] = self._loop.clock() < self._young_until
-            self._timers[number] = self._loop.call_later(TOGETHER, lambda: self._decide(number))
-        self._ways[number].add(way)
+        one = self._recent(number)
+        if one is None or (one.acted_at is not None and way in one.ways):
+            self._received[number] = one = self._new(number)
+        one.ways.add(way)
+        if one.acted_at is None and len(one.ways) == 2:
+            self._decide(number)
+
+    def _new(self, number: int) -> _Received:
+        timer = self._loop.call_later(TOGETHER, lambda: self._decide(number))
+        return _Received(timer, missed=self._loop.clock() < self._young_until)
+
+    def _recent(self, number: int) -> _Received | None:
+        one = self._received.get(number)
+        at = None if one is None else one.acted_at
+        return None if at is not None and self._loop.clock() - at >= RECENT else one
 
     def reached_workers(self, number: int) -> bool:
         """Return whether the workers have just got this signal from outside."""
-        at = self._reached.get(number)
-        return at is not None and self._loop.clock() - at < RECENT
+        one = self._recent(number)
+        return one is not None and one.acted_at is not None and one.reached_all
+
+    def handled(self, number: int) -> bool:
+        """Return whether this signal has just come from outside: the workers get it, or have."""
+        return self._recent(number) is not None
 
     def settle(self) -> None:
         """Act now on all signals so far and forget them: workers that start now have got none."""
-        for number in tuple(self._ways):
-            self._timers[number].cancel()
+        for number in [one for one, seen in self._received.items() if seen.acted_at is None]:
             self._decide(number)
-        self._reached.clear()
+        self._received.clear()
 
     def started(self) -> None:
         """Record that workers were started: a signal that comes now may have missed them."""
-        self._young_until = self._loop.clock() + TOGETHER
+        self._young_until = self._loop.clock() + YOUNG
 
     def _decide(self, number: int) -> None:
-        del self._timers[number]
-        ways, missed = self._ways.pop(number), self._too_young.pop(number)
-        both = len(ways) == 2 and not missed
-        if both:
-            self._reached[number] = self._loop.clock()
-        self._act(number, both)
+        one = self._received[number]
+        one.timer.cancel()
+        one.acted_at = self._loop.clock()
+        self._act(number, one.reached_all)

@@ -257,6 +257,22 @@ def test_the_runners_word_may_have_to_wait_for_the_schedulers(
     assert runner.play(history) == 0
 
 
+def test_slurms_signal_to_the_guard_and_to_the_runner_is_passed_on_once(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r, settle=TOGETHER)
+        by_guard(r, signal.SIGUSR1)
+        yield r.skip(TOGETHER)
+        yield r.prints("10\n")
+        r.sends(frames.SIGNAL, bytes([signal.SIGUSR1]))
+        yield r.skip(0.0)
+        yield r.skip(TOGETHER)
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.output() == "ready\n10\n15\n"
+
+
 def test_a_stop_that_waited_does_not_stop_the_next_run(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from running(r, settle=500.0)

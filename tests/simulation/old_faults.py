@@ -268,8 +268,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "workers-being-forked-miss-a-signal": (
         Replacement(
             "launcher/node/signal_deduplicator.py",
-            "both = len(ways) == 2 and not missed",
-            "both = len(ways) == 2",
+            "return len(self.ways) == 2 and not self._missed",
+            "return len(self.ways) == 2",
         ),
     ),
 }
