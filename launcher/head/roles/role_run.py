@@ -103,6 +103,9 @@ class RoleRun:
             refused = Ending(self.spec.job_id, error)
             self._later(lambda: self._end(job, refused))
             return
+        # A line on missing devices is printed at the first start.
+        workers = self.spec.workers._replace(expects_devices=False)
+        self.spec = self.spec._replace(workers=workers)
         ready = run.on_ready
         run.on_ready = lambda *place: self._on_ready(run, partial(ready, *place))
         run.observe(self._on_event)

@@ -216,6 +216,8 @@ def _role(
         job = job_spec(planned, command.options)
     except UsageError as error:
         raise _named(error, table) from None
+    if table.get("slots") == "0":
+        job = job._replace(workers=job.workers._replace(expects_devices=False))
     return Role(name=table.name, job=job, **known._asdict())
 
 

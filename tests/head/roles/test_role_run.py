@@ -11,7 +11,8 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.roles import role_events as events
 from dsrun.launcher.head.roles.role_console import RoleConsole
 from dsrun.launcher.head.roles.role_run import RoleRun
-from dsrun.launcher.specs.policies import ElasticPolicy
+from dsrun.launcher.head.run.run_start import NO_DEVICES
+from dsrun.launcher.specs.policies import ElasticPolicy, WorkerPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,7 @@ class Played:
         self.role.prepare()
         self.fleet.step()
         assert self.role.run is not None
-        self.fleet.ready(self.role.run)
+        self.fleet.ready(self.role.run, accelerator="cpu")
 
     def start(self) -> None:
         self.prepare()
@@ -117,6 +118,18 @@ def test_a_stop_that_was_asked_for_is_no_failure(role: Played) -> None:
     assert role.names() == ["RolePrepared", "RoleStarted", "RoleEnded"]
     assert role.told[-1].code == 0
     assert role.role.unfinished == []
+
+
+def test_devices_are_missed_once(fleet_of: FleetOf) -> None:
+    role = Played(fleet_of(shares=True), workers=WorkerPolicy(expects_devices=True))
+    for _ in range(2):
+        role.start()
+        role.role.stop(signal.SIGTERM)
+        role.fleet.step()
+        role.fleet.node("n0").stops(0, 1)
+        role.fleet.node("n1").stops(2, 3)
+        role.fleet.step()
+    assert role.fleet.said().count(f"server: {NO_DEVICES}") == 1
 
 
 def test_a_role_that_waits_is_left(role: Played) -> None:

@@ -132,6 +132,23 @@ def test_a_script_is_passed_its_local_rank_only_on_request() -> None:
     ]
 
 
+HELPER = """
+[[role]]
+name = "helper"
+beside = "trainer"
+slots = 0
+workers = 1
+script = "train.py"
+ends = "wait"
+"""
+
+
+def test_a_role_without_devices_does_not_miss_any() -> None:
+    spec = planned(trainer=f"workers = 1\n{HELPER}")
+    assert role("trainer", spec).job.workers.expects_devices
+    assert not role("helper", spec).job.workers.expects_devices
+
+
 def test_policies_of_a_role() -> None:
     trainer = role(
         "trainer",
