@@ -56,10 +56,14 @@ function hostRows() {
     { key: `h${host}`, label: name, host, rank: null, spans: [...merged[host].values()] }));
 }
 
+function shown(rank) { // ranks of several roles have numbers of their own
+  return data.numbers[rank] ?? rank;
+}
+
 function rankRow(rank) {
   const own = ranks.get(rank);
   const host = own[own.length - 1].host;
-  return { key: `r${rank}`, label: `${data.hosts[host]}:${rank}`, host, rank, spans: own };
+  return { key: `r${rank}`, label: `${data.hosts[host]}:${shown(rank)}`, host, rank, spans: own };
 }
 
 const folded = order.length > FOLDED;
@@ -120,8 +124,7 @@ function headline() {
   };
   add("job", report.job_id);
   if (!running) add("exit code", code, code ? "bad" : "good");
-  add("hosts", data.hosts.length);
-  add("ranks", report.world_size);
+  for (const [name, count] of Object.entries(data.counts)) if (count) add(name, count);
   add("lasted", duration(total));
   if (report.verdict) add("class", report.verdict.class);
   const section = make("section", "", "", make("h1", code ? "bad" : "", title), facts);
@@ -243,9 +246,9 @@ function detail(row) {
   for (const [at, words] of lines) list.append(make("li", "", "", make("time", "", duration(at)), words));
   const own = row.rank === null ? ranksOf.get(row.host) : [row.rank];
   const texts = own.filter((rank) => data.tails[rank]).slice(0, 16)
-    .map((rank) => (own.length > 1 ? `rank ${rank}:\n${data.tails[rank]}` : data.tails[rank]));
+    .map((rank) => (own.length > 1 ? `rank ${shown(rank)}:\n${data.tails[rank]}` : data.tails[rank]));
   const box = document.getElementById("detail");
-  box.replaceChildren(make("h2", "", row.rank === null ? row.label : `rank ${row.rank} on ${data.hosts[row.host]}`),
+  box.replaceChildren(make("h2", "", row.rank === null ? row.label : `rank ${shown(row.rank)} on ${data.hosts[row.host]}`),
     list, make("pre", "", texts.join("\n") || "it printed nothing"));
 }
 

@@ -21,7 +21,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .roles_timeline import RolesTimeline
     from .timeline import Timeline
+
+    AnyTimeline = Timeline | RolesTimeline
 
 VERSION = 1
 """The version of the data in a page."""
@@ -56,7 +59,7 @@ script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
 """
 
 
-def page(report: Mapping[str, object], text: str, timeline: Timeline) -> str:
+def page(report: Mapping[str, object], text: str, timeline: AnyTimeline) -> str:
     """Return the page of a job.
 
     Args:
@@ -70,7 +73,7 @@ def page(report: Mapping[str, object], text: str, timeline: Timeline) -> str:
     return made
 
 
-def _page(report: Mapping[str, object], text: str, timeline: Timeline, keep: int) -> str:
+def _page(report: Mapping[str, object], text: str, timeline: AnyTimeline, keep: int) -> str:
     style, script = _asset("page.css"), _asset("page.js")
     return _FRAME.format(
         style_hash=_hash(style),
@@ -83,7 +86,7 @@ def _page(report: Mapping[str, object], text: str, timeline: Timeline, keep: int
 
 
 def _data(
-    report: Mapping[str, object], text: str, timeline: Timeline, keep: int
+    report: Mapping[str, object], text: str, timeline: AnyTimeline, keep: int
 ) -> dict[str, object]:
     """Return what the page shows, as JSON values."""
     numbers = {host: number for number, host in enumerate(timeline.hosts)}
@@ -97,7 +100,9 @@ def _data(
         "seconds": ended,
         "hosts": [plain(host) for host in numbers],
         "dropped": timeline.dropped,
-        "goodput": seconds_by_cause(spans, marks, timeline.world_size, ended),
+        "counts": timeline.counts,
+        "numbers": {rank: own for rank in ranks if (own := timeline.number(rank)) != rank},
+        "goodput": seconds_by_cause(timeline.working_spans, marks, timeline.world_size, ended),
         "spans": [
             [
                 *(one.rank, numbers[one.host], one.round, one.began, one.ended, one.state),

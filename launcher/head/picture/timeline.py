@@ -161,6 +161,20 @@ class Timeline:
         return [*self.spans.entries, *self._running.values()]
 
     @property
+    def working_spans(self) -> list[Span]:
+        """The lives of the workers whose work is that of the job."""
+        return self.all_spans
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many hosts and ranks there are."""
+        return {"hosts": len(self.hosts), "ranks": self.world_size}
+
+    def number(self, rank: int) -> int:
+        """Return the rank that a worker has in its own world."""
+        return rank
+
+    @property
     def all_marks(self) -> list[Mark]:
         """What happened, in order of time."""
         kept = [mark for bounded in self.marks.values() for mark in bounded.entries]

@@ -6,9 +6,11 @@ import signal
 from collections import deque
 from functools import partial
 
+from ...common.output_file import is_page
 from ..run.events import Lost, Round
 from ..run.job_socket import JobSocket, RunHistory
 from ..run.run_signals import StopRequests, StopStep
+from ..watch.attach import roles_painter
 from . import role_events as events
 from .directory import Directory
 from .ending import RolesEnding, Section
@@ -67,6 +69,7 @@ class RolesJob:
         self._events: deque[RoleEvent] = deque()
         self.histories: dict[str, RunHistory] = {}
         self._socket: JobSocket | None = None
+        self._observers: list[Callable[[str, Run], None]] = []
         self._hooks = self._told()
         self.abandoned, self._code = False, 0
         self._requests = StopRequests()
@@ -95,8 +98,8 @@ class RolesJob:
                 node.send(self.directory.frame())
 
         run.ask = ask_and_tell
-        if self._hooks is not None:
-            self._hooks.observe(name, run)
+        for observe in self._observers:
+            observe(name, run)
         run.observe(partial(self._on_run_event, name, run))
 
     def _on_run_event(self, name: str, run: Run, event: RunEvent) -> None:
@@ -110,7 +113,21 @@ class RolesJob:
             return None
         from .hooks import RolesHooks
 
-        return RolesHooks(job, self.loop, self.policy.courses, self.log)
+        hooks = RolesHooks(job, self.loop, self.policy.courses, self.log)
+        self._observers.append(hooks.observe)
+        return hooks
+
+    def painter(self) -> Callable[[Ending], str] | None:
+        """Return what draws the picture of the job once it has ended; None if none was asked for.
+
+        It is called before the job begins, and all runs are observed from then on.
+        """
+        if not is_page(self.spec.job.output.report_file):
+            return None
+        ends = {role.name: role.ends for role in self.spec.roles}
+        observe, draw = roles_painter(self.loop.clock, ends)
+        self._observers.append(observe)
+        return draw
 
     def tell_end(self, ending: Ending) -> list[Callable[[], None]]:
         """Tell other programs how it has ended; return what waits in a thread for them."""

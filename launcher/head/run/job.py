@@ -35,6 +35,7 @@ class Job:
         loop: runs it.
         run: its run, once it is put together; None before.
         hooks: called in a thread once it has ended: each waits until other programs have been told.
+        draw: draws its picture (`painter`); None if none was asked for.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Job:
         self.console, self.loop = console, loop
         self._leave, self._writes = leave, writes
         self.hooks: Sequence[Callable[[], None]] = ()
-        self._draw: Callable[[Ending], str] | None = None
+        self.draw: Callable[[Ending], str] | None = None
         self._socket: JobSocket | None = None
         self._ending: Ending | None = None
         self._closed = False
@@ -95,7 +96,7 @@ class Job:
         run = Run(self.spec, fleet, self.console, policy, asks, on_over=on_over)
         self.hooks = attach(run, self.console)
         if is_page(self.spec.output.report_file):
-            self._draw = painter(self.loop.clock, run)
+            self.draw = painter(self.loop.clock, run)
         self.console.on_broken_pipe = run.signals.on_broken_output
         self.run = run
         return run
@@ -169,7 +170,7 @@ class Job:
 
     def _text(self, ending: Ending) -> str:
         path = self.spec.output.report_file
-        return report_text(path, ending, self.loop.clock, self._draw)
+        return report_text(path, ending, self.loop.clock, self.draw)
 
     def _close(self, ending: Ending) -> None:
         self.console.finish(lambda: self._leave(ending))

@@ -8,7 +8,7 @@ from ...common.output_file import is_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ...specs.job import JobSpec
@@ -54,7 +54,24 @@ def painter(clock: Callable[[], float], run: Run | None = None) -> Callable[[End
     timeline = import_module("..picture.timeline", __package__).Timeline(clock)
     if run is not None:
         run.observe(timeline.on_event)
+    return _drawer(timeline)
 
+
+def roles_painter(
+    clock: Callable[[], float], ends: Mapping[str, str]
+) -> tuple[Callable[[str, Run], None], Callable[[Ending], str]]:
+    """Return what observes each run of a role before it begins, and the same as `painter`.
+
+    Args:
+        clock: that of the loop.
+        ends: how the clean end of each role counts, by its name.
+    """
+    kind = import_module("..picture.roles_timeline", __package__).RolesTimeline
+    timeline = kind(clock, ends)
+    return timeline.observe, _drawer(timeline)
+
+
+def _drawer(timeline: Any) -> Callable[[Ending], str]:
     def draw(ending: Ending) -> str:
         draws = import_module("..picture.page", __package__).page
         page: str = draws(ending.data, ending.text, timeline)

@@ -8,6 +8,7 @@ import pytest
 
 from ...support.needs import need, need_modules
 from ...support.pictures import HOSTILE, made
+from ...support.role_pictures import played
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +53,11 @@ class Page:
     def open(self, hosts: int, per_host: int, size: tuple[int, int] = WIDE) -> None:
         """Show a job."""
         names = [f"n{number}" for number in range(hosts - 1)] + [HOSTILE[0]]
+        self.show(made(names, per_host), size)
+
+    def show(self, page: str, size: tuple[int, int] = WIDE) -> None:
         file = self._folder / "r.html"
-        file.write_text(made(names, per_host), encoding="utf-8")
+        file.write_text(page, encoding="utf-8")
         self.browser.set_window_size(*size)
         self.browser.get(file.as_uri())
 
@@ -85,6 +89,15 @@ def test_a_row_shows_what_happened_to_a_rank_and_its_last_output(page: Page) -> 
     assert "rank 1 on n0" in page.detail(), "the first failure is shown at first"
     page.all("#chart .row[data-key]")[2].click()
     assert "rank 2 on n1" in page.detail()
+    assert "saved a.ckpt" in page.detail()
+
+
+def test_rows_of_roles_have_their_ranks(page: Page) -> None:
+    page.show(played().page)
+    assert page.labels == ["server/n0:0", "trainer/n0:0", "trainer/n1:1"]
+    assert "rank 0 on server/n0" in page.detail(), "it has failed"
+    page.all("#chart .row[data-key]")[2].click()
+    assert "rank 1 on trainer/n1" in page.detail()
     assert "saved a.ckpt" in page.detail()
 
 

@@ -23,6 +23,7 @@ from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.roles import Role, RolesSpec
 
 from ...support.fake_nodes import FakeNodes, dispositions
+from ...support.pictures import embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,11 +44,11 @@ class Played:
     """Plays jobs of a server on n0 and a trainer on n1."""
 
     def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-        self._file, self._capfd = folder / "report.json", capfd
+        self.file, self._capfd = folder / "report.json", capfd
 
     def __call__(self, history: Callable[[Nodes], Steps]) -> tuple[int, str]:
         """Return the exit code, and what was said."""
-        whole = job("n0", "n1", output=OutputPolicy(report_file=str(self._file)))
+        whole = job("n0", "n1", output=OutputPolicy(report_file=str(self.file)))
         roles = Role("server", job("n0"), "never"), Role("trainer", job("n1"), "job")
         parts = [Part(FakeNodes(history), list(whole.plan.nodes))]
         with dispositions():
@@ -57,7 +58,7 @@ class Played:
     @property
     def report(self) -> dict[str, Any]:
         """What --report_file has."""
-        told: dict[str, Any] = json.loads(self._file.read_text())
+        told: dict[str, Any] = json.loads(self.file.read_text())
         return told
 
 
@@ -90,6 +91,25 @@ def test_a_job_that_ends_well(play: Played) -> None:
     assert code == 0
     assert said == "dsrun: 2 nodes from this program over ssh; job j\n"
     assert play.report["roles"]["server"]["state"] == "ended"
+
+
+def test_its_picture_has_all_roles(play: Played, tmp_path: Path) -> None:
+    play.file = tmp_path / "r.html"
+
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        server, trainer = nodes
+        for rank in (0, 1):
+            trainer.exits(rank, 0)
+        trainer.done()
+        yield server.got(frames.STOP)
+        server.stops(0, 1)
+        yield server.got(frames.END)
+
+    play(history)
+    data = embedded(play.file.read_text())
+    assert data["hosts"] == ["server/n0", "trainer/n1"]
+    assert data["counts"] == {"roles": 2, "hosts": 2, "ranks": 4}
 
 
 def test_a_job_that_fails(play: Played) -> None:

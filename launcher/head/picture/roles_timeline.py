@@ -1,0 +1,128 @@
+"""The timelines of the roles of one job, as one: a host has a row for each role that it runs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .timeline import Timeline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ..run.events import RunEvent
+    from ..run.run import Run
+    from .timeline import Mark, Span
+
+MOST_RANKS = 1 << 20
+"""What no role has more ranks than: the ranks of each role are numbered from a multiple of it."""
+
+
+class RolesTimeline:
+    """Observes the runs of all roles; has what `Timeline` has, with the role in each name."""
+
+    def __init__(self, clock: Callable[[], float], ends: Mapping[str, str]) -> None:
+        """Observe from now on.
+
+        Args:
+            clock: the loop's.
+            ends: how the clean end of each role counts, as in `Role`, by its name.
+        """
+        self._timelines = {name: Timeline(clock) for name in ends}
+        self._whole = Timeline(clock)
+        wanted = "job" if "job" in ends.values() else "wait"
+        self._working = {name for name, how in ends.items() if how == wanted}
+
+    def observe(self, role: str, run: Run) -> None:
+        """Observe a run of a role that has not begun."""
+        self.restart(role)
+        run.observe(partial(self.on_event, role))
+
+    def restart(self, role: str) -> None:
+        """Mark another start of a role, unless it is the first one."""
+        if self._timelines[role].hosts:
+            self._timelines[role].mark("round", "starting again")
+
+    def on_event(self, role: str, event: RunEvent) -> None:
+        """Keep what an event of a role tells."""
+        self._timelines[role].on_event(event)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the job began."""
+        return self._whole.now
+
+    @property
+    def hosts(self) -> list[str]:
+        """The roles and hosts, in the order of the roles."""
+        return [f"{role}/{host}" for role, one in self._timelines.items() for host in one.hosts]
+
+    @property
+    def keep(self) -> int:
+        """Bytes of its newest output that are kept of each rank."""
+        return max(one.keep for one in self._timelines.values())
+
+    @property
+    def findings(self) -> list[str]:
+        """What the quick check has warned of."""
+        every = self._timelines.values()
+        return list(dict.fromkeys(line for one in every for line in one.findings))
+
+    @property
+    def dropped(self) -> int:
+        """How many spans and marks were dropped."""
+        return sum(one.dropped for one in self._timelines.values())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many roles, hosts and ranks there are."""
+        every = self._timelines.values()
+        hosts = {host for one in every for host in one.hosts}
+        ranks = sum(one.world_size for one in every)
+        return {"roles": len(every), "hosts": len(hosts), "ranks": ranks}
+
+    @property
+    def world_size(self) -> int:
+        """The ranks of the roles whose end is the end of the job."""
+        return sum(self._timelines[role].world_size for role in self._working)
+
+    @property
+    def all_spans(self) -> list[Span]:
+        """The lives of the workers of all roles."""
+        return [span for role in self._timelines for span in self._spans(role)]
+
+    @property
+    def working_spans(self) -> list[Span]:
+        """Those of the roles whose end is the end of the job."""
+        return [span for role in self._working for span in self._spans(role)]
+
+    @property
+    def all_marks(self) -> list[Mark]:
+        """What happened, in order of time."""
+        every = self._timelines.items()
+        found = (self._mark(role, mark) for role, one in every for mark in one.all_marks)
+        return sorted(found, key=lambda mark: mark.at)
+
+    def number(self, rank: int) -> int:
+        """Return the rank in its role of one of the ranks of all roles."""
+        return rank % MOST_RANKS
+
+    def tail(self, rank: int) -> str:
+        """Return the newest output of a rank of all roles."""
+        at, own = divmod(rank, MOST_RANKS)
+        return [*self._timelines.values()][at].tail(own)
+
+    def _of_all(self, role: str, rank: int) -> int:
+        return [*self._timelines].index(role) * MOST_RANKS + rank
+
+    def _spans(self, role: str) -> Iterable[Span]:
+        spans = self._timelines[role].all_spans
+        return (
+            one._replace(rank=self._of_all(role, one.rank), host=f"{role}/{one.host}")
+            for one in spans
+        )
+
+    def _mark(self, role: str, mark: Mark) -> Mark:
+        host = f"{role}/{mark.host}" if mark.host else ""
+        rank = None if mark.rank is None else self._of_all(role, mark.rank)
+        return mark._replace(words=f"{role}: {mark.words}", host=host, rank=rank)
