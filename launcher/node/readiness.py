@@ -143,7 +143,9 @@ class Trial:
             self._on_connected(number)
 
     def _on_late(self) -> None:
-        if not self._server.done:
+        if self._server.done:
+            self._close()  # an answer that has no end
+        else:
             self._fail("no answer")
 
     def _on_writable(self) -> None:

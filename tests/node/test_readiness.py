@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.errors import USAGE
+from dsrun.launcher.node import readiness
 from dsrun.launcher.node.programs import command_line
 
+from ..support.clock import Clock
 from ..support.limits import HANG
 
 if TYPE_CHECKING:
@@ -165,3 +167,24 @@ def test_a_request_that_is_none() -> None:
     )
     assert given.returncode == USAGE
     assert given.stderr.startswith("ready: expected a request as JSON")
+
+
+def test_an_answer_without_an_end_is_read_for_a_while_only(
+    listener: socket.socket, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    server = readiness.Server(0, clock.loop, lambda: None)
+    readiness.Trial(clock.loop, server, 0, "http", "/").begin(*listener.getsockname())
+    theirs, _ = listener.accept()
+    with theirs:
+        clock.settle()
+        assert theirs.recv(4096).startswith(b"GET / HTTP/1.1\r\n")
+        theirs.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        clock.settle()
+        clock.go(readiness.BETTER)
+        assert capsys.readouterr().out == '{"server": 0, "answered": [0]}\n'
+        theirs.sendall(b"more")
+        clock.settle()
+        clock.go(readiness.PATIENCE)
+        theirs.setblocking(False)
+        assert theirs.recv(1) == b""
