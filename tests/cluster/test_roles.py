@@ -83,11 +83,17 @@ class Trio:
     """A job of three roles, in which all workers are up: `with Trio(...) as trio`."""
 
     def __init__(
-        self, cluster: Cluster, folder: Path, *words: str, launcher: str = "ssh", server: str = ""
+        self,
+        cluster: Cluster,
+        folder: Path,
+        *words: str,
+        launcher: str = "ssh",
+        server: str = "",
+        hosts: str = "n1:4,n2:4",
     ) -> None:
         self._cluster, self._folder = cluster, folder
         write(folder, "n1", "n2", server)
-        where = ["--host", "n1:4,n2:4"]
+        where = ["--host", hosts]
         self._argv = [*COMMAND, *options(launcher), *where, *AT_ONCE, "--no_local_rank", *words]
         self._argv += ["--roles", str(folder / "roles.toml")]
         self._report = folder / "report.json"
@@ -210,6 +216,21 @@ def test_what_dies_above_a_server_costs_the_server_alone(
         trio.go("trainer", "evaluator")
         code, said, _ = trio.ends()
     assert code == 0, said
+
+
+def test_a_node_without_a_role_takes_the_place_of_a_lost_one(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    again = 'on_failure = "restart"'
+    with Trio(cluster, tmp_path, server=again, hosts="n1:4,n2:4,n3:4") as trio:
+        ((_, launcher),) = launchers(cluster, "n1")
+        os.kill(launcher, signal.SIGKILL)
+        trio.wait_ready(2)
+        assert [one.host for one in cluster.processes() if one.pid == trio.pid("server")] == ["n3"]
+        trio.go("trainer", "evaluator")
+        code, said, _ = trio.ends()
+    assert code == 0, said
+    assert "server: n1 is lost; n3 takes its place" in said
 
 
 def test_what_dies_above_a_trainer_ends_the_job(cluster: Cluster, tmp_path: Path) -> None:

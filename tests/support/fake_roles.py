@@ -32,9 +32,10 @@ class FakeRoles(FakeFleet):
         self,
         ready: Ready = Ready(),  # noqa: B008
         hooks: HookPolicy = HookPolicy(),  # noqa: B008
+        spares: tuple[str, ...] = (),
         **server: Any,
     ) -> None:
-        super().__init__("n0", "n1", "n2", shares=True)
+        super().__init__("n0", "n1", "n2", *spares, shares=True)
         self.overs = 0
         roles = (
             Role("server", self.spec("n0"), "never", ready=ready, **server),

@@ -19,6 +19,7 @@ from .readiness import RoleReadiness
 from .role_actions import CheckReady, EndJob, PrepareRole, Say, StartRole, StopRole
 from .role_console import RoleConsole
 from .role_run import RoleRun
+from .spares import Spares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class RolesJob:
         self.directory = Directory(node.name for node in fleet.nodes.values())
         self._readiness = {role.name: self._ready(role) for role in spec.roles}
         self.roles = {role.name: self._role(n, role) for n, role in enumerate(spec.roles)}
+        hosts = [node.host for node in spec.job.plan.nodes]
+        plans = [role.job.plan for role in spec.roles]
+        self._spares = Spares(hosts, plans, lost=self._is_lost)
         self._events: deque[RoleEvent] = deque()
         self.histories: dict[str, RunHistory] = {}
         self._socket: JobSocket | None = None
@@ -218,7 +222,7 @@ class RolesJob:
     def _act(self, action: RoleAction) -> None:
         match action:
             case PrepareRole(name):
-                self.roles[name].prepare(self.directory.ports(name))
+                self._prepare(name)
             case StartRole(name):
                 self._publish(name)
                 self._readiness[name].starting()
@@ -235,6 +239,19 @@ class RolesJob:
             case EndJob(code):
                 self._code = code
                 self.loop.call_later(0.0, self._look)
+
+    def _prepare(self, name: str) -> None:
+        """Have the nodes of a role get ready, and spares in place of those that are lost."""
+        role = self.roles[name]
+        plan, moved = self._spares.replace(role.spec.plan)
+        for lost, spare in moved.items():
+            self.log(f"{name}: {lost} is lost; {spare} takes its place", "warning")
+        role.spec = role.spec._replace(plan=plan)
+        role.prepare(self.directory.ports(name))
+
+    def _is_lost(self, name: str) -> bool:
+        connections = self.fleet.nodes.values()
+        return any(bool(one.lost) for one in connections if one.name == name)
 
     def _look(self) -> None:
         """End once the job is over, and all hooks have been told."""

@@ -145,7 +145,8 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     hosts = _placed(tables, commands, nodes)
     planned = whole(command, nodes)
     origin = planned.origin
-    notes = (*origin.notes, *_unused_note(nodes.hosts, hosts))
+    restarts = any(one.on_failure == "restart" for one in known.values())
+    notes = (*origin.notes, *_unused_note(nodes.hosts, hosts, spare=restarts))
     planned = planned._replace(origin=origin._replace(notes=notes))
     # Held: a lost node is no end of it, and several programs run on a node.
     job = job_spec(planned, _whole(command).options)._replace(held=True)
@@ -239,12 +240,15 @@ def _within(role: Role, job: JobSpec) -> Role:
     return role._replace(ready=ready, job=role.job._replace(job_id=job.job_id, output=output))
 
 
-def _unused_note(hosts: Sequence[Host], placed: Mapping[str, Sequence[Host]]) -> list[str]:
+def _unused_note(
+    hosts: Sequence[Host], placed: Mapping[str, Sequence[Host]], *, spare: bool
+) -> list[str]:
     names = placement.unused(hosts, placed)
     if not names:
         return []
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return [f"{counted(len(names), 'node')} without a role: {shown}"]
+    use = ", to replace lost ones" if spare else ""
+    return [f"{counted(len(names), 'node')} without a role{use}: {shown}"]
 
 
 def _check_input(tables: Sequence[RoleTable]) -> None:

@@ -103,6 +103,21 @@ def test_a_server_is_started_again_on_its_port_and_the_trainer_is_told(roles: Fa
     roles.close()
 
 
+def test_a_node_without_a_role_takes_the_place_of_a_lost_one() -> None:
+    roles = FakeRoles(on_failure="restart", ports=("http",), spares=("n3",))
+    roles.run_all()
+    roles.node("n0").leaves()
+    roles.go(1.0)
+    assert "server: n0 is lost; n3 takes its place" in roles.said()
+    spare = roles.node("n3")
+    spare.hello(port=29500, ports=(7000,))
+    roles.step()
+    assert spare.got(frames.START)()
+    assert roles.peers("n2")["server"] == {"hosts": ("n3",), "ports": (7000,)}
+    assert roles.got("trainer", frames.STOP) == 0
+    roles.close()
+
+
 def test_one_interrupt_stops_the_trainer_first(roles: FakeRoles) -> None:
     roles.run_all()
     roles.job.end(signal.SIGINT)

@@ -81,7 +81,7 @@ def test_the_whole_job_has_all_nodes(folder: Path) -> None:
     assert [node.host.name for node in spec.job.plan.nodes] == ["h1", "h2", "h3", "h4"]
     assert spec.job.held
     assert spec.job.workdir == str(folder)
-    assert spec.job.origin.notes == ("1 node without a role: h4",)
+    assert spec.job.origin.notes == ("1 node without a role, to replace lost ones: h4",)
     assert {one.job.job_id for one in spec.roles} == {spec.job.job_id}
     assert {one.job.plan.launcher for one in spec.roles} == {spec.job.plan.launcher}
 
