@@ -22,7 +22,7 @@ from .heartbeats import Heartbeats
 from .preparation import Preparation
 from .run import NodeRun, Surroundings
 from .run import Phase as RunPhase
-from .signal_deduplicator import SignalDeduplicator
+from .signal_deduplicator import TOGETHER, SignalDeduplicator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ class Session:
         elif run.phase is RunPhase.PREPARED:
             run.stop(stop.number, stop.grace)
         else:
-            self._when_settled(run, lambda: self._stop_run(run, stop))
+            self._when_settled(run, stop.number, lambda: self._stop_run(run, stop))
 
     def _stop_run(self, run: NodeRun, stop: messages.Stop) -> None:
         delivered = self._signals.reached_workers(stop.number)
@@ -340,17 +340,24 @@ class Session:
     def _on_signal_frame(self, body: bytes) -> None:
         run, number = self._active, frames.unpack_signal(body)
         if run is not None:
-            self._when_settled(run, lambda: self._signal_run(run, number))
+            self._when_settled(run, number, lambda: self._signal_run(run, number))
 
     def _signal_run(self, run: NodeRun, number: int) -> None:
         same = self._signals.handled if run.task.settle else self._signals.reached_workers
         if not same(number):
             run.signal_all(number)
 
-    def _when_settled(self, run: NodeRun, act: Callable[[], None]) -> None:
+    def _when_settled(self, run: NodeRun, number: int, act: Callable[[], None]) -> None:
         """Act on a signal of the runner; if it may also reach this node directly, wait for that."""
+
+        def settled() -> None:
+            if self._signals.undecided(number):
+                self._loop.call_later(TOGETHER, settled)
+            else:
+                act()
+
         if run.task.settle:
-            self._loop.call_later(run.task.settle, act)
+            self._loop.call_later(run.task.settle, settled)
         else:
             act()
 

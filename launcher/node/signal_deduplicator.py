@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     Way = Literal["guard", "launcher"]
 
 TOGETHER = 0.25
-"""Seconds within which one signal reaches all processes of a node, on a busy machine too."""
+"""Seconds within which one signal reaches all processes of a node, on a busy machine too. Slurm
+sends some twice, two milliseconds apart."""
 
-YOUNG = 0.05
+YOUNG = 0.01
 """Seconds after their start for which workers may have been missed: they were not listed yet."""
 
 RECENT = 2.0
@@ -65,8 +66,6 @@ class SignalDeduplicator:
         if one is None or (one.acted_at is not None and way in one.ways):
             self._received[number] = one = self._new(number)
         one.ways.add(way)
-        if one.acted_at is None and len(one.ways) == 2:
-            self._decide(number)
 
     def _new(self, number: int) -> _Received:
         timer = self._loop.call_later(TOGETHER, lambda: self._decide(number))
@@ -81,6 +80,11 @@ class SignalDeduplicator:
         """Return whether the workers have just got this signal from outside."""
         one = self._recent(number)
         return one is not None and one.acted_at is not None and one.reached_all
+
+    def undecided(self, number: int) -> bool:
+        """Return whether this signal has come, and it is not known yet where."""
+        one = self._received.get(number)
+        return one is not None and one.acted_at is None
 
     def handled(self, number: int) -> bool:
         """Return whether this signal has just come from outside: the workers get it, or have."""

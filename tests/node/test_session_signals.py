@@ -273,6 +273,26 @@ def test_slurms_signal_to_the_guard_and_to_the_runner_is_passed_on_once(runner: 
     assert runner.output() == "ready\n10\n15\n"
 
 
+def test_a_stop_of_the_runner_waits_for_what_is_known_of_slurms_signal(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r, STUBBORN, settle=TOGETHER / 2, grace=500.0)
+        r.leap(2 * TOGETHER)
+        r.stop(grace=500.0)
+        yield r.skip(TOGETHER / 4)
+        r.guard_got(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield r.skip(TOGETHER / 2)
+        yield r.skip(TOGETHER)
+        yield r.got(frames.NOTE)
+        yield r.skip(TOGETHER)
+        yield r.skip(600.0)
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.output() == "ready\n", "nothing was sent to the worker a second time"
+
+
 def test_a_stop_that_waited_does_not_stop_the_next_run(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from running(r, settle=500.0)

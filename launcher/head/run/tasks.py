@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.plan import Node
 
-SETTLE = 0.25
+SETTLE = 0.15
 """Seconds within which a signal that Slurm sends to a job reaches all its nodes and the runner."""
 
 LEASE = 15 / 16

@@ -129,7 +129,7 @@ def test_the_users_own_variable_wins_over_the_signals_that_end_the_job() -> None
     assert tasks(own)(PLAN.nodes[0]).env[name] == "SIGINT"
 
 
-@pytest.mark.parametrize(("job", "settle"), [({}, 0.0), ({"SLURM_JOB_ID": "7"}, 0.25)])
+@pytest.mark.parametrize(("job", "settle"), [({}, 0.0), ({"SLURM_JOB_ID": "7"}, 0.15)])
 def test_in_a_slurm_job_signals_take_a_moment(
     job: dict[str, str], settle: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
