@@ -157,7 +157,7 @@ def test_a_command_writes_its_report_file_itself_unless_it_is_killed(
             client.leave()
             fake.job.step()
             fake.job.node("n0").stops(0, 1)
-            fake.wait_for(path.exists)
+            fake.wait_for(lambda path=path: path.exists() and path.read_text())  # type: ignore[misc]
         else:
             fake.job.end_well(run)
             assert client.wait(1)["code"] == 0
