@@ -299,9 +299,12 @@ def _logs(given: Given) -> int:
 
     ranks = sorted(parse_ranks("--ranks", given.own["ranks"])) or None
     found, how = find(given.words), {"follow": given.own["follow"], "as_json": given.json}
-    if found.folder is not None:
-        return show_kept(found.folder, ranks, **how)
-    return show(found.place._replace(role=given.own["role"]), ranks, **how)
+    role = given.own["role"]
+    if found.folder is None:
+        return show(found.place._replace(role=role), ranks, **how)
+    if role:
+        raise UsageError(f"dsrun-job: --role {role}: job {found.place.name} has one program")
+    return show_kept(found.folder, ranks, **how)
 
 
 # -- detached jobs --------------------------------------------------------------------------

@@ -8,20 +8,18 @@ import sys
 import time
 
 from ..common import entry
-from ..common.errors import DsrunError
 from ..common.tell import tell
 from ..common.text import plain
 from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached.job_folder import State
 from ..head.output.labels import Labeller, Sanitizer
-from .job_names import PATIENCE, ask, open_place
+from .job_names import PATIENCE, ask, named_in_errors, open_place
 from .job_view import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from ..control.local_client import Arrived
     from ..head.detached.job_folder import JobFolder
@@ -52,20 +50,13 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
         for one in client.frames(None if follow else PATIENCE):
             answered = one.kind == frames.ANSWER and one.message.get("id") == number
             if answered:
-                _check(one.message)
+                with named_in_errors(place):
+                    checked(one.message)
             if answered and not follow:
                 break
             reader.take(one)
     reader.end()
     return 0
-
-
-def _check(answer: dict[str, Any]) -> None:
-    try:
-        checked(answer)
-    except DsrunError as error:
-        error.args = (f"dsrun-job: {error}",)
-        raise
 
 
 def show_kept(folder: JobFolder, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from ..common.errors import DsrunError, UsageError
 from ..common.values import NamedTuple
 from ..control import local
@@ -9,7 +11,7 @@ from ..control.local_client import LocalClient, connect, running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 PATIENCE = 10.0
 """Seconds for a job to answer."""
@@ -104,9 +106,15 @@ def ask(place: Place, request: dict[str, object]) -> dict[str, object]:
     Raises:
         DsrunError: it refuses, does not answer, or has ended.
     """
-    with open_place(place) as client:
-        try:
-            return client.ask(request, seconds=PATIENCE)
-        except DsrunError as error:
-            error.args = (f"dsrun-job: {place.kind} {place.name}: {error}",)
-            raise
+    with open_place(place) as client, named_in_errors(place):
+        return client.ask(request, seconds=PATIENCE)
+
+
+@contextmanager
+def named_in_errors(place: Place) -> Iterator[None]:
+    """Name the job or the hold in what it refuses."""
+    try:
+        yield
+    except DsrunError as error:
+        error.args = (f"dsrun-job: {place.kind} {place.name}: {error}",)
+        raise
