@@ -138,8 +138,8 @@ def simulate(words: Sequence[str], answers: Mapping[int, Answer]) -> None:
 
 
 def beat() -> bytes:
-    """Return a sign of life, with which a node says that it has begun to start."""
-    return frames.pack_beat(time.monotonic())
+    """Return what a node says when it begins to start, and a sign of life."""
+    return frames.pack(frames.OPENED) + frames.pack_beat(time.monotonic())
 
 
 def done() -> bytes:

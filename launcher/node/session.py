@@ -186,7 +186,9 @@ class Session:
         self._guard.keep_alive(self._loop, run.task.stillness)
         self._spare()
         run.open_to_store()
-        # The runner then starts the other nodes, which must not connect to our own listener.
+        # The runner then starts the other nodes, which must not connect to our own listener. A
+        # heartbeat says nothing of that: it may have been sent before.
+        self._send(frames.pack(frames.OPENED))
         self._heartbeats.beat()
         if self._link.open:
             run.start(start)

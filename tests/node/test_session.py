@@ -56,7 +56,7 @@ def test_one_run(runner: FakeRunner) -> None:
 
     assert runner.play(history) == 0
     kinds = [kind for kind, _ in runner.received]
-    assert kinds[:3] == [frames.HELLO, frames.BEAT, frames.STARTED]
+    assert kinds[:4] == [frames.HELLO, frames.OPENED, frames.BEAT, frames.STARTED]
     assert runner.names() == RUN
     assert runner.output() == "hello\n"
     assert runner.exits() == [(0, 0, False)]

@@ -74,6 +74,7 @@ class FakeNode:
         self.received: list[tuple[int, bytes]] = []
         self._loop = loop
         self._heard = heard
+        self._asked = False
         self._decoder = frames.Decoder()
         runners, self._socket = socket.socketpair()
         self._socket.settimeout(PATIENCE)
@@ -114,7 +115,10 @@ class FakeNode:
         self.says(frames.pack_json(frames.PROBED, {"verdicts": verdicts}))
 
     def beats(self) -> None:
-        """Give a sign of life."""
+        """Give a sign of life; answer START, if it has come since the last one."""
+        if self._asked:
+            self._asked = False
+            self.says(frames.pack(frames.OPENED))
         self.says(frames.pack_beat(self._loop.clock()))
 
     def grants(self) -> None:
@@ -178,7 +182,9 @@ class FakeNode:
         data = b""
         with suppress(OSError):
             data = self._socket.recv(1 << 20)
-        self.received += self._decoder.feed(data)
+        new = self._decoder.feed(data)
+        self._asked |= any(kind == frames.START for kind, _ in new)
+        self.received += new
         if not data or self.got(frames.END)():
             self.leaves()
         self._heard()

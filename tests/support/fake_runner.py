@@ -217,8 +217,8 @@ class FakeRunner:
         return b"".join(found).decode()
 
     def names(self) -> list[str]:
-        """What has come, by name, without beats and output, which may be in pieces."""
-        left_out = (frames.BEAT, frames.OUTPUT)
+        """What has come, by name, without signs of life, and output, which may be in pieces."""
+        left_out = (frames.BEAT, frames.OPENED, frames.OUTPUT)
         return [NAMES[kind] for kind, _ in self.received if kind not in left_out]
 
     def all(self, kind: int) -> list[dict[str, Any]]:

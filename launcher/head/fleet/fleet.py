@@ -39,7 +39,7 @@ HANG_UP = 2.0
 
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
-    frames.WAITS,
+    *(frames.WAITS, frames.OPENED),
     *(
         frames.INPUT_ACK,
         frames.DONE,

@@ -36,7 +36,8 @@ class NodeFrames:
             frames.SHARD_REQUEST: self._on_ask,
             frames.BINDINGS: self._on_bound,
             frames.ACTIVITY: self._on_activity,
-            frames.BEAT: lambda node, _body: run.staged.on_answer(node),
+            frames.OPENED: lambda node, _body: run.staged.on_answer(node),
+            frames.BEAT: lambda _node, _body: None,
             **run.restarts.handlers,
         }
 

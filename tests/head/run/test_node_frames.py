@@ -100,7 +100,7 @@ class Played:
         well = {
             frames.JOB: messages.pack(frames.HELLO, hello),
             frames.PROBE: messages.pack(frames.PROBED, messages.Probed(("",) * 3)),
-            frames.START: frames.pack_beat(time.monotonic()),
+            frames.START: frames.pack(frames.OPENED) + frames.pack_beat(time.monotonic()),
             frames.STOP: messages.pack(frames.DONE, messages.Done((), {})),
             frames.BEAT: b"",
             frames.CREDIT: b"",

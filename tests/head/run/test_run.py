@@ -9,6 +9,7 @@ import pytest
 
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.control import frames
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN
@@ -57,6 +58,17 @@ def test_from_job_to_start(fleet_of: FleetOf) -> None:
     assert [start[1][name] for name in named] == [0, 4, 0, 2, "n0", 29500]
     assert start[1]["credit"] == 1 << 20
     assert world_info.decode(start[1]["world"]) == {"n0": (0, 1), "n1": (0, 1)}
+
+
+def test_a_heartbeat_does_not_say_that_the_master_port_is_open(fleet_of: FleetOf) -> None:
+    """It may have been sent before START came, by a node that was used before the start."""
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    job.ready(run)
+    job.node("n0").says(frames.pack_beat(0.0))
+    assert "START" not in job.kinds("n1")
+    job.node("n0").beats()
+    assert job.kinds("n1") == ["START"]
 
 
 def test_from_start_to_the_report(fleet_of: FleetOf) -> None:
