@@ -131,5 +131,6 @@ class NodeAdmission:
     def _reach(self, connection: NodeConnection) -> None:
         node = self._run.node_of(connection)
         node.forget()
+        self._run.staged.drop(node)
         self._reached.add(node)
         self._run.fleet.reach(connection)

@@ -230,6 +230,7 @@ class RunnerRounds:
     def _release(self, node: RunNode) -> None:
         self._run.warn(f"removing {node.name} from the job")
         stop = messages.Stop(signal.SIGTERM, self._run.grace)
+        self._run.staged.drop(node)
         node.send(messages.pack(frames.STOP, stop))
 
     def _give_up(self, node: RunNode, reason: str, *, for_good: bool) -> None:

@@ -100,6 +100,10 @@ class StagedStart:
             for other, frame in held:
                 self._send(other, frame)
 
+    def drop(self, node: RunNode) -> None:
+        """Drop the START of a node that is released, or whose node launcher is another by now."""
+        self._held = [one for one in self._held if one[0] is not node]
+
     def cancel(self) -> None:
         """Drop the frames that were kept back."""
         self._held = []

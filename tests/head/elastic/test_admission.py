@@ -235,6 +235,25 @@ def test_a_host_off_the_list_is_let_go(fleet_of: FleetOf) -> None:
     assert job.fleet.backend.started == [[0, 1], [1]], "it is on the list again"
 
 
+def test_a_host_that_is_let_go_and_taken_back_during_the_start_is_started_once(
+    fleet_of: FleetOf,
+) -> None:
+    """The START of its first node launcher waited for the first node's answer."""
+    job = Job(fleet_of("n0", "n1"))
+    job.fleet.ready(job.run)
+    job.rounds.list_hosts([Host("n0", (0, 1))])
+    assert job.fleet.kinds("n1") == ["JOB", "PROBE", "STOP"]
+    job.fleet.node("n1").done()
+    job.fleet.step()
+    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0, 1))])
+    job.fleet.step()
+    again = job.fleet.node("n1")
+    job.fleet.node("n0").beats()
+    job.fleet.step()
+    again.hello()
+    assert job.fleet.kinds("n1") == ["JOB", "START"]
+
+
 def test_a_change_is_told_beforehand_to_who_wants_to_know(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), notice=10.0)
     job.rounds.resize(1)
