@@ -44,6 +44,8 @@ class Faults:
             self._reach("connected")
         elif event.kind == "worker":
             self._reach("running")
+            if event.fields["round"] > 1:
+                self._reach("again")
         elif event.kind in {"serving", "resting"}:
             self._reach(event.kind)
         elif event.kind == "signalled" and event["by"] and "running" in self._seen:
@@ -137,6 +139,29 @@ class Faults:
                     host.signal(process.pid, signal.SIGCONT)
 
         return thaw
+
+    def busy(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Let the runner stand still while it handles something, and not while it waits."""
+        found = self._living(host, "runner")
+        if not found:
+            return None
+        process, calls = found[0], [fault.value % CALLS]
+        self._tell(fault, process)
+
+        def stop() -> None:
+            calls[0] -= 1
+            if calls[0] < 0:
+                process.trap = None
+                host.signal(process.pid, signal.SIGSTOP)
+                self._world.kernel.pause()
+
+        def go_on() -> None:
+            process.trap = None
+            if process.alive:
+                host.signal(process.pid, signal.SIGCONT)
+
+        process.trap = stop
+        return go_on
 
     def stick(self, fault: Fault, host: Host) -> Callable[[], None] | None:
         """Let one process wait in the kernel, where not even SIGKILL ends it."""
@@ -311,6 +336,9 @@ NODE_KINDS = (*FROM_NODES, frames.JOB, frames.START, frames.END, frames.AUTH, 0,
 BODIES = (b"", b"{}", b"[]", b"null", b"\xff" * 20, b"[" * 5000, b'{"ranks": [[0, "x"]]}')
 """What is not valid, or says nothing, in most frames."""
 
+CALLS = 8
+"""System calls among which a busy runner stands still in any."""
+
 NOBODY = 999
 """A rank that no world has."""
 
@@ -327,7 +355,14 @@ LIES = (
 )
 """What a node may say at no time, in frames that are valid; and one that promises more."""
 
-WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock", "stick": "freeze"}
+WORDS = {
+    "interrupt": "signal",
+    "half": "cut",
+    "fill": "disk",
+    "jump": "clock",
+    "stick": "freeze",
+    "busy": "freeze",
+}
 
 
 def word(kind: str) -> str:
@@ -358,7 +393,10 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
     ),
     "freeze lane": Faults.freeze,
     "stick launcher": Faults.stick,
-    **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
+    "busy runner": Faults.busy,
+    **dict.fromkeys(
+        ("signal runner", "signal guard", "signal launcher", "signal session"), Faults.signal
+    ),
     "signal session twice": Faults.signal_twice,
     "interrupt twice": Faults.interrupt_twice,
     "suspend runner": Faults.suspend,

@@ -97,6 +97,10 @@ class Maker:
         for line in lines if shown else ():
             self.add("head", "shown", rank=rank, line=line)
 
+    def tells(self, line: str) -> None:
+        """Show a line of the runner's own."""
+        self.add("head", "shown", rank=-1, line=line)
+
     def exits(self, number: int, rank: int, status: int = 0) -> None:
         """End a worker."""
         host, pid = self._pids[number, rank]
@@ -608,3 +612,71 @@ def fault_after_the_end() -> list[Event]:
     end = next(index for index, one in enumerate(history) if one.kind == "report")
     cut_off = Event(history[end].time, "head", "fault", {"fault": "cut", "target": "n1"})
     return [*history[: end + 1], cut_off, *history[end + 1 :]]
+
+
+def node_missed() -> list[Event]:
+    """n1 is cut off and missed; the next round of an elastic job has n0 alone."""
+    made = begun(elastic=True)
+    made.fault("cut", "n1", what="cut")
+    made.wait(LEASE)
+    made.add("head", "lost", node="n1", reason="no heartbeat for 10 s", survived=True)
+    stopped(made, (0, 1, 2, 3))
+    made.leave("n1")
+    made.tells("dsrun: may still be running on n1: pids 122-123")
+    made.tells("dsrun: next round: 2 workers on n0")
+    made.round(2, "n0")
+    made.wait(1.0)
+    for rank in (0, 1):
+        made.exits(2, rank)
+    made.leave("n0")
+    return made.finish()
+
+
+def runner_stopped() -> list[Event]:
+    """The runner stands still, but not for so long that a node misses it."""
+    made = begun(elastic=True)
+    made.fault("freeze", "runner")
+    made.wait(0.8 * LEASE)
+    made.heal("freeze", "runner")
+    made.wait(1.0)
+    for rank in range(4):
+        made.exits(1, rank)
+    made.leave("n0")
+    made.leave("n1")
+    return made.finish()
+
+
+def removed() -> list[Event]:
+    """n1 is not on the list any more; the next round has n0 alone."""
+    made = begun(elastic=True)
+    made.add("head", "listed", hosts=["n0"])
+    made.fault("remove", "n1")
+    made.tells("dsrun: removing n1 from the job")
+    for rank in range(4):
+        made.signals(1, rank, 15)
+    made.wait(GRACE - 1.0)
+    for rank in range(4):
+        made.exits(1, rank, 15)
+    made.round(2, "n0")
+    made.wait(1.0)
+    for rank in (0, 1):
+        made.exits(2, rank)
+    made.leave("n0")
+    made.leave("n1")
+    return made.finish()
+
+
+def left_out() -> list[Event]:
+    """n1 cannot take part, and the job starts without it."""
+    made = Maker()
+    made.fault("unfit", "n1")
+    made.node("n0")
+    made.node("n1")
+    made.round(1, "n0")
+    made.wait(1.0)
+    made.add("head", "held", ports={"n0": [29500], "n1": []})
+    for rank in (0, 1):
+        made.exits(1, rank)
+    made.leave("n0")
+    made.leave("n1")
+    return made.finish()

@@ -24,6 +24,9 @@ A history is a list of events in the order of their times. The kinds, with their
     took: `rank`, `line`: a worker has read this line of its standard input; rank 0 reads all
     round: `number`, `ranks` {host: [ranks]}: a round began, as the runner sees it
     restart: `reason`: the runner counted a restart
+    lost: `node`, `reason`, `survived`: the runner lost a node, and goes on without it or not
+    listed: `hosts`: a person asks that the job has these hosts from now on
+    held: `ports` {host: [ports]}: which ports are held on each host, a while after the start
     fault: `fault`, `target`: the world did something: kill, freeze, cut, power, signal, crash, hang
         ...; for a worker, `target` is its rank, for a process of dsrun its role (on this event's
         host), for a whole host its name, and `output` for the reader of what the runner writes; a

@@ -28,7 +28,7 @@ from dsrun.launcher.specs.plan import lay_out
 from dsrun.launcher.specs.policies import ElasticPolicy
 
 from .labelled import lines_of
-from .world import FOLDER, World
+from .world import FOLDER, World, patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +138,10 @@ class HoldWorld(World):
         if elastic is not None and one.elastic:
             least = min(elastic.least, most)
             limits = ElasticPolicy(
-                least, most, elastic.restarts, wait=elastic.wait, cool=elastic.cool
+                *(least, most, elastic.restarts),
+                wait=elastic.wait,
+                cool=elastic.cool,
+                patience=patience(self.scenario.grace),
             )
         return whole._replace(
             job_id=f"20260101-000000-{number:06}",

@@ -289,6 +289,24 @@ KEPT = {
         lease=4.0,
         checked=True,
     ),
+    "workers met the first node's launcher at the master port after an early heartbeat": Scenario(
+        seed=6790,
+        hosts=(HostSpec("n1", 1, delay=0.2), HostSpec("n2", 1)),
+        program=ProgramSpec(child="hops", meets=True),
+        lease=4.0,
+        health=True,
+        hang=40.0,
+        crowd=150,
+    ),
+    "a host that was taken off the list and put back while the job began got START twice": Scenario(
+        seed=82,
+        hosts=tuple(HostSpec(f"n{n}", 1, delay=0.2 * (n == 1)) for n in range(1, 6)),
+        elastic=ElasticSpec(least=4, restarts=0),
+        changes=(
+            Change(0.93458784384165, ("n1", "n2", "n3", "n4")),
+            Change(1.1717914130964056, ("n1", "n3", "n4", "n5")),
+        ),
+    ),
     "observers were told of a rank that the node had made up": Scenario(
         seed=3895,
         hosts=(HostSpec("n1", 1),),

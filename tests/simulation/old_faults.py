@@ -272,6 +272,20 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
             "return len(self.ways) == 2",
         ),
     ),
+    "a-heartbeat-opens-the-master-port": (
+        Replacement(
+            "launcher/head/run/node_frames.py",
+            "            frames.BEAT: lambda _node, _body: None,\n",
+            "            frames.BEAT: lambda node, _body: run.staged.on_answer(node),\n",
+        ),
+    ),
+    "a-second-start-for-a-host-that-is-back": (
+        Replacement(
+            "launcher/head/run/start_message.py",
+            "        self._held = [one for one in self._held if one[0] is not node]\n",
+            "        del node\n",
+        ),
+    ),
 }
 """The replacements of each fault, by its id in `tests/bugs.toml`."""
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ANCHORS = ("start", "connected", "running", "stopping", "ending", "serving", "resting")
-"""What times of faults count from: the start; the first node launcher; the first worker; the first
-signal that a worker gets; the end of the last worker of a host; of a hold, that its nodes can be
-used, and that the first jobs on it are over."""
+ANCHORS = ("start", "connected", "running", "again", "stopping", "ending", "serving", "resting")
+"""What times of faults count from: the start; the first node launcher; the first worker, and the
+first one of a second round; the first signal that a worker gets; the end of the last worker of a
+host; of a hold, that its nodes can be used, and that the first jobs on it are over."""
 
 
 EVERY = -1
@@ -302,7 +302,7 @@ FAULTS = (
     *("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
     *("stick launcher", "stick launcher", "freeze launcher"),  # twice: few of them have effects
     *("signal runner", "signal guard", "signal session", "interrupt twice", "suspend runner"),
-    "signal session twice",
+    *("signal session twice", "signal launcher", "busy runner"),
     *("cut", "cut in", "cut out", "cut and reset", "half open", "reset", "stall", "delay", "power"),
     *("freeze disk", "fill disk", "jump clock"),
     *("garbage", "close output", "stall output"),
@@ -318,6 +318,7 @@ def scenario(seed: int) -> Scenario:
     one = _wider(Random(f"wider {seed}"), _plain(seed))
     one = _by_torch(Random(f"torch {seed}"), one)
     one = _in_haste(Random(f"haste {seed}"), one)
+    one = _at_the_same_time(Random(f"same {seed}"), one)
     chance = Random(f"hold {seed}")
     if chance.random() >= HELD or len(one.hosts) > 5:
         return one
@@ -365,6 +366,9 @@ def _wider(chance: Random, one: Scenario) -> Scenario:
         one = _noticed(chance, one, one.elastic)
     if one.checked and chance.random() < 0.2:
         one = one._replace(hosts=_spoiled(chance, one.hosts, "code"))
+    unfit = any(host.sick or host.code for host in one.hosts)
+    if unfit and one.elastic is None and chance.random() < 0.7:
+        one = one._replace(least=max(1, len(one.hosts) - 1))
     return one
 
 
@@ -375,10 +379,13 @@ def _by_torch(chance: Random, one: Scenario) -> Scenario:
     alone = chance.random() < 0.25
     elastic = one.elastic._replace(torch="rendezvous" if alone else "rounds")
     one = one._replace(elastic=elastic, program=one.program._replace(meets=False, shards=0))
-    if chance.random() < 0.3:
+    if chance.random() < 0.5:
         after, host = chance.uniform(0.0, 2.0), chance.choice(one.hosts)
         fault = Fault("running", after, "kill agent", host.name)
         one = one._replace(faults=(*one.faults, fault))
+        if chance.random() < 0.4:  # its workers need longer than others wait for them
+            program = one.program._replace(term=chance.choice(("slow", "ignore")))
+            one = one._replace(program=program, grace=30.0, lease=4.0)
     return _only_one(one, elastic) if alone else one
 
 
@@ -392,7 +399,8 @@ def _only_one(one: Scenario, elastic: ElasticSpec) -> Scenario:
 
 def _in_haste(chance: Random, one: Scenario) -> Scenario:
     """Let what ends a round of an elastic job happen while something else does."""
-    if one.elastic is None or one.elastic.torch == "rendezvous":
+    elastic = one.elastic
+    if elastic is None or elastic.torch == "rendezvous":
         return one
     if chance.random() < 0.5 and one.changes:
         again = [_soon_after(chance, one, change) for change in one.changes[:2]]
@@ -402,6 +410,9 @@ def _in_haste(chance: Random, one: Scenario) -> Scenario:
         ends = (fault for fault in one.faults if fault.after == HANGS)
         faults = (*_unheard_failure(chance, one), *ends)
         one = one._replace(faults=faults, lease=chance.choice((15.0, 60.0)))
+        if chance.random() < 0.5:  # the job cannot go on without the silent one
+            wait, least = chance.choice((5.0, 30.0)), len(one.hosts)
+            one = one._replace(elastic=elastic._replace(least=least, most=0, wait=wait))
     return one
 
 
@@ -422,6 +433,40 @@ def _unheard_failure(chance: Random, one: Scenario) -> Iterator[Fault]:
     yield Fault("running", at, kind, silent.name, heals)
     after = max(0.0, at + chance.choice((-0.1, 0.01, 1.0)) * chance.random())
     yield Fault("running", after, "kill worker", failing.name)
+
+
+def _at_the_same_time(chance: Random, one: Scenario) -> Scenario:
+    """Let something happen just when something else does: a start, a change, a long silence."""
+    more: list[Fault] = []
+    if chance.random() < 0.08:
+        more.append(_while_starting(chance, one))
+    if chance.random() < 0.06:
+        heals = one.lease * chance.uniform(0.93, 1.0)
+        more.append(
+            Fault("running", chance.random(), "busy runner", "login", heals, chance.randrange(8))
+        )
+    if one.changes and chance.random() < 0.3:
+        more.append(_beside_change(chance, one))
+    return one._replace(faults=(*one.faults, *more)) if more else one
+
+
+def _while_starting(chance: Random, one: Scenario) -> Fault:
+    """Let a signal reach a node while workers are started there, in the first round or another."""
+    kind = chance.choice(
+        ("signal session", "signal session twice", "signal guard", "signal launcher")
+    )
+    anchor = "again" if one.elastic is not None and chance.random() < 0.5 else "running"
+    after = chance.choice((0.0, 1e-5, 1e-4, 1e-3, 0.01)) * chance.random()
+    value = chance.choice((INTERRUPT, TERMINATE, HANG_UP, USER, QUIT))
+    return Fault(anchor, after, kind, chance.choice(one.hosts).name, value=value)
+
+
+def _beside_change(chance: Random, one: Scenario) -> Fault:
+    """Let a node be lost about when the nodes change."""
+    change, host = chance.choice(one.changes), chance.choice(one.hosts)
+    kind = chance.choice(("kill launcher", "kill guard", "reset", *("kill worker",) * 3, "power"))
+    after = max(0.0, change.after + chance.choice((-2.0, -0.5, 0.01, 0.5, 2.0)) * chance.random())
+    return Fault("start", after, kind, host.name)
 
 
 def _early(chance: Random, hosts: Sequence[HostSpec]) -> Fault:
@@ -556,7 +601,7 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
     host = chance.choice(hosts)
     runner = kind.endswith((" runner", " output")) or kind == "interrupt twice"
     heals = 0.0
-    if kind.startswith(("freeze", "suspend", "cut", "stall", "fill", "delay")):
+    if kind.startswith(("freeze", "busy", "suspend", "cut", "stall", "fill", "delay")):
         heals = chance.choice((0.1, 1.0, 0.5 * lease, 0.9 * lease, 1.5 * lease, 4 * lease))
         if kind == "freeze launcher" and chance.random() < 0.5:
             heals = 0.0  # its guard ends it

@@ -56,6 +56,10 @@ GOOD: dict[str, tuple[Callable[[], History], dict[str, int]]] = {
         histories.stopped_without_a_guard,
         {"guard and launcher stopped leave workers": 4},
     ),
+    "missed": (histories.node_missed, {}),
+    "stood still": (histories.runner_stopped, {}),
+    "removed": (histories.removed, {}),
+    "left out": (histories.left_out, {}),
     "suspended": (
         histories.cut_while_suspended,
         {"a node that is cut off while the runner is suspended does not miss it": 4},
@@ -270,6 +274,27 @@ def at_end_of_stop(history: History, **fields: Any) -> History:
     """Let the node launcher of n1 send one signal more."""
     at = where(history, "signalled", host="n1")[-1]
     return put(history, at, "n1", "signalled", by=11, **fields)
+
+
+def works_on(history: History) -> History:
+    """Ask the workers of the removed node for nothing; they end much later."""
+    history = [
+        one
+        for one in history
+        if not (one.host == "n1" and one.kind == "signalled" and one.fields["pid"] in {122, 123})
+    ]
+    return later(history, "ended", 20.0, pid=122)
+
+
+def never_told(history: History) -> History:
+    """Ask rank 0 for nothing after the failure of another, and let it run on."""
+    drop(history, "signalled", pid=120, number=15)
+    return later(history, "ended", 4.0, pid=120)
+
+
+def lost_at_end(history: History, reason: str = "closed") -> History:
+    """Lose n1 just before the report, and go on without it."""
+    return at_end(history, "head", "lost", node="n1", reason=reason, survived=True)
 
 
 def fault_last(history: History) -> History:
@@ -590,6 +615,63 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
     ("a fault after the end", "cause_is_a_fault", histories.failed, fault_last),
     ("a fault passed over", "cause_is_named", histories.well, unnoticed),
     ("the second failure", "first_cause", histories.failed, early_fault),
+    ("lost for nothing", "loss_is_a_fault", histories.well, lost_at_end),
+    (
+        "silent while the runner was",
+        "silence_is_real",
+        histories.runner_stopped,
+        lambda h: lost_at_end(h, "no heartbeat for 10 s"),
+    ),
+    ("never missed", "silence_is_noticed", histories.node_missed, lambda h: drop(h, "lost")),
+    (
+        "missed late",
+        "silence_is_noticed",
+        histories.node_missed,
+        lambda h: later(h, "lost", 2.0),
+    ),
+    (
+        "too few though all are there",
+        "given_up_rightly",
+        histories.too_few,
+        lambda h: drop(drop(h, "fault"), "ended", host="n1", pid=11),
+    ),
+    (
+        "a removed host works",
+        "removed_stay_out",
+        histories.removed,
+        lambda h: alter(h, "round", {"ranks": {"n0": [0, 1], "n1": [2, 3]}}, number=2),
+    ),
+    (
+        "a removed host is not let go",
+        "removal_is_told",
+        histories.removed,
+        lambda h: drop(h, "shown", line="dsrun: removing n1 from the job"),
+    ),
+    ("a removed host works on", "removed_in_time", histories.removed, works_on),
+    (
+        "a host left out holds a port",
+        "left_out_hold_nothing",
+        histories.left_out,
+        lambda h: alter(h, "held", {"ports": {"n0": [], "n1": [29500]}}),
+    ),
+    (
+        "a round of nobody",
+        "rounds_are_told",
+        histories.node_missed,
+        lambda h: alter(
+            h,
+            "shown",
+            {"line": "dsrun: next round: 0 workers on n0"},
+            line="dsrun: next round: 2 workers on n0",
+        ),
+    ),
+    (
+        "what may still run is not told",
+        "lost_workers_are_told",
+        histories.node_missed,
+        lambda h: drop(h, "shown", line="dsrun: may still be running on n1: pids 122-123"),
+    ),
+    ("never told to end", "stopped_soon", histories.failed, never_told),
 ]
 
 

@@ -1,12 +1,15 @@
-"""Every commit is judged by the same worlds, or by others that are asked for."""
+"""Every commit is judged by other worlds, or by those that are asked for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .seeds import WORLDS, seeds
+from ..support.checkout import CHECKOUT
+from .seeds import PLAYED, WORLDS, commit_of, first_of, seeds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 
@@ -14,4 +17,20 @@ def test_the_seed_that_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSRUN_TEST_SEED", "7")
     assert seeds() == range(7, 7 + WORLDS)
     monkeypatch.delenv("DSRUN_TEST_SEED")
-    assert seeds() == range(WORLDS)
+    assert seeds()[0] == first_of(commit_of(CHECKOUT))
+
+
+def test_a_commit_decides_the_seeds_among_those_that_were_played() -> None:
+    firsts = {first_of(f"{number:x}" * 40) for number in range(16)}
+    assert len(firsts) > 8
+    assert all(0 <= first <= PLAYED - WORLDS for first in firsts)
+    assert first_of("ffff" * 10) == first_of("ffff" * 10)
+
+
+def test_without_git_the_seeds_are_the_first_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert (commit_of(tmp_path), first_of("")) == ("", 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit_of(CHECKOUT) == ""

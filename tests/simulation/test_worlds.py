@@ -30,7 +30,8 @@ def test_new_worlds_are_clean(part: int) -> None:
     found = [judged(seed) for seed in SEEDS[part::PARTS]]
     told = [f"{AGAIN} --seed {one.seed} --trace: {one.problems}" for one in found if one.problems]
     if told:
-        pytest.fail("\n".join(told), pytrace=False)
+        played = f"of seeds {SEEDS[0]} to {SEEDS[-1]} (DSRUN_TEST_SEED={SEEDS[0]}):"
+        pytest.fail("\n".join([played, *told]), pytrace=False)
 
 
 AGAIN = "python -m tests.simulation"

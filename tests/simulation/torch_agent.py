@@ -135,6 +135,9 @@ class TorchAgent:
 
     def _look(self) -> bool:
         """Wait until something happens; return whether a worker has failed."""
+        if b"\n" in self._rest:  # it came together with the round
+            self._changed |= "change" in self._hear()
+            return any(self._reap())
         poll = system.poll()
         poll.register(self._line, select.POLLIN)
         ends = [system.pidfd_open(pid) for pid in self._shims]

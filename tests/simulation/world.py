@@ -17,9 +17,10 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import launch
-from dsrun.launcher.head.run.events import RanksStarted, Round, Started
+from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
 from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.node.facts import libraries
+from dsrun.launcher.planning import elastic as elastic_plans
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
@@ -71,6 +72,9 @@ ENVIRON = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 HEALTH = "is-healthy"
 """The health command."""
+
+HELD_UNTIL = 1.0
+"""Seconds after the start of the workers until other nodes have released what they have held."""
 
 AFTERWARDS = 1000.0
 """Seconds after the end of the runner, and after all faults have healed, until nothing of the job
@@ -380,7 +384,7 @@ class World:
                 stdin=one.streams.lines > 0,
             ),
             workers=WorkerPolicy(shard_queue=one.program.shards > 0),
-            elastic=_policy(elastic, len(hosts)) if elastic and not by_torch else None,
+            elastic=_policy(elastic, one) if elastic and not by_torch else None,
         )
 
     def _plan(self, hosts: Sequence[Host]) -> Plan:
@@ -397,6 +401,7 @@ class World:
             with suppress(UsageError):
                 rounds.resize(change.nodes)
             return
+        self.record("login", "listed", hosts=[*change.hosts])
         known = {spec.name: spec for spec in self.all_hosts}
         hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
         if not rounds.list_hosts(hosts):
@@ -409,35 +414,27 @@ class World:
         """Record what observers of a run are told; `job` is its number, if there are several."""
         for change in self.scenario.changes:
             run.loop.call_later(change.after, partial(self._change, run, change))
-        hosts: list[str] = []
-        ranks: dict[str, list[int]] = {}
-        counted = [0]
+        run.observe(Observer(self, job, elastic=run.spec.elastic is not None).observe)
 
-        def flush() -> None:
-            if hosts and all(name in ranks for name in hosts):
-                given = {name: ranks[name] for name in hosts}
-                number = self._newest[hosts[0]]
-                self.record("login", "round", number=number, ranks=given, **job)
-                hosts.clear()
+    def began(self, ranks: Mapping[str, Sequence[int]], job: Mapping[str, int]) -> None:
+        """Record a round of which the runner knows all workers.
 
-        def begin(names: Sequence[str]) -> None:
-            ranks.clear()
-            hosts[:] = names
+        Of torch's rendezvous it may hear the end of a round only when the next one has begun.
+        """
+        number = self._newest[next(iter(ranks))]
+        elastic = self.scenario.elastic
+        known = (one.fields["number"] for one in self.history if one.kind == "round")
+        if elastic is not None and elastic.torch == "rendezvous" and number in known:
+            return
+        self.record("login", "round", number=number, ranks=ranks, **job)
+        if number == 1 and self.scenario.hold is None:
+            self.kernel.at(HELD_UNTIL, self._look_at_ports)
 
-        def observe(event: object) -> None:
-            match event:
-                case Started(hosts=names) if run.spec.elastic is None:
-                    begin(names)
-                case Round(hosts=names, restarts=restarts):
-                    begin(names)
-                    for count in range(counted[0], restarts):
-                        self.record("login", "restart", reason="", count=count + 1, **job)
-                    counted[0] = max(restarts, counted[0])
-                case RanksStarted(host, started):
-                    ranks[host] = [*started]
-                    flush()
-
-        run.observe(observe)
+    def _look_at_ports(self) -> None:
+        """Record which ports are held on the hosts of a job that runs."""
+        if self.runner is not None and self.runner.alive:
+            hosts = [self.kernel.hosts[spec.name] for spec in self.all_hosts]
+            self.record("login", "held", ports={one.name: sorted(one.ports) for one in hosts})
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -484,10 +481,57 @@ class World:
         ]
 
 
-def _policy(spec: ElasticSpec, hosts: int) -> ElasticPolicy:
-    fields = {**spec._asdict(), "most": spec.most or hosts, "final": frozenset(spec.final)}
+class Observer:
+    """Records what the observers of one run are told."""
+
+    def __init__(self, world: World, job: Mapping[str, int], *, elastic: bool) -> None:
+        """Record it in this world; `job` is the number of the run, if there are several."""
+        self._world = world
+        self._job = job
+        self._elastic = elastic
+        self._hosts: list[str] = []
+        self._ranks: dict[str, list[int]] = {}
+        self._restarts = 0
+
+    def observe(self, event: object) -> None:
+        """Record an event."""
+        match event:
+            case Started(hosts=names) if not self._elastic:
+                self._begin(names)
+            case Round(hosts=names, restarts=restarts):
+                self._begin(names)
+                for count in range(self._restarts, restarts):
+                    self._record("restart", reason="", count=count + 1)
+                self._restarts = max(restarts, self._restarts)
+            case RanksStarted(host, started):
+                self._ranks[host] = [*started]
+                self._flush()
+            case Lost(host, reason, survived):
+                self._record("lost", node=host, reason=reason, survived=survived)
+
+    def _begin(self, names: Sequence[str]) -> None:
+        self._ranks.clear()
+        self._hosts[:] = names
+
+    def _flush(self) -> None:
+        if self._hosts and all(name in self._ranks for name in self._hosts):
+            self._world.began({name: self._ranks[name] for name in self._hosts}, self._job)
+            self._hosts.clear()
+
+    def _record(self, kind: str, **fields: object) -> None:
+        self._world.record("login", kind, **fields, **self._job)
+
+
+def patience(grace: float) -> float:
+    """Return the seconds for the nodes of a broken round to be ready again, as in real jobs."""
+    return grace + elastic_plans.MARGIN
+
+
+def _policy(spec: ElasticSpec, one: Scenario) -> ElasticPolicy:
+    most = spec.most or len(one.hosts)
+    fields = {**spec._asdict(), "most": most, "final": frozenset(spec.final)}
     fields["agent"] = "torch" if fields.pop("torch") else "dsrun"
-    return ElasticPolicy(**fields)
+    return ElasticPolicy(**fields, patience=patience(one.grace))
 
 
 def _crash(process: Process, problem: BaseException) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from . import exceptions, hold, safety, truth
+from . import exceptions, hold, nodes, safety, truth
 from .facts import Facts, Problem
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Problem", "check", "check_exceptions"]
 
 RULES = (
-    *(rule.__name__ for rule in (*safety.RULES, *truth.RULES)),
+    *(rule.__name__ for rule in (*safety.RULES, *truth.RULES, *nodes.RULES)),
     *safety.OUTPUT_RULES,
 )
 """The names of all rules."""
@@ -58,5 +58,5 @@ def check_exceptions(history: Sequence[Event]) -> dict[str, int]:
 def _judge(history: Sequence[Event]) -> list[tuple[Problem, str]]:
     """Return each problem with what excuses it, "" for nothing."""
     facts = Facts(history)
-    found = [*safety.problems(facts), *truth.problems(facts)]
+    found = [*safety.problems(facts), *truth.problems(facts), *nodes.problems(facts)]
     return [(problem, exceptions.excuse(facts, problem)) for problem in found]

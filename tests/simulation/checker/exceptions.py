@@ -231,15 +231,16 @@ def _too_early(facts: Facts, _problem: Problem) -> bool:
     return killed and not facts.workers and _signals(facts, facts.over[1]) > 0
 
 
-def _unread(facts: Facts, _problem: Problem) -> bool:
-    """Return whether the reader of the output had gone, or stood still at the end."""
+def _unread(facts: Facts, problem: Problem) -> bool:
+    """Return whether the reader of the output had gone, or stood still at the end of a round."""
     closed = any(what == "output" for _, what in _faults(facts, "close", until=facts.over[1]))
     stalled = [
         index
         for index, event in facts.of_kind("fault")
         if (event.fields["fault"], truth.what(event)) == ("stall", "output")
     ]
-    return closed or any(truth.healed(facts, index) > facts.over[1] for index in stalled)
+    end = problem.time if facts.asked("elastic") else facts.over[1]
+    return closed or any(truth.healed(facts, index) > end for index in stalled)
 
 
 def _taken_back(facts: Facts, problem: Problem) -> bool:

@@ -226,8 +226,9 @@ class Facts:
 
     @property
     def last_round(self) -> int:
-        """Number of the last round that had workers, -1 for none."""
-        return max((one.round for one in self.workers), default=-1)
+        """Number of the last round that had workers before the report, -1 for none."""
+        end = self.over[0]
+        return max((one.round for one in self.workers if one.since < end), default=-1)
 
     def live_worker(self, rank: int, index: int) -> Process | None:
         """Return the worker that has a rank at an event of the history."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MOMENT = 0.5
 """Seconds within which either of two faults may be the first."""
 
+PATIENCE = 9.0
+"""Seconds, beyond the grace, for which a node may be silent as its round ends."""
+
 EXPLAINED = 1.0 + MOMENT
 """Seconds from a failure within which the loss of a node counts as its cause."""
 
@@ -126,9 +129,11 @@ def _silences(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     if event.fields.get("what") == "cut and reset":
         yield Candidate(index, "lost", host_of(event), event.time, float("inf"), False)
         return
-    for_good = event.fields["fault"] == "power"
+    for_good, elastic = event.fields["fault"] == "power", bool(facts.asked("elastic"))
     lasted = float("inf") if for_good else healed(facts, index) - event.time
-    if lasted < lease / 2:
+    # A node of a round that ends is given up if it does not stop its workers in time.
+    short = min(lease / 2, facts.asked("grace", 0.0) + PATIENCE) if elastic else lease / 2
+    if lasted < short:
         if not any(one.host == host_of(event) and one.since < index for one in facts.workers):
             yield from _may_end_node(facts, index, event)  # it could not be reached
         return
@@ -140,8 +145,11 @@ def _silences(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
 
 
 def _silences_all(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
-    """The nodes may take the runner for dead; it forgives them what it has not heard meanwhile."""
-    if healed(facts, index) - event.time >= 0.95 * facts.asked("lease", 0.0):
+    """The nodes may take the runner for dead, which they have heard a sixteenth of a lease before.
+
+    It forgives them what it has not heard meanwhile.
+    """
+    if healed(facts, index) - event.time >= 0.9 * facts.asked("lease", 0.0):
         yield Candidate(index, "lost", None, event.time, float("inf"), False)
 
 
@@ -179,6 +187,13 @@ def _spoils_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     yield Candidate(index, "failure", None, event.time, float("inf"), False)
 
 
+def _is_unheard(facts: Facts, host: str) -> bool:
+    """Return whether what a node says may come too late to tell why it has left."""
+    slow = {"stall", "cut", "delay"}
+    faults = (event for _, event in facts.of_kind("fault") if what(event) == "host")
+    return any(event.fields["fault"] in slow and host_of(event) == host for event in faults)
+
+
 def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A signal ends the job, or is passed on to the workers, which may die of it."""
     number = event.fields.get("number", 15)
@@ -187,7 +202,13 @@ def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     ):  # it leaves, as nothing runs there yet
         yield Candidate(index, "lost", event.host, event.time, float("inf"), False)
     if number in ENDING:
-        work = any(one.lives_at(index) for one in facts.workers)
+        hosts = {event.host, host_of(event)}
+        work = any(
+            one.lives_at(index) and (what(event) == "runner" or one.host in hosts)
+            for one in facts.workers
+        )
+        if what(event) != "runner" and _is_unheard(facts, event.host):
+            yield Candidate(index, "lost", event.host, event.time, float("inf"), False)
         until = event.time + MOMENT
         near = [n for n, one in enumerate(facts.history) if one.time <= until]
         known = event.host not in hurt(facts, near[-1] + 1)

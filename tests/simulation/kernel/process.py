@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .scheduler import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .descriptors import Description
     from .host import Host
@@ -56,6 +56,7 @@ class Process:
         objects: numbers of the Python objects (sockets, files) that are open in this process; an
             object that was there before a fork may be open in one process and closed in the other.
         cpu: seconds of CPU time.
+        trap: what the world does in its next system call; None for nothing.
         moved: bytes that were read and written.
     """
 
@@ -70,6 +71,7 @@ class Process:
     policy = os.SCHED_OTHER
     stuck = subreaper = stopped = exiting = reaped = cores = False
     killed_by: int | None = None
+    trap: Callable[[], None] | None = None
     status: int | None = None
     cpu = 0.0
 

@@ -227,6 +227,8 @@ class Scheduler:
         self.now += CALL
         process = task.process
         process.cpu += CALL
+        if process.trap is not None:
+            process.trap()
         if self._chance() < self.preempted:
             self.pause()
         return process
