@@ -110,7 +110,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "a-change-before-its-round": (
         Replacement(
-            "launcher/head/elastic/action_queue.py",
+            "launcher/head/elastic/round_actions.py",
             "        if self._acting:\n            return\n",
             "",
         ),

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.head.elastic import round_events as events
-from dsrun.launcher.head.elastic.action_queue import ActionQueue
 from dsrun.launcher.head.elastic.round_actions import (
+    ActionQueue,
     CheckNodes,
     DropNode,
     EndJob,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.elastic.membership import Membership
+from dsrun.launcher.head.elastic.admission import PAUSES, Membership
 from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.fleet.reconnector import (

@@ -2,15 +2,116 @@
 
 from __future__ import annotations
 
-from .excluded_nodes import FAILURES, WINDOW, ExcludedNodes
-from .restart_budget import RestartBudget
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...specs.policies import ElasticPolicy
-    from .node_states import NodeStates
+    from .round_state import NodeStates
+
+LONGEST = 60.0
+"""Longest delay between a failure and the next round, in seconds. The first restart is not delayed,
+the second by 1 s, and each further one by twice as long as the one before."""
+
+
+class RestartBudget:
+    """The restarts of one job.
+
+    Attributes:
+        restarts: how many there have been in the whole job.
+    """
+
+    def __init__(self, limits: ElasticPolicy, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._times: list[float] = []
+        self.restarts = 0
+
+    def spend(self, code: int, lasted: float) -> bool:
+        """Spend a restart on a round that has failed, if there is one left and it is worth it.
+
+        Args:
+            code: the failed worker's exit code.
+            lasted: seconds since the round began.
+        """
+        limits, recent = self._limits, self._recent()
+        early = lasted < limits.uptime
+        if early or code in limits.final or len(recent) >= limits.restarts:
+            return False
+        self._times = [*recent, self._clock()]
+        self.restarts += 1
+        return True
+
+    def refund(self) -> None:
+        """Take the last restart back: its cause was not a failure."""
+        self._times.pop()
+        self.restarts -= 1
+
+    @property
+    def delay(self) -> float:
+        """Seconds to wait before the round that the last restart is for."""
+        spent = len(self._recent())
+        return min(LONGEST, 2.0 ** (spent - 2)) if spent > 1 else 0.0
+
+    @property
+    def count(self) -> str:
+        """How much of the budget is spent, as in `1/3`."""
+        return f"{len(self._recent())}/{self._limits.restarts}"
+
+    def _recent(self) -> list[float]:
+        """Return the times of the restarts that count now."""
+        window = self._limits.window
+        since = self._clock() - window if window else 0.0
+        return [time for time in self._times if time >= since]
+
+
+FAILURES = 3
+"""Failures that begin on one node, and on no other, until it is excluded."""
+
+WINDOW = 600.0
+"""Seconds for which a failure counts."""
+
+
+class ExcludedNodes:
+    """The nodes that are excluded, and until when."""
+
+    def __init__(self, cool: float, clock: Callable[[], float]) -> None:
+        """Exclude nodes for `cool` seconds; 0 for never."""
+        self._cool = cool
+        self._clock = clock
+        self._until: dict[int, float] = {}
+        self._failures: list[tuple[float, int]] = []
+
+    def record(self, node: int) -> set[int]:
+        """Record where a failure began; return the nodes that are no longer excluded.
+
+        A failure elsewhere shows that the node is not to blame: a bug may show on one rank only.
+        """
+        now = self._clock()
+        self._failures = [one for one in self._failures if now - one[0] < WINDOW] + [(now, node)]
+        cleared = self.excluded() & {one for _, one in self._failures} - {node}
+        for other in cleared:
+            del self._until[other]
+        return cleared
+
+    def undo(self) -> None:
+        """Forget the last failure: something else has caused it."""
+        _, node = self._failures.pop()
+        self._until.pop(node, None)
+
+    def is_bad(self, node: int) -> bool:
+        """Return whether failures begin on this node repeatedly, and on no other."""
+        nodes = [one for _, one in self._failures]
+        return bool(self._cool) and len(nodes) >= FAILURES and set(nodes) == {node}
+
+    def exclude(self, node: int) -> None:
+        """Exclude a node for a while."""
+        self._until[node] = self._clock() + self._cool
+
+    def excluded(self) -> set[int]:
+        """Return the nodes that are excluded now."""
+        now = self._clock()
+        return {node for node, until in self._until.items() if now < until}
 
 
 class Failures:

@@ -1,20 +1,132 @@
-"""Where the nodes of the next round meet: an address of the first one that all others reach."""
+"""Where the nodes of the next round meet: an address of the first one that all others reach.
+
+An address that a node has reached once is not probed again until one of the two is lost.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
 from ...common.wording import counted
-from .reachability import Reachability
+from .round_actions import Probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from .round_actions import RoundAction
+
+    Verdicts: TypeAlias = dict[int, Mapping[str, str]]
+    """Of each node: "" for each address that it reaches, or why it does not."""
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
     from ...common.loop import Timers
     from .node_directory import NodeDirectory
-    from .round_actions import RoundAction
+
+NOT_PROBED = "not probed"
+
+
+class Reachability:
+    """Finds one address of a first node that all others reach.
+
+    Attributes:
+        awaited: the nodes whose answers the newest search waits for.
+    """
+
+    def __init__(
+        self, addresses: Callable[[int], Sequence[str]], act: Callable[[RoundAction], None]
+    ) -> None:
+        """Begin without any answer.
+
+        Args:
+            addresses: returns those at which a node may be reached, the most likely one first.
+            act: has nodes probed.
+        """
+        self._addresses = addresses
+        self._act = act
+        self._verdicts: dict[int, Verdicts] = {}
+        self._probes: dict[int, list[tuple[Verdicts, tuple[str, ...]]]] = {}
+        self.awaited: set[int] = set()
+
+    # -- what is known ----------------------------------------------------------------------
+
+    def verified(self, first: int, node: int, address: str) -> None:
+        """Record that a node has reached an address of `first` at the start of the job."""
+        self._verdicts.setdefault(first, {})[node] = {address: ""}
+
+    def owes(self, node: int, answers: int) -> None:
+        """Ignore the next answers of a node: they belong to probes from before the start."""
+        self._probes.setdefault(node, []).extend([({}, ())] * answers)
+
+    def moved(self, first: int) -> None:
+        """Ignore answers to come: the node has another port since it was probed."""
+        if first in self._verdicts:
+            self._verdicts[first] = dict(self._verdicts[first])
+
+    def forget(self, node: int) -> None:
+        """Forget a node that is lost: when it is back, its network may be another."""
+        self._verdicts.pop(node, None)
+        for verdicts in self._verdicts.values():
+            verdicts.pop(node, None)
+        self._probes.pop(node, None)
+        self.awaited.discard(node)
+
+    def answered(self, node: int, verdicts: Sequence[str]) -> bool:
+        """Record an answer of a node; return whether the newest search may go on.
+
+        Raises:
+            ValueError: it is one for another number of addresses.
+        """
+        if not self._probes.get(node):
+            return False  # it was forgotten meanwhile
+        known, addresses = self._probes[node].pop(0)
+        if addresses:
+            if len(verdicts) != len(addresses):
+                raise ValueError(f"{len(verdicts)} answers for {len(addresses)} addresses")
+            known[node] = dict(zip(addresses, verdicts, strict=True))
+        self.awaited.discard(node)
+        return not self.awaited
+
+    # -- the search -------------------------------------------------------------------------
+
+    def find(self, members: Sequence[int]) -> str | None:
+        """Return the address for a round, "" if there is none; None while nodes are probed."""
+        first, *others = members
+        known, addresses = self._verdicts.setdefault(first, {}), self._addresses(first)
+        self._await(first, [node for node in others if node not in known])
+        if self.awaited:
+            return None
+        for address in addresses:
+            if not any(known[node].get(address, NOT_PROBED) for node in others):
+                return address
+        self._await(first, [node for node in others if not known[node].keys() >= {*addresses}])
+        return None if self.awaited else ""
+
+    def unreachable(self, members: Sequence[int]) -> dict[int, str]:
+        """Return which nodes do not reach the address that most of a round reach, and why."""
+        first, *others = members
+        known = self._verdicts[first]
+        fails = [
+            {node: why for node in others if (why := known[node][address])}
+            for address in self._addresses(first)
+        ]
+        return {node: _reasons(known[node]) for node in min(fails, key=len)}
+
+    def _await(self, first: int, nodes: Sequence[int]) -> None:
+        """Probe these nodes, each once it owes no other answer."""
+        self.awaited = set(nodes)
+        free = [node for node in nodes if not self._probes.get(node)]
+        if free:
+            known, addresses = self._verdicts[first], tuple(self._addresses(first))
+            self._probes |= {node: [(known, addresses)] for node in free}
+            self._act(Probe(first, tuple(free)))
+
+
+def _reasons(verdicts: Mapping[str, str]) -> str:
+    return "; ".join(f"{address} ({why})" for address, why in verdicts.items() if why)
+
 
 PROBE = 6.0
 """Seconds for a node that is new to a round to answer a probe; a node launcher takes 5 at most."""

@@ -13,11 +13,9 @@ from __future__ import annotations
 from ...common.loop import Timers
 from ...common.values import NamedTuple
 from . import round_events as events
-from .current_round import CurrentRound, RoundPhase
 from .failures import Failures
 from .master_selection import MasterSelection
-from .min_nodes_wait import MinNodesWait
-from .node_states import NodeState, NodeStates
+from .node_waits import MinNodesWait, ScaleUpDelay
 from .round_actions import (
     CheckNodes,
     DropNode,
@@ -31,7 +29,7 @@ from .round_actions import (
     StopRound,
     TooFew,
 )
-from .scale_up_delay import ScaleUpDelay
+from .round_state import CurrentRound, NodeState, NodeStates, RoundPhase
 from .selection import select
 
 TYPE_CHECKING = False

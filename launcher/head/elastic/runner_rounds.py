@@ -14,11 +14,11 @@ from ..run.phase import Phase
 from ..run.restart_policy import BEYOND
 from ..run.run_node import assigned
 from . import round_events as events
-from .action_queue import ActionQueue
 from .admission import NodeAdmission
 from .master_addresses import MasterAddresses
 from .node_directory import RunNodes
 from .round_actions import (
+    ActionQueue,
     CheckNodes,
     DropNode,
     EndJob,

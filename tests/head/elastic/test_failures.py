@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsrun.launcher.head.elastic.failures import Failures
-from dsrun.launcher.head.elastic.node_states import NodeStates
+from dsrun.launcher.head.elastic.round_state import NodeStates
 from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.clock import Clock

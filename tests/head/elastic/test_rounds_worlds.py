@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dsrun.launcher.head.elastic.failures import LONGEST
 from dsrun.launcher.head.elastic.master_selection import PROBE
-from dsrun.launcher.head.elastic.restart_budget import LONGEST
 from dsrun.launcher.head.elastic.round_actions import Release
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS
 

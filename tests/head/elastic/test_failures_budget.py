@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.elastic.restart_budget import LONGEST
+from dsrun.launcher.head.elastic.failures import LONGEST
 from dsrun.launcher.head.elastic.round_events import RestartRequested
 
 from ...support.elastic_rounds import Job, running

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.elastic.action_queue import ActionQueue
-from dsrun.launcher.head.elastic.round_actions import Form, Log, StopRound
+from dsrun.launcher.head.elastic.round_actions import ActionQueue, Form, Log, StopRound
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.elastic.round_actions import RoundAction

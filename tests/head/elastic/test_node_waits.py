@@ -1,13 +1,54 @@
-"""How long nodes that could join wait for the present round."""
+"""How long a job waits for enough nodes, and for more of them."""
 
 from __future__ import annotations
 
-from dsrun.launcher.head.elastic.scale_up_delay import ScaleUpDelay
+from dsrun.launcher.head.elastic.node_waits import MinNodesWait, ScaleUpDelay
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.clock import Clock
 
 
-class Played:
+class PlayedWait:
+    """A job that needs three nodes, and what comes of having fewer."""
+
+    def __init__(self, wait: float) -> None:
+        self.clock = Clock()
+        self.said: list[str] = []
+        self.ends = 0
+        limits = ElasticPolicy(3, 9, 0, wait=wait)
+        self.shortage = MinNodesWait(self.clock.timers, limits, self.said.append, self.end)
+
+    def end(self) -> None:
+        self.ends += 1
+
+
+def test_it_waits_once_and_in_vain() -> None:
+    played = PlayedWait(30.0)
+    assert played.shortage.wait(2)
+    played.clock.go(20)
+    assert played.shortage.wait(1)
+    assert played.said == ["2 nodes left for a round of at least 3: waiting 30 s for more"]
+    played.clock.go(10)
+    assert played.ends == 1
+
+
+def test_a_round_ends_the_wait() -> None:
+    played = PlayedWait(30.0)
+    played.shortage.wait(2)
+    played.shortage.end()
+    played.clock.go(60)
+    assert not played.ends
+    assert played.shortage.wait(0), "the next one is another"
+    assert len(played.said) == 2
+
+
+def test_without_min_wait_there_is_no_time() -> None:
+    played = PlayedWait(0.0)
+    assert not played.shortage.wait(2)
+    assert not played.said
+
+
+class PlayedDelay:
     """A delay of a minute, and what comes of it."""
 
     def __init__(self, seconds: float = 60.0) -> None:
@@ -22,7 +63,7 @@ class Played:
 
 
 def test_it_is_over_in_time() -> None:
-    played = Played()
+    played = PlayedDelay()
     played.clock.go(10)
     assert (played.delay.left, played.delay.awaited) == (50.0, False)
     played.delay.wait(4)
@@ -36,7 +77,7 @@ def test_it_is_over_in_time() -> None:
 
 
 def test_output_ends_it() -> None:
-    played = Played()
+    played = PlayedDelay()
     played.delay.wait(2)
     played.delay.end()
     played.clock.go(100)
@@ -44,13 +85,13 @@ def test_output_ends_it() -> None:
 
 
 def test_output_that_nothing_waits_for_ends_it_for_those_to_come() -> None:
-    played = Played()
+    played = PlayedDelay()
     played.delay.end()
     assert (played.over, played.delay.left) == (0, 0.0)
 
 
 def test_another_round_begins_it_anew() -> None:
-    played = Played()
+    played = PlayedDelay()
     played.delay.wait(2)
     played.clock.go(30)
     played.delay.begin()
@@ -60,4 +101,4 @@ def test_another_round_begins_it_anew() -> None:
 
 
 def test_without_seconds_there_is_none() -> None:
-    assert Played(0.0).delay.left == 0.0
+    assert PlayedDelay(0.0).delay.left == 0.0

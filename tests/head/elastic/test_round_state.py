@@ -1,8 +1,10 @@
-"""What each node of a job does."""
+"""What each node of a job does, and what has happened to the current round."""
 
 from __future__ import annotations
 
-from dsrun.launcher.head.elastic.node_states import NodeState, NodeStates
+from dsrun.launcher.head.elastic.round_state import CurrentRound, NodeState, NodeStates, RoundPhase
+
+from ...support.clock import Clock
 
 
 def test_a_node_has_one_state_at_a_time() -> None:
@@ -32,3 +34,26 @@ def test_a_node_that_leaves_is_not_counted() -> None:
     assert (len(nodes), 1 in nodes, nodes.leaving) == (1, False, {1})
     nodes.clear()
     assert (len(nodes), nodes.leaving) == (0, {1})
+
+
+def test_a_round_is_complete_once_all_of_its_nodes_have_finished() -> None:
+    present = CurrentRound((3, 5))
+    present.finished.add(5)
+    assert (present.phase, present.complete) == (RoundPhase.RUNNING, False)
+    present.finished.add(3)
+    assert present.complete
+
+
+def test_before_the_first_round_nothing_is_complete() -> None:
+    assert not CurrentRound().complete
+
+
+def test_nothing_is_watched_once_it_has_ended() -> None:
+    clock = Clock()
+    present, late = CurrentRound((3, 5)), list[int]()
+    present.watch(clock.timers, 5.0, lambda: late.append(5))
+    present.watch(clock.timers, 9.0, lambda: late.append(9))
+    clock.go(6.0)
+    present.end()
+    clock.go(6.0)
+    assert late == [5]

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dsrun.launcher.head.elastic.failures import FAILURES, LONGEST, WINDOW
 
-from dsrun.launcher.head.elastic.excluded_nodes import FAILURES, WINDOW
-from dsrun.launcher.head.elastic.restart_budget import LONGEST
-
-if TYPE_CHECKING:
-    pass
 from ...support.elastic_rounds import Job, running
 
 

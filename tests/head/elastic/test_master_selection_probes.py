@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.elastic.reachability import Reachability
+from dsrun.launcher.head.elastic.master_selection import Reachability
 from dsrun.launcher.head.elastic.round_actions import Probe
 
 ALL = ["", ""]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control.messages import Done
-from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.elastic.membership import CHANGED, Membership
+from dsrun.launcher.head.elastic.admission import CHANGED, PAUSES, Membership
 from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.head.run.run_node import NOT_REACHED
 from dsrun.launcher.specs.host import Host
