@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 from ...backends.child import Child, spawn
 from ...common import files, system
 from ...common.errors import UsageError, reason
 from ...resources import discovery
+from ...resources.select import read_update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop, Timer
     from ...specs.host import Host
+    from ...specs.host_updates import HostUpdates
 
     Answer = Callable[[bytes, str], None]
     Source = Callable[[Answer], Callable[[], None]]
@@ -115,6 +118,17 @@ class HostWatch:
         if hosts == self._known or self._take(hosts):
             self._known, self._text = hosts, text
         return ""
+
+
+def of(
+    updates: HostUpdates,
+    loop: Loop,
+    take: Callable[[Sequence[Host]], bool],
+    warn: Callable[[str], None],
+) -> HostWatch:
+    """Watch the program or the hostfile that a job names; for `take` and `warn` see `HostWatch`."""
+    source = of_program(updates.script, loop) if updates.script else of_file(updates.hostfile)
+    return HostWatch(loop, source, partial(read_update, updates), take, warn)
 
 
 def of_file(path: str) -> Source:

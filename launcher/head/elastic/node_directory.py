@@ -1,4 +1,4 @@
-"""What the rounds of a run know of its nodes."""
+"""What the rounds know of the nodes of a run, and which nodes fit a round."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ..run import checks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
     from typing import Protocol
 
     from ...specs.batch_plan import BatchPlan
     from ..run.run_node import RunNode
-    from .master_addresses import MasterAddresses
     from .round_health import RoundHealth
 
     class NodeDirectory(Protocol):
@@ -36,6 +36,43 @@ if TYPE_CHECKING:
         def addresses(self, number: int) -> Sequence[str]:
             """Return where others may reach it, the most likely address first."""
             ...
+
+
+class MasterAddresses:
+    """Orders the addresses of a first node by what has worked at the start of the job."""
+
+    def __init__(self) -> None:
+        self._first: RunNode | None = None
+        self._verified = self._given = ""
+        self._by_address = False
+
+    def on_start(self, first: RunNode, address: str, given: str | None) -> None:
+        """Note the first node, and its address that all nodes have reached before the start.
+
+        `given` is the address that the user wants for it, if there is one.
+        """
+        self._first, self._verified, self._given = first, address, given or ""
+        self._by_address = first.hello is not None and address in first.hello.addresses
+
+    def alone(self, node: RunNode) -> str:
+        """Return the address for a round that has no other node."""
+        return (node is self._first and self._given) or checks.LOOPBACK
+
+    def addresses(self, node: RunNode) -> tuple[str, ...]:
+        """Return where other nodes may reach this one, the most likely address first.
+
+        What has worked at the start comes first, then addresses of the same kind: names that only
+        ssh resolves are of no use between nodes.
+        """
+        assert node.hello is not None
+        places = checks.master_candidates(node.node, node.hello, None, alone=False)
+        usual = node.hello.addresses if self._by_address else ()
+        known = sorted(places, key=lambda place: bool(usual) and place not in usual)
+        if node is not self._first or self._verified == checks.LOOPBACK:
+            return tuple(known)
+        if self._given:
+            return (self._verified,)
+        return tuple(dict.fromkeys([self._verified, *known]))
 
 
 class RunNodes:
@@ -80,3 +117,14 @@ class RunNodes:
     def addresses(self, number: int) -> Sequence[str]:
         """Return where others may reach it, the most likely address first."""
         return self._master.addresses(self._nodes[number])
+
+
+def select(
+    nodes: AbstractSet[int], members: AbstractSet[int], most: int, table: NodeDirectory
+) -> list[int]:
+    """Return at most `most` of these nodes in order, present members first, in a size that fits."""
+    chosen = [*sorted(nodes & members), *sorted(nodes - members)][:most]
+    size = sum(map(table.slots, chosen))
+    while chosen and not table.fits(size):
+        size -= table.slots(chosen.pop())
+    return sorted(chosen)

@@ -15,6 +15,7 @@ from ...common.values import NamedTuple
 from . import round_events as events
 from .failures import Failures
 from .master_selection import MasterSelection
+from .node_directory import select
 from .node_waits import MinNodesWait, ScaleUpDelay
 from .round_actions import (
     CheckNodes,
@@ -30,7 +31,6 @@ from .round_actions import (
     TooFew,
 )
 from .round_state import CurrentRound, NodeState, NodeStates, RoundPhase
-from .selection import select
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from ..fleet.hosts import some_of
 from ..run.phase import Phase
 from ..run.restart_policy import BEYOND
 from ..run.run_node import assigned
+from ..run.start_message import round_frames
 from . import round_events as events
 from .admission import NodeAdmission
-from .master_addresses import MasterAddresses
-from .node_directory import RunNodes
+from .node_directory import MasterAddresses, RunNodes
 from .round_actions import (
     ActionQueue,
     CheckNodes,
@@ -32,7 +32,6 @@ from .round_actions import (
     StopRound,
     TooFew,
 )
-from .round_frames import round_frames
 from .round_health import RoundHealth
 from .rounds import Rounds
 
@@ -71,7 +70,7 @@ class RunnerRounds:
             frames.OUTPUT: self._on_output,
         }
         self._run, self._limits, self._loop = run, limits, run.loop
-        self._master = MasterAddresses(run)
+        self._master = MasterAddresses()
         give_up = partial(self._give_up, for_good=False)
         self._health = RoundHealth(run.health, give_up, lambda: self._handle(events.NodesChecked()))
         directory = RunNodes(run.nodes, run.spec.batches, self._master, self._health)
@@ -91,10 +90,11 @@ class RunnerRounds:
 
     def on_start(self) -> None:
         """Reach lost nodes again; the first round is formed when the others are ready."""
-        self._plan = self._run.plan
-        self._master.on_start()
+        run = self._run
+        self._plan = run.plan
+        self._master.on_start(run.staged.first, run.master, run.plan.master_addr)
         self._note_addresses()
-        for node in self._run.nodes:
+        for node in run.nodes:
             if node.lost:
                 self._handle(events.NodeLost(node.number))
                 self._admission.expect(node)
@@ -370,6 +370,17 @@ class RunnerRounds:
         self._admission.close()
         while self._closers:
             self._closers.pop()()
+
+
+def runner_rounds(run: Run, limits: ElasticPolicy) -> RunnerRounds:
+    """Return the restart policy of an elastic run, connected with its list of hosts."""
+    rounds, updates = RunnerRounds(run, limits), run.spec.updates
+    if updates is not None:
+        from . import host_watch
+
+        watch = host_watch.of(updates, run.loop, rounds.list_hosts, run.warn)
+        rounds.close_too(watch.close)
+    return rounds
 
 
 def _filter(run: Run, limits: ElasticPolicy) -> RestartFilter | None:

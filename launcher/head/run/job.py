@@ -200,7 +200,7 @@ def _restarts(spec: JobSpec) -> Callable[[Run], RestartPolicy]:
 
         return lambda run: TorchRendezvous(run, rendezvous)
     if limits is not None:
-        from ..elastic.setup import runner_rounds
+        from ..elastic.runner_rounds import runner_rounds
 
         return lambda run: runner_rounds(run, limits)
     return NoRestarts

@@ -1,17 +1,19 @@
-"""START: what it tells each node, once all nodes are known, and which node gets it first."""
+"""What tells nodes their places: START, and which node gets it first, and ROUND of each round."""
 
 from __future__ import annotations
 
+import json
+
+from ...control import frames
 from ...control.messages import Start
 from ...resources import world_info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ...specs.plan import Node, Plan
     from .run_node import RunNode
-
 
 LONGEST = 8 * 1024
 """Characters of DSRUN_WORLD_INFO beyond which it is compressed: it is sent to every node."""
@@ -57,6 +59,26 @@ def start_message(plan: Plan, node: Node, master: str, port: int, credit: int, w
         nodes=share.nodes,
         only=share.local_rank,
     )
+
+
+OWN = ("first_rank", "slots", "node_rank")
+"""What differs from node to node in the message of a round."""
+
+
+def round_frames(start: Start, nodes: Sequence[Node]) -> Iterator[bytes]:
+    """Return the ROUND frame of each of these nodes, given the message of any of them.
+
+    What is the same for all is encoded once.
+    """
+    common = {name: value for name, value in start._asdict().items() if name not in OWN}
+    rest = _encoded(common)[1:]
+    for node in nodes:
+        own = _encoded(dict(zip(OWN, (node.first_rank, node.slots, node.rank), strict=True)))
+        yield frames.pack(frames.ROUND, own[:-1] + b"," + rest)
+
+
+def _encoded(fields: dict[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def window(nodes: int) -> int:

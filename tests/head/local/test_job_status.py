@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control.job_status import JobStatus, NodeStatus
-from dsrun.launcher.head.elastic.setup import runner_rounds
+from dsrun.launcher.head.elastic.runner_rounds import runner_rounds
 from dsrun.launcher.head.local.job_status import status
 from dsrun.launcher.head.report.slow import Slow
 from dsrun.launcher.specs.host import Host

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dsrun.launcher.head.elastic.master_addresses import MasterAddresses
+from dsrun.launcher.head.elastic.node_directory import MasterAddresses
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 
@@ -25,10 +25,8 @@ def nodes(*names: str) -> list[Any]:
 
 def job(first: Any, master: str, given: str | None = None) -> MasterAddresses:
     """Return the addresses of a job that has started with this master."""
-    plan = SimpleNamespace(master_addr=given)
-    run: Any = SimpleNamespace(staged=SimpleNamespace(first=first), master=master, plan=plan)
-    addresses = MasterAddresses(run)
-    addresses.on_start()
+    addresses = MasterAddresses()
+    addresses.on_start(first, master, given)
     return addresses
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.elastic.selection import select
+from dsrun.launcher.head.elastic.node_directory import select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

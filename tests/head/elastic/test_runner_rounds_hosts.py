@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
-from dsrun.launcher.head.elastic.setup import runner_rounds
+from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds, runner_rounds
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.policies import ElasticPolicy
 
