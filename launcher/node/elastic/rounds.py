@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import signal
 from enum import Enum
+from functools import partial
 
 from ...control import frames, messages, round_messages
 from ...specs import environment
 from ..workers import agent_environment
-from .agents import make_agent
 from .change_notice import ChangeNotice
 from .events import (
     AgentEnded,
@@ -30,13 +30,39 @@ from .events import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol
 
     from ...common.loop import Loop
     from ...control.messages import Start
     from ...control.round_messages import AgentFailure
     from ..blocking import Calls
     from ..workers.prepare import NodeSetup
-    from .events import AgentEvent, EmitRounds
+    from .events import AgentEvent, EmitAgent, EmitRounds
+
+    class Agent(Protocol):
+        """Decides for the workers of one node, from round to round."""
+
+        @property
+        def pids(self) -> Sequence[int]:
+            """Its processes among this process's children."""
+
+        def begin(self) -> None:
+            """Get ready for the first round."""
+
+        def form(self, start: Start, /) -> None:
+            """Take this node's place in a round of the runner's."""
+
+        def change(self) -> None:
+            """Leave the present round for another one."""
+
+        def ended(self, local: int, code: int) -> None:
+            """Record that a worker of the present round has ended, by its local rank."""
+
+        def workers_gone(self) -> None:
+            """Record that nothing is left of the workers that were started last."""
+
+        def close(self) -> None:
+            """Release everything; no event follows."""
 
 
 class Phase(Enum):
@@ -232,3 +258,20 @@ class NodeRounds:
         if failure is not None:
             self._send(messages.pack(frames.AGENT_FAILED, failure))
         self._emit(RoundsEnded(failure.reason if failure else ""))
+
+
+def make_agent(loop: Loop, setup: NodeSetup, start: Start, emit: EmitAgent) -> Agent:
+    """Return the agent that the task asks for; it tells its decisions to `emit`.
+
+    It is dsrun's own for the runner's rounds; torch's, which is a process beside this one, for
+    torch's rendezvous or if the user asks for it.
+    """
+    workers = len(start.slots)
+    if setup.task.torch_agent:
+        from .agent_process import agent_command
+        from .torch_agent import TorchAgent
+
+        return TorchAgent(loop, partial(agent_command, setup, start), emit, workers)
+    from .dsrun_agent import DsrunAgent
+
+    return DsrunAgent(loop, emit, workers)

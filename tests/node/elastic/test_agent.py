@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.node import ports
-from dsrun.launcher.node.elastic import commands
+from dsrun.launcher.node.elastic import agent_process
 
 from ...support.limits import HANG
 from ...support.needs import need_modules
@@ -304,7 +304,7 @@ class Program:
             "rendezvous": None,
             "logs": [],
         }
-        file = Path(commands.__file__).with_name("agent.py")
+        file = Path(agent_process.__file__).with_name("agent.py")
         words = [sys.executable, str(file), json.dumps({**usual, **settings})]
         with ours, theirs:
             ours.settimeout(HANG)

@@ -14,7 +14,7 @@ import pytest
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.control.round_messages import AgentFailure
 from dsrun.launcher.node import processes
-from dsrun.launcher.node.elastic import commands
+from dsrun.launcher.node.elastic import agent_process
 from dsrun.launcher.node.elastic.agent_process import AgentProcess
 from dsrun.launcher.node.elastic.events import (
     AgentEnded,
@@ -46,7 +46,7 @@ class Played:
     def __init__(self, agents: FakeAgents) -> None:
         self.clock = Clock()
         self.events: list[AgentEvent] = []
-        command = partial(commands.agent, node_setup(agents.task(), print), START)
+        command = partial(agent_process.agent_command, node_setup(agents.task(), print), START)
         self.process = AgentProcess(self.clock.loop, command, self.events.append, 2)
         self.agent = agents.accept()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import NodeJob, Start
-from dsrun.launcher.node.elastic import commands
+from dsrun.launcher.node.elastic import agent_process
 from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
@@ -17,7 +17,7 @@ from dsrun.launcher.specs.rendezvous import Rendezvous
 from ...support.node_setup import node_setup
 from ...support.tasks import ELASTIC
 
-FOLDER = Path(commands.__file__).parent
+FOLDER = Path(agent_process.__file__).parent
 START = Start(4, (0, 1, 2), 8, 2, 3, "h", 1, 1)
 TASK = NodeJob(
     __version__,
@@ -36,7 +36,7 @@ TASK = NodeJob(
 
 
 def test_the_agent_of_the_runners_rounds() -> None:
-    spec = commands.agent(node_setup(TASK, print), START, 7)
+    spec = agent_process.agent_command(node_setup(TASK, print), START, 7)
     python, option, _, program, text = spec.argv
     assert (python, option) == (os.fsencode(sys.executable), b"-c")
     assert Path(os.fsdecode(program)) == FOLDER / "agent.py"
@@ -60,6 +60,6 @@ def test_the_agent_of_torchs_rounds() -> None:
     """What the other nodes' agents were told holds here as well."""
     rendezvous = Rendezvous("c10d", "h:1", "id", 1, 2, {"timeout": "9"}, "", 3, 0.1)
     task = TASK._replace(rendezvous=rendezvous)
-    spec = commands.agent(node_setup(task, print), START, 7)
+    spec = agent_process.agent_command(node_setup(task, print), START, 7)
     assert json.loads(spec.argv[-1])["rendezvous"] == rendezvous._asdict()
     assert spec.env[b"TORCH_ELASTIC_WORKER_IDENTICAL"] == b"1"

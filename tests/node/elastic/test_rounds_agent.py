@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.elastic.agents import make_agent
 from dsrun.launcher.node.elastic.dsrun_agent import DsrunAgent
+from dsrun.launcher.node.elastic.rounds import make_agent
 from dsrun.launcher.node.elastic.torch_agent import TorchAgent
 
 from ...support.clock import Clock
