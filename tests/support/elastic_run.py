@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames, messages, round_messages
@@ -14,7 +14,6 @@ from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.output.console import Console
     from dsrun.launcher.head.run.run import Run
 
     from .fake_fleet import FakeFleet
@@ -50,7 +49,7 @@ class Job:
             return self.made[0]
 
         self.run = fleet.prepare(restarts=make, elastic=policy, checks=checks, watch=watch)
-        attach(self.run, cast("Console", fleet.console))
+        attach(self.run)
         self.run.begin()
         fleet.step()
 

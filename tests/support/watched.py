@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.stack_messages import Collective, Stacks, ThreadStack
-from dsrun.launcher.head.watch.hang import HangWatch
+from dsrun.launcher.head.watch import attach
 from dsrun.launcher.specs.policies import WatchPolicy
 
 from .stacks import ALL_REDUCE, process, thread
@@ -15,7 +15,6 @@ from .stacks import ALL_REDUCE, process, thread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.output.console import Console
     from dsrun.launcher.head.run.events import RunEvent
 
     from .fake_fleet import FakeFleet
@@ -92,7 +91,7 @@ class Watched:
         self.fleet = fleet
         self.policy = WatchPolicy(hang_timeout=TIMEOUT)._replace(**how)
         self.run = run = fleet.prepare(watch=self.policy)
-        HangWatch(run, cast("Console", fleet.console))
+        attach.hang(run)
         run.begin()
         fleet.step()
         fleet.begin_workers(run)

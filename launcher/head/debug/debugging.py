@@ -13,23 +13,44 @@ from .rank import DebuggedRank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..output.console import Console
+    from collections.abc import Sequence
+
+    from ...common.boundary import Log
+    from ...specs.job import JobSpec
+    from ..fleet.fleet import Fleet
     from ..run.events import RunEvent
-    from ..run.run import Run
     from ..run.run_node import RunNode
+    from ..run.workers import Workers
 
 
 class Debugging:
     """The debugged ranks of a run."""
 
-    def __init__(self, run: Run, _console: Console) -> None:
-        """Observe a run, whose job says which ranks are debugged."""
-        assert run.spec.debug is not None
-        self._run = run
-        self._policy = run.spec.debug
+    def __init__(
+        self,
+        spec: JobSpec,
+        fleet: Fleet,
+        nodes: Sequence[RunNode],
+        workers: Workers,
+        log: Log,
+        debugging: set[int],
+    ) -> None:
+        """Begin for a job, which says which ranks are debugged.
+
+        Args:
+            spec: the job.
+            fleet: its fleet.
+            nodes: all nodes of its run.
+            workers: those that run.
+            log: prints a message, given its text and level.
+            debugging: gets the ranks that a debugger is attached to, or that wait for one.
+        """
+        assert spec.debug is not None
+        self._spec, self._policy = spec, spec.debug
+        self._fleet, self._nodes, self._workers = fleet, nodes, workers
+        self._log, self._debugging = log, debugging
         self._ranks: dict[int, DebuggedRank] = {}
-        self._configurations = Configurations(self._policy.file, run.log)
-        run.observe(self.on_event)
+        self._configurations = Configurations(self._policy.file, log)
 
     def on_event(self, event: RunEvent) -> None:
         """Handle an event of the run."""
@@ -53,21 +74,21 @@ class Debugging:
             return  # the host has named a rank that is not its own
         if rank not in self._ranks:
             try:
-                self._ranks[rank] = DebuggedRank(self._run, rank)
+                self._ranks[rank] = DebuggedRank(rank, self._fleet, self._log, self._debugging)
             except OSError as error:
-                self._run.warn(f"rank {rank} cannot be debugged: {reason(error)}")
+                self._log(f"rank {rank} cannot be debugged: {reason(error)}", "warning")
                 return
         one, wait = self._ranks[rank], self._policy.wait
-        places = folders(self._run.spec, node.task)
+        places = folders(self._spec, node.task)
         where = self._configurations.add(rank, node.name, one.port, places)
         does = "waits for a debugger" if wait else "can be debugged"
-        self._run.log(f"rank {rank} on {node.name} {does} at 127.0.0.1:{one.port}; {where}")
+        at = f"127.0.0.1:{one.port}"
+        self._log(f"rank {rank} on {node.name} {does} at {at}; {where}", "info")
         one.started(node, wait=wait)
 
     def _node_of(self, rank: int) -> RunNode | None:
         """Return the node on which a rank runs now."""
-        run = self._run
-        return next((node for node in run.nodes if run.workers.runs(node, rank)), None)
+        return next((node for node in self._nodes if self._workers.runs(node, rank)), None)
 
     def _close(self) -> None:
         for one in self._ranks.values():

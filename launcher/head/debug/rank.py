@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
-    from ..run.run import Run
+    from ...common.boundary import Log
+    from ..fleet.fleet import Fleet
     from ..run.run_node import RunNode
 
 PROGRAM = "debug"
@@ -21,15 +22,20 @@ PROGRAM = "debug"
 class DebuggedRank:
     """A rank that is debugged, in all rounds of its job; one editor at a time."""
 
-    def __init__(self, run: Run, rank: int) -> None:
+    def __init__(self, rank: int, fleet: Fleet, log: Log, debugging: set[int]) -> None:
         """Take a port of this machine.
+
+        Args:
+            rank: its number.
+            fleet: has its node.
+            log: prints a message, given its text and level.
+            debugging: has the rank while a debugger is attached or awaited.
 
         Raises:
             OSError: there is none.
         """
-        self._run = run
-        self._rank = rank
-        self._port = DebugPort(run.loop, self._enter, self._refuse)
+        self._rank, self._fleet, self._log, self._debugging = rank, fleet, log, debugging
+        self._port = DebugPort(fleet.loop, self._enter, self._refuse)
         self._node: RunNode | None = None
         self._editor: Editor | None = None
         self._awaited = self._warned = False
@@ -59,20 +65,20 @@ class DebuggedRank:
     def _note(self) -> None:
         """Let the run know whether a debugger is attached or awaited."""
         if self._node is not None and (self._awaited or self._editor is not None):
-            self._run.debugging.add(self._rank)
+            self._debugging.add(self._rank)
         else:
-            self._run.debugging.discard(self._rank)
+            self._debugging.discard(self._rank)
 
     def _enter(self, line: socket.socket) -> None:
         assert self._node is not None
         assert self._node.task is not None
-        run, fleet, task = self._run, self._run.fleet, self._node.task
-        self._editor = editor = Editor(run.loop, line, self._begins, self._gone)
+        fleet, task = self._fleet, self._node.task
+        self._editor = editor = Editor(fleet.loop, line, self._begins, self._gone)
         self._note()
         spec = CommandSpec([f"{task.debug_secret}-{self._rank}"], stdin=True, program=PROGRAM)
         first = fleet.nodes[self._node.connection.number]
         editor.begin(fleet.commands.run([first], spec, editor.on_event))
-        run.log(f"rank {self._rank}: a debugger has connected", "debug")
+        self._log(f"rank {self._rank}: a debugger has connected", "debug")
 
     def _begins(self) -> None:
         self._awaited = False
@@ -81,16 +87,17 @@ class DebuggedRank:
         """Let the next editor in."""
         self._editor = None
         self._note()
-        self._run.log(f"rank {self._rank}: the debugger has left", "debug")
+        self._log(f"rank {self._rank}: the debugger has left", "debug")
         if self._node is not None:
             if why:
-                self._run.warn(f"rank {self._rank} cannot be debugged: {plain(why)}")
+                self._log(f"rank {self._rank} cannot be debugged: {plain(why)}", "warning")
             self._port.open()
 
     def _refuse(self) -> None:
         if not self._warned:
             self._warned = True
-            self._run.warn(
+            self._log(
                 f"rank {self._rank}: refused another user's connection to port {self.port}, at"
-                " which its debugger is reached"
+                " which its debugger is reached",
+                "warning",
             )

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from typing import IO
 
     from ...common.boundary import Log
+    from ...common.loop import Loop
     from ...specs.job import JobSpec
     from ...specs.policies import HookPolicy
-    from ..output.console import Console
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.record import JobRecord
 
 LIMIT = 30.0
 """Seconds that a command may take for one event."""
@@ -44,20 +44,20 @@ MOST = 100
 class EventCommands:
     """Runs the command for the events of one run."""
 
-    def __init__(self, run: Run, _console: Console) -> None:
-        """Observe a run."""
-        self._run = run
-        run.loop.open_to_threads()
-        self._queue = queue_of(run.spec, self._log)
-        run.observe(self._on_event)
+    def __init__(self, spec: JobSpec, loop: Loop, log: Log, record: JobRecord) -> None:
+        """Begin for a job, whose record has when it began."""
+        self._job_id, self._loop, self._record = spec.job_id, loop, record
+        self._log_here = log
+        loop.open_to_threads()
+        self._queue = queue_of(spec, self._log)
 
     def close(self) -> None:
         """Wait a while for the last commands, then end them."""
         self._queue.close(LAST_WAIT)
 
-    def _on_event(self, event: RunEvent) -> None:
-        run = self._run
-        fields = event_json(event, run.spec.job_id, run.loop.clock() - run.record.began)
+    def on_event(self, event: RunEvent) -> None:
+        """Run the command for an event, if it is one of those that programs are told of."""
+        fields = event_json(event, self._job_id, self._loop.clock() - self._record.began)
         if fields is not None:
             self._queue.put(fields)
         if type(event) is JobEnded:
@@ -65,7 +65,7 @@ class EventCommands:
 
     def _log(self, text: str, level: str) -> None:
         """Print a message, from the thread of the queue."""
-        self._run.loop.call_soon_threadsafe(lambda: self._run.log(text, level))
+        self._loop.call_soon_threadsafe(lambda: self._log_here(text, level))
 
 
 class CommandQueue:

@@ -6,6 +6,7 @@ import os
 
 from ... import __version__
 from ...common.text import plain
+from ...common.values import NamedTuple
 from ..run.events import Exit, JobEnded, Lost, Round, Started
 from .counts import Counts
 from .exposition import Metric, text
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...common.loop import Loop
-    from ..output.console import Console
+    from ...specs.job import JobSpec
     from ..run.events import RunEvent
-    from ..run.run import Run
 
 INTERVAL = 5.0
 """Seconds between two writes."""
@@ -30,30 +30,55 @@ SOON = (Started, Round, Exit)
 """Events after which the file is written at once, but not more often than ten times a second."""
 
 
+class RunState(NamedTuple):
+    """What a run is doing at one time.
+
+    Attributes:
+        launcher: what starts the node launchers.
+        phase: as a word.
+        began: when it began, on the loop's clock.
+        world_size: the number of ranks.
+        running: how many of them run.
+        nodes: how many nodes take part.
+    """
+
+    launcher: str
+    phase: str
+    began: float
+    world_size: int
+    running: int
+    nodes: int
+
+
 class MetricsFile:
     """Writes the metrics of one run from its beginning to its end."""
 
-    def __init__(self, run: Run, _console: Console) -> None:
-        """Observe a run, and write."""
-        self._run = run
-        path = run.spec.hooks.metrics_file
+    def __init__(
+        self,
+        spec: JobSpec,
+        loop: Loop,
+        log: Callable[[str, str], None],
+        state: Callable[[], RunState],
+    ) -> None:
+        """Begin to write the metrics of a job; `state` returns what its run is doing."""
+        path, self._job_id = spec.hooks.metrics_file, spec.job_id
         assert path is not None
-        self._metrics = RunMetrics(run)
-        self.writer = MetricsWriter(run.loop, path, self._text, run.log)
-        run.observe(self._on_event)
+        self._metrics = RunMetrics(loop.clock, state)
+        self.writer = MetricsWriter(loop, path, self._text, log)
 
     def close(self) -> None:
         """Wait a while until the last text is written."""
         self.writer.close()
 
-    def _on_event(self, event: RunEvent) -> None:
+    def on_event(self, event: RunEvent) -> None:
+        """Count what an event tells, and write soon if that is worth it."""
         if self._metrics.on_event(event):
             self.writer.write_soon()
         elif type(event) is JobEnded:
             self.writer.write_last()
 
     def _text(self) -> str:
-        return text(self._metrics.now(), {"job_id": self._run.spec.job_id})
+        return text(self._metrics.now(), {"job_id": self._job_id})
 
 
 class MetricsWriter:
@@ -109,11 +134,11 @@ class MetricsWriter:
 class RunMetrics:
     """The metrics of one run, from its events."""
 
-    def __init__(self, run: Run) -> None:
-        """Begin without events."""
-        self._run = run
-        self._counts = Counts(run.loop.clock)
-        self._goodput = Goodput(run)
+    def __init__(self, clock: Callable[[], float], state: Callable[[], RunState]) -> None:
+        """Begin without events; `state` returns what the run is doing."""
+        self._clock, self._state = clock, state
+        self._counts = Counts(clock)
+        self._goodput = Goodput(clock)
 
     def on_event(self, event: RunEvent) -> bool:
         """Count what an event tells; return whether the metrics are worth writing soon."""
@@ -124,21 +149,22 @@ class RunMetrics:
 
     def now(self) -> list[Metric]:
         """Return the metrics as of now."""
-        self._goodput.look()
-        return [*self._of_job(), *self._of_ranks()]
+        state = self._state()
+        self._goodput.look(state)
+        return [*self._of_job(state), *self._of_ranks()]
 
-    def _of_job(self) -> Iterator[Metric]:
-        run, counts = self._run, self._counts
-        about = {"version": __version__, "launcher": run.plan.launcher, "pid": str(os.getpid())}
+    def _of_job(self, state: RunState) -> Iterator[Metric]:
+        counts, goodput = self._counts, self._goodput
+        about = {"version": __version__, "launcher": state.launcher, "pid": str(os.getpid())}
         yield Metric("job_info", "The job, its launcher and the version of dsrun.", ((about, 1.0),))
-        phases = ({"phase": run.phase.name.lower()}, 1.0)
+        phases = ({"phase": state.phase}, 1.0)
         yield Metric("job_phase", "The phase of the job.", (phases,))
-        yield _one("seconds", "Seconds since the job began.", self._goodput.passed)
-        yield _one("world_size", "Number of ranks.", run.restarts.world_size(self._planned))
-        states = {"running": len(run.workers.running), **counts.ended}
+        yield _one("seconds", "Seconds since the job began.", goodput.passed)
+        yield _one("world_size", "Number of ranks.", state.world_size)
+        states = {"running": state.running, **counts.ended}
         rows = tuple(({"state": state}, float(count)) for state, count in states.items())
         yield Metric("ranks", "Ranks of this round by state.", rows)
-        yield _one("nodes", "Nodes that take part.", sum(not node.over for node in run.nodes))
+        yield _one("nodes", "Nodes that take part.", state.nodes)
         yield _one("nodes_lost_total", "Nodes that were lost.", counts.lost)
         yield _one("rounds_total", "Starts of the workers.", counts.rounds)
         yield _one("restarts_total", "Restarts after a failure.", counts.restarts)
@@ -146,17 +172,13 @@ class RunMetrics:
         yield Metric("alarms_total", "How often a watch has found something wrong.", alarms)
         wrong = tuple(({"kind": kind}, float(kind in counts.wrong)) for kind in counts.alarms)
         yield Metric("alarm", "1 while it is wrong.", wrong)
-        yield _one("good_seconds_total", "Seconds for which all ranks ran.", self._goodput.seconds)
-        yield _one("goodput_ratio", "Their share of the time since the start.", self._goodput.ratio)
+        yield _one("good_seconds_total", "Seconds for which all ranks ran.", goodput.seconds)
+        yield _one("goodput_ratio", "Their share of the time since the start.", goodput.ratio)
         if counts.code is not None:
             yield _one("exit_code", "Exit code of the job.", counts.code)
 
-    @property
-    def _planned(self) -> int:
-        return self._run.plan.world_size or 0
-
     def _of_ranks(self) -> Iterator[Metric]:
-        counts, now = self._counts, self._run.loop.clock()
+        counts, now = self._counts, self._clock()
         printed = tuple(
             ({"rank": str(rank), "host": counts.hosts[rank], "stream": stream}, float(size))
             for (rank, stream), size in sorted(counts.printed.items())
@@ -181,28 +203,29 @@ class Goodput:
         seconds: for which they did, up to the last look.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._looked = run.loop.clock()
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._looked = clock()
+        self._began = 0.0
         self._all = False
         self.seconds = 0.0
 
-    def look(self) -> None:
+    def look(self, state: RunState) -> None:
         """Count the time since the last look if all ranks ran; see whether they run now."""
         self.interrupt()
-        size = self._run.restarts.world_size(self._run.plan.world_size or 0)
-        self._all = 0 < size <= len(self._run.workers.running)
+        self._began = state.began
+        self._all = 0 < state.world_size <= state.running
 
     def interrupt(self) -> None:
         """Do the same for ranks of which one has just ended."""
-        now = self._run.loop.clock()
+        now = self._clock()
         self.seconds += now - self._looked if self._all else 0.0
         self._looked, self._all = now, False
 
     @property
     def passed(self) -> float:
         """Seconds since the job began."""
-        return max(self._looked - self._run.record.began, 0.0)
+        return max(self._looked - self._began, 0.0)
 
     @property
     def ratio(self) -> float:

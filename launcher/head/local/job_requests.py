@@ -79,7 +79,7 @@ class JobRequests:
             caller.answer({}, request)
 
         how = {name: request.get(name) is True for name in ("native", "save")}
-        question = collect.collect(run, answer, ranks=ranks, **how)
+        question = collect.collect(run.fleet, run.nodes, run.workers, answer, ranks=ranks, **how)
         caller.on_close.append(question.drop)
 
     # -- signals ----------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from .timeline import Timeline
 
 TYPE_CHECKING = False
@@ -11,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ..run.events import RunEvent
-    from ..run.run import Run
     from .timeline import Mark, Span
 
 MOST_RANKS = 1 << 20
@@ -32,11 +29,6 @@ class RolesTimeline:
         self._whole = Timeline(clock)
         wanted = "job" if "job" in ends.values() else "wait"
         self._working = {name for name, how in ends.items() if how == wanted}
-
-    def observe(self, role: str, run: Run) -> None:
-        """Observe a run of a role that has not begun."""
-        self.restart(role)
-        run.observe(partial(self.on_event, role))
 
     def restart(self, role: str) -> None:
         """Mark another start of a role, unless it is the first one."""

@@ -9,6 +9,7 @@ from ..hooks.event_json import event_json
 from ..hooks.exposition import Metric, joint, text
 from ..hooks.metrics import MetricsWriter, RunMetrics
 from ..run.events import JobEnded
+from ..watch.attach import run_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class RolesHooks:
     def observe(self, role: str, run: Run) -> None:
         """Tell of a run of a role that has not begun."""
         if self._writer is not None:
-            self._metrics[role] = RunMetrics(run)
+            self._metrics[role] = RunMetrics(run.loop.clock, partial(run_state, run))
         run.observe(partial(self._on_event, role))
 
     def _on_event(self, role: str, event: RunEvent) -> None:

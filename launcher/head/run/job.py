@@ -94,7 +94,7 @@ class Job:
         """
         policy, asks = _restarts(self.spec), _asks(self.spec)
         run = Run(self.spec, fleet, self.console, policy, asks, on_over=on_over)
-        self.hooks = attach(run, self.console)
+        self.hooks = attach(run)
         if is_page(self.spec.output.report_file):
             self.draw = painter(self.loop.clock, run)
         self.console.on_broken_pipe = run.signals.on_broken_output

@@ -9,6 +9,9 @@ from ...control import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..stacks.view import RankView
     from .run import Run
 
 
@@ -89,7 +92,10 @@ class RunSignals:
             from ..stacks.collect import collect
             from ..stacks.show import Shown
 
-            collect(run, lambda views: run.log(Shown(views).text(gap="\n"), "error"))
+            def show(views: Mapping[int, RankView]) -> None:
+                run.log(Shown(views).text(gap="\n"), "error")
+
+            collect(run.fleet, run.nodes, run.workers, show)
 
     def on_broken_output(self) -> None:
         """Stop the run: the reader of its output has gone."""

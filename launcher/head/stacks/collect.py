@@ -10,13 +10,14 @@ from .view import RankView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
     from ...control.stack_messages import Stacks
+    from ..fleet.fleet import Fleet
     from ..fleet.node_queries import Question, Told
-    from ..run.run import Run
-    from ..run.workers import Worker
+    from ..run.run_node import RunNode
+    from ..run.workers import Worker, Workers
 
     Views: TypeAlias = dict[int, RankView]
 
@@ -37,7 +38,9 @@ NATIVE_PATIENCE = 10.0
 
 
 def collect(
-    run: Run,
+    fleet: Fleet,
+    nodes: Sequence[RunNode],
+    workers: Workers,
     answered: Callable[[Views], None],
     *,
     ranks: Iterable[int] = (),
@@ -50,27 +53,27 @@ def collect(
     `problem`. Whoever drops the question that is returned gets no answer.
 
     Args:
-        run: whose workers.
+        fleet: asks.
+        nodes: those of the run.
+        workers: those of the run.
         answered: gets the views by rank.
         ranks: which ones; all by default.
         native: with frames of native code, which takes seconds.
         save: have the nodes write the stacks into the log folder, too.
     """
     wanted = frozenset(ranks)
-    asked = [one for one in run.workers.running if not wanted or one.rank in wanted]
+    asked = [one for one in workers.running if not wanted or one.rank in wanted]
     hosts = {one.host for one in asked}
-    patience = NATIVE_PATIENCE if native else _patience(run.workers.running)
-    nodes = {
-        node.name: node.connection for node in run.nodes if not node.over and node.name in hosts
-    }
+    patience = NATIVE_PATIENCE if native else _patience(workers.running)
+    lines = {node.name: node.connection for node in nodes if not node.over and node.name in hosts}
 
     def seen(told: Told) -> None:
-        answers = {name: told[node] for name, node in nodes.items() if node in told}
-        still = {*run.workers.running}
+        answers = {name: told[line] for name, line in lines.items() if line in told}
+        still = {*workers.running}
         answered(views([one for one in asked if one in still], answers, patience))
 
     ask = StacksAsk(0, tuple(sorted(wanted)), native=native, save=save)
-    return run.fleet.node_queries.ask_stacks(nodes.values(), ask, seen, patience)
+    return fleet.node_queries.ask_stacks(lines.values(), ask, seen, patience)
 
 
 def _patience(running: Iterable[Worker]) -> float:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-
-from ...common.errors import NO_PROGRESS
 from ..run.events import Alarm
-from ..run.phase import Phase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..run.run import Run
+    from collections.abc import Callable
+
+    from ..run.events import RunEvent
 
 STOPPED = "stopped the job"
 """What dsrun has done, at the head of the report."""
@@ -19,8 +17,28 @@ STOPPED = "stopped the job"
 class AlertAction:
     """Acts on what watches of one run have found."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(
+        self,
+        running: Callable[[], bool],
+        tell: Callable[[RunEvent], None],
+        warn: Callable[[str], None],
+        restart: Callable[[str], bool],
+        give_up: Callable[[str, str], None],
+    ) -> None:
+        """Act on findings.
+
+        Args:
+            running: returns whether the job runs, and is not being stopped.
+            tell: tells observers of an event.
+            warn: prints a warning for the user.
+            restart: restarts all workers for a reason; returns whether that was possible.
+            give_up: ends the job, given the cause, and what that is drawn from.
+        """
+        self._running = running
+        self._tell = tell
+        self._warn = warn
+        self._restart = restart
+        self._give_up = give_up
 
     def perform(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
         """Report what was found, stop the job for it, or restart its workers.
@@ -31,20 +49,17 @@ class AlertAction:
             sentence: what was found.
             sign: what the verdict is drawn from if the job ends for it, as in `Loss`.
         """
-        if self._run.phase is not Phase.RUNNING:
+        if not self._running():
             return
-        if self._run.observers:
-            self._run.observers.tell(Alarm(kind, then, sentence))
+        self._tell(Alarm(kind, then, sentence))
         if then == "report":
-            self._run.warn(sentence)
+            self._warn(sentence)
         elif then == "stop":
-            self.stop(sentence, sign)
-        elif not self._run.restarts.restart(sentence):
-            self.stop(f"{sentence}; it cannot be restarted again", sign)
+            self._stop(sentence, sign)
+        elif not self._restart(sentence):
+            self._stop(f"{sentence}; it cannot be restarted again", sign)
 
-    def stop(self, sentence: str, sign: str = "") -> None:
-        """End the job with exit code `NO_PROGRESS`, and this as the cause."""
-        run = self._run
-        run.warn(f"{sentence}: stopping the job")
-        run.record.gave_up(sentence, run.loop.clock(), NO_PROGRESS, STOPPED, sign)
-        run.stop(signal.SIGTERM)
+    def _stop(self, sentence: str, sign: str) -> None:
+        """End the job, with this as the cause."""
+        self._warn(f"{sentence}: stopping the job")
+        self._give_up(sentence, sign)

@@ -1,47 +1,178 @@
-"""What watches a run, chosen by the policies of its job."""
+"""What watches a run, and what tells other programs of it, chosen by the policies of its job.
+
+Only the functions here have the whole run. They give each watch and hook the values that it uses,
+and have it observe the run. What a job does not need is not imported.
+"""
 
 from __future__ import annotations
 
+import signal
+from functools import partial
 from importlib import import_module
 
+from ...common.errors import NO_PROGRESS
 from ...common.output_file import is_page
+from ..run.phase import Phase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeAlias
 
     from ...specs.job import JobSpec
-    from ..output.console import Console
+    from ..fleet.node_queries import Question
+    from ..hooks.metrics import RunState
     from ..report.ending import Ending
+    from ..run.events import RunEvent
     from ..run.run import Run
+    from ..stacks.view import RankView
+    from .alert_action import AlertAction
 
-WATCHES: tuple[tuple[Callable[[JobSpec], bool], str], ...] = (
-    (lambda spec: bool(spec.watch.rules or spec.watch.fruitless_rounds), ".watch.rules:RuleWatch"),
-    (lambda spec: spec.watch.slow, ".watch.slow:SlowWatch"),
-    (lambda spec: bool(spec.watch.hang_timeout), ".watch.hang:HangWatch"),
-    (lambda spec: spec.debug is not None, ".debug.debugging:Debugging"),
+    Applies: TypeAlias = Callable[[JobSpec], bool]
+
+
+def alert_action(run: Run) -> AlertAction:
+    """Return what acts on the findings about a run."""
+    from .alert_action import STOPPED, AlertAction
+
+    def give_up(sentence: str, sign: str) -> None:
+        run.record.gave_up(sentence, run.loop.clock(), NO_PROGRESS, STOPPED, sign)
+        run.stop(signal.SIGTERM)
+
+    def running() -> bool:
+        return run.phase is Phase.RUNNING
+
+    return AlertAction(running, _teller(run), run.warn, run.restarts.restart, give_up)
+
+
+def _teller(run: Run) -> Callable[[RunEvent], None]:
+    def tell(event: RunEvent) -> None:
+        if run.observers:
+            run.observers.tell(event)
+
+    return tell
+
+
+def rules(run: Run) -> None:
+    """Watch the output of a run by rules, and whether its rounds make progress."""
+    from ..run.events import Round, Started
+    from .rules import RuleWatch
+
+    policy, action = run.spec.watch, alert_action(run)
+    in_rounds = run.spec.elastic is not None or run.spec.plan.rendezvous is not None
+    watch = RuleWatch(policy.rules, run.loop, run.log, action, Round if in_rounds else Started)
+    run.observe(watch.on_event)
+    if policy.fruitless_rounds:
+        from .progress import Progress
+
+        run.observe(Progress(policy, run.loop, action, watch.moved).on_event)
+
+
+def slow(run: Run) -> None:
+    """Watch for ranks, hosts and links of a run for which the rest waits."""
+    from .slow import SlowWatch
+
+    clock, found = run.loop.clock, run.record.slow
+    watch = SlowWatch(clock, run.nodes, run.workers, found, alert_action(run), _teller(run))
+    run.observe(watch.on_event)
+
+
+def hang(run: Run) -> None:
+    """Watch a run for hangs."""
+    from .hang import HangReport, HangWatch
+
+    def take_stacks(
+        answered: Callable[[Mapping[int, RankView]], None], *, save: bool = False
+    ) -> Question:
+        from ..stacks.collect import collect
+
+        return collect(run.fleet, run.nodes, run.workers, answered, save=save)
+
+    def exempt() -> bool:
+        stands = run.phase is not Phase.RUNNING or bool(run.debugging)
+        return stands or run.output.held_up(run.nodes)
+
+    report = HangReport(
+        run.spec.job_id,
+        run.spec.watch,
+        run.record.hangs,
+        run.log,
+        _teller(run),
+        lambda *found: alert_action(run).perform(*found),
+        take_stacks,
+    )
+    watch = HangWatch(
+        run.loop, run.nodes, run.workers, report, exempt, lambda: run.fleet.node_queries.read
+    )
+    run.observe(watch.on_event)
+
+
+def debugging(run: Run) -> None:
+    """Let editors reach the debuggers of a run's ranks."""
+    from ..debug.debugging import Debugging
+
+    watch = Debugging(run.spec, run.fleet, run.nodes, run.workers, run.log, run.debugging)
+    run.observe(watch.on_event)
+
+
+def run_state(run: Run) -> RunState:
+    """Return what a run is doing, for its metrics."""
+    from ..hooks.metrics import RunState
+
+    return RunState(
+        launcher=run.plan.launcher,
+        phase=run.phase.name.lower(),
+        began=run.record.began,
+        world_size=run.restarts.world_size(run.plan.world_size or 0),
+        running=len(run.workers.running),
+        nodes=sum(not node.over for node in run.nodes),
+    )
+
+
+def metrics(run: Run) -> Callable[[], None]:
+    """Write the metrics of a run; return what waits until the last are written."""
+    from ..hooks.metrics import MetricsFile
+
+    hook = MetricsFile(run.spec, run.loop, run.log, lambda: run_state(run))
+    run.observe(hook.on_event)
+    return hook.close
+
+
+def commands(run: Run) -> Callable[[], None]:
+    """Run a command for each event of a run; return what waits until the last have ended."""
+    from ..hooks.commands import EventCommands
+
+    hook = EventCommands(run.spec, run.loop, run.log, run.record)
+    run.observe(hook.on_event)
+    return hook.close
+
+
+WATCHES: tuple[tuple[Applies, Callable[[Run], None]], ...] = (
+    (lambda spec: bool(spec.watch.rules or spec.watch.fruitless_rounds), rules),
+    (lambda spec: spec.watch.slow, slow),
+    (lambda spec: bool(spec.watch.hang_timeout), hang),
+    (lambda spec: spec.debug is not None, debugging),
 )
-"""When a run is watched, and by what: "module:class", the module relative to `head`. The class is
-given the run and its console before the run begins; it observes the run (`head/run/events`)."""
+"""When a run is watched, and what has it watched, which is called before the run begins."""
 
 
-HOOKS: tuple[tuple[Callable[[JobSpec], bool], str], ...] = (
-    (lambda spec: spec.hooks.metrics_file is not None, ".hooks.metrics:MetricsFile"),
-    (lambda spec: bool(spec.hooks.on_event), ".hooks.commands:EventCommands"),
+HOOKS: tuple[tuple[Applies, Callable[[Run], Callable[[], None]]], ...] = (
+    (lambda spec: spec.hooks.metrics_file is not None, metrics),
+    (lambda spec: bool(spec.hooks.on_event), commands),
 )
-"""The same of what tells other programs of a run. The class has a method `close`, which waits until
-all has been told, in a thread."""
+"""The same of what tells other programs of a run. The function returns what waits in a thread until
+all has been told."""
 
 
-def attach(run: Run, console: Console) -> list[Callable[[], None]]:
+def attach(run: Run) -> list[Callable[[], None]]:
     """Have a run watched; return what is to be called in a thread once the job has ended.
 
     Modules are imported only where a job needs them.
     """
-    for kind in _chosen(WATCHES, run.spec):
-        kind(run, console)
-    return [kind(run, console).close for kind in _chosen(HOOKS, run.spec)]
+    for applies, watch in WATCHES:
+        if applies(run.spec):
+            watch(run)
+    return [hook(run) for applies, hook in HOOKS if applies(run.spec)]
 
 
 def painter(clock: Callable[[], float], run: Run | None = None) -> Callable[[Ending], str]:
@@ -68,7 +199,12 @@ def roles_painter(
     """
     kind = import_module("..picture.roles_timeline", __package__).RolesTimeline
     timeline = kind(clock, ends)
-    return timeline.observe, _drawer(timeline)
+
+    def observe(role: str, run: Run) -> None:
+        timeline.restart(role)
+        run.observe(partial(timeline.on_event, role))
+
+    return observe, _drawer(timeline)
 
 
 def _drawer(timeline: Any) -> Callable[[Ending], str]:
@@ -99,12 +235,3 @@ def report_text(
     from ..report.document import as_text
 
     return as_text(ending.data)
-
-
-def _chosen(
-    table: tuple[tuple[Callable[[JobSpec], bool], str], ...], spec: JobSpec
-) -> Iterator[Any]:
-    for applies, path in table:
-        if applies(spec):
-            module, _, name = path.partition(":")
-            yield getattr(import_module(module, __package__.rpartition(".")[0]), name)

@@ -6,21 +6,36 @@ half of the time, the stacks of all ranks are taken; and again when the time is 
 
 from __future__ import annotations
 
+from ...common.values import NamedTuple
 from ..run.events import Exit, JobEnded, RanksActive, Round, Started
-from ..run.phase import Phase
 from .idle_times import RankIdleTimes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from typing import Protocol
 
-    from ..output.console import Console
+    from ...common.loop import Loop
+    from ...specs.policies import WatchPolicy
+    from ..fleet.node_queries import Question
+    from ..report.hangs import Hang
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.run_node import RunNode
+    from ..run.workers import Workers
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
     from .hang_incident import HangIncident
     from .stack_sampling import StackSampling
+
+    class TakeStacks(Protocol):
+        """Asks the nodes where all ranks are."""
+
+        def __call__(
+            self, answered: Callable[[Mapping[int, RankView]], None], *, save: bool = False
+        ) -> Question:
+            """Call `answered` with a view of each rank; `save` writes them to files as well."""
+            ...
+
 
 LATE = 1.0
 """Seconds by which a look at the clock may be late before it is taken for a time in which this
@@ -30,12 +45,53 @@ SOONEST = 0.05
 """Seconds between two looks at the clock, at least."""
 
 
+class HangReport(NamedTuple):
+    """Where a hang is told.
+
+    Attributes:
+        job_id: the job.
+        policy: what the user wants to be watched.
+        hangs: gets all that are found, for the report of the job.
+        log: prints a message, given its text and level.
+        tell: tells observers of an event.
+        act: acts on it, given its kind, one of `ALERT_ACTIONS` and what was found.
+        take_stacks: asks where all ranks are.
+    """
+
+    job_id: str
+    policy: WatchPolicy
+    hangs: list[Hang]
+    log: Callable[[str, str], None]
+    tell: Callable[[RunEvent], None]
+    act: Callable[[str, str, str], None]
+    take_stacks: TakeStacks
+
+
 class HangWatch:
     """Watches one run for hangs."""
 
-    def __init__(self, run: Run, _console: Console) -> None:
-        self._run, self._loop = run, run.loop
-        policy = run.spec.watch
+    def __init__(
+        self,
+        loop: Loop,
+        nodes: Sequence[RunNode],
+        workers: Workers,
+        report: HangReport,
+        exempt: Callable[[], bool],
+        read: Callable[[], tuple[float, float]],
+    ) -> None:
+        """Watch a run that has not begun.
+
+        Args:
+            loop: the run's.
+            nodes: all nodes of the run.
+            workers: those that run.
+            report: takes stacks, and tells of a hang.
+            exempt: returns whether nobody can expect progress of the run, or see it.
+            read: returns when stacks were last asked for, and told.
+        """
+        self._loop, self._nodes, self._workers = loop, nodes, workers
+        self._report, self._exempt, self._read = report, exempt, read
+        policy = report.policy
         self._timeout, self._interval = policy.hang_timeout, policy.sample
         self._idle_times = RankIdleTimes(policy.sample)
         self._ended: dict[int, str] = {}
@@ -45,15 +101,14 @@ class HangWatch:
         self._asked = False
         self._timer = self._loop.call_later(0.0, self._rest)
         self._expected = 0.0
-        run.observe(self._on_event)
 
     # -- what is known of the ranks ---------------------------------------------------------
 
-    def _on_event(self, event: RunEvent) -> None:
+    def on_event(self, event: RunEvent) -> None:
         kind = type(event)
         if isinstance(event, RanksActive):
-            read = self._run.fleet.node_queries.read
-            self._idle_times.take(event.host, event.activity, self._loop.clock(), read)
+            now = self._loop.clock()
+            self._idle_times.take(event.host, event.activity, now, self._read())
         elif isinstance(event, Exit):
             self._idle_times.drop(event.rank)
             if not event.code and not event.stopped:
@@ -106,13 +161,7 @@ class HangWatch:
 
     def _excused(self, now: float) -> bool:
         """Return whether nobody can expect progress, or see it."""
-        run = self._run
-        return (
-            run.phase is not Phase.RUNNING
-            or bool(run.debugging)
-            or self._idle_times.traced(now)
-            or run.output.held_up(run.nodes)
-        )
+        return self._exempt() or self._idle_times.traced(now)
 
     def _late(self, now: float) -> float:
         """Return for how long this process has been stopped, or had no CPU."""
@@ -155,19 +204,17 @@ class HangWatch:
 
     def _silences(self, now: float) -> dict[str, float]:
         """Return for how long each node with running ranks has said nothing."""
-        hosts = {one.host for one in self._run.workers.running}
+        hosts = {one.host for one in self._workers.running}
         heard = {
             one.name: one.connection.heard()
-            for one in self._run.nodes
+            for one in self._nodes
             if not one.over and one.name in hosts
         }
         return {name: now - at for name, at in heard.items() if at is not None}
 
     def _ask(self) -> None:
-        from ..stacks.collect import collect
-
         self._asked = True
-        collect(self._run, self._on_stacks)
+        self._report.take_stacks(self._on_stacks)
 
     def _on_stacks(self, views: Mapping[int, RankView]) -> None:
         self._asked = False
@@ -191,7 +238,7 @@ class HangWatch:
         if known.doubt and places_of(known, views) in self._answered:
             return
         self._sampling = None
-        self._found = HangIncident(self._run, known, views, self._ended, now)
+        self._found = HangIncident(self._report, known, views, self._ended, now)
 
     def _see_again(self, found: HangIncident, views: Mapping[int, RankView], now: float) -> None:
         if found.goes_on(views, self._idle_times, now):

@@ -6,10 +6,8 @@ from ...common.text import plain
 from ..fleet.hosts import some_of
 from ..report.hangs import Hang
 from ..run.events import AlarmOver
-from ..stacks.collect import collect
 from ..stacks.places import place_of
 from ..stacks.words import ranks_of
-from .alert_action import AlertAction
 from .judge import has_moved, stood
 from .loops import MAY_BE_A_LOOP, goes_round
 
@@ -17,10 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from ..run.run import Run
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
+    from .hang import HangReport
     from .idle_times import RankIdleTimes
+
 
 KIND = "hang"
 """Of the events that tell of it."""
@@ -42,7 +41,7 @@ class HangIncident:
 
     def __init__(
         self,
-        run: Run,
+        report: HangReport,
         known: Explanation,
         views: Mapping[int, RankView],
         ended: Mapping[int, str],
@@ -51,35 +50,35 @@ class HangIncident:
         """Tell of it, and do what the user has chosen.
 
         Args:
-            run: the job.
+            report: where to tell.
             known: who waits for whom.
             views: all ranks.
             ended: the ranks that have ended with code 0, with their hosts.
             now: the time on the runner's clock.
         """
-        self._run = run
+        self._report = report
         self.known, self._views = known, views
         self.places = places_of(known, views)
         self._hang = hang_of(known, views, ended, now)
-        self._then = "report" if known.doubt else run.spec.watch.on_hang
+        self._then = "report" if known.doubt else report.policy.on_hang
         self._looked = now
         self._busy: dict[int, float] = {}
-        run.record.hangs.append(self._hang)
+        report.hangs.append(self._hang)
         self._stands = True
         if self._then == "report":
             self._react()
-            collect(run, self._on_saved, save=True)
+            report.take_stacks(self._on_saved, save=True)
         else:
-            collect(run, self._on_last, save=True)
+            report.take_stacks(self._on_last, save=True)
 
     def _react(self) -> None:
-        AlertAction(self._run).perform(KIND, self._then, self._hang.sentence)
+        self._report.act(KIND, self._then, self._hang.sentence)
 
     def _on_saved(self, views: Mapping[int, RankView]) -> None:
         """Say where the stacks are, or how to see them."""
         if not self._show_folders(views):
-            job = self._run.spec.job_id
-            self._run.log(f"where all ranks are: dsrun-job stacks {job}")
+            job = self._report.job_id
+            self._report.log(f"where all ranks are: dsrun-job stacks {job}", "info")
 
     def _show_folders(self, views: Mapping[int, RankView]) -> bool:
         """Say where the stacks have been written; return whether they have."""
@@ -89,7 +88,7 @@ class HangIncident:
                 folders[view.saved].append(view.host)
         at = ", ".join(f"{plain(name)} on {some_of(hosts)}" for name, hosts in folders.items())
         if at:
-            self._run.log(f"the stacks of all ranks: {at}")
+            self._report.log(f"the stacks of all ranks: {at}", "info")
         return bool(at)
 
     def _on_last(self, views: Mapping[int, RankView]) -> None:
@@ -100,7 +99,7 @@ class HangIncident:
 
     def is_to_see(self, idle_times: RankIdleTimes, now: float) -> bool:
         """Return whether to look at the stacks, as a rank that hung does something."""
-        rest = AGAIN * self._run.spec.watch.hang_timeout
+        rest = AGAIN * self._report.policy.hang_timeout
         first = self._looked == self._hang.at
         return bool(self._moved(idle_times)) and (first or now >= self._looked + rest)
 
@@ -137,20 +136,19 @@ class HangIncident:
             return not goes_round(before, view)
         if is_elsewhere(before, view):
             return True
-        timeout = self._run.spec.watch.hang_timeout
+        timeout = self._report.policy.hang_timeout
         if idle_times.idle(rank, now) > timeout / 4:
             self._busy.pop(rank, None)
         return now - self._busy.setdefault(rank, now) >= timeout / 2
 
     def _tell(self, sentence: str) -> None:
-        self._run.warn(sentence)
-        if self._run.observers:
-            self._run.observers.tell(AlarmOver(KIND, sentence))
+        self._report.log(sentence, "warning")
+        self._report.tell(AlarmOver(KIND, sentence))
 
     def over(self, now: float) -> float:
         """Record that the job does not hang any more; return for how long it has."""
         self._stands = False
-        hangs, lasted = self._run.record.hangs, now - self._hang.at + self._hang.seconds
+        hangs, lasted = self._report.hangs, now - self._hang.at + self._hang.seconds
         hangs[hangs.index(self._hang)] = self._hang._replace(lasted=lasted)
         return lasted
 

@@ -15,30 +15,31 @@ from ...common.text import plain
 from ...common.wording import counted
 from ...specs.policies import EXPECT
 from ..run.events import Alarm, Exit, Lost, Round
-from .alert_action import AlertAction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...common.loop import Loop
+    from ...specs.policies import WatchPolicy
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from .alert_action import AlertAction
 
 
 class Progress:
     """Counts the rounds that have failed without progress since the last progress."""
 
-    def __init__(self, run: Run, moved: Callable[[], bool]) -> None:
+    def __init__(
+        self, policy: WatchPolicy, loop: Loop, action: AlertAction, moved: Callable[[], bool]
+    ) -> None:
         """Watch a run that has not begun; `moved` says whether an expected line has come."""
-        self._run, self._policy = run, run.spec.watch
+        self._policy, self._loop, self._action = policy, loop, action
         self._moved = moved
-        self._action = AlertAction(run)
         self._hosts: tuple[str, ...] = ()
         self._newest = 0
         self._fruitless = 0
         self._ended = False
-        run.loop.open_to_threads()
-        run.observe(self.on_event)
+        loop.open_to_threads()
         self._find(self._on_first)
 
     def on_event(self, event: RunEvent) -> None:
@@ -62,9 +63,9 @@ class Progress:
     def _find(self, then: Callable[[int], None]) -> None:
         """Call `then` with the time of the newest checkpoint, not before this event is handled."""
         if not self._policy.checkpoints:
-            self._run.loop.call_later(0.0, partial(then, 0))
+            self._loop.call_later(0.0, partial(then, 0))
             return
-        tell = self._run.loop.call_soon_threadsafe
+        tell = self._loop.call_soon_threadsafe
 
         def look() -> None:
             tell(partial(then, newest(self._policy.checkpoints)))

@@ -6,20 +6,19 @@ from functools import partial
 
 from ...common.text import plain
 from ...specs.policies import EXPECT
-from ..run.events import RESULT, Exit, JobEnded, RankOutput, Round, Started
-from .alert_action import AlertAction
+from ..run.events import RESULT, Exit, JobEnded, RankOutput
 from .lines import Lines
 from .rule_state import RuleState
 from .time_limit import TimeLimit, TooSlow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ...common.loop import Timer
-    from ..output.console import Console
+    from ...common.loop import Loop, Timer
+    from ...specs.policies import Rule
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from .alert_action import AlertAction
     from .rule_state import Finding
 
 LOOK = 5.0
@@ -37,26 +36,34 @@ SEARCH = 0.2
 class RuleWatch:
     """Applies all rules of a job; times count while all of its workers run."""
 
-    def __init__(self, run: Run, _console: Console) -> None:
-        """Watch a run that has not begun."""
-        self._run, self._loop = run, run.loop
-        self._states = [RuleState(rule) for rule in run.spec.watch.rules]
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        loop: Loop,
+        log: Callable[[str, str], None],
+        action: AlertAction,
+        begins: type,
+    ) -> None:
+        """Watch a run that has not begun.
+
+        Args:
+            rules: what is looked for.
+            loop: the run's.
+            log: prints a message, given its text and level.
+            action: acts on what is found.
+            begins: the kind of event from which times count.
+        """
+        self._loop, self._log = loop, log
+        self._states = [RuleState(rule) for rule in rules]
         self._expected = [state for state in self._states if state.rule.name == EXPECT]
-        self._begins: type = Started
-        if run.spec.elastic is not None or run.spec.plan.rendezvous is not None:
-            self._begins = Round
+        self._begins = begins
         self._lines = Lines()
         self._limit = TimeLimit(SEARCH)
-        self._action = AlertAction(run)
+        self._action = action
         limits = [one for s in self._states for one in (s.rule.within, s.rule.every) if one]
         self._between = min(LOOK, *limits) if limits else 0.0
         self._timer: Timer | None = None
         self._due = 0.0
-        run.observe(self.on_event)
-        if run.spec.watch.fruitless_rounds:
-            from .progress import Progress
-
-            Progress(run, self._moved)
 
     def on_event(self, event: RunEvent) -> None:
         """Look at output as it comes; nothing is awaited any more once a worker has ended."""
@@ -98,12 +105,13 @@ class RuleWatch:
     def _drop(self, state: RuleState, rank: int) -> None:
         """Go on without a rule whose expression takes too long."""
         self._states.remove(state)
-        self._run.warn(
+        self._log(
             f"{state.rule.name}: not watched any more: the search for '{plain(state.rule.expect)}'"
-            f" in output of rank {rank} took longer than {self._limit.seconds:g} s"
+            f" in output of rank {rank} took longer than {self._limit.seconds:g} s",
+            "warning",
         )
 
-    def _moved(self) -> bool:
+    def moved(self) -> bool:
         """Return whether an expected line has come in this round, as far as that is known."""
         return any(one.matched or one not in self._states for one in self._expected)
 
@@ -112,7 +120,7 @@ class RuleWatch:
             if finding.broken:
                 self._action.perform("rule", state.rule.then, finding.text, finding.sign)
             else:
-                self._run.log(finding.text)
+                self._log(finding.text, "info")
 
     # -- times ------------------------------------------------------------------------------
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from ..report.slow import Slow
 from ..run.events import RESULT, AlarmOver, Exit, RankOutput, RanksActive, Round
 from . import slowness
-from .alert_action import AlertAction
 from .spans import Spans
 from .steps import Steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
-    from ..output.console import Console
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.run_node import RunNode
+    from ..run.workers import Workers
+    from .alert_action import AlertAction
     from .slowness import Finding
 
     Subject: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
@@ -68,14 +69,30 @@ def _subject(finding: Finding | None) -> Subject:
 class SlowWatch:
     """Watches one run."""
 
-    def __init__(self, run: Run, _console: Console) -> None:
-        """Observe a run from its start on."""
-        self._run = run
-        self._action = AlertAction(run)
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        nodes: Sequence[RunNode],
+        workers: Workers,
+        record: list[Slow],
+        action: AlertAction,
+        tell: Callable[[RunEvent], None],
+    ) -> None:
+        """Watch a run from its start on.
+
+        Args:
+            clock: the loop's.
+            nodes: all nodes of the run.
+            workers: those that run.
+            record: gets what was found, for the report.
+            action: reports it.
+            tell: tells observers that it is over.
+        """
+        self._clock, self._nodes, self._workers = clock, nodes, workers
+        self._record, self._action, self._tell = record, action, tell
         self._hosts: dict[str, str] = {}
         self._spans = Spans(self._hosts)
         self._begin()
-        run.observe(self.on_event)
 
     def _begin(self) -> None:
         """Begin again with other workers."""
@@ -87,7 +104,7 @@ class SlowWatch:
 
     def on_event(self, event: RunEvent) -> None:
         """Look at what ranks print and do."""
-        now = self._run.loop.clock()
+        now = self._clock()
         if type(event) is RankOutput:
             if event.stream != RESULT:
                 self._steps.feed(event.rank, event.stream, event.data, now)
@@ -100,7 +117,7 @@ class SlowWatch:
 
     def _on_activity(self, event: RanksActive, now: float) -> None:
         if not self._hosts:
-            self._hosts.update(_addresses(self._run))
+            self._hosts.update(_addresses(self._nodes))
         count = self._steps.count
         span = self._spans.add(event.host, event.activity, now, count)
         if span is not None:
@@ -114,7 +131,7 @@ class SlowWatch:
             return
         began, before, known = self._lags
         if count >= before + WINDOW:
-            hosts = {one.rank: one.host for one in self._run.workers.running}
+            hosts = {one.rank: one.host for one in self._workers.running}
             self._lags = now, count, lags
             self._judge(self._late, slowness.behind(known, lags, now - began, hosts), now)
 
@@ -122,21 +139,18 @@ class SlowWatch:
         before = streak.found
         if not streak.add(finding):
             return
-        record = self._run.record.slow
+        record = self._record
         if before is not None:
             record[:] = [
                 one._replace(until=one.until or now) if one.sentence == before.sentence else one
                 for one in record
             ]
-            if self._run.observers:
-                self._run.observers.tell(AlarmOver("slow", f"no longer: {before.sentence}"))
+            self._tell(AlarmOver("slow", f"no longer: {before.sentence}"))
         if finding is not None:
             record.append(Slow(now, finding.sentence, finding.cause, finding.ranks, finding.hosts))
             self._action.perform("slow", "report", finding.sentence)
 
 
-def _addresses(run: Run) -> dict[str, str]:
+def _addresses(nodes: Sequence[RunNode]) -> dict[str, str]:
     """Return the host of each address, as the nodes have told."""
-    return {
-        address: node.name for node in run.nodes if node.hello for address in node.hello.addresses
-    }
+    return {address: node.name for node in nodes if node.hello for address in node.hello.addresses}

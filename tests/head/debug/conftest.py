@@ -28,7 +28,7 @@ class Desk:
     def __init__(self, job: FakeFleet, policy: DebugPolicy) -> None:
         self.job = job
         self.run = job.prepare(debug=policy)
-        attach(self.run, job.console)  # type: ignore[arg-type]
+        attach(self.run)
         self.run.begin()
         job.step()
         job.begin_workers(self.run)

@@ -204,11 +204,11 @@ def test_a_run_has_the_command_run_from_start_to_end(fleet_of: FleetOf, tmp_path
     job = fleet_of("n0")
     path = tmp_path / "all"
     run = job.prepare(hooks=HookPolicy(None, f"cat >> {path}"))
-    console: Any = job.console
-    one = EventCommands(run, console)
+    one = EventCommands(run.spec, run.loop, run.log, run.record)
+    run.observe(one.on_event)
     run.begin()
     job.step()
     job.ready(run)
-    one._on_event(JobEnded(Ending("job", report())))
+    one.on_event(JobEnded(Ending("job", report())))
     one.close()
     assert [value["event"] for value in told(tmp_path)] == ["start", "end"]

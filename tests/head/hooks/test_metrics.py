@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -10,6 +11,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm, JobEnded
+from dsrun.launcher.head.watch.attach import run_state
 from dsrun.launcher.specs.policies import HookPolicy
 
 if TYPE_CHECKING:
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
 def begun(job: FakeFleet, path: Path) -> tuple[Run, Any]:
     run = job.prepare(hooks=HookPolicy(str(path)))
-    console: Any = job.console
-    metrics = MetricsFile(run, console)
+    metrics = MetricsFile(run.spec, run.loop, run.log, partial(run_state, run))
+    run.observe(metrics.on_event)
     run.begin()
     job.step()
     job.ready(run)
@@ -65,13 +67,13 @@ def test_a_job_that_loses_a_rank(fleet_of: FleetOf, tmp_path: Path) -> None:
     assert (known["ranks", "running"], known["nodes",], known["world_size",]) == (4, 2, 4)
     assert (known["rounds_total",], known["restarts_total",]) == (1, 0)
     assert 0 < known["goodput_ratio",] <= 1
-    metrics._on_event(Alarm("hang", "report", "rank 3 sleeps"))
+    metrics.on_event(Alarm("hang", "report", "rank 3 sleeps"))
     assert samples(metrics)["alarm", "hang"] == 1
     job.node("n1").exits(3, 7)
     job.step()
     job.clock.go(9.0)
     run.end()
-    metrics._on_event(JobEnded(ending_of(run)))
+    metrics.on_event(JobEnded(ending_of(run)))
     after = samples(metrics)
     assert after["good_seconds_total",] == known["good_seconds_total",]
     assert (after["ranks", "failed"], after["exit_code",]) == (1, 7)
@@ -89,7 +91,7 @@ def test_the_file_is_written_while_nothing_happens(fleet_of: FleetOf, tmp_path: 
         job.clock.go(INTERVAL + 0.1)
     assert len(put) == 2
     run.end()
-    metrics._on_event(JobEnded(ending_of(run)))
+    metrics.on_event(JobEnded(ending_of(run)))
     assert len(put) == 3
     metrics.close()
 

@@ -2,74 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
-from dsrun.launcher.common.errors import NO_PROGRESS
 from dsrun.launcher.head.run.events import Alarm
-from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.alert_action import AlertAction
 
-from ...support.elastic_run import started
-from ...support.fake_fleet import story
-
-if TYPE_CHECKING:
-    from dsrun.launcher.head.run.events import RunEvent
-
-    from ...support.elastic_run import FleetOf
-
 WHY = "no line matched 'step'"
+STOPS = "stopping the job"
+IN_VAIN = f"{WHY}; it cannot be restarted again"
 
 
-def test_a_report_is_a_line_and_observers_are_told(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0")
-    run = job.start()
-    seen: list[RunEvent] = []
-    run.observe(seen.append)
-    job.said()
-    AlertAction(run).perform("rule", "report", WHY)
-    assert (job.said("warning"), seen) == ([WHY], [Alarm("rule", "report", WHY)])
-    assert run.phase is Phase.RUNNING
+def done(then: str, *, runs: bool = True, restarts: bool = True) -> list[object]:
+    """Return what is done for a finding, in this order."""
+    seen: list[object] = []
+
+    def restart(why: str) -> bool:
+        seen.append(("restart", why))
+        return restarts
+
+    def give_up(why: str, sign: str) -> None:
+        seen.append(("give up", why, sign))
+
+    action = AlertAction(lambda: runs, seen.append, seen.append, restart, give_up)
+    action.perform("rule", then, WHY, "sign")
+    return seen
 
 
-def test_a_stopped_job_ends_with_the_sentence_as_its_cause(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0", "n1")
-    run = job.start()
-    job.said()
-    AlertAction(run).perform("rule", "stop", WHY)
-    assert job.said("warning") == [f"{WHY}: stopping the job"]
-    for name, ranks in (("n0", (0, 1)), ("n1", (2, 3))):
-        assert "STOP" in job.kinds(name)
-        job.node(name).stops(*ranks)
-    job.step()
-    end = story(run)
-    assert (end["exit_code"], end["cause"], end["stopped"]) == (NO_PROGRESS, "no progress", 4)
-    assert end["lost"] == [{"host": "", "reason": WHY}]
+@pytest.mark.parametrize(
+    ("then", "restarts", "more"),
+    [
+        ("report", True, [WHY]),
+        ("stop", True, [f"{WHY}: {STOPS}", ("give up", WHY, "sign")]),
+        ("restart", True, [("restart", WHY)]),
+        (
+            "restart",
+            False,
+            [("restart", WHY), f"{IN_VAIN}: {STOPS}", ("give up", IN_VAIN, "sign")],
+        ),
+    ],
+)
+def test_observers_are_told_and_the_action_follows(
+    then: str, restarts: bool, more: list[object]
+) -> None:
+    assert done(then, restarts=restarts) == [Alarm("rule", then, WHY), *more]
 
 
-def test_a_restart_spends_one_and_forms_a_round_of_the_same(fleet_of: FleetOf) -> None:
-    job = started(fleet_of("n0", "n1"), restarts=1)
-    AlertAction(job.run).perform("hang", "restart", WHY)
-    assert job.fleet.said("warning") == [f"restart 1/1: {WHY}"]
-    assert job.fleet.kinds("n0") == job.fleet.kinds("n1") == ["LEAVE_ROUND"]
-    job.join("n0", "n1")
-    assert job.round("n0")["restarts"] == 1
-    job.fleet.said()
-    AlertAction(job.run).perform("hang", "restart", WHY)
-    assert job.run.stopping
-    why = f"{WHY}; it cannot be restarted again"
-    assert job.fleet.said("warning") == [f"{why}: stopping the job"]
-
-
-def test_a_job_without_rounds_is_stopped_instead(fleet_of: FleetOf) -> None:
-    run = fleet_of("n0").start()
-    AlertAction(run).perform("hang", "restart", WHY)
-    assert run.stopping
-
-
-def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0")
-    run = job.start()
-    run.stop(15)
-    job.said()
-    AlertAction(run).perform("hang", "stop", WHY)
-    assert job.said() == []
+@pytest.mark.parametrize("then", ["report", "stop", "restart"])
+def test_nothing_follows_for_a_job_that_does_not_run(then: str) -> None:
+    assert done(then, runs=False) == []

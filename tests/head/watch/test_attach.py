@@ -1,25 +1,43 @@
-"""Which watches a run has."""
+"""Which watches and hooks a run has."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.watch import attach
+from dsrun.launcher.specs.policies import HookPolicy, WatchPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
 
 
-def test_what_applies_is_given_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    run: Any = type("Run", (), {"spec": 1, "loop": None})
-    seen: list[object] = []
-    monkeypatch.setattr(Console, "__init__", lambda _self, *given: seen.append(given))
-    table = ((lambda spec: spec == 1, ".output.console:Console"), (lambda _spec: False, ".x:Y"))
-    closed: list[bool] = []
-    monkeypatch.setattr(Console, "close", lambda _self: closed.append(True))
-    monkeypatch.setattr(attach, "WATCHES", table)
-    monkeypatch.setattr(attach, "HOOKS", table)
-    (close,) = attach.attach(run, "screen")  # type: ignore[arg-type]
-    assert seen == [(run, "screen")] * 2
+@pytest.mark.parametrize(
+    ("watch", "chosen"),
+    [
+        (WatchPolicy(hang_timeout=0.0), []),
+        (WatchPolicy(), [attach.hang]),
+        (WatchPolicy(hang_timeout=0.0, fruitless_rounds=2, slow=True), [attach.rules, attach.slow]),
+    ],
+)
+def test_what_applies_is_chosen(
+    fleet_of: FleetOf, watch: WatchPolicy, chosen: list[object]
+) -> None:
+    spec = fleet_of("n0").prepare(watch=watch).spec
+    assert [watch for applies, watch in attach.WATCHES if applies(spec)] == chosen
+    assert [hook for applies, hook in attach.HOOKS if applies(spec)] == []
+
+
+def test_a_hook_is_waited_for(fleet_of: FleetOf, tmp_path: Path) -> None:
+    path = tmp_path / "m.prom"
+    job = fleet_of("n0")
+    (close,) = attach.attach(job.prepare(hooks=HookPolicy(str(path))))
+    job.step()
     close()
-    assert closed == [True]
+    assert "dsrun_job_info" in path.read_text()

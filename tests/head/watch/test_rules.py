@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,7 +33,7 @@ class Watched:
         self.fleet: FakeFleet = fleet_of("n0", "n1", lease=1e6)
         watch = WatchPolicy(rules=rules, hang_timeout=0.0, **policy)
         self.run: Run = self.fleet.prepare(watch=watch)
-        attach(self.run, cast("Any", self.fleet.console))
+        attach(self.run)
         self.alarms: list[Alarm] = []
         self.run.observe(lambda one: self.alarms.append(one) if isinstance(one, Alarm) else None)
         self.run.begin()

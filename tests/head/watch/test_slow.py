@@ -12,7 +12,8 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
-from dsrun.launcher.head.watch.slow import TIMES, SlowWatch, Streak
+from dsrun.launcher.head.watch import attach
+from dsrun.launcher.head.watch.slow import TIMES, Streak
 from dsrun.launcher.head.watch.slowness import Finding
 
 from ...support.activity import Worked
@@ -37,7 +38,7 @@ class Watched:
     def __init__(self, job: FakeFleet) -> None:
         self.job = job
         self.run = job.start()
-        SlowWatch(self.run, job.console)  # type: ignore[arg-type]
+        attach.slow(self.run)
         self.alarms: list[object] = []
         self.run.observe(self._on_event)
         self.worked = {"n0": Worked(0, 1), "n1": Worked(2, 3)}

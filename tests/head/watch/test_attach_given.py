@@ -1,0 +1,85 @@
+"""What a watch does to a run, and what a hook is told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsrun.launcher.common.errors import NO_PROGRESS
+from dsrun.launcher.head.hooks.metrics import RunState
+from dsrun.launcher.head.run.events import Alarm
+from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.watch.attach import alert_action, run_state
+
+from ...support.elastic_run import started
+from ...support.fake_fleet import story
+
+if TYPE_CHECKING:
+    from dsrun.launcher.head.run.events import RunEvent
+
+    from ...support.elastic_run import FleetOf
+
+WHY = "no line matched 'step'"
+
+
+def test_a_report_is_a_line_and_observers_are_told(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    seen: list[RunEvent] = []
+    run.observe(seen.append)
+    job.said()
+    alert_action(run).perform("rule", "report", WHY)
+    assert (job.said("warning"), seen) == ([WHY], [Alarm("rule", "report", WHY)])
+    assert run.phase is Phase.RUNNING
+
+
+def test_a_stopped_job_ends_with_the_sentence_as_its_cause(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.said()
+    alert_action(run).perform("rule", "stop", WHY)
+    assert job.said("warning") == [f"{WHY}: stopping the job"]
+    for name, ranks in (("n0", (0, 1)), ("n1", (2, 3))):
+        assert "STOP" in job.kinds(name)
+        job.node(name).stops(*ranks)
+    job.step()
+    end = story(run)
+    assert (end["exit_code"], end["cause"], end["stopped"]) == (NO_PROGRESS, "no progress", 4)
+    assert end["lost"] == [{"host": "", "reason": WHY}]
+
+
+def test_a_restart_spends_one_and_forms_a_round_of_the_same(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), restarts=1)
+    alert_action(job.run).perform("hang", "restart", WHY)
+    assert job.fleet.said("warning") == [f"restart 1/1: {WHY}"]
+    assert job.fleet.kinds("n0") == job.fleet.kinds("n1") == ["LEAVE_ROUND"]
+    job.join("n0", "n1")
+    assert job.round("n0")["restarts"] == 1
+    job.fleet.said()
+    alert_action(job.run).perform("hang", "restart", WHY)
+    assert job.run.stopping
+    why = f"{WHY}; it cannot be restarted again"
+    assert job.fleet.said("warning") == [f"{why}: stopping the job"]
+
+
+def test_a_job_without_rounds_is_stopped_instead(fleet_of: FleetOf) -> None:
+    run = fleet_of("n0").start()
+    alert_action(run).perform("hang", "restart", WHY)
+    assert run.stopping
+
+
+def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    run.stop(15)
+    job.said()
+    alert_action(run).perform("hang", "stop", WHY)
+    assert job.said() == []
+
+
+def test_the_state_of_a_run_counts_what_is_there_now(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), restarts=1)
+    began = job.run.record.began
+    assert run_state(job.run) == RunState("ssh", "running", began, 4, 4, 2)
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    assert run_state(job.run) == RunState("ssh", "running", began, 4, 2, 1)
