@@ -132,7 +132,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "the-end-of-a-lost-node-is-done": (
         Replacement(
             RUNNER_ROUNDS,
-            "        if node.lost:\n            return\n        was_leaving",
+            "        if node.lost:\n            return True\n        was_leaving",
             "        was_leaving",
         ),
     ),
@@ -243,9 +243,9 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "an-elastic-job-without-nodes-ends-with-0": (
         Replacement(
-            RUN,
-            "        if self.phase is Phase.RUNNING:\n            self.restarts",
-            "        if self.phase is Phase.RUNNING and not node.lost:\n            self.restarts",
+            "launcher/head/run/node_frames.py",
+            "Phase.RUNNING or not run.restarts.on_done(node)",
+            "Phase.RUNNING or node.lost or not run.restarts.on_done(node)",
         ),
     ),
     "a-closed-pipe-hides-why-a-node-leaves": (

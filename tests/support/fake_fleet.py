@@ -198,7 +198,7 @@ class FakeFleet:
     def prepare(
         self,
         *names: str,
-        restarts: Callable[[Run], RestartPolicy] = NoRestarts,
+        restarts: Callable[[Run], RestartPolicy] = lambda _run: NoRestarts(),
         plan: dict[str, Any] | None = None,
         asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
         on_ready: Callable[[Plan, str, int], None] | None = None,

@@ -251,11 +251,14 @@ class RunnerRounds:
 
     # -- failures and losses ----------------------------------------------------------------
 
-    def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
-        """Survive the failure of a worker with another round, or end the run."""
+    def on_failure(self, node: RunNode, ended: messages.Exit) -> bool:
+        """Survive the failure of a worker with another round, or end the run.
+
+        Returns:
+            False where there is no round that could follow.
+        """
         if self._run.phase is not Phase.RUNNING:
-            self._run.fail(node, ended)
-            return
+            return False
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         what = f"rank {ended.rank} on {node.name} {how}"
@@ -265,6 +268,7 @@ class RunnerRounds:
                 self._run.warn(f"no restart: {what}; {final}")
             self._run.record.exited(node, ended)
         self._actions.run()
+        return True
 
     def restart(self, why: str) -> bool:
         """Form another round of the same nodes for this reason, if there is a restart left."""
@@ -352,17 +356,18 @@ class RunnerRounds:
         finished = messages.unpack(round_messages.Finished, body)
         self._handle(events.NodeFinished(node.number, finished.generation))
 
-    def on_done(self, node: RunNode) -> None:
-        """Handle a node that has ended by itself, or that was released or lost."""
+    def on_done(self, node: RunNode) -> bool:
+        """Handle a node that has ended by itself, or that was released or lost; return True."""
         self._handle(events.WorkersGone(node.number))
         if node.lost:
-            return
+            return True
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._handle(events.NodeDone(node.number)):
             self._run.record.lost(node.name, ENDED_EARLY, self._loop.clock())
             self._run.stop(signal.SIGTERM)
         if was_leaving:
             self._admission.membership.gone(node)
+        return True
 
     def close(self) -> None:
         """Form no other round, and reach no node any more."""

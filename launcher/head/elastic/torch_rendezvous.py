@@ -27,7 +27,8 @@ class TorchRendezvous(NoRestarts):
     """Follows torch's agent on one node from round to round; the runner itself restarts nothing."""
 
     def __init__(self, run: Run, rendezvous: Rendezvous) -> None:
-        super().__init__(run)
+        super().__init__()
+        self._run = run
         self.handlers = {frames.RANKS: self._on_ranks, frames.AGENT_FAILED: self._on_agent_failure}
         self._rendezvous = rendezvous
         self._world_size = self._number = 0
@@ -50,14 +51,15 @@ class TorchRendezvous(NoRestarts):
         self._world_size = ranks.world_size
         self._number += 1
         node.assign(node.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank))
-        self._run.label_node(node.node)
+        self._run.output.label_node(node.node)
         self._run.log(_place(ranks, len(node.node.slots or ())))
         if self._run.observers:
             self._run.observers.round(self._number, ranks, [node.name])
 
-    def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
+    def on_failure(self, node: RunNode, ended: messages.Exit) -> bool:
         """Record the end of a worker; torch's agent decides what follows from it."""
         self._run.record.exited(node, ended)
+        return True
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         """Stop: the agent has failed."""

@@ -203,7 +203,7 @@ def _restarts(spec: JobSpec) -> Callable[[Run], RestartPolicy]:
         from ..elastic.runner_rounds import runner_rounds
 
         return lambda run: runner_rounds(run, limits)
-    return NoRestarts
+    return lambda _run: NoRestarts()
 
 
 def _asks(spec: JobSpec) -> Callable[[Run], Callable[[RunNode], None]] | None:

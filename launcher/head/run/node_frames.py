@@ -7,6 +7,7 @@ from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
+from .phase import Phase
 from .restart_policy import BEYOND
 
 TYPE_CHECKING = False
@@ -112,10 +113,11 @@ class NodeFrames:
         run.workers.ended(ended)
         if run.observers:
             run.observers.exited(node, ended)
-        if ended.failed:
-            run.restarts.on_failure(node, ended)
-        else:
+        if not ended.failed:
             run.record.exited(node, ended)
+        elif not run.restarts.on_failure(node, ended):
+            run.record.exited(node, ended)
+            run.stop(signal.SIGTERM)
 
     def _on_activity(self, node: RunNode, body: bytes) -> None:
         from ...control import activity_messages
@@ -176,7 +178,9 @@ class NodeFrames:
             self._run.log(bindings.table(known))
 
     def _on_done(self, node: RunNode, body: bytes) -> None:
+        run = self._run
         if not node.lost:  # else it may have been left out of the start
-            self._run.check_started()
+            run.check_started()
         node.end(messages.unpack(messages.Done, body))
-        self._run.on_done(node)
+        if run.phase is not Phase.RUNNING or not run.restarts.on_done(node):
+            run.end_when_over()

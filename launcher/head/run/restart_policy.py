@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ...control.messages import Exit, Hello
-    from .run import Run
     from .run_node import RunNode
 
     class RestartPolicy(Protocol):
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
             """Handle the HELLO of a node that connects after the start."""
             ...
 
-        def on_failure(self, node: RunNode, ended: Exit) -> None:
-            """Handle a worker that has failed by itself."""
+        def on_failure(self, node: RunNode, ended: Exit) -> bool:
+            """Handle a worker that has failed by itself; return False if that ends the run."""
             ...
 
         def restart(self, why: str) -> bool:
@@ -61,10 +60,13 @@ if TYPE_CHECKING:
             """Handle the end of a node's session after the start; the backend gives the cause."""
             ...
 
-        def on_done(self, node: RunNode) -> None:
+        def on_done(self, node: RunNode) -> bool:
             """Handle a node on which nothing is left, while the run is not being stopped.
 
             It may be lost already.
+
+            Returns:
+                False if the run ends once that is so of all nodes.
             """
             ...
 
@@ -99,8 +101,7 @@ class NoRestarts:
 
     least: int | None = None
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self) -> None:
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
 
     def on_start(self) -> None:
@@ -109,9 +110,9 @@ class NoRestarts:
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Nothing to do: no node is reached again."""
 
-    def on_failure(self, node: RunNode, ended: Exit) -> None:
-        """End the run."""
-        self._run.fail(node, ended)
+    def on_failure(self, node: RunNode, ended: Exit) -> bool:
+        """Return False: a failure ends the run."""
+        return False
 
     def restart(self, why: str) -> bool:
         """Return False: there is no other round."""
@@ -130,9 +131,9 @@ class NoRestarts:
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Nothing to do: the loss of the node has ended the run."""
 
-    def on_done(self, node: RunNode) -> None:
-        """End the run when all nodes are done."""
-        self._run.end_when_over()
+    def on_done(self, node: RunNode) -> bool:
+        """Return False: the run ends when all nodes are done."""
+        return False
 
     def outlives_engine(self) -> bool:
         """Return False: without its engine a run ends."""

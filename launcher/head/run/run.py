@@ -80,7 +80,7 @@ class Run:
         spec: JobSpec,
         fleet: Fleet,
         console: Console,
-        restarts: Callable[[Run], RestartPolicy] = NoRestarts,
+        restarts: Callable[[Run], RestartPolicy] = lambda _run: NoRestarts(),
         asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
         on_ready: Callable[[Plan, str, int], None] | None = None,
         on_over: Callable[[], None] | None = None,
@@ -166,10 +166,6 @@ class Run:
         """Return the node of this run that has this connection."""
         return self._of[connection]
 
-    def progress(self) -> str:
-        """Return which ranks run where, or before the start which hosts are waited for."""
-        return self.workers.table() if self.started else self.startup.words
-
     @property
     def stopping(self) -> bool:
         """Whether it is being stopped, or has ended on all nodes."""
@@ -212,10 +208,6 @@ class Run:
         self.plan, self._world = plan, world_of(plan)
         self.output.label(plan)
 
-    def label_node(self, node: Node) -> None:
-        """Label the ranks of one node."""
-        self.output.label_node(node)
-
     def begin_round(self) -> None:
         """Forget how workers of earlier rounds have ended."""
         self.record.forget_exits()
@@ -245,13 +237,6 @@ class Run:
         if not self.started:
             raise frames.BadFrame("the job has not started")
 
-    def on_done(self, node: RunNode) -> None:
-        """Handle a node on which nothing is left."""
-        if self.phase is Phase.RUNNING:
-            self.restarts.on_done(node)
-        else:
-            self.end_when_over()
-
     # -- stopping ---------------------------------------------------------------------------
 
     def stop(self, number: int, grace: float | None = None) -> None:
@@ -270,11 +255,6 @@ class Run:
         self.restarts.close()
         if self.health is not None:
             self.health.close()
-
-    def fail(self, node: RunNode, ended: messages.Exit) -> None:
-        """Stop because a worker has failed by itself."""
-        self.record.exited(node, ended)
-        self.stop(signal.SIGTERM)
 
     def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
         """Send a frame to these nodes."""

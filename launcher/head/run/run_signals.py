@@ -82,8 +82,13 @@ class RunSignals:
             self._run.fleet.suspend()
         elif number == signal.SIGQUIT:
             # The user has asked for it, so it is printed at every --log_level.
-            self._run.log(self._run.progress(), "error")
+            self._run.log(self.progress(), "error")
             self._show_stacks()
+
+    def progress(self) -> str:
+        """Return which ranks run where, or before the start which hosts are waited for."""
+        run = self._run
+        return run.workers.table() if run.started else run.startup.words
 
     def _show_stacks(self) -> None:
         """Print where the running ranks are, as soon as their nodes have told."""

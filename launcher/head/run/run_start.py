@@ -7,7 +7,7 @@ import signal
 from ...common.errors import UsageError
 from ...common.wording import counted
 from ...control import frames, messages
-from ..fleet.hosts import by_cause
+from ..fleet.hosts import by_cause, some_of
 from .phase import Phase
 from .run_node import RunNode
 from .startup import NeedsMasterPort, Ready, Refused, StartLimits, Startup, Unfit
@@ -27,6 +27,9 @@ NO_DEVICES = "no accelerator found: workers run on the CPU (--accelerator cpu hi
 
 SETTLED = 1.0
 """Seconds after START in which workers begin, and the runner does nothing that can wait."""
+
+PRELOAD_PATIENCE = 2.0
+"""Seconds from START until the user is told that modules are still being imported."""
 
 
 class RunStart:
@@ -137,9 +140,7 @@ class RunStart:
             run.stdin = Stdin(run.loop, run.staged.first.send, run.input_fd)
         run.fleet.watch()
         if run.spec.workers.preload:
-            from . import preload_wait
-
-            preload_wait.watch(run, present)
+            run.loop.call_later(PRELOAD_PATIENCE, lambda: _tell_of_imports(run, present))
         run.restarts.on_start()
         run.loop.call_later(SETTLED, _prepare_for_failures)
 
@@ -167,6 +168,14 @@ def _log_start(run: Run, port: int, *, cpu_only: bool) -> None:
     where = f"{plan.nodes[0].host.name}: master {run.master}:{port}"
     size = counted(plan.world_size or 0, "worker")
     run.log(f"{size} on {counted(len(plan.nodes), 'node')}; {where}", "debug")
+
+
+def _tell_of_imports(run: Run, nodes: Sequence[RunNode]) -> None:
+    """Say which of these nodes have started no workers, as they import preloaded modules."""
+    waiting = [one.name for one in nodes if not one.over and not run.workers.began(one)]
+    if waiting and run.phase is Phase.RUNNING:
+        modules = ", ".join(run.spec.workers.preload)
+        run.log(f"waiting for the import of {modules} on {some_of(waiting)} (--preload)")
 
 
 def _prepare_for_failures() -> None:

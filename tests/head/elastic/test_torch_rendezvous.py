@@ -81,7 +81,7 @@ def test_the_ranks_that_torch_gives_are_those_that_are_shown(job: Job) -> None:
     job.ranks()
     assert job.fleet.said() == ["ranks 4-5 of 8 here, node 2 of 4, master h0:29500"]
     job.fleet.up("n0", 4, 5)
-    assert job.run.progress().startswith("running: 2 of 2 ranks here\n")
+    assert job.run.signals.progress().startswith("running: 2 of 2 ranks here\n")
     job.node.prints(5, "hello")
     job.fleet.step()
     assert job.fleet.console.printed == [(5, 1, b"hello")]

@@ -74,7 +74,7 @@ def test_the_job_starts_once_the_command_has_succeeded_everywhere(fleet_of: Flee
     fleet = fleet_of("n0", "n1")
     run = begun(fleet)
     end(fleet, "n0", 0, b"all is well\n")
-    assert run.progress() == "1/2 hosts, waiting for n1"
+    assert run.signals.progress() == "1/2 hosts, waiting for n1"
     assert not fleet.node("n1").got(frames.PROBE)()
     end(fleet, "n1", 0)
     fleet.node("n1").reaches()

@@ -259,11 +259,13 @@ def test_who_runs_is_known_from_the_node(fleet_of: FleetOf) -> None:
     job.node("n0").beats()
     job.up("n0", 0, 1)
     job.up("n1", 2)
-    table = run.progress().split("\n")
+    table = run.signals.progress().split("\n")
     assert table[0] == "running: 3 of 3 ranks"
     job.node("n0").exits(1, 0)
     job.step()
-    assert run.progress().startswith("running: 2 of 3 ranks\n  n0: rank 0, pid 4000, up for")
+    assert run.signals.progress().startswith(
+        "running: 2 of 3 ranks\n  n0: rank 0, pid 4000, up for"
+    )
 
 
 def test_workers_that_are_told_to_stop_have_not_failed(fleet_of: FleetOf) -> None:

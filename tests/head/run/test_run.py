@@ -42,10 +42,10 @@ def test_from_job_to_start(fleet_of: FleetOf) -> None:
     run = job.run()
     assert (run.phase, run.started, run.stopping, run.ending) == (Phase.STARTING, *(False,) * 3)
     assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
-    assert run.progress() == "0/2 hosts, waiting for n0, n1"
+    assert run.signals.progress() == "0/2 hosts, waiting for n0, n1"
     job.node("n0").hello()
     assert job.news("n0") == []
-    assert run.progress() == "1/2 hosts, waiting for n1"
+    assert run.signals.progress() == "1/2 hosts, waiting for n1"
     job.node("n1").hello()
     assert job.news("n0") == []
     job.step()
@@ -80,7 +80,9 @@ def test_from_start_to_the_report(fleet_of: FleetOf) -> None:
     ((kind, start),) = job.news("n1")
     assert (kind, start["first_rank"], start["node_rank"]) == ("START", 2, 1)
     job.up("n0", 0, 1)
-    assert run.progress().startswith("running: 2 of 2 ranks\n  n0: ranks 0-1, pids 4000-4001")
+    assert run.signals.progress().startswith(
+        "running: 2 of 2 ranks\n  n0: ranks 0-1, pids 4000-4001"
+    )
     job.go(2)
     job.end_well(run)
     end = story(run)

@@ -59,9 +59,6 @@ class FakeRun:
     def warn(self, text: str) -> None:
         self.log(text, "warning")
 
-    def progress(self) -> str:
-        return "all is well"
-
     def send(self, nodes: Iterable[RunNode], frame: bytes) -> None:
         for node in nodes:
             node.send(frame)
@@ -136,7 +133,7 @@ def test_ctrl_z_suspends_the_fleet_and_sigquit_shows_who_runs() -> None:
     run = FakeRun()
     run.signals.pass_on(signal.SIGTSTP)
     run.signals.pass_on(signal.SIGQUIT)
-    assert (run.did, run.said) == (["suspend"], [("all is well", "error")])
+    assert (run.did, run.said) == (["suspend"], [("running: 0 of 0 ranks", "error")])
     assert [node.sink.sent for node in run.nodes] == [[], []]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.run.preload_wait import PATIENCE
+from dsrun.launcher.head.run.run_start import PRELOAD_PATIENCE as PATIENCE
 from dsrun.launcher.specs.policies import WorkerPolicy
 
 if TYPE_CHECKING:
