@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames
-from dsrun.launcher.node import processes
+from dsrun.launcher.node import processes, session, signal_deduplicator
 from dsrun.launcher.node.guard import INITIAL_SILENCE
 from dsrun.launcher.node.signal_deduplicator import TOGETHER
 from dsrun.launcher.specs.program import Program
@@ -273,19 +273,23 @@ def test_slurms_signal_to_the_guard_and_to_the_runner_is_passed_on_once(runner: 
     assert runner.output() == "ready\n10\n15\n"
 
 
-def test_a_stop_of_the_runner_waits_for_what_is_known_of_slurms_signal(runner: FakeRunner) -> None:
+def test_a_stop_of_the_runner_waits_for_what_is_known_of_slurms_signal(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = 400.0
+    for module in (session, signal_deduplicator):
+        monkeypatch.setattr(module, "TOGETHER", together)
+
     def history(r: FakeRunner) -> Steps:
-        yield from running(r, STUBBORN, settle=TOGETHER / 2, grace=500.0)
-        r.leap(2 * TOGETHER)
-        r.stop(grace=500.0)
-        yield r.skip(TOGETHER / 4)
-        r.guard_got(signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
-        yield r.skip(TOGETHER / 2)
-        yield r.skip(TOGETHER)
+        yield from running(r, STUBBORN, settle=together / 2, grace=5000.0)
+        r.stop(grace=5000.0)
+        yield r.skip(together / 4)
+        by_both(r, signal.SIGTERM)
+        yield r.skip(together / 2)
+        assert "NOTE" not in r.names()
+        yield r.skip(together)
         yield r.got(frames.NOTE)
-        yield r.skip(TOGETHER)
-        yield r.skip(600.0)
+        yield r.skip(6000.0)
         yield r.got(frames.DONE)
         r.end()
 
