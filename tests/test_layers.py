@@ -73,7 +73,7 @@ def test_the_tables_of_dsrun_are_followed() -> None:
     }
     for table, entry in {
         "dsrun.launcher.backends": "dsrun.launcher.backends.local",
-        "dsrun.launcher.head.watch.attach": "dsrun.launcher.head.hooks.metrics",
+        "dsrun.launcher.head.watch.attach": "dsrun.launcher.head.picture.page",
         "dsrun.launcher.node.programs": "dsrun.launcher.node.sync.program",
     }.items():
         assert entry in {module for _, module in imports_by_name(table, modules)}
@@ -89,7 +89,7 @@ HOLD_THE_RUN = {
     "local.relay -> run.events",
     "local.run_control -> run.run",
     "shards.requests -> run.run_node",
-    "stacks.collect -> run.run",
+    "stacks.collect -> run.run_node",
     "stacks.collect -> run.workers",
     "stacks.wire -> local.server",
 }

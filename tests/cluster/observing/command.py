@@ -22,7 +22,7 @@ def main() -> None:
     observer.FILE = sys.argv.pop(1)
     sys.path[0] = str(top / "bin")
     sys.argv[0] = str(top / "bin" / "dsrun")
-    attach.HOOKS += ((lambda _: True, "observer:Observer"),)
+    attach.HOOKS += ((lambda _: True, lambda run: observer.Observer(run).close),)
     import_module("dsrun.launcher.entry_points").dsrun()
 
 

@@ -21,8 +21,7 @@ KINDS = frozenset({"Started", "RanksStarted", "RankOutput", "Exit", "Lost", "Rou
 class Observer:
     """Observes one run."""
 
-    def __init__(self, run: Any, console: Any) -> None:
-        del console
+    def __init__(self, run: Any) -> None:
         self._run = run
         self._told: list[tuple[float, Any]] = []
         run.observe(self._on_event)
