@@ -641,7 +641,7 @@ def test_a_line_that_ends_stops_the_workers_after_their_last_grace(runner: FakeR
 # -- roles ----------------------------------------------------------------------------------------
 
 TELLS = """
-echo $0 $DSRUN_PORT_HTTP
+echo $0 $DSRUN_PORT_HTTP $MINE
 cat $DSRUN_ROLES_FILE
 until grep -q 9000 $DSRUN_ROLES_FILE; do sleep 0.01; done
 cat $DSRUN_ROLES_FILE
@@ -657,11 +657,12 @@ def test_workers_of_a_role_are_told_of_the_others(runner: FakeRunner) -> None:
 
     def history(r: FakeRunner) -> Steps:
         r.says(frames.PEERS, peers(8000))  # before the checks of the JOB are made
-        r.job(TELLS, "{server.addrs}", part="trainer", ports={"http": 0}, held=True)
+        env = {"MINE": "http://{server.addrs}/{port.http}?{x}"}
+        r.job(TELLS, "{server.addrs}", part="trainer", ports={"http": 0}, held=True, env=env)
         yield r.got(frames.HELLO)
         (port,) = r.all(frames.HELLO)[0]["ports"]
         r.start()
-        yield r.prints(f"10.0.0.3:8000 {port}\n")
+        yield r.prints(f"10.0.0.3:8000 {port} http://10.0.0.3:8000/{port}?{{x}}\n")
         yield r.prints('"10.0.0.3:8000"]}}\n')
         r.says(frames.PEERS, peers(9000))
         yield r.prints('"10.0.0.3:9000"]}}\n')

@@ -42,6 +42,10 @@ class RolePeers:
         """Return words with their placeholders filled in."""
         return role_words.fill(words, self._ports, self._texts)
 
+    def filled_values(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return variables with the placeholders in their values filled in."""
+        return dict(zip(variables, self.filled([*variables.values()]), strict=True))
+
     def variables(self) -> dict[str, str]:
         """Return the variables of the workers."""
         file = _path(self._files[DOCUMENT]) if DOCUMENT in self._files else ""

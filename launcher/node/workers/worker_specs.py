@@ -117,10 +117,11 @@ class WorkerSpecs:
     def _environment(
         self, promised: dict[str, str], threads: int, first: str
     ) -> dict[bytes, bytes]:
-        setup, task = self._setup, self._setup.task
+        setup = self._setup
+        own = setup.task.env
         env = environment.worker(
             setup.base,
-            task.env,
+            own if setup.peers is None else setup.peers.filled_values(own),
             promised,
             first=first,
             python="" if setup.program.no_python else to_wire(setup.python),

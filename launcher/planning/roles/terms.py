@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ...common.errors import UsageError
+    from ...specs.role_words import Placeholder
     from .table import RoleTable
 
 RESTARTS = 3
@@ -219,15 +220,21 @@ def _check_end(tables: Sequence[RoleTable], known: Mapping[str, Terms]) -> None:
 
 def _check_placeholders(table: RoleTable, known: Mapping[str, Terms]) -> None:
     """Check that each placeholder of a role stands for something."""
+    for option, words in (("program", table.program), ("export", table.get("export"))):
+        for one in placeholders(words):
+            _check_placeholder(table, option, one, known)
+
+
+def _check_placeholder(
+    table: RoleTable, option: str, one: Placeholder, known: Mapping[str, Terms]
+) -> None:
     own = known[table.name].ports
-    for one in placeholders(table.program):
-        if one.what == PORT:
-            if one.name not in own:
-                there = f"its ports are {', '.join(own)}" if own else "the role asks for no port"
-                raise table.error(
-                    "program", f"{one}: no port {one.name}{meant(one.name, own)}; {there}"
-                )
-        elif one.name not in known:
-            raise _unknown(table, "program", one.name, known, f"{one}: ")
-        elif one.what == "addrs" and not known[one.name].ports:
-            raise table.error("program", f"{one}: {one.name} asks for no port; add ports to it")
+    if one.what == PORT:
+        if one.name not in own:
+            there = f"its ports are {', '.join(own)}" if own else "the role asks for no port"
+            text = f"{one}: no port {one.name}{meant(one.name, own)}; {there}"
+            raise table.error(option, text)
+    elif one.name not in known:
+        raise _unknown(table, option, one.name, known, f"{one}: ")
+    elif one.what == "addrs" and not known[one.name].ports:
+        raise table.error(option, f"{one}: {one.name} asks for no port; add ports to it")

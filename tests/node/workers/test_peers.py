@@ -32,6 +32,8 @@ def test_words_and_variables_have_what_is_known() -> None:
     with closing(RolePeers({})) as peers:
         peers.update({"server": SERVER})
         assert peers.filled(["{server.addrs}"]) == ("10.0.0.3:8000",)
+        values = {"URL": "http://{server.addrs}/", "JSON": '{"a": 1}'}
+        assert peers.filled_values(values) == {**values, "URL": "http://10.0.0.3:8000/"}
         variables = peers.variables()
         assert variables["DSRUN_SERVER_ADDRS"] == "10.0.0.3:8000"
         told = json.loads(Path(variables["DSRUN_ROLES_FILE"]).read_text())

@@ -164,6 +164,8 @@ def test_a_long_chain_of_roles() -> None:
 )
 def test_placeholders_that_mean_nothing(word: str, expected: str) -> None:
     assert fault(table("trainer", "train.py", word), SERVER) == expected
+    in_env = table("trainer", export=("PLAIN", f"NAME=x{word}"))
+    assert fault(in_env, SERVER) == expected.replace("f:program", "f:export")
 
 
 def test_placeholders_that_mean_something() -> None:
