@@ -343,7 +343,9 @@ def _stacks(given: Given) -> int:
 def _top(given: Given) -> int:
     from .job_top import once, watch
 
-    chosen = _job(given, given.words) if given.words else None
+    chosen = _job(given, given.words) if given.words or given.own["role"] else None
+    if chosen is not None and chosen.role:
+        job_names.ask(chosen, {"do": "status"})  # refuses a role that is not there
     if given.json or not (os.isatty(0) and os.isatty(1)):
         return once(chosen, as_json=given.json)
     return watch(chosen)
@@ -361,7 +363,7 @@ MEANT = {
 
 VERBS = {
     "list": Verb(_list, 0, ("json", "ended")),
-    "top": Verb(_top, 1, ("json",)),
+    "top": Verb(_top, 1, ("json", "role")),
     "logs": Verb(_logs, 1, ("json", "follow", "ranks", "role")),
     "wait": Verb(_wait, 1, ("json",)),
     "report": Verb(_report, 1, ("json", "html")),

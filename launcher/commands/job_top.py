@@ -9,20 +9,20 @@ import sys
 import termios
 import time
 import tty
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 from rich.live import Live
 
 from ..common import entry
-from ..common.errors import DsrunError
+from ..common.errors import DsrunError, UsageError
 from ..common.formats import versioned
 from ..common.readiness import ready
 from ..control import frames, local
 from ..control.frames import BadFrame
 from ..control.job_status import from_answer
-from ..control.local_client import connect
 from . import job_names
+from .job_names import open_place
 from .job_read import job_fields
 from .job_screen import draw
 from .job_view import JobView, cores, usage_of
@@ -148,9 +148,8 @@ class Jobs:
             one.ask(now)
 
     def _connect(self, place: Place) -> None:
-        client = connect(place.kind, place.name)
-        if client is not None:
-            self._watched[place] = Watched(place, client)
+        with suppress(UsageError):  # it has ended
+            self._watched[place] = Watched(place, open_place(place))
 
     def wait(self, seconds: float, *others: int) -> list[int]:
         """Read what arrives for so long; return those of other descriptors that can be read."""

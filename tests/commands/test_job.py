@@ -173,9 +173,10 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
     def refuse(*_: object) -> None:
         raise UsageError("no \x1b[2J way")
 
-    with served(capfd, scale=refuse) as job:
-        code, _, err = job.run("scale", job.name, "3")
-    assert (code, err) == (2, f"dsrun: dsrun-job: job {job.name}: no \\x1b[2J way\n")
+    with served(capfd, scale=refuse, status=refuse) as job:
+        for words in (("scale", job.name, "3"), ("top", job.name, "--role", "server")):
+            code, _, err = job.run(*words)
+            assert (code, err) == (2, f"dsrun: dsrun-job: job {job.name}: no \\x1b[2J way\n")
 
 
 # -- the command line -----------------------------------------------------------------------------

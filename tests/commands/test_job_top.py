@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,8 @@ from ..support.local_control import Served, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from dsrun.launcher.head.local.server import Caller, Message, Verb
 
 
 @pytest.fixture
@@ -66,6 +69,22 @@ def test_a_single_view_as_text(served: Served, capfd: pytest.CaptureFixture[str]
     assert "node-01" in out
     assert "0%" in out, "of two samples"
     assert "\x1b" not in out
+
+
+@pytest.mark.usefixtures("patient")
+def test_one_role_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of a job, whose answer for all its roles has no ranks."""
+    known: dict[str, Verb] = verbs(status(), [])
+    asked: list[object] = []
+
+    def answer(name: str, caller: Caller, request: Message, fds: list[int]) -> Message | None:
+        asked.append((name, request.get("role")))
+        return known[name](caller, request, fds)
+
+    with serving({name: partial(answer, name) for name in known}) as served:
+        assert once(place(served)._replace(role="server"), as_json=True) == 0
+    assert set(asked) == {("status", "server"), ("usage", "server")}
+    assert len(json.loads(capfd.readouterr().out)["jobs"]) == 1
 
 
 def test_a_job_that_ends_is_known_to_have_ended(served: Served) -> None:
