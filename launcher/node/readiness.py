@@ -31,8 +31,11 @@ LONGEST = 4 * 1024 * 1024
 PATIENCE = 10.0
 """Seconds for an address to answer; then it is tried anew."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.05
 """Seconds from one try of an address to the next; they grow."""
+
+REFUSED_PAUSE = 0.5
+"""The same where a server has answered, but not as it should: it may log each request."""
 
 OTHERS, BETTER = 0.05, 0.3
 """Seconds for the other addresses of a server to answer, once one has; and for those before it."""
@@ -191,6 +194,7 @@ class Trial:
             self._loop.add_reader(self._socket.fileno(), self._drain)
         else:
             shown = status[:3].decode("ascii", "replace") if status[:3].isdigit() else "no HTTP"
+            self._pause = REFUSED_PAUSE
             self._fail(f"{self._path} answers {shown}")
 
     def _drain(self) -> None:
