@@ -112,17 +112,22 @@ class DetachedJob:
         except DsrunError as error:
             raise JobError(str(error), error.exit_code) from None
 
-    def stdout(self, rank: int = 0) -> str:
-        """Return what a rank has written to its standard output, as far as it is kept."""
-        return self._output(rank, journal.STDOUT)
+    def stdout(self, rank: int = 0, role: str = "") -> str:
+        """Return what a rank has written to its standard output, as far as it is kept.
 
-    def stderr(self, rank: int = 0) -> str:
-        """Return what a rank has written to its standard error, as far as it is kept."""
-        return self._output(rank, journal.STDERR)
+        Args:
+            rank: the rank.
+            role: its role, "" in a job of one program.
+        """
+        return self._output(journal.STDOUT, rank, role)
 
-    def _output(self, rank: int, stream: int) -> str:
+    def stderr(self, rank: int = 0, role: str = "") -> str:
+        """Return the same of its standard error."""
+        return self._output(journal.STDERR, rank, role)
+
+    def _output(self, *key: object) -> str:
         known = JournalReader(self._folder.journal).new()
-        data = b"".join(one.data for one in known if (one.kind, one.rank) == (stream, rank))
+        data = b"".join(one.data for one in known if (one.kind, one.rank, one.role) == key)
         return data.decode("utf-8", "replace")
 
     def stop(self, *, now: bool = False) -> None:

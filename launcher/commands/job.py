@@ -302,9 +302,7 @@ def _logs(given: Given) -> int:
     role = given.own["role"]
     if found.folder is None:
         return show(found.place._replace(role=role), ranks, **how)
-    if role:
-        raise UsageError(f"dsrun-job: --role {role}: job {found.place.name} has one program")
-    return show_kept(found.folder, ranks, **how)
+    return show_kept(found.folder, role, ranks, **how)
 
 
 # -- detached jobs --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import sys
 import time
 
 from ..common import entry
+from ..common.errors import UsageError
 from ..common.tell import tell
 from ..common.text import plain
 from ..control import frames, local
@@ -19,7 +20,7 @@ from .job_view import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ..control.local_client import Arrived
     from ..head.detached.job_folder import JobFolder
@@ -46,7 +47,7 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
         return 0
     with open_place(place) as client:
         number = client.send({"do": "logs", "ranks": ranks, "follow": follow})
-        reader = LinesReader(JsonPrinter() if as_json else TextPrinter(clean=os.isatty(1)))
+        reader = _reader(place.role, as_json=as_json)
         for one in client.frames(None if follow else PATIENCE):
             answered = one.kind == frames.ANSWER and one.message.get("id") == number
             if answered:
@@ -59,35 +60,56 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
     return 0
 
 
-def show_kept(folder: JobFolder, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:
+def _reader(role: str, *, as_json: bool) -> LinesReader:
+    return LinesReader(JsonPrinter(role) if as_json else TextPrinter(role, clean=os.isatty(1)))
+
+
+def show_kept(
+    folder: JobFolder, role: str, ranks: list[int] | None, *, follow: bool, as_json: bool
+) -> int:
     """Print what is kept of a detached job's output and messages; return the exit code.
 
     Args:
         folder: of the job.
-        ranks: only of these; None for all, and the messages of dsrun.
+        role: only of this one; "" for all, and the messages of dsrun.
+        ranks: only of these; None for all, and the messages.
         follow: whether to continue until the job has ended.
         as_json: whether to print JSON.
+
+    Raises:
+        UsageError: it has no such role.
     """
     from ..head.detached.journal_reader import JournalReader
 
+    names = folder.about.roles
+    if role and role not in names:
+        has = f"its roles are {', '.join(names)}" if names else "it has one program"
+        raise UsageError(f"dsrun-job: --role {role[:40]}: job {folder.about.job_id}: {has}")
     journal = JournalReader(folder.journal)
-    reader = LinesReader(JsonPrinter() if as_json else TextPrinter(clean=os.isatty(1)))
+    readers = {name: _reader(name, as_json=as_json) for name in ("", *names)}
     while True:
         goes_on = follow and folder.now.state in {State.RUNS, State.ELSEWHERE}
         new = journal.new()
-        _print(reader, new, ranks)
+        _print(readers, (one for one in new if role in {"", one.role}), ranks)
         if not new and not goes_on:
             break
         if not new:
             time.sleep(LOOK)
-    reader.end()
+    for reader in readers.values():
+        reader.end()
     return 0
 
 
-def _print(reader: LinesReader, entries: Iterable[Entry], ranks: list[int] | None) -> None:
+def _print(
+    readers: Mapping[str, LinesReader], entries: Iterable[Entry], ranks: list[int] | None
+) -> None:
+    """Print the output of ranks, and what is not of one of them alone if all are meant."""
     from ..head.detached import journal
 
     for one in entries:
+        reader = readers.get(one.role)
+        if reader is None:
+            continue
         if one.kind == journal.MESSAGE and ranks is None:
             reader.message(one.data.decode("utf-8", "replace"))
         elif one.kind in journal.OUTPUT and (ranks is None or one.rank in ranks):
@@ -144,14 +166,15 @@ class LinesReader:
 class TextPrinter:
     """Prints lines as dsrun does: on a terminal only what cannot harm it."""
 
-    def __init__(self, *, clean: bool) -> None:
-        """With `clean`, leave out what could harm a terminal."""
+    def __init__(self, role: str, *, clean: bool) -> None:
+        """Print the lines of a role; with `clean`, leave out what could harm a terminal."""
+        self._role = f"{role}/" if role else ""
         self._clean = clean
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
 
     def label(self, host: str, rank: int) -> bytes:
         """Return what to put before the lines of a rank."""
-        return f"{host}:{rank}| ".encode("utf-8", "surrogateescape")
+        return f"{self._role}{host}:{rank}| ".encode("utf-8", "surrogateescape")
 
     def cleaned(self, rank: int, stream: int, data: bytes) -> bytes:
         """Return what may be printed of a block."""
@@ -172,6 +195,10 @@ class TextPrinter:
 class JsonPrinter:
     """Prints each line as a JSON object."""
 
+    def __init__(self, role: str) -> None:
+        """Print the lines of a role; "" for a job of one program."""
+        self._role = role
+
     def label(self, _host: str, _rank: int) -> bytes:
         """Return no label."""
         return b""
@@ -187,7 +214,14 @@ class JsonPrinter:
     def write(self, host: str, rank: int, stream: int, lines: bytes) -> None:
         """Print an object for each line."""
         for line in lines.decode("utf-8", "replace").split("\n")[:-1]:
-            self._row({"host": host, "rank": rank, "stream": stream, "line": line})
+            row: Line = {
+                "role": self._role,
+                "host": host,
+                "rank": rank,
+                "stream": stream,
+                "line": line,
+            }
+            self._row(row)
 
     def _row(self, row: Line | Message) -> None:
         import json

@@ -15,6 +15,7 @@ from ..control.local_client import checked
 from ..head.detached import journal
 from ..head.detached.job_folder import State
 from ..head.detached.journal_reader import JournalReader
+from ..head.picture.replay import Past, Printed, replay
 from ..head.run import events
 from .job_kept import without_end
 from .job_names import PATIENCE, open_place
@@ -22,7 +23,7 @@ from .job_wait import settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ..control.local_client import Arrived, LocalClient
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .job_kept import Found
     from .json_types import jobs as json_types
 
-    Happened = list[tuple[float, RunEvent]]
+    Happened = list[Past]
 
 HEAD = struct.Struct("!IB")
 """Before the bytes of a chunk: rank and stream."""
@@ -46,7 +47,8 @@ class Report(NamedTuple):
         report: as for --report_file; None if nobody knows.
         seconds: how long it has lasted, 0 if that is not known.
         happened: what has happened, with its time, if that was asked for.
-        tails: blocks of the newest output of ranks, as far as that is not among what happened.
+        roles: how the clean end of each of its roles counts, by name; none for one program.
+        tails: the newest output, as far as that is not among what happened.
     """
 
     job_id: str
@@ -55,7 +57,8 @@ class Report(NamedTuple):
     report: dict[str, Any] | None
     seconds: float
     happened: Happened
-    tails: Sequence[tuple[int, bytes]] = ()
+    roles: Mapping[str, str]
+    tails: Sequence[Printed] = ()
 
 
 def show(found: Found, *, as_json: bool, html: str) -> int:
@@ -100,20 +103,20 @@ def _ended(folder: JobFolder) -> Report:
             if state in {State.ELSEWHERE, State.RUNS}
             else str(without_end(folder, state))
         )
-        return Report(about.job_id, state, f"dsrun: {words}", None, seconds, happened)
+        return Report(about.job_id, state, f"dsrun: {words}", None, seconds, happened, about.roles)
     text = end.text
     seconds = max(seconds, float(end.report.get("seconds") or 0.0))
     if not text:
         text = f"dsrun: job {about.job_id} has ended with exit code {end.code}"
     if end.unkept:
         text += f"\ndsrun: some of its output could not be kept: {end.unkept}"
-    return Report(about.job_id, state, text, end.report, seconds, happened)
+    return Report(about.job_id, state, text, end.report, seconds, happened, about.roles)
 
 
 def _kept(folder: JobFolder) -> Happened:
     """Return what the journal of a job tells."""
     return [
-        (entry.at, event)
+        Past(entry.at, entry.role, event)
         for entry in JournalReader(folder.journal).new()
         if (event := _event(entry)) is not None
     ]
@@ -139,8 +142,7 @@ def _running(found: Found, html: str) -> Report:
         arrived = _until_answer(client, number)
         answer = checked(arrived.pop().message)
     happened = [_past(one.message) for one in arrived if one.message.get("event") == "past"]
-    tails = [(*HEAD.unpack_from(one.data), one.data[HEAD.size :]) for one in arrived if one.data]
-    report, seconds = answer.get("report"), answer.get("seconds")
+    report, seconds, roles = (answer.get(name) for name in ("report", "seconds", "roles"))
     return Report(
         job_id=found.place.name,
         state=State.RUNS,
@@ -148,8 +150,25 @@ def _running(found: Found, html: str) -> Report:
         report=report if isinstance(report, dict) else None,
         seconds=seconds if isinstance(seconds, float) else 0.0,
         happened=_kept(detached) if detached else [one for one in happened if one is not None],
-        tails=[(rank, data) for rank, _, data in tails],
+        roles=_words(roles),
+        tails=list(_tails(arrived)),
     )
+
+
+def _words(roles: object) -> dict[str, str]:
+    """Return what is text in an answer's mapping of roles."""
+    return {str(name): str(ends) for name, ends in roles.items()} if isinstance(roles, dict) else {}
+
+
+def _tails(arrived: Sequence[Arrived]) -> Iterator[Printed]:
+    """Yield blocks of output; an event names the role of those behind it."""
+    role = ""
+    for one in arrived:
+        if one.message.get("event") == "role":
+            role = str(one.message.get("role"))
+        elif len(one.data) >= HEAD.size:
+            rank, _ = HEAD.unpack_from(one.data)
+            yield Printed(role, rank, one.data[HEAD.size :])
 
 
 def _until_answer(client: LocalClient, number: int) -> list[Arrived]:
@@ -166,10 +185,11 @@ def _until_answer(client: LocalClient, number: int) -> list[Arrived]:
     raise LostError("no answer: the job has ended")
 
 
-def _past(message: dict[str, Any]) -> tuple[float, RunEvent] | None:
+def _past(message: dict[str, Any]) -> Past | None:
     at, fields = message.get("at"), message.get("of")
     event = events.from_json(fields) if isinstance(fields, dict) else None
-    return (at, event) if isinstance(at, float) and event is not None else None
+    role = str(message.get("role") or "")
+    return Past(at, role, event) if isinstance(at, float) and event is not None else None
 
 
 # -- the picture --------------------------------------------------------------------------------
@@ -182,12 +202,9 @@ def _draw(told: Report, path: str) -> None:
         OutputError: it cannot be written.
     """
     from ..head.picture.page import page
-    from ..head.picture.replay import replay
     from ..head.report import file
 
-    timeline = replay(told.happened, told.seconds)
-    for rank, data in told.tails:
-        timeline.remember(rank, data)
+    timeline = replay(told.happened, told.seconds, told.roles, told.tails)
     problems: list[str] = []
     report = told.report or {"job_id": told.job_id, "exit_code": None}
     if not file.write(path, page(report, told.text, timeline), problems.append):

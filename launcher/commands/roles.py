@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from ..cli.parser import configured
 from ..common import entry
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..backends.base import Command as NodeCommand
     from ..cli.options import Options
     from ..cli.parser import Command
+    from ..common.detach import Parent
     from ..planning.roles.table import RoleTable
     from ..specs.roles import RolesSpec
 
@@ -56,6 +58,24 @@ def run(command: Command, argv: Sequence[str]) -> int:
             f"--on {options.on}: a job of several roles has nodes of its own; leave out --on, and"
             " name hosts"
         )
+    if options.detach and not options.dry_run:
+        return _detached(given, argv)
+    return _start(given, argv)
+
+
+def _detached(given: RolesCommand, argv: Sequence[str]) -> int:
+    """Run a job in the background; return in both processes with an exit code."""
+    for table in given.tables:
+        if table.get("stdin") != "none":
+            raise table.error("stdin", "not with --detach, as the job has no standard input")
+    from . import detach
+
+    return detach.run(given.job, lambda parent: _start(given, argv, parent))
+
+
+def _start(given: RolesCommand, argv: Sequence[str], parent: Parent | None = None) -> int:
+    """Run a job; `parent` is told when a detached one runs."""
+    options = given.job.options
     from . import salloc
 
     if salloc.is_needed(options, os.environ):
@@ -66,7 +86,7 @@ def run(command: Command, argv: Sequence[str]) -> int:
     spec.check(job)
     nodes = spec.find_nodes(job)
     if by_rank(job.options) and job.options.node_rank and not options.dry_run:
-        return join(spec.whole(job, nodes), job.options)
+        return join(spec.whole(job, nodes), job.options, parent)
     planned = spec.roles_spec(job, given.tables, nodes)
     if options.dry_run:
         from ..head.run.start import commands
@@ -75,7 +95,12 @@ def run(command: Command, argv: Sequence[str]) -> int:
     from ..head.roles.launch import launch
     from ..head.run.start import prepare
 
-    return launch(planned, prepare(planned.job.plan, planned.job.settings))
+    start = prepare(planned.job.plan, planned.job.settings)
+    if parent is None:
+        return launch(planned, start)
+    from ..head.detached.launch import run_roles
+
+    return launch(planned, start, partial(run_roles, parent))
 
 
 def read(command: Command, argv: Sequence[str]) -> RolesCommand:

@@ -43,7 +43,8 @@ class Terminal:
 
     def start(self, *words: str) -> str:
         """Start a job, kill the process group of the terminal, and return the job's id."""
-        line = shlex.join([*COMMAND, "--detach", *words, str(self._folder / "train.py")])
+        program = [] if "--roles" in words else [str(self._folder / "train.py")]
+        line = shlex.join([*COMMAND, "--detach", *words, *program])
         shell = ["setsid", "--wait", "sh", "-c", f"{line} > id; kill -KILL 0"]
         self.said = self._run(shell).stderr
         job = (self._folder / "id").read_text().strip()
@@ -113,6 +114,49 @@ def test_a_job_outlives_its_terminal(site: Cluster, tmp_path: Path, launcher: st
         picture = tmp_path / "r.html"
         assert terminal.job("report", job, "--html", str(picture)).returncode == 0
         assert "n2" in picture.read_text()
+
+
+ROLES = """
+[[role]]
+name = "server"
+nodes = 1
+workers = 1
+command = ["sh", "-c", "echo serves; exec sleep 1000"]
+ready = "line:serves"
+ends = "never"
+on_failure = "restart"
+
+[[role]]
+name = "trainer"
+nodes = 1
+workers = 2
+script = "./train.py"
+after = ["server"]
+ends = "job"
+"""
+
+
+def test_a_job_of_roles_outlives_its_terminal(cluster: Cluster, tmp_path: Path) -> None:
+    traces = Traces(cluster)
+    (tmp_path / "roles.toml").write_text(ROLES)
+    (tmp_path / "train.py").write_text(WORKER)
+    where = [*place("ssh", 2, ("n1", "n2")), "--roles", str(tmp_path / "roles.toml")]
+    with detached(cluster, tmp_path, *where) as (terminal, job):
+        told = terminal.job("report", job).stdout
+        assert "  server: ready, 1 of 1 rank\n  trainer: ready, 2 of 2 ranks\n" in told
+        (server,) = (p for p in cluster.processes() if p.argv[:2] == ("sleep", "1000"))
+        os.kill(server.pid, signal.SIGKILL)
+        again = "  server: ready, 1 of 1 rank, 1 restart\n"
+        wait_for(lambda: again in terminal.job("report", job).stdout, "another server")
+        terminal.go()
+        ended = terminal.job("wait", job)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        lines = terminal.job("logs", job).stdout.splitlines()
+        assert lines.count("server/n1:0| serves") == 2
+        assert {line.partition(" is up")[0] for line in lines if "is up" in line} == {
+            f"trainer/n2:{rank}|" for rank in (0, 1)
+        }
+        wait_for(lambda: not traces.leftovers(), "clean")
 
 
 def test_an_elastic_job_goes_on_in_another_round_and_needs_the_agent(

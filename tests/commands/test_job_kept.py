@@ -100,6 +100,31 @@ def test_a_picture_shows_what_has_happened(site: Site, tmp_path: Path) -> None:
     assert site.run("report", "last", "--html", str(tmp_path))[0] == 2
 
 
+def test_roles_are_told_apart(site: Site, tmp_path: Path) -> None:
+    path = kept(site.environ, roles={"server": "never", "trainer": "job"})
+    write(
+        path,
+        message("server is ready"),
+        event(Started("j", 1, ("n0",), ("n0", 1)), 0.5, "trainer"),
+        event(RanksStarted("n0", (0,)), 0.5, "trainer"),
+        output(0, b"GET /", role="server"),
+        output(0, b"step 1\n", role="trainer"),
+        output(0, b" 200\n", role="server"),
+    )
+    job_folder.finish(str(path), end())
+    served = "server/n0:0| GET / 200\n"
+    every = f"dsrun: server is ready\ntrainer/n0:0| step 1\n{served}"
+    assert site.run("logs", "last") == (0, every, "")
+    assert site.run("logs", "last", "--role", "server") == (0, served, "")
+    row = json.loads(site.run("logs", "last", "--role", "trainer", "--json")[1])
+    assert (row["role"], row["line"]) == ("trainer", "step 1")
+    code, _, err = site.run("logs", "last", "--role", "x")
+    assert (code, err.partition(": its ")[2]) == (2, "roles are server, trainer\n")
+    assert site.run("report", "last", "--html", str(tmp_path / "r.html"))[0] == 0
+    data = embedded((tmp_path / "r.html").read_text())
+    assert data["hosts"] == ["trainer/n0"]
+
+
 def test_jobs_that_have_ended_are_listed(site: Site) -> None:
     site.ended(0)
     site.ended(1, 137)

@@ -73,7 +73,14 @@ def test_every_line_is_an_object_of_json(capfd: pytest.CaptureFixture[str]) -> N
     out, _ = printed(capfd, as_json=True)
     rows = [json.loads(line) for line in out.splitlines()]
     assert [schemas.faults("jobs", row, "line") for row in rows] == [[]] * 4
-    assert rows[0] == {"format": 1, "host": "n0", "rank": 0, "stream": 1, "line": "one"}
+    assert rows[0] == {
+        "format": 1,
+        "role": "",
+        "host": "n0",
+        "rank": 0,
+        "stream": 1,
+        "line": "one",
+    }
     assert [(row["rank"], row["stream"]) for row in rows] == [(0, 1), (3, 2), (0, 1), (0, 1)]
     assert rows[3]["line"] == "\ufffd\x1b[2Jthree"
 

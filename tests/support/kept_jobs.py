@@ -24,7 +24,9 @@ NAME = "20260101-000000-00000{}"
 def about(number: int = 0, process: ProcessIdentity = GONE, **more: Any) -> About:
     """What a job is."""
     job_id = NAME.format(number)
-    known = About(job_id, "1", 1000.0 + number, "train.py --lr 1", "/w", "ssh", 2, 0, "", process)
+    known = About(
+        job_id, "1", 1000.0 + number, "train.py --lr 1", "/w", "ssh", 2, 0, "", {}, process
+    )
     return known._replace(**more)
 
 
@@ -47,9 +49,11 @@ def write(path: Path, *entries: Entry) -> None:
         file.write(b"".join(map(journal.pack, numbered)))
 
 
-def output(rank: int, data: bytes, at: float = 1.0, host: str = "n0", stream: int = 1) -> Entry:
+def output(
+    rank: int, data: bytes, at: float = 1.0, host: str = "n0", stream: int = 1, role: str = ""
+) -> Entry:
     """What a rank has printed."""
-    return Entry(0, at, stream, data, rank, host)
+    return Entry(0, at, stream, data, rank, host, role)
 
 
 def message(text: str, at: float = 1.0) -> Entry:
@@ -57,6 +61,7 @@ def message(text: str, at: float = 1.0) -> Entry:
     return Entry(0, at, journal.MESSAGE, text.encode())
 
 
-def event(happened: events.RunEvent, at: float = 1.0) -> Entry:
+def event(happened: events.RunEvent, at: float = 1.0, role: str = "") -> Entry:
     """What has happened."""
-    return Entry(0, at, journal.EVENT, json.dumps(events.as_json(happened)).encode())
+    data = json.dumps(events.as_json(happened)).encode()
+    return Entry(0, at, journal.EVENT, data, role=role)

@@ -130,12 +130,14 @@ class Line(TypedDict):
     """One line of logs.
 
     Attributes:
+        role: the role of the rank, "" for a job of one program.
         host: the host of the rank.
         rank: the rank that has printed it.
         stream: 1 for standard output, 2 for standard error.
         line: the line without its end; what is not UTF-8 is replaced.
     """
 
+    role: str
     host: str
     rank: int
     stream: Annotated[int, one_of((1, 2))]

@@ -1,12 +1,14 @@
-"""Tells when all workers of a run are running."""
+"""Tells when all workers of a run, or of all roles of a job, are running."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from ..run.events import RanksStarted, Round, Started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..run.events import RunEvent
     from ..run.run import Run
@@ -40,3 +42,23 @@ class AllRunning:
         if self._run.plan.rendezvous is None:
             return len(self._started) >= self._size
         return all(self._run.workers.began(node) for node in self._run.nodes if not node.over)
+
+
+class AllRolesRunning:
+    """Observes the runs of all roles of a job until the workers of each have started once."""
+
+    def __init__(self, roles: Iterable[str], then: Callable[[], None]) -> None:
+        """Call `then` from the loop, once."""
+        self._missing = set(roles)
+        self._then = then
+
+    def observe(self, role: str, run: Run) -> None:
+        """Observe a run of a role before it begins."""
+        if role in self._missing:
+            AllRunning(run, partial(self._on_running, role))
+
+    def _on_running(self, role: str) -> None:
+        if role in self._missing:
+            self._missing.remove(role)
+            if not self._missing:
+                self._then()

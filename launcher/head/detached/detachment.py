@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...common.errors import in_words
-from .all_running import AllRunning
+from .all_running import AllRolesRunning, AllRunning
 from .console import DetachedConsole
 from .keeper import Keeper
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ..output.console import Console
     from ..report.ending import Ending
+    from ..roles.roles_job import RolesJob
     from ..run.run import Run
 
 
@@ -38,23 +39,20 @@ class Detachment:
         """The id of the job."""
         return os.path.basename(self._keeper.folder)
 
-    def watch(self, run: Run, then: Callable[[], None], last: Callable[[], str] = str) -> None:
-        """Observe a run before it begins.
-
-        Args:
-            run: the run.
-            then: called from the loop once all workers run, and the terminal has been left.
-            last: returns the last note for the user, "" for none.
-        """
+    def watch(self, run: Run, then: Callable[[], None]) -> None:
+        """Observe a run before it begins; `then` is called from the loop once all workers run."""
         self._keeper.observe(run)
+        AllRunning(run, then)
 
-        def leave() -> None:
-            self.complete = True
-            if note := last():
-                run.warn(note)
-            self.console.leave(then)
+    def watch_roles(self, job: RolesJob, then: Callable[[], None]) -> None:
+        """Observe a job of roles before it begins; `then` is called once all workers run."""
+        job.observe_runs(lambda _, run: self._keeper.observe(run))
+        job.observe_runs(AllRolesRunning(job.roles, then).observe)
 
-        AllRunning(run, leave)
+    def leave(self, then: Callable[[], None]) -> None:
+        """Let go of the terminal, and call `then` from the loop once all is written there."""
+        self.complete = True
+        self.console.leave(then)
 
     def keep(self, ending: Ending, log: Callable[[str, str], None]) -> None:
         """Write how the job has ended, which waits for the disk; `log` is told if it cannot be."""

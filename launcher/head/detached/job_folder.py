@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ABOUT, OVER, END, JOURNAL = "job.json", "over.json", "end.json", "journal"
 """The files of a folder. `job.json` becomes `over.json` if `end.json` cannot be written."""
 
-VERSION = 1
+VERSION = 2
 """Of the files; other versions are left alone."""
 
 JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
@@ -57,6 +57,7 @@ class About(NamedTuple):
         nodes: the number of nodes of the plan.
         world_size: the number of ranks, 0 if that was not known.
         hold: the hold that runs it, "" for a runner of its own.
+        roles: how the clean end of each of its roles counts, by name; empty for one program.
         process: what runs it.
     """
 
@@ -69,6 +70,7 @@ class About(NamedTuple):
     nodes: int
     world_size: int
     hold: str
+    roles: dict[str, str]
     process: ProcessIdentity
 
 
@@ -301,7 +303,8 @@ def surplus(known: Sequence[JobFolder], now: float) -> list[JobFolder]:
     ended = [one for one, state in states if state not in {State.RUNS, State.ELSEWHERE}]
     far = [one for one, state in states if state is State.ELSEWHERE]
     old = [one for one in (*ended, *far) if _last_heard(one) < now - MOST_AGE]
-    return [*dict.fromkeys([*ended[: max(0, len(ended) - MOST_JOBS)], *old])]
+    known_once = {one.path: one for one in (*ended[: max(0, len(ended) - MOST_JOBS)], *old)}
+    return [*known_once.values()]
 
 
 def _last_heard(one: JobFolder) -> float:

@@ -30,7 +30,10 @@ LEAST = 1024
 OTHERS = {MESSAGE: 256 << 10, EVENT: 2 << 20}
 """Bytes that are kept of messages, and of events."""
 
-_HEAD = struct.Struct("!QdIBBI")
+NOBODY = ("", 0)
+"""The source of what is no output."""
+
+_HEAD = struct.Struct("!QdIBBBI")
 
 MOST_DATA = 1 << 24
 """Bytes of one entry: a larger number is damage."""
@@ -45,6 +48,7 @@ class Entry(NamedTuple):
         kind: MESSAGE, STDOUT, STDERR or EVENT.
         rank: whose it is, 0 for what is no output.
         host: where the rank was, "" for what is no output.
+        role: whose rank or event it is in a job of several roles, "" for what is of the whole job.
     """
 
     number: int
@@ -53,18 +57,25 @@ class Entry(NamedTuple):
     data: bytes
     rank: int = 0
     host: str = ""
+    role: str = ""
+
+    @property
+    def source(self) -> tuple[str, int]:
+        """The role and the rank."""
+        return self.role, self.rank
 
 
 def pack(entry: Entry) -> bytes:
     """Return the bytes of an entry."""
-    host = entry.host.encode("utf-8", "surrogateescape")[:255]
-    head = _HEAD.pack(entry.number, entry.at, entry.rank, entry.kind, len(host), len(entry.data))
-    return head + host + entry.data
+    role, host = (one.encode("utf-8", "surrogateescape")[:255] for one in (entry.role, entry.host))
+    sizes = len(role), len(host), len(entry.data)
+    head = _HEAD.pack(entry.number, entry.at, entry.rank, entry.kind, *sizes)
+    return head + role + host + entry.data
 
 
 def size(entry: Entry) -> int:
     """Return about how many bytes an entry has in a journal."""
-    return _HEAD.size + len(entry.host) + len(entry.data)
+    return _HEAD.size + len(entry.role) + len(entry.host) + len(entry.data)
 
 
 def unpack(data: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
@@ -73,14 +84,21 @@ def unpack(data: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
     A journal may end within an entry, as its writer was killed; what is damaged ends it as well.
     """
     while at + _HEAD.size <= len(data):
-        number, seconds, rank, kind, host_size, data_size = _HEAD.unpack_from(data, at)
-        begin = at + _HEAD.size
-        middle, end = begin + host_size, begin + host_size + data_size
-        if kind > EVENT or data_size > MOST_DATA or end > len(data):
+        number, seconds, rank, kind, *sizes = _HEAD.unpack_from(data, at)
+        end = at + _HEAD.size + sum(sizes)
+        if kind > EVENT or sizes[-1] > MOST_DATA or end > len(data):
             return
-        host = data[begin:middle].decode("utf-8", "surrogateescape")
-        yield Entry(number, seconds, kind, data[middle:end], rank, host), end
+        role, host, payload = _split(data, at + _HEAD.size, sizes)
+        names = (one.decode("utf-8", "surrogateescape") for one in (host, role))
+        yield Entry(number, seconds, kind, payload, rank, *names), end
         at = end
+
+
+def _split(data: bytes, at: int, sizes: Iterable[int]) -> Iterator[bytes]:
+    """Yield parts of these sizes, one behind another."""
+    for part in sizes:
+        yield data[at : at + part]
+        at += part
 
 
 def entries(data: bytes) -> list[Entry]:
@@ -100,11 +118,11 @@ def limit(ranks: int) -> int:
 
 def shortened(known: Sequence[Entry]) -> list[Entry]:
     """Return the newest entries: of each rank, and of what is no output, what there is room for."""
-    space = room(len({entry.rank for entry in output(known)}))
-    left: dict[tuple[int, int], int] = {}
+    space = room(len({entry.source for entry in output(known)}))
+    left: dict[tuple[int, tuple[str, int]], int] = {}
     kept = []
     for entry in reversed(known):
-        key = (entry.kind, 0) if entry.kind in OTHERS else (STDOUT, entry.rank)
+        key = (entry.kind, NOBODY) if entry.kind in OTHERS else (STDOUT, entry.source)
         free = left.setdefault(key, OTHERS.get(entry.kind, space))
         if free <= 0:
             continue

@@ -51,12 +51,11 @@ class JournalWriter:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
-    def put(self, at: float, kind: int, data: bytes, rank: int = 0, host: str = "") -> None:
+    def put(self, entry: Entry) -> None:
         """Queue an entry, which gets its number when it is written; never waits."""
-        entry = Entry(0, at, kind, data, rank, host)
         with self._changed:
             if self._queued > MOST_QUEUED:
-                self._lost += len(data)
+                self._lost += len(entry.data)
                 return
             self._queue.append(entry)
             self._queued += journal.size(entry)
@@ -134,7 +133,7 @@ class _File:
         self._path = path
         self._fd = -1
         self._size = self._shortest = 0
-        self._ranks: set[int] = set()
+        self._sources: set[tuple[str, int]] = set()
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Append entries, and shorten the file if it has become long.
@@ -152,13 +151,13 @@ class _File:
                 os.ftruncate(self._fd, self._size)
             raise
         self._size += len(data)
-        self._ranks |= {one.rank for one in journal.output(entries)}
-        if self._size > LENGTH * max(journal.limit(len(self._ranks)), self._shortest):
+        self._sources |= {one.source for one in journal.output(entries)}
+        if self._size > LENGTH * max(journal.limit(len(self._sources)), self._shortest):
             self._shorten()
 
     def close(self) -> None:
         """Shorten it as far as possible, and close it."""
-        if self._size > journal.room(len(self._ranks)):
+        if self._size > journal.room(len(self._sources)):
             self._shorten()
         if self._fd >= 0:
             os.close(self._fd)

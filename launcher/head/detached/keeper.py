@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 
 from ..output.tail import Tail
 from ..run.events import KEPT, RESULT, RankOutput, Started, as_json
@@ -25,7 +26,7 @@ LAST_WAIT = 10.0
 
 
 class Keeper:
-    """Observes a run.
+    """Observes a run, or those of all roles of a job.
 
     Attributes:
         folder: the folder of the job.
@@ -36,34 +37,39 @@ class Keeper:
         self.folder = folder
         self._loop = loop
         self._warn = warn
-        self._began = loop.clock()
+        self._began, self._observed = loop.clock(), False
         self._started = False
         self._unkept = ""
-        self._tail = Tail(0)
+        self._tails: dict[str, Tail] = {}
+        self._newest = ""
         loop.open_to_threads()
         self._journal = JournalWriter(os.path.join(folder, job_folder.JOURNAL), self._failed)
 
     def observe(self, run: Run) -> None:
-        """Keep what happens in a run."""
-        self._began = run.record.began
-        run.observe(self.on_event)
+        """Keep what happens in a run; times count from the first one on."""
+        if not self._observed:
+            self._began, self._observed = run.record.began, True
+        role = run.spec.role
+        run.observe(partial(self.on_event, role=role))
 
     def message(self, text: str) -> None:
         """Keep a message of dsrun's own."""
         self._put(journal.MESSAGE, text.encode("utf-8", "replace"))
 
-    def on_event(self, event: RunEvent) -> None:
+    def on_event(self, event: RunEvent, role: str = "") -> None:
         """Keep what an event tells; most are output."""
         if type(event) is RankOutput:
             if event.stream != RESULT:
-                self._tail.add(*event)
-                self._put(event.stream, event.data, event.rank, event.host)
+                self._newest = role
+                self._tails.setdefault(role, Tail(0)).add(*event)
+                self._put(event.stream, event.data, event.rank, event.host, role)
         elif type(event) in KEPT:
             self._started = self._started or type(event) is Started
-            self._put(journal.EVENT, json.dumps(as_json(event)).encode())
+            self._put(journal.EVENT, json.dumps(as_json(event)).encode(), role=role)
 
-    def _put(self, kind: int, data: bytes, rank: int = 0, host: str = "") -> None:
-        self._journal.put(self._loop.clock() - self._began, kind, data, rank, host)
+    def _put(self, kind: int, data: bytes, rank: int = 0, host: str = "", role: str = "") -> None:
+        at = self._loop.clock() - self._began
+        self._journal.put(journal.Entry(0, at, kind, data, rank, host, role))
 
     def _failed(self, why: str) -> None:
         """Tell why something is lost; called in the thread of the journal."""
@@ -91,6 +97,7 @@ class Keeper:
 
     @property
     def _last_line(self) -> str:
-        """The newest line of output, behind its rank."""
-        line = self._tail.last_line(self._tail.newest)
-        return f"{self._tail.newest}| {line}" if line else ""
+        """The newest line of output, behind its rank, and that behind its role."""
+        tail = self._tails.get(self._newest, Tail(0))
+        line, role = tail.last_line(tail.newest), f"{self._newest}/" if self._newest else ""
+        return f"{role}{tail.newest}| {line}" if line else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from itertools import starmap
 
 from ... import __version__
 from ...common.errors import OutputError, in_words
@@ -12,12 +13,20 @@ from .process_identity import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ...specs.job import JobSpec
+    from ...specs.plan import Plan
+    from ...specs.roles import Role
 
 
-def new_folder(spec: JobSpec, environ: Mapping[str, str], pid: int, hold: str = "") -> str:
+def new_folder(
+    spec: JobSpec,
+    environ: Mapping[str, str],
+    pid: int,
+    hold: str = "",
+    roles: Sequence[Role] = (),
+) -> str:
     """Make the folder of a job, and return its path.
 
     Args:
@@ -25,22 +34,25 @@ def new_folder(spec: JobSpec, environ: Mapping[str, str], pid: int, hold: str = 
         environ: says where the folders are.
         pid: of the process that runs the job.
         hold: the name of the hold that this is, "" for none.
+        roles: its roles; none if it has one program.
 
     Raises:
         OutputError: it cannot be made.
     """
     plan = spec.plan
+    programs = {role.name: role.job.plan for role in roles} or {"": plan}
     try:
         about = job_folder.About(
             job_id=spec.job_id,
             version=__version__,
             since=time.time(),
-            program=shlex.join([plan.program.script, *plan.program.args]),
+            program="; ".join(starmap(_program, programs.items())),
             workdir=spec.workdir,
             launcher=plan.launcher,
             nodes=len(plan.nodes),
-            world_size=plan.world_size or 0,
+            world_size=sum(one.world_size or 0 for one in programs.values()),
             hold=hold,
+            roles={role.name: role.ends for role in roles},
             process=identity(pid),
         )
         return job_folder.create(environ, about)
@@ -49,3 +61,9 @@ def new_folder(spec: JobSpec, environ: Mapping[str, str], pid: int, hold: str = 
             f"--detach: cannot keep the output of the job: {in_words(error)}; XDG_STATE_HOME names"
             " another folder"
         ) from None
+
+
+def _program(role: str, plan: Plan) -> str:
+    """Return the script and arguments of a plan, behind their role if it is that of one."""
+    words = shlex.join([plan.program.script, *plan.program.args])
+    return f"{role}: {words}" if role else words

@@ -31,13 +31,12 @@ def of_scheduler(spec: JobSpec, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def of_agent(spec: JobSpec, parts: Sequence[Part], environ: Mapping[str, str]) -> str:
-    """Return a note for an elastic job whose nodes are reached with a key of the user's agent.
+def of_agent(parts: Sequence[Part], environ: Mapping[str, str]) -> str:
+    """Return a note for a job that connects again to nodes, with a key of the user's agent.
 
-    Only elastic jobs connect again. paramiko knows which key was used; the program ssh does not
-    tell, so it may have been one.
+    paramiko knows which key was used; the program ssh does not tell, so it may have been one.
     """
-    if spec.elastic is None or not environ.get("SSH_AUTH_SOCK"):
+    if not environ.get("SSH_AUTH_SOCK"):
         return ""
     for part in parts:
         came = CAME.get(name_of(part.backend))

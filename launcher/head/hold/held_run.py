@@ -115,7 +115,7 @@ class HeldRun:
         if self._relay is not None:
             run.observe(self._relay.tell)
         if self._detachment is not None:
-            self._detachment.watch(run, self._tell_running)
+            self._detachment.watch(run, partial(self._detachment.leave, self._tell_running))
         self._job.begin()
 
     def _tell_running(self) -> None:

@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
+from ...common.values import NamedTuple
+from ..run.events import Started
+from .roles_timeline import RolesTimeline
 from .timeline import Timeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ..run.events import RunEvent
+    from .page import AnyTimeline
 
 
-def replay(happened: Iterable[tuple[float, RunEvent]], seconds: float) -> Timeline:
+class Past(NamedTuple):
+    """Something that has happened.
+
+    Attributes:
+        at: seconds from the start of the job.
+        role: whose event it is, "" in a job of one program.
+    """
+
+    at: float
+    role: str
+    event: RunEvent
+
+
+class Printed(NamedTuple):
+    """A block of the output of a rank; `role` is as in `Past`."""
+
+    role: str
+    rank: int
+    data: bytes
+
+
+def replay(
+    happened: Iterable[Past],
+    seconds: float,
+    roles: Mapping[str, str] | None = None,
+    tails: Iterable[Printed] = (),
+) -> AnyTimeline:
     """Return the timeline of a job.
 
     Args:
-        happened: events, each with the seconds from the start of the job, in order.
+        happened: what has happened, in order.
         seconds: how long the job has lasted so far.
+        roles: how the clean end of each role counts, by its name; none for one program.
+        tails: the newest output, as far as that is not among what has happened.
     """
     now = [0.0]
-    timeline = Timeline(lambda: now[0])
+    whole: AnyTimeline = RolesTimeline(lambda: now[0], roles) if roles else Timeline(lambda: now[0])
+    parts = whole.parts if isinstance(whole, RolesTimeline) else {"": whole}
     last = 0.0
-    for at, event in happened:
-        now[0] = last = max(last, at)
-        timeline.on_event(event)
+    for one in happened:
+        now[0] = last = max(last, one.at)
+        if isinstance(whole, RolesTimeline) and type(one.event) is Started and one.role in parts:
+            whole.restart(one.role)
+        if part := parts.get(one.role):
+            part.on_event(one.event)
     now[0] = max(last, seconds)
-    return timeline
+    for block in tails:
+        if part := parts.get(block.role):
+            part.remember(block.rank, block.data)
+    return whole

@@ -16,7 +16,11 @@ MOST_RANKS = 1 << 20
 
 
 class RolesTimeline:
-    """Observes the runs of all roles; has what `Timeline` has, with the role in each name."""
+    """Observes the runs of all roles; has what `Timeline` has, with the role in each name.
+
+    Attributes:
+        parts: the timeline of each role, by its name.
+    """
 
     def __init__(self, clock: Callable[[], float], ends: Mapping[str, str]) -> None:
         """Observe from now on.
@@ -25,19 +29,19 @@ class RolesTimeline:
             clock: the loop's.
             ends: how the clean end of each role counts, as in `Role`, by its name.
         """
-        self._timelines = {name: Timeline(clock) for name in ends}
+        self.parts = {name: Timeline(clock) for name in ends}
         self._whole = Timeline(clock)
         wanted = "job" if "job" in ends.values() else "wait"
         self._working = {name for name, how in ends.items() if how == wanted}
 
     def restart(self, role: str) -> None:
         """Mark another start of a role, unless it is the first one."""
-        if self._timelines[role].hosts:
-            self._timelines[role].mark("round", "starting again")
+        if self.parts[role].hosts:
+            self.parts[role].mark("round", "starting again")
 
     def on_event(self, role: str, event: RunEvent) -> None:
         """Keep what an event of a role tells."""
-        self._timelines[role].on_event(event)
+        self.parts[role].on_event(event)
 
     @property
     def now(self) -> float:
@@ -47,28 +51,28 @@ class RolesTimeline:
     @property
     def hosts(self) -> list[str]:
         """The roles and hosts, in the order of the roles."""
-        return [f"{role}/{host}" for role, one in self._timelines.items() for host in one.hosts]
+        return [f"{role}/{host}" for role, one in self.parts.items() for host in one.hosts]
 
     @property
     def keep(self) -> int:
         """Bytes of its newest output that are kept of each rank."""
-        return max(one.keep for one in self._timelines.values())
+        return max(one.keep for one in self.parts.values())
 
     @property
     def findings(self) -> list[str]:
         """What the quick check has warned of."""
-        every = self._timelines.values()
+        every = self.parts.values()
         return list(dict.fromkeys(line for one in every for line in one.findings))
 
     @property
     def dropped(self) -> int:
         """How many spans and marks were dropped."""
-        return sum(one.dropped for one in self._timelines.values())
+        return sum(one.dropped for one in self.parts.values())
 
     @property
     def counts(self) -> dict[str, int]:
         """How many roles, hosts and ranks there are."""
-        every = self._timelines.values()
+        every = self.parts.values()
         hosts = {host for one in every for host in one.hosts}
         ranks = sum(one.world_size for one in every)
         return {"roles": len(every), "hosts": len(hosts), "ranks": ranks}
@@ -76,12 +80,12 @@ class RolesTimeline:
     @property
     def world_size(self) -> int:
         """The ranks of the roles whose end is the end of the job."""
-        return sum(self._timelines[role].world_size for role in self._working)
+        return sum(self.parts[role].world_size for role in self._working)
 
     @property
     def all_spans(self) -> list[Span]:
         """The lives of the workers of all roles."""
-        return [span for role in self._timelines for span in self._spans(role)]
+        return [span for role in self.parts for span in self._spans(role)]
 
     @property
     def working_spans(self) -> list[Span]:
@@ -91,7 +95,7 @@ class RolesTimeline:
     @property
     def all_marks(self) -> list[Mark]:
         """What happened, in order of time."""
-        every = self._timelines.items()
+        every = self.parts.items()
         found = (self._mark(role, mark) for role, one in every for mark in one.all_marks)
         return sorted(found, key=lambda mark: mark.at)
 
@@ -102,13 +106,13 @@ class RolesTimeline:
     def tail(self, rank: int) -> str:
         """Return the newest output of a rank of all roles."""
         at, own = divmod(rank, MOST_RANKS)
-        return [*self._timelines.values()][at].tail(own)
+        return [*self.parts.values()][at].tail(own)
 
     def _of_all(self, role: str, rank: int) -> int:
-        return [*self._timelines].index(role) * MOST_RANKS + rank
+        return [*self.parts].index(role) * MOST_RANKS + rank
 
     def _spans(self, role: str) -> Iterable[Span]:
-        spans = self._timelines[role].all_spans
+        spans = self.parts[role].all_spans
         return (
             one._replace(rank=self._of_all(role, one.rank), host=f"{role}/{one.host}")
             for one in spans

@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from ..run.start import Start
 
 
-def launch(spec: RolesSpec, start: Start | None = None) -> int:
+def launch(
+    spec: RolesSpec,
+    start: Start | None = None,
+    run: Callable[[RolesSpec, Start], int] | None = None,
+) -> int:
     """Run a job of roles and report on it; return the exit code.
 
     Args:
         spec: the job.
         start: the result of `prepare` for the plan of all its nodes, if that was called before.
+        run: runs it, in place of a function that does so in a terminal.
 
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
@@ -40,12 +45,12 @@ def launch(spec: RolesSpec, start: Start | None = None) -> int:
     job = spec.job._replace(held=True)
     spec = spec._replace(job=job)
     start = start or prepare(job.plan, job.settings)
-    run = partial(_run, spec, start)
+    conducted = partial(run or _run, spec, start)
     if not job.supervision.requeue_codes:
-        return run()
+        return conducted()
     from ..run.requeue import requeueing
 
-    return requeueing(job.supervision.requeue_codes, run)
+    return requeueing(job.supervision.requeue_codes, conducted)
 
 
 def _run(spec: RolesSpec, start: Start) -> int:

@@ -8,21 +8,27 @@ from functools import partial
 from ... import __version__
 from ...common import system
 from ...common.errors import UsageError
+from ...common.wording import counted
 from ...control import frames
 from ...control.job_status import JobStatus, NodeStatus, as_fields
 from ..local.job_requests import signal_of
 from ..local.job_status import status
+from ..report.report import duration
+from ..run.ending import ending_of
 from ..run.job_socket import RunHistory, verbs_of
+from ..run.report_request import send_past, troubles
 from . import role_events as events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..fleet.node_queries import Used
     from ..local.server import Caller, Message, Verb
     from ..run.run import Run
     from .roles_job import RolesJob
 
-OF_ROLES = ("logs", "stacks", "scale", "report")
+OF_ROLES = ("logs", "stacks", "scale")
 """What can be asked of one role only."""
 
 
@@ -40,6 +46,7 @@ class RolesRequests:
             "usage": self._usage,
             "signal": self._signal,
             "stop": self._stop,
+            "report": self._report,
             **dict.fromkeys(OF_ROLES, self._needs_role),
         }
         self.verbs: dict[str, Verb] = {
@@ -88,7 +95,7 @@ class RolesRequests:
             version=__version__,
             job_id=spec.job_id,
             pid=system.getpid(),
-            state="stopping" if job.policy.ending else "running",
+            state=self._phase,
             since=min((one.since for one in every), default=0.0),
             program=", ".join(f"{one.name} ({one.state.value})" for one in courses),
             workdir=spec.workdir,
@@ -104,6 +111,38 @@ class RolesRequests:
             last_rank=newest.last_rank if newest else None,
         )
         return as_fields(whole)
+
+    def _report(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
+        """Answer how the job does; send what has happened, too, if that is asked for."""
+        job, now = self._job, self._job.loop.clock()
+        if request.get("events") is True:
+            self._send_past(caller)
+        head = f"dsrun: job {job.spec.job.job_id} is {self._phase}, {duration(now - job.began)}"
+        roles = (line for name in job.roles for line in self._words(name))
+        return {
+            # It has no exit code yet.
+            "report": {**job.so_far().data, "exit_code": None},
+            "text": "\n".join([head, *roles]),
+            "seconds": now - job.began,
+            "roles": {role.name: role.ends for role in job.spec.roles},
+        }
+
+    def _words(self, name: str) -> Iterator[str]:
+        """Yield lines on how a role does."""
+        course, run = self._job.policy.courses[name], self._job.roles[name].run
+        if run is None or not course.ran:
+            yield f"  {name}: {course.state.value}"
+            return
+        told = ending_of(run).report
+        size = told.world_size if told is not None else 0
+        ranks = f"{len(run.workers.running)} of {counted(size, 'rank')}"
+        again = f", {counted(course.restarts, 'restart')}" if course.restarts else ""
+        yield f"  {name}: {course.state.value}, {ranks}{again}"
+        yield from (f"  {line}" for line in (troubles(told) if told is not None else ()))
+
+    def _send_past(self, caller: Caller) -> None:
+        for name, _, seen in self._runs:
+            send_past(caller, seen, self._job.began, name)
 
     def _usage(self, caller: Caller, request: Message, _fds: list[int]) -> None:
         """Answer with what each node reports."""
@@ -146,6 +185,10 @@ class RolesRequests:
         self._job.log(f"{name}: starting it again, as dsrun-job asks", "warning")
         self._job.handle(events.RestartRequested(name))
         return {}
+
+    @property
+    def _phase(self) -> str:
+        return "stopping" if self._job.policy.ending else "running"
 
     def _state(self, name: str) -> str:
         return self._job.policy.courses[name].state.value

@@ -7,6 +7,7 @@ from collections import deque
 from functools import partial
 
 from ...common.output_file import is_page
+from ..run.ending import ending_of
 from ..run.events import Lost, Round
 from ..run.job_socket import JobSocket, RunHistory
 from ..run.run_signals import StopRequests, StopStep
@@ -23,7 +24,7 @@ from .spares import Spares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ...common.loop import Timer
@@ -53,6 +54,7 @@ class RolesJob:
         directory: where the workers of each role are.
         roles: what runs each role, by name.
         histories: what was seen of the last run of each role, by name.
+        began: when it has begun, on the loop's clock.
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
     """
 
@@ -62,7 +64,7 @@ class RolesJob:
         """Prepare it; `on_over` is called from the loop once nothing of it is left."""
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self._console, self._on_over = console, on_over
-        self._began = self.loop.clock()
+        self.began = self.loop.clock()
         self.policy = RolesPolicy(spec.roles, self.loop.awake())
         self.directory = Directory(node.name for node in fleet.nodes.values())
         self._readiness = {role.name: self._ready(role) for role in spec.roles}
@@ -118,8 +120,12 @@ class RolesJob:
         from .hooks import RolesHooks
 
         hooks = RolesHooks(job, self.loop, self.policy.courses, self.log)
-        self._observers.append(hooks.observe)
+        self.observe_runs(hooks.observe)
         return hooks
+
+    def observe_runs(self, observe: Callable[[str, Run], None]) -> None:
+        """Have a function called with the name of a role and each of its runs, before it begins."""
+        self._observers.append(observe)
 
     def painter(self) -> Callable[[Ending], str] | None:
         """Return what draws the picture of the job once it has ended; None if none was asked for.
@@ -130,7 +136,7 @@ class RolesJob:
             return None
         ends = {role.name: role.ends for role in self.spec.roles}
         observe, draw = roles_painter(self.loop.clock, ends)
-        self._observers.append(observe)
+        self.observe_runs(observe)
         return draw
 
     def tell_end(self, ending: Ending) -> list[Callable[[], None]]:
@@ -177,13 +183,19 @@ class RolesJob:
 
     def conclude(self) -> RolesEnding:
         """Return how it has ended."""
+        return self._ended({name: role.ending for name, role in self.roles.items()})
+
+    def so_far(self) -> RolesEnding:
+        """Return the same as far as is known while it runs."""
+        runs = {name: role.run for name, role in self.roles.items()}
+        return self._ended({name: ending_of(run) if run else None for name, run in runs.items()})
+
+    def _ended(self, endings: Mapping[str, Ending | None]) -> RolesEnding:
         sections = {
-            name: Section(
-                one.role.ends, one.state.value, one.ran, one.restarts, self.roles[name].ending
-            )
+            name: Section(one.role.ends, one.state.value, one.ran, one.restarts, endings[name])
             for name, one in self.policy.courses.items()
         }
-        times = self._began, self.loop.clock()
+        times = self.began, self.loop.clock()
         return RolesEnding(self.spec.job.job_id, sections, self.policy.cause, self._code, times)
 
     # -- decisions --------------------------------------------------------------------------

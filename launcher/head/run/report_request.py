@@ -23,7 +23,7 @@ def report(run: Run, seen: RunHistory) -> Verb:
     def answer(caller: Caller, request: Message, _fds: list[int]) -> Message:
         now = run.loop.clock()
         if request.get("events") is True:
-            _send_past(caller, run, seen)
+            send_past(caller, seen, began(run, seen))
         ending = ending_of(run)
         if ending.report is not None:
             ended = now if not run.ending else ending.report.ended
@@ -46,8 +46,13 @@ def words(run: Run, report: Report) -> str:
     hosts = counted(len(report.hosts), "host")
     ranks = f"{len(run.workers.running)} of {counted(report.world_size, 'rank')}"
     ago = duration(report.ended - report.began)
-    lines = [f"dsrun: job {report.job_id} is {run.phase.name.lower()}: {ranks} on {hosts}, {ago}"]
-    lines += [
+    head = f"dsrun: job {report.job_id} is {run.phase.name.lower()}: {ranks} on {hosts}, {ago}"
+    return "\n".join([head, *troubles(report)])
+
+
+def troubles(report: Report) -> list[str]:
+    """Return lines on what went wrong so far."""
+    lines = [
         f"  rank {one.rank} ({one.host}) has failed with code {one.exit_code}"
         for one in report.failures
     ]
@@ -57,14 +62,15 @@ def words(run: Run, report: Report) -> str:
         from ..report import slow
 
         lines += slow.lines(report.slow)
-    return "\n".join(lines)
+    return lines
 
 
-def _send_past(caller: Caller, run: Run, seen: RunHistory) -> None:
-    """Send what has happened: events, each with its time, and the newest output."""
-    first = began(run, seen)
+def send_past(caller: Caller, seen: RunHistory, first: float, role: str = "") -> None:
+    """Send what has happened since a time: events, each with its time, and the newest output."""
+    caller.event({"event": "role", "role": role})
     for at, event in seen.past:
-        caller.event({"event": "past", "at": at - first, "of": as_json(event)})
+        fields = {"event": "past", "role": role, "at": at - first, "of": as_json(event)}
+        caller.event(fields)
     reader = LogReader(caller, None)
     for rank, stream, data in seen.tail.blocks():
         reader.feed(rank, seen.tail.hosts[rank], stream, data)

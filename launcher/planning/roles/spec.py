@@ -59,7 +59,6 @@ REFUSED = {
     "rank_per_task": "workers of several roles cannot be started as tasks of one engine",
     "role": "the ROLE_NAME of workers is the name of their role",
     "elastic_config": "give it to a role",
-    "detach": "a job of roles has a terminal",
     "stdin": "give it to the role that reads standard input",
 }
 """Options that a job of roles cannot have, and why."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from dsrun.launcher.head.detached.all_running import AllRunning
+from dsrun.launcher.head.detached.all_running import AllRolesRunning, AllRunning
 from dsrun.launcher.head.run.events import Exit, RanksStarted, Round, Started
 
 if TYPE_CHECKING:
@@ -70,3 +70,18 @@ def test_with_torchs_rendezvous_the_own_nodes_count() -> None:
     run = FakeRun("n0", rendezvous="c10d")
     assert run.tells(Started("j", 0, ("n0",), ("n0", 1)), Round(1, 0, 8, ("n0",))) == 0
     assert run.tells(FIRST) == 1
+
+
+def test_of_roles_it_is_told_once_after_the_last_one() -> None:
+    told: list[str] = []
+    job = AllRolesRunning(["server", "trainer"], lambda: told.append("all"))
+    runs = {}
+    for role in ("server", "trainer", "server"):  # the server starts again meanwhile
+        runs[role] = FakeRun("n0", "n1")
+        job.observe(role, cast("Any", runs[role]))
+    runs["server"].tells(START, FIRST, SECOND)
+    assert told == []
+    runs["trainer"].tells(START, FIRST)
+    assert told == []
+    runs["trainer"].tells(SECOND)
+    assert told == ["all"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.head.detached import journal, journal_writer
+from dsrun.launcher.head.detached.journal import Entry
 from dsrun.launcher.head.detached.journal_writer import JournalWriter
 
 from ...support.limits import HANG
@@ -29,8 +30,8 @@ def path(tmp_path: Path) -> Path:
 def test_entries_are_numbered_in_their_order(path: Path) -> None:
     writer = JournalWriter(str(path), pytest.fail)
     for number in range(1000):
-        writer.put(number / 8, journal.STDOUT, b"%d\n" % number, number % 3, "n0")
-    writer.put(200.0, journal.MESSAGE, b"bye")
+        writer.put(Entry(0, number / 8, journal.STDOUT, b"%d\n" % number, number % 3, "n0"))
+    writer.put(Entry(0, 200.0, journal.MESSAGE, b"bye"))
     writer.close(HANG)
     found = written(path)
     assert [one.number for one in found] == list(range(1, 1002))
@@ -40,10 +41,10 @@ def test_entries_are_numbered_in_their_order(path: Path) -> None:
 
 def test_a_journal_is_bounded_while_the_job_runs_and_shorter_at_its_end(path: Path) -> None:
     writer = JournalWriter(str(path), pytest.fail)
-    writer.put(0.0, journal.STDERR, b"first words", 1, "n1")
+    writer.put(Entry(0, 0.0, journal.STDERR, b"first words", 1, "n1"))
     sizes, block = [], b"x" * (256 << 10)
     for number in range(100):
-        writer.put(1.0, journal.STDOUT, block, 0, "n0")
+        writer.put(Entry(0, 1.0, journal.STDOUT, block, 0, "n0"))
         if number % 10 == 9:
             drained(writer)
             sizes.append(path.stat().st_size)
@@ -73,9 +74,9 @@ def test_without_room_the_output_is_lost_and_counted(tmp_path: Path) -> None:
         failed.set()
 
     writer = JournalWriter(str(folder / "journal"), tell)
-    writer.put(1.0, journal.STDOUT, b"12345", 0, "n0")
+    writer.put(Entry(0, 1.0, journal.STDOUT, b"12345", 0, "n0"))
     assert failed.wait(HANG)
-    writer.put(2.0, journal.STDOUT, b"678", 0, "n0")
+    writer.put(Entry(0, 2.0, journal.STDOUT, b"678", 0, "n0"))
     drained(writer)
     folder.mkdir()
     writer.close(HANG)
@@ -95,11 +96,12 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 from dsrun.launcher.head.detached import journal
+from dsrun.launcher.head.detached.journal import Entry
 from dsrun.launcher.head.detached.journal_writer import JournalWriter
 writer = JournalWriter({str(path)!r}, lambda why: print(why, flush=True))
-writer.put(1.0, journal.STDOUT, b"fits", 0, "n0")
+writer.put(Entry(0, 1.0, journal.STDOUT, b"fits", 0, "n0"))
 while writer._queued or not writer._number: pass
-writer.put(2.0, journal.STDOUT, b"x" * 5000, 0, "n0")
+writer.put(Entry(0, 2.0, journal.STDOUT, b"x" * 5000, 0, "n0"))
 writer.close({HANG})
 """
     ran = python(code)
@@ -136,7 +138,7 @@ def test_a_disk_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     writer = JournalWriter(str(path), pytest.fail)
     block = b"x" * (1 << 20)
     for _ in range(40):
-        writer.put(1.0, journal.STDOUT, block, 0, "n0")
+        writer.put(Entry(0, 1.0, journal.STDOUT, block, 0, "n0"))
     assert writer._queued < journal_writer.MOST_QUEUED + 2 * len(block)
     writer.close(0.0)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # let the thread go on

@@ -55,7 +55,7 @@ def test_all_that_is_printed_and_happens_is_kept(folder: Path) -> None:
         (journal.EVENT, 1.5),
     ]
     assert found[0].data == b"connecting"
-    assert found[2][3:] == (b"wor", 1, "n0")
+    assert found[2][3:] == (b"wor", 1, "n0", "")
     known = job_folder.open_folder(str(folder))
     assert known is not None
     end = known.end

@@ -76,3 +76,66 @@ def test_a_start_ends_with_its_terminal(site: Site) -> None:
         parent.kill()
         parent.communicate(timeout=HANG)
     assert site.names() == []
+
+
+ROLES = """
+[[role]]
+name = "server"
+hosts = ["localhost"]
+slots = "0"
+command = ["sh", "-c", "echo serves; exec sleep 1000"]
+ready = "line:serves"
+ends = "never"
+
+[[role]]
+name = "trainer"
+hosts = ["localhost"]
+slots = "1"
+command = ["{command}"]
+after = ["server"]
+ends = "job"
+"""
+
+
+def test_a_job_of_roles_runs_on_once_all_of_them_run(site: Site) -> None:
+    (site.folder / "roles.toml").write_text(ROLES.replace("{command}", "./worker"))
+    done = site.run("dsrun", "--detach", *PLAN, "--roles", "roles.toml")
+    assert (done.returncode, done.stderr) == (0, "dsrun: server is ready\n")
+    job = done.stdout.strip()
+    told = site.job("report", job).stdout
+    assert "  server: ready, 1 of 1 rank\n  trainer: ready, 1 of 1 rank\n" in told
+    assert site.job("logs", job, "--role", "server").stdout == "server/localhost:0| serves\n"
+    site.end()
+    waited = site.job("wait", job)
+    assert waited.returncode == 3
+    assert "dsrun: trainer: rank 0 (localhost, local rank 0, pid " in waited.stderr
+    assert "other roles: server (1 rank stopped)" in waited.stderr
+    assert waited.stderr == site.job("report", job).stdout
+    assert "trainer/localhost:0| rank 0 leaves\n" in site.job("logs", job).stdout
+
+
+def test_a_role_that_does_not_start_ends_a_detached_job(site: Site) -> None:
+    (site.folder / "roles.toml").write_text(ROLES.replace("{command}", "./no-such"))
+    done = site.run("dsrun", "--detach", *PLAN, "--roles", "roles.toml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no-such" in done.stderr
+    assert site.names() == []
+
+
+def test_no_role_of_a_detached_job_reads_the_terminal(site: Site) -> None:
+    roles = ROLES.replace("{command}", "./worker").replace("ready =", 'stdin = "rank0"\nready =')
+    (site.folder / "roles.toml").write_text(roles)
+    done = site.run("dsrun", "--detach", *PLAN, "--roles", "roles.toml")
+    says = "dsrun: roles.toml:7: stdin: not with --detach, as the job has no standard input\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
+
+
+def test_a_start_of_roles_ends_with_its_terminal(site: Site) -> None:
+    roles = ROLES.replace("{command}", "./worker").replace("echo serves", "touch begun")
+    (site.folder / "roles.toml").write_text(roles)
+    with site.start("dsrun", "--detach", *PLAN, "--roles", "roles.toml") as parent:
+        wait_for((site.folder / "begun").exists, "the start of the server")
+        (job,) = site.names()
+        parent.kill()
+        parent.communicate(timeout=HANG)
+    wait_for(lambda: site.job("list", "--json").stdout.count(job) == 0, "the end")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.picture.page import page
-from dsrun.launcher.head.picture.replay import replay
+from dsrun.launcher.head.picture.replay import Past, Printed, replay
 from dsrun.launcher.head.run.events import Exit, Lost, RankOutput, RanksStarted, Started
 
 from ...support.pictures import REPORT, Played, embedded
@@ -23,20 +23,24 @@ HAPPENED: list[tuple[float, RunEvent]] = [
 ]
 
 
+def past(happened: list[tuple[float, RunEvent]], role: str = "") -> list[Past]:
+    return [Past(at, role, event) for at, event in happened]
+
+
 def test_the_same_events_draw_the_same_picture() -> None:
     played, before = Played(), 0.0
     for at, event in HAPPENED:
         played.tell(event, after=at - before)
         before = at
     played.clock.now += 1.0
-    again = replay(HAPPENED, 6.0)
+    again = replay(past(HAPPENED), 6.0)
     assert again.now == 6.0
     assert page(REPORT, "", again) == page(REPORT, "", played.timeline)
 
 
 def test_what_still_runs_lasts_until_now() -> None:
-    timeline = replay(HAPPENED[:3], 9.0)
-    timeline.remember(1, b"newest saved b.ckpt\n")
+    newest = Printed("", 1, b"newest saved b.ckpt\n")
+    timeline = replay(past(HAPPENED[:3]), 9.0, tails=[newest])
     data = embedded(page(REPORT, "", timeline))
     assert data["seconds"] == 9.0
     assert data["tails"] == {"0": "", "1": "newest saved b.ckpt\n"}
@@ -46,3 +50,14 @@ def test_what_still_runs_lasts_until_now() -> None:
 
 def test_nothing_may_have_happened() -> None:
     assert replay([], 0.0).now == 0.0
+
+
+def test_roles_have_rows_of_their_own() -> None:
+    happened = sorted(past(HAPPENED, "server") + past(HAPPENED[:2], "trainer") + past(HAPPENED))
+    tails = [Printed("trainer", 0, b"step 1\n"), Printed("other", 0, b"x")]
+    roles = {"server": "never", "trainer": "job"}
+    timeline = replay(happened, 9.0, roles, tails)
+    assert timeline.hosts == [f"{role}/{host}" for role in roles for host in ("n0", "n1")]
+    data = embedded(page(REPORT, "", timeline))
+    assert [span[5] for span in data["spans"]] == ["lost", "failed", "running"]  # type: ignore[attr-defined]
+    assert list(data["tails"].values()) == ["saved a.ckpt\n", "", "step 1\n"]  # type: ignore[attr-defined]

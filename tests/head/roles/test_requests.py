@@ -80,3 +80,23 @@ def test_a_role_that_there_is_not(roles: FakeRoles, role: object) -> None:
     roles.run_all()
     with pytest.raises(UsageError, match=f"no role {role}; its roles are server, trainer"):
         ask(roles, "status", role=role)
+
+
+def test_the_report_tells_how_each_role_does(roles: FakeRoles) -> None:
+    roles.run_all()
+    told = ask(roles, "report")
+    assert told["text"].splitlines()[1:] == [
+        "  server: ready, 2 of 2 ranks",
+        "  trainer: ready, 4 of 4 ranks",
+    ]
+    assert told["roles"] == {"server": "never", "trainer": "job"}
+    known = told["report"]
+    assert (known["exit_code"], known["cause"]) == (None, "none")
+    assert known["roles"]["trainer"]["report"]["world_size"] == 4
+    assert ask(roles, "report", role="server")["report"]["world_size"] == 2
+
+
+def test_a_role_that_waits_has_no_ranks(roles: FakeRoles) -> None:
+    told = ask(roles, "report")
+    assert "  trainer: waiting" in told["text"]
+    assert told["report"]["roles"]["trainer"]["started"] is False

@@ -177,7 +177,6 @@ def test_a_spec_travels() -> None:
         (["--role", "x"], "--role: not with several programs; the ROLE_NAME of workers"),
         (["--rank_per_task"], "--rank_per_task: not with several programs"),
         (["--stdin", "rank0"], "--stdin: not with several programs; give it to the role"),
-        (["--detach"], "--detach: not with several programs; a job of roles has a terminal"),
         (["--ends", "job"], "--ends: only for a role: in a file of --roles, or after --program"),
         (["--master_port", "1"], "--master_port: each role has its own; give it to the role"),
         (["--json"], "--json: only with --dry_run"),
