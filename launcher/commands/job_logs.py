@@ -20,7 +20,7 @@ from .job_view import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ..control.local_client import Arrived
     from ..head.detached.job_folder import JobFolder
@@ -47,7 +47,7 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
         return 0
     with open_place(place) as client:
         number = client.send({"do": "logs", "ranks": ranks, "follow": follow})
-        reader = _reader(place.role, as_json=as_json)
+        readers, role = _Readers(as_json=as_json), place.role
         for one in client.frames(None if follow else PATIENCE):
             answered = one.kind == frames.ANSWER and one.message.get("id") == number
             if answered:
@@ -55,13 +55,37 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
                     checked(one.message)
             if answered and not follow:
                 break
-            reader.take(one)
-    reader.end()
+            role = str(one.message["role"]) if _names_role(one) else role
+            readers.of(role).take(one)
+    readers.end()
     return 0
 
 
-def _reader(role: str, *, as_json: bool) -> LinesReader:
-    return LinesReader(JsonPrinter(role) if as_json else TextPrinter(role, clean=os.isatty(1)))
+def _names_role(one: Arrived) -> bool:
+    """Return whether this tells whose output follows."""
+    return one.kind == frames.EVENT and one.message.get("event") == "role"
+
+
+class _Readers:
+    """What splits the output of each role into lines; "" is the role of a job of one program."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._known: dict[str, LinesReader] = {}
+
+    def of(self, role: str) -> LinesReader:
+        """Return that of a role."""
+        if role not in self._known:
+            self._known[role] = LinesReader(self._printer(safe(role)))
+        return self._known[role]
+
+    def _printer(self, role: str) -> TextPrinter | JsonPrinter:
+        return JsonPrinter(role) if self._as_json else TextPrinter(role, clean=os.isatty(1))
+
+    def end(self) -> None:
+        """Print lines without a line end."""
+        for reader in self._known.values():
+            reader.end()
 
 
 def show_kept(
@@ -86,7 +110,7 @@ def show_kept(
         has = f"its roles are {', '.join(names)}" if names else "it has one program"
         raise UsageError(f"dsrun-job: --role {role[:40]}: job {folder.about.job_id}: {has}")
     journal = JournalReader(folder.journal)
-    readers = {name: _reader(name, as_json=as_json) for name in ("", *names)}
+    readers = _Readers(as_json=as_json)
     while True:
         goes_on = follow and folder.now.state in {State.RUNS, State.ELSEWHERE}
         new = journal.new()
@@ -95,21 +119,16 @@ def show_kept(
             break
         if not new:
             time.sleep(LOOK)
-    for reader in readers.values():
-        reader.end()
+    readers.end()
     return 0
 
 
-def _print(
-    readers: Mapping[str, LinesReader], entries: Iterable[Entry], ranks: list[int] | None
-) -> None:
+def _print(readers: _Readers, entries: Iterable[Entry], ranks: list[int] | None) -> None:
     """Print the output of ranks, and what is not of one of them alone if all are meant."""
     from ..head.detached import journal
 
     for one in entries:
-        reader = readers.get(one.role)
-        if reader is None:
-            continue
+        reader = readers.of(one.role)
         if one.kind == journal.MESSAGE and ranks is None:
             reader.message(one.data.decode("utf-8", "replace"))
         elif one.kind in journal.OUTPUT and (ranks is None or one.rank in ranks):

@@ -88,3 +88,26 @@ def test_every_line_is_an_object_of_json(capfd: pytest.CaptureFixture[str]) -> N
 def test_a_refusal_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DsrunError, match="there is no rank 9"):
         printed(capfd, ranks=[9])
+
+
+def of_roles(caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    """Send what a job of roles sends if all are meant."""
+    for role, host, data in (
+        ("server", "n0", b"GET"),
+        ("trainer", "n1", b"step 1\n"),
+        ("server", "n0", b" 200\n"),
+        (HOSTILE, "n2", b"x\n"),
+    ):
+        caller.event({"event": "role", "role": role})
+        caller.event({"event": "rank", "rank": 0, "host": host})
+        caller.chunk(struct.pack("!IB", 0, 1) + data)
+    return {}
+
+
+def test_roles_are_told_apart(capfd: pytest.CaptureFixture[str]) -> None:
+    with serving({"logs": of_roles}) as server:
+        assert show(Place("job", server.name), None, follow=False, as_json=False) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[:2] == ["trainer/n1:0| step 1", "server/n0:0| GET 200"]
+    assert lines[2].endswith("/n2:0| x")
+    assert lines[2].isprintable()

@@ -13,7 +13,7 @@ from .job_status import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..fleet.node_queries import Used
     from ..run.job_socket import RunHistory
@@ -67,7 +67,7 @@ class JobRequests:
 
         run, idle = self._run, self._seen.idle
         running = {one.rank for one in run.workers.running}
-        ranks = _ranks(request) or []
+        ranks = ranks_of(request) or []
         if not running:
             raise UsageError(f"no worker is running: it is {run.phase.name.lower()}")
         if not running.issuperset(ranks):
@@ -113,13 +113,12 @@ class JobRequests:
 
     def _logs(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
         """Send the newest output of all ranks, or of some; with `follow` also what comes later."""
-        ranks = _ranks(request)
+        ranks = ranks_of(request)
         reader = LogReader(caller, None if ranks is None else set(ranks))
         for rank, stream, data in self._seen.tail.blocks():
             reader.feed(rank, self._seen.tail.hosts[rank], stream, data)
         if request.get("follow") is True:
-            self._seen.followers.append(reader.feed)
-            caller.on_close.append(lambda: self._seen.followers.remove(reader.feed))
+            follow(caller, self._seen, reader.feed)
         return {}
 
 
@@ -152,7 +151,18 @@ class LogReader:
         self._caller.chunk(_CHUNK.pack(rank, stream) + data)
 
 
-def _ranks(request: Message) -> list[int] | None:
+def follow(caller: Caller, seen: RunHistory, feed: Callable[[int, str, int, bytes], None]) -> None:
+    """Have a function called with all output from now on, as long as the caller is there."""
+    seen.followers.append(feed)
+    caller.on_close.append(lambda: seen.followers.remove(feed))
+
+
+def ranks_of(request: Message) -> list[int] | None:
+    """Return the ranks that a request names, None if it names none.
+
+    Raises:
+        UsageError: they are no numbers.
+    """
     ranks = request.get("ranks")
     if ranks is not None and not (isinstance(ranks, list) and set(map(type, ranks)) <= {int}):
         raise UsageError("invalid request: expected ranks, a list of numbers")

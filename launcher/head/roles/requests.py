@@ -11,13 +11,14 @@ from ...common.errors import UsageError
 from ...common.wording import counted
 from ...control import frames
 from ...control.job_status import JobStatus, NodeStatus, as_fields
-from ..local.job_requests import signal_of
+from ..local.job_requests import follow, ranks_of, signal_of
 from ..local.job_status import status
 from ..report.report import duration
 from ..run.ending import ending_of
 from ..run.job_socket import RunHistory, verbs_of
 from ..run.report_request import send_past, troubles
 from . import role_events as events
+from .roles_log import RolesLogReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..run.run import Run
     from .roles_job import RolesJob
 
-OF_ROLES = ("logs", "stacks", "scale")
+OF_ROLES = ("stacks", "scale")
 """What can be asked of one role only."""
 
 
@@ -47,6 +48,7 @@ class RolesRequests:
             "signal": self._signal,
             "stop": self._stop,
             "report": self._report,
+            "logs": self._logs,
             **dict.fromkeys(OF_ROLES, self._needs_role),
         }
         self.verbs: dict[str, Verb] = {
@@ -143,6 +145,17 @@ class RolesRequests:
     def _send_past(self, caller: Caller) -> None:
         for name, _, seen in self._runs:
             send_past(caller, seen, self._job.began, name)
+
+    def _logs(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
+        """Send the newest output of all roles; with `follow` also what comes later."""
+        ranks = ranks_of(request)
+        reader = RolesLogReader(caller, None if ranks is None else set(ranks))
+        for name, seen in self._job.histories.items():
+            for rank, stream, data in seen.tail.blocks():
+                reader.feed(name, rank, seen.tail.hosts[rank], stream, data)
+            if request.get("follow") is True:
+                follow(caller, seen, partial(reader.feed, name))
+        return {}
 
     def _usage(self, caller: Caller, request: Message, _fds: list[int]) -> None:
         """Answer with what each node reports."""

@@ -73,7 +73,7 @@ class RolesJob:
         plans = [role.job.plan for role in spec.roles]
         self._spares = Spares(hosts, plans, lost=self._is_lost)
         self._events: deque[RoleEvent] = deque()
-        self.histories: dict[str, RunHistory] = {}
+        self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
         self._socket: JobSocket | None = None
         self._observers: list[Callable[[str, Run], None]] = []
         self._hooks = self._told()
@@ -94,7 +94,7 @@ class RolesJob:
     def _observe(self, name: str, run: Run) -> None:
         """Look at a run of a role that has not begun."""
         self._readiness[name].observe(run)
-        self.histories[name] = RunHistory(self.loop.clock)
+        self.histories[name] = RunHistory(self.loop.clock, self.histories[name])
         run.observe(self.histories[name].on_event)
         ask = run.ask
 

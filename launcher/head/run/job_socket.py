@@ -40,15 +40,17 @@ class RunHistory:
         past: the newest events, beside the output, each with its time on the clock.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Note times on this clock: the loop's."""
+    def __init__(self, clock: Callable[[], float], former: RunHistory | None = None) -> None:
+        """Note times on the loop's clock; who follows the former run follows this one, too."""
         self._clock = clock
         self.past: deque[tuple[float, RunEvent]] = deque(maxlen=MOST_EVENTS)
         self.tail = Tail()
         self.round = self.restarts = 0
         self.exits: dict[int, tuple[int, bool]] = {}
         self.idle: dict[int, float] = {}
-        self.followers: list[Callable[[int, str, int, bytes], None]] = []
+        self.followers: list[Callable[[int, str, int, bytes], None]] = (
+            former.followers if former is not None else []
+        )
 
     def on_event(self, event: RunEvent) -> None:
         """Keep what an event tells; most are output."""

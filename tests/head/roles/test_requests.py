@@ -12,6 +12,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.roles.requests import OF_ROLES, RolesRequests
 
 from ...support.fake_roles import FakeRoles
+from .test_roles_log import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,3 +101,40 @@ def test_a_role_that_waits_has_no_ranks(roles: FakeRoles) -> None:
     told = ask(roles, "report")
     assert "  trainer: waiting" in told["text"]
     assert told["report"]["roles"]["trainer"]["started"] is False
+
+
+def printed(roles: FakeRoles, host: str, text: str) -> None:
+    roles.node(host).prints(0, text)
+    roles.step()
+
+
+def test_the_output_of_all_roles_is_sent_with_their_names(roles: FakeRoles) -> None:
+    roles.run_all()
+    printed(roles, "n0", "serves\n")
+    printed(roles, "n1", "step 1\n")
+    one: Any = Heard()
+    RolesRequests(roles.job).verbs["logs"](one, {"follow": True}, [])
+    assert [data for data in one.sent if type(data) is bytes] == [b"serves\n", b"step 1\n"]
+    del one.sent[:]
+    printed(roles, "n1", "step 2\n")
+    printed(roles, "n0", "GET\n")
+    assert one.sent == [b"step 2\n", {"role": "server"}, b"GET\n"]
+
+
+def test_who_follows_a_role_follows_its_next_run(roles: FakeRoles) -> None:
+    roles.run_all()
+    one: Any = Heard()
+    RolesRequests(roles.job).verbs["logs"](one, {"follow": True, "role": "server"}, [])
+    before = roles.job.roles["server"].run
+    ask(roles, "restart", role="server")
+    roles.ends("server")
+    roles.clock.now += 60.0
+    roles.step()
+    roles.are_fit("server")
+    assert roles.job.roles["server"].run is not before
+    printed(roles, "n0", "again\n")
+    assert one.sent[1:] == [b"again\n"]
+    for leave in one.on_close:
+        leave()
+    printed(roles, "n0", "more\n")
+    assert one.sent[1:] == [b"again\n"]
