@@ -18,6 +18,7 @@ from .events import Ended, Event, Message, Output
 from .fleet import Fleet, FleetNode
 from .job import Events, Job
 from .launching import launch
+from .roles import Role
 from .stacks import Stacks
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Output",
     "RankError",
     "Report",
+    "Role",
     "Round",
     "Stacks",
     "Started",

@@ -23,11 +23,13 @@ class Output(NamedTuple):
     Attributes:
         stream: 1 for standard output, 2 for standard error.
         data: the line with its end: a line feed, or a carriage return (of a progress bar).
+        role: the role of the rank, "" in a job of one program.
     """
 
     rank: int
     stream: int
     data: bytes
+    role: str = ""
 
     @property
     def text(self) -> str:

@@ -13,6 +13,7 @@ from ..control import frames
 from ..control.local_client import checked
 from ..head.local.relay import HEAD, REPORT
 from ..head.report.document import read
+from ..head.roles.role_console import APART, role_of
 from . import events
 from .errors import JobError, LaunchError
 from .interrupts import Interrupts
@@ -22,7 +23,7 @@ from .readable import Readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -61,6 +62,7 @@ class Job:
         output: Show | bool | None = True,
         *,
         lines: bool = True,
+        roles: Sequence[str] = (),
     ) -> None:
         """Follow a job that a process was asked to run.
 
@@ -70,11 +72,13 @@ class Job:
             job_id: the job's id.
             output: True to print the output; a function to call with it; None to drop it.
             lines: whether an `Output` is a whole line; otherwise it is as it has come.
+            roles: the names of its roles; none if it has one program.
         """
         self.id, self.pid = job_id, service.pid
         self._service, self._request = service, request
         self._output = JobOutput(output, lines=lines)
-        self._outcomes = Outcomes()
+        self._roles = tuple(roles) or ("",)
+        self._outcomes = {role: Outcomes() for role in self._roles}
         self._history: list[Event] = []
         self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
         self._arrived: deque[Arrived | Output | JobError] = deque()
@@ -114,43 +118,77 @@ class Job:
         self._follow(lambda: self._ending is not None, timeout)
         return self._result()
 
-    def results(self, timeout: float | None = None) -> dict[int, Any]:
+    def results(self, timeout: float | None = None, role: str = "") -> dict[int, Any]:
         """Wait for the end of the job; return what its function has returned, by rank.
 
         For a script the values are None. The values are unpickled here.
 
+        Args:
+            timeout: seconds to wait; None for no limit.
+            role: of this role, in a job of several.
+
         Raises:
             RankError: a rank has failed; the first one, if several have.
             JobError: the job was stopped, or has lost a node; otherwise as `wait`.
+            KeyError: the job has no such role.
         """
-        return self._outcomes.results(self.wait(timeout))
+        outcomes = self._outcomes[self._known(role)]
+        return outcomes.results(self._of_role(self.wait(timeout), role))
 
-    def result(self, rank: int = 0, timeout: float | None = None) -> Any:
+    def result(self, rank: int = 0, timeout: float | None = None, role: str = "") -> Any:
         """Wait for the end of the job; return what its function has returned on one rank.
 
         Raises:
             KeyError: the job has no such rank; otherwise as `results`.
         """
-        return self.results(timeout)[rank]
+        return self.results(timeout, role)[rank]
 
-    def exceptions(self, timeout: float | None = None) -> dict[int, BaseException]:
+    def exceptions(self, timeout: float | None = None, role: str = "") -> dict[int, BaseException]:
         """Wait for the end of the job; return the errors of the ranks that have failed, by rank.
 
-        Each is the exception of its function, or a RankError if there is none. Raises as `wait`.
+        Each is the exception of its function, or a RankError if there is none. Raises as `wait`,
+        and KeyError as `results`.
         """
-        return self._outcomes.exceptions(self.wait(timeout))
+        outcomes = self._outcomes[self._known(role)]
+        return outcomes.exceptions(self._of_role(self.wait(timeout), role))
 
-    def stdout(self, rank: int = 0) -> str:
+    def stdout(self, rank: int = 0, role: str = "") -> str:
         """Return what a rank has written to its standard output so far.
 
         Of a job that writes more than 16 MiB, only the newest output is kept. With the output
         "inherit" the program gets none of it.
-        """
-        return self._output.text(rank, 1)
 
-    def stderr(self, rank: int = 0) -> str:
+        Raises:
+            KeyError: the job has no such role.
+        """
+        return self._output.text(self._number(role, rank), 1)
+
+    def stderr(self, rank: int = 0, role: str = "") -> str:
         """Return what a rank has written to its standard error so far; see `stdout`."""
-        return self._output.text(rank, 2)
+        return self._output.text(self._number(role, rank), 2)
+
+    def _known(self, role: str) -> str:
+        """Return a role of the job; "" is that of a job of one program.
+
+        Raises:
+            KeyError: the job has no such role.
+        """
+        if role not in self._roles:
+            names = ", ".join(self._roles)
+            has = f"its roles are {names}" if names else "it has one program"
+            raise KeyError(f"role {role!r}: job {self.id}: {has}")
+        return role
+
+    def _number(self, role: str, rank: int) -> int:
+        """Return the number by which the runner tells a rank from those of other roles."""
+        return self._roles.index(self._known(role)) * APART + rank
+
+    def _of_role(self, report: Report, role: str) -> Report:
+        """Return the report of a role; if that has none, the job's, as no rank of it has run."""
+        if not role:
+            return report
+        found = report.roles.get(role, report._replace(world_size=0, failures=()))
+        return found._replace(text=report.text)
 
     def events(self) -> Events:
         """Return an iterator over all that happens to the job, to its end; also for `async for`.
@@ -269,20 +307,27 @@ class Job:
 
     def _take(self, arrived: Arrived | Output | JobError) -> None:
         if isinstance(arrived, events.Output):
-            self._tell(arrived)
-            self._output.show(arrived)
-        elif self._ends_lines(arrived) and (rest := self._output.rest()):
+            number, rank = role_of(arrived.rank)
+            output = arrived._replace(rank=rank, role=self._roles[number])
+            self._tell(output)
+            self._output.show(output)
+        elif (ended := self._ended(arrived)) and (rest := self._output.rest(ended)):
             self._arrived.extendleft([arrived, *reversed(rest)])
         elif isinstance(arrived, JobError):
             self._end(arrived)
         else:
             self._take_frame(arrived)
 
-    def _ends_lines(self, arrived: Arrived | JobError) -> bool:
-        """Return whether the ranks are gone that could end the lines which they have begun."""
+    def _ended(self, arrived: Arrived | JobError) -> Collection[int]:
+        """Return the numbers of the roles whose ranks will not end the lines that they have begun.
+
+        They have ended: with the job, or as they are started again.
+        """
         if isinstance(arrived, JobError) or self._is_answer(arrived):
-            return True
-        return arrived.message.get("event") == "Round"
+            return range(len(self._roles))
+        if arrived.message.get("event") not in {"Started", "Round"}:
+            return ()
+        return [self._roles.index(str(arrived.message.get("role", "")))]
 
     def _is_answer(self, arrived: Arrived) -> bool:
         return arrived.kind == frames.ANSWER and arrived.message.get("id") == self._request
@@ -301,7 +346,8 @@ class Job:
 
     def _take_output(self, rank: int, stream: int, data: bytes) -> None:
         if stream == REPORT:
-            self._outcomes.add(rank, data)
+            number, rank = role_of(rank)
+            self._outcomes[self._roles[number]].add(rank, data)
             return
         lines = self._output.add(rank, stream, data)
         if self._readers or self._output.shows:
@@ -310,7 +356,7 @@ class Job:
     def _take_event(self, event: Event | None) -> None:
         if event is None:
             return
-        self._outcomes.note(event)
+        self._outcomes[getattr(event, "role", self._roles[0])].note(event)
         if isinstance(event, events.Message):
             self._output.message(event.text)
         self._history.append(event)

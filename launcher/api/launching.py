@@ -11,31 +11,34 @@ from .serve import INHERIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Literal
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Literal
 
     from .events import Output
     from .plan import Target
+    from .roles import Role
 
     Sink = Literal["print", "inherit"] | Callable[[Output], object] | None
 
 
 def launch(
-    target: Target,
+    target: Target | None = None,
     args: Iterable[object] = (),
     kwargs: Mapping[str, object] | None = None,
     *,
+    roles: Sequence[Role] | None = None,
     output: Sink = "print",
     lines: bool = True,
     **options: object,
 ) -> Job:
-    """Launch a script, or a function that every rank calls, and return the running job.
+    """Launch a script, a function that every rank calls, or several; return the running job.
 
     Args:
         target: the path of a script, the name of a module with `module=True`, or a function. A
             function is sent to the nodes by cloudpickle, with what it refers to.
         args: the arguments of the script, or of the function.
         kwargs: keyword arguments of the function.
+        roles: the programs of a job of several, in place of the three above.
         output: where the output goes: "print", "inherit", a function that is called with each
             `Output`, or None; see docs/python.md.
         lines: whether an `Output` is a whole line; False for output as it comes.
@@ -49,17 +52,40 @@ def launch(
             What the nodes find out later, `Job.wait` raises.
     """
     check_output(output)
-    spec = plan(target, args, kwargs, options, planned)
-    from ..specs import codec
-
-    request = {"do": "launch", "spec": codec.encode(spec), "output": output == INHERIT and INHERIT}
+    spec, job_id = _spec(target, args, kwargs, roles, options)
+    names = [one.name for one in roles or ()]
+    request = {"do": "launch", "spec": spec, "roles": bool(names)}
+    request["output"] = output == INHERIT and INHERIT
     service = RunnerProcess("dsrun.launcher.api.serve")
     try:
         number = service.client.send(request)
     except DsrunError as error:
         service.close()
         raise LaunchError(str(error), error.exit_code) from None
-    return Job(service, number, spec.job_id, shown(output), lines=lines)
+    return Job(service, number, job_id, shown(output), lines=lines, roles=names)
+
+
+def _spec(
+    target: Target | None,
+    args: Iterable[object],
+    kwargs: Mapping[str, object] | None,
+    roles: Sequence[Role] | None,
+    options: Mapping[str, object],
+) -> tuple[dict[str, Any], str]:
+    """Return the job that is launched, encoded, and its id."""
+    from ..specs import codec
+
+    if roles is None:
+        if target is None:
+            raise LaunchError("launch: expected a script, a function, or roles=[Role(...), ...]")
+        spec = plan(target, args, kwargs, options, planned)
+        return codec.encode(spec), spec.job_id
+    if target is not None or args or kwargs:
+        raise LaunchError("roles: not with a script or a function; each Role has its own")
+    from .roles import plan as plan_roles
+
+    several = plan_roles(roles, options)
+    return codec.encode(several), several.job.job_id
 
 
 def check_output(output: object) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PRINTS = dict.fromkeys(("help", "version"), "it only prints")
 """Words of the command line that are no rows of the table, and why a program cannot use them."""
 
+LISTS = frozenset({"LIST", "RANKS", "ROLES", "MODULES", "CODES"})
+"""What values with commas are called, for which a program may give a list."""
+
 
 def words(options: Mapping[str, object]) -> list[str]:
     """Return options as words; None and False are as if not given.
@@ -56,7 +59,7 @@ def _items(name: str, value: object) -> Iterable[str]:
 
 def _text(name: str, spec: Option, value: object) -> str:
     """Return the value of an option; a list for one that takes several with commas between."""
-    if isinstance(value, (list, tuple)) and spec.metavar in {"LIST", "RANKS", "MODULES", "CODES"}:
+    if isinstance(value, (list, tuple)) and spec.metavar in LISTS:
         return ",".join(_plain(name, one) for one in value)
     return _plain(name, value)
 

@@ -6,11 +6,12 @@ import sys
 
 from ..common.text import own_lines, plain
 from ..head.output.labels import LONGEST, Labeller, Sanitizer
+from ..head.roles.role_console import role_of
 from .events import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     Show = Callable[[Output], object]
@@ -46,9 +47,9 @@ class JobOutput:
             self._printer.output(Output(rank, stream, data))
         return [data] if self._lines is None else self._lines.add(rank, stream, data)
 
-    def rest(self) -> list[Output]:
-        """Return the lines that have begun, as their ranks are gone."""
-        return [] if self._lines is None else self._lines.rest()
+    def rest(self, roles: Collection[int] = (0,)) -> list[Output]:
+        """Return the lines that ranks of these roles, by number, have begun: they are gone."""
+        return [] if self._lines is None else self._lines.rest(roles)
 
     def show(self, output: Output) -> None:
         """Call the function of the program, if there is one."""
@@ -123,10 +124,11 @@ class Lines:
             begun += lines.pop()
         return lines
 
-    def rest(self) -> list[Output]:
-        """Return the lines that have begun, and will not go on."""
-        begun, self._begun = self._begun, {}
-        return [Output(rank, stream, bytes(data)) for (rank, stream), data in begun.items() if data]
+    def rest(self, roles: Collection[int] = (0,)) -> list[Output]:
+        """Return the lines that ranks of these roles have begun, and that will not go on."""
+        begun = [key for key in self._begun if role_of(key[0])[0] in roles]
+        rest = [(*key, bytes(self._begun.pop(key))) for key in begun]
+        return [Output(rank, stream, data) for rank, stream, data in rest if data]
 
 
 class Printer:

@@ -11,10 +11,12 @@ import os
 import signal
 from _socket import socket
 from contextlib import suppress
+from functools import partial
 
 from ..common import entry
 from ..common.errors import DsrunError, Fault, UsageError
 from ..common.loop import Loop
+from ..common.values import NamedTuple
 from ..head.local.relay import Relay
 from ..head.local.run_control import send, stop
 from ..head.local.server import LocalServer
@@ -26,13 +28,31 @@ if TYPE_CHECKING:
 
     from ..head.local.server import Caller, Verb
     from ..head.report.ending import Ending
+    from ..head.roles.roles_job import RolesJob
     from ..head.run.run import Run
     from ..specs.job import JobSpec
+    from ..specs.roles import RolesSpec
 
     Message = dict[str, Any]
 
 INHERIT = "inherit"
 """The output of a job goes to the standard streams of this process."""
+
+
+class _Work(NamedTuple):
+    """What runs: one program, or the roles of a job.
+
+    Attributes:
+        ending: returns whether it is ending.
+        end: ends it as this signal does.
+        send: acts on the number of a signal.
+        stop: stops it, given seconds of grace or None.
+    """
+
+    ending: Callable[[], bool]
+    end: Callable[[int], None]
+    send: Callable[[object], None]
+    stop: Callable[[object], None]
 
 
 class Service:
@@ -46,9 +66,9 @@ class Service:
         }
         self.gone = False
         self._loop = loop
-        self._run: Run | None = None
+        self._work: _Work | None = None
         self._caller: Caller | None = None
-        self._early: list[Callable[[Run], None]] = []
+        self._early: list[Callable[[_Work], None]] = []
         self._request: Message | None = None
 
     def serve(self) -> None:
@@ -76,31 +96,67 @@ class Service:
         if self.gone:
             return
         self.gone = True
-        if self._run is not None and not self._run.ending:
-            self._run.signals.end(signal.SIGHUP)
+        if self._work is not None and not self._work.ending():
+            self._work.end(signal.SIGHUP)
         else:
             self._loop.stop()
 
     def _conduct(self, caller: Caller, request: Message) -> Ending:
         """Run the job to its end."""
-        from ..head.run.start import backend_for, prepare
         from ..specs import codec
+
+        inherits = request.get("output") == INHERIT
+        if request.get("roles") is True:
+            from ..specs.roles import RolesSpec
+
+            return self._conduct_roles(
+                caller, codec.decode(RolesSpec, request.get("spec")), inherits=inherits
+            )
         from ..specs.job import JobSpec
 
-        spec = codec.decode(JobSpec, request.get("spec"))
+        return self._conduct_one(
+            caller, codec.decode(JobSpec, request.get("spec")), inherits=inherits
+        )
+
+    def _conduct_one(self, caller: Caller, spec: JobSpec, *, inherits: bool) -> Ending:
+        """Run a job of one program."""
+        from ..head.run.start import backend_for, prepare
+
         # Start this machine's node launcher now: it gets ready while the rest is imported.
         start = prepare(spec.plan, spec.settings, spec.only)
         from ..head.run.launch import launch
 
         spec = spec._replace(plan=start.plan)
-        relay = _relay(self._loop, caller, spec, inherits=request.get("output") == INHERIT)
+        relay = _relay(self._loop, caller, spec, inherits=inherits)
 
         def on_run(run: Run) -> None:
-            self._run = run
             run.observe(relay.tell)
-            self._loop.call_later(0.0, self._catch_up)
+            actions = run.signals.end, partial(send, run), partial(stop, run)
+            self._begin(_Work(lambda: run.ending, *actions))
 
         return launch(spec, start, backend_for(spec), self._loop, _as_console(relay), on_run)
+
+    def _conduct_roles(self, caller: Caller, spec: RolesSpec, *, inherits: bool) -> Ending:
+        """Run a job of several roles."""
+        from ..head.run.start import prepare
+
+        start = prepare(spec.job.plan, spec.job.settings)
+        from ..head.roles import control
+        from ..head.roles.launch import conduct
+
+        relay = _relay(self._loop, caller, spec.job, inherits=inherits)
+
+        def on_job(job: RolesJob) -> None:
+            job.observe_runs(lambda role, run: run.observe(partial(relay.tell, role=role)))
+            actions = job.end, partial(control.send, job), partial(control.stop, job)
+            self._begin(_Work(lambda: job.ending, *actions))
+
+        return conduct(spec, start, self._loop, _as_console(relay), on_job)
+
+    def _begin(self, work: _Work) -> None:
+        """Note what is about to begin."""
+        self._work = work
+        self._loop.call_later(0.0, self._catch_up)
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -113,28 +169,28 @@ class Service:
         self._loop.stop()
 
     def _on_signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        return self._act(lambda run: send(run, request.get("number")))
+        return self._act(lambda work: work.send(request.get("number")))
 
     def _on_stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        return self._act(lambda run: stop(run, request.get("grace")))
+        return self._act(lambda work: work.stop(request.get("grace")))
 
-    def _act(self, act: Callable[[Run], None]) -> Message:
-        """Do something to the run; while there is none yet, once it has begun."""
-        if self._run is None:
+    def _act(self, act: Callable[[_Work], None]) -> Message:
+        """Do something to what runs; while there is nothing yet, once it has begun."""
+        if self._work is None:
             self._early.append(act)
         else:
-            act(self._run)
+            act(self._work)
         return {}
 
     def _catch_up(self) -> None:
-        """Do what was requested before the run has begun."""
-        run, early = self._run, self._early
-        assert run is not None
+        """Do what was requested before it has begun."""
+        work, early = self._work, self._early
+        assert work is not None
         for act in early:
             with suppress(DsrunError):
-                act(run)
-        if self.gone and not run.ending:
-            run.signals.end(signal.SIGHUP)
+                act(work)
+        if self.gone and not work.ending():
+            work.end(signal.SIGHUP)
 
 
 def _relay(loop: Loop, caller: Caller, spec: JobSpec, *, inherits: bool) -> Relay:

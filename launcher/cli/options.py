@@ -578,7 +578,7 @@ class Options:
         "Run several programs in one job: its roles, one table [[role]] for each of them in a TOML"
         " file. docs/roles.md describes it.",
         metavar="FILE", unset="one program", whole_job=True,
-        not_in_python="start dsrun itself, as a process")
+        not_in_python="use launch(roles=...)")
     program: str | None = option(None,
         "The same on the command line: the words up to a lone : are the options and the program of"
         " this role, and then the next one follows, which begins with --program, too. Options"

@@ -19,6 +19,7 @@ from dsrun.launcher.api.job import Job
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.local_client import LocalClient
 from dsrun.launcher.head.local.relay import HEAD
+from dsrun.launcher.head.roles.role_console import APART
 
 from ..support.interrupting import when_interrupts_are_counted
 from ..support.limits import HANG
@@ -387,3 +388,27 @@ def test_what_a_rank_has_written_is_there_afterwards(service: FakeService) -> No
     service.answers()
     job.wait()
     assert (job.stdout(), job.stderr(0), job.stdout(1)) == ("one\ntwo", "wrong", "also")
+
+
+def test_ranks_of_roles_are_told_apart(
+    service: FakeService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job(service, service.number, "j1", roles=("server", "trainer"))
+    for role, size in (("server", 1), ("trainer", 2)):
+        service.says({**STARTED, "world_size": size, "role": role})
+    service.says({"event": "Label", "rank": APART + 1, "text": "trainer/n0:1| ", "streams": [1]})
+    service.prints(0, 1, b"serves")
+    service.prints(APART + 1, 1, b"hel")
+    service.says({**STARTED, "role": "server"})  # again: its first line has no end
+    service.prints(APART + 1, 1, b"lo\n")
+    service.returns(APART + 1, 7)
+    service.answers(roles={}, role=None)
+    seen = [one for one in job.events() if isinstance(one, api.Output)]
+    assert seen == [
+        api.Output(0, 1, b"serves", "server"),
+        api.Output(1, 1, b"hello\n", "trainer"),
+    ]
+    assert (job.stdout(1, "trainer"), job.stdout(0, "server")) == ("hello\n", "serves")
+    assert capsys.readouterr().out == "trainer/n0:1| hello\n"
+    with pytest.raises(KeyError, match="job j1: its roles are server, trainer"):
+        job.stdout(0)

@@ -22,13 +22,14 @@ EXAMPLES = re.findall(
     re.DOTALL | re.MULTILINE,
 )
 
+# In one write: an Output may be part of a line, and a print with -u is several writes.
+TRAIN = "import os; print('loss ' + os.environ['RANK'] + chr(10), end='')\n"
+
 
 def ran(folder: Path, *examples: str) -> str:
     """Run examples as one program, beside a hostfile and a script; return what is printed."""
     (folder / "hosts").write_text("localhost slots=2\n")
-    # In one write: an Output may be part of a line, and a print with -u is several writes.
-    train = "import os; print('loss ' + os.environ['RANK'] + chr(10), end='')\n"
-    (folder / "train.py").write_text(train)
+    (folder / "train.py").write_text(TRAIN)
     program = folder / "program.py"
     program.write_text("\n".join(examples))
     environ = {**os.environ, **IMPORTABLE, "DSRUN_ACCELERATOR": "cpu"}
@@ -61,6 +62,7 @@ def test_the_others_run_in_one_program(tmp_path: Path) -> None:
     assert "0 localhost ZeroDivisionError('division by zero')" in lines
     assert {"0 loss 0", "rank 1 on localhost ended with 0"} <= set(lines)
     assert "[1.0, 0.5]" in lines
+    assert f"{len(TRAIN)} bytes" in lines
     assert lines[-2:] == ["0 loss 0", ""]
     assert lines[-6:-3] == [
         "{0: 10.0, 1: 10.0}",

@@ -46,14 +46,15 @@ class Relay:
         if self._screen is not None:
             self._screen.on_broken_pipe = call
 
-    def tell(self, event: RunEvent) -> None:
-        """Send an event of the run; output is sent by `feed`, as fast as the caller reads.
+    def tell(self, event: RunEvent, role: str = "") -> None:
+        """Send an event of the run, or of a role; output is sent by `feed`, as it is read.
 
         What ranks do is for watches only; the end is the answer to the caller.
         """
         kind = type(event).__name__
         if kind not in {"RankOutput", "RanksActive", "RanksStarted", "JobEnded"}:
-            self._caller.event({"event": kind, **event._asdict()})
+            of_role = {"role": role} if role else {}
+            self._caller.event({"event": kind, **event._asdict(), **of_role})
 
     @property
     def has_lost_output(self) -> bool:

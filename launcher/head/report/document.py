@@ -68,8 +68,11 @@ class Report(NamedTuple):
         cause: "none", "failure", "lost", "signal", "broken pipe" or "no progress".
         failures: the ranks that have failed by themselves, the first one first.
         lost: (host, reason) of each node that was lost; host "" for why dsrun ended the job.
-        text: the report in words, as the command prints it; "" if there is nothing to report.
+        text: the report in words, as the command prints it; "" if there is nothing to report, and
+            for a role.
         data: the whole report as JSON values.
+        roles: for a job of several roles, the report of each that was started, by name; the fields
+            above then tell of all of them together, `failures` of the role that has failed first.
     """
 
     job_id: str
@@ -82,6 +85,7 @@ class Report(NamedTuple):
     lost: tuple[tuple[str, str], ...]
     text: str
     data: Mapping[str, Any]
+    roles: Mapping[str, Report] = {}
 
 
 def read(data: Mapping[str, Any], text: str) -> Report:
@@ -90,6 +94,8 @@ def read(data: Mapping[str, Any], text: str) -> Report:
     Raises:
         KeyError, TypeError: it is not a report.
     """
+    if "roles" in data:
+        return _of_roles(data, text)
     return Report(
         job_id=data["job_id"],
         exit_code=data["exit_code"],
@@ -103,6 +109,25 @@ def read(data: Mapping[str, Any], text: str) -> Report:
         lost=tuple((one["host"], one["reason"]) for one in data["lost"]),
         text=text,
         data=data,
+    )
+
+
+def _of_roles(data: Mapping[str, Any], text: str) -> Report:
+    told = {name: one["report"] for name, one in data["roles"].items()}
+    roles = {name: read(one, "") for name, one in told.items() if one and "world_size" in one}
+    first = roles.get(data["role"] or "")
+    return Report(
+        job_id=data["job_id"],
+        exit_code=data["exit_code"],
+        cause=data["cause"],
+        seconds=data["seconds"],
+        world_size=sum(one.world_size for one in roles.values()),
+        hosts=tuple(dict.fromkeys(host for one in roles.values() for host in one.hosts)),
+        failures=first.failures if first is not None else (),
+        lost=tuple(lost for one in roles.values() for lost in one.lost),
+        text=text,
+        data=data,
+        roles=roles,
     )
 
 

@@ -9,7 +9,6 @@ from ... import __version__
 from ...common import system
 from ...common.errors import UsageError
 from ...common.wording import counted
-from ...control import frames
 from ...control.job_status import JobStatus, NodeStatus, as_fields
 from ..local.job_requests import follow, ranks_of, signal_of
 from ..local.job_status import status
@@ -18,6 +17,7 @@ from ..run.ending import ending_of
 from ..run.job_socket import RunHistory, verbs_of
 from ..run.report_request import send_past, troubles
 from . import role_events as events
+from .control import pass_on
 from .roles_log import RolesLogReader
 
 TYPE_CHECKING = False
@@ -169,11 +169,8 @@ class RolesRequests:
         caller.on_close.append(question.drop)
 
     def _signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        number, ranks = signal_of(request), 0
-        for _, run, _ in self._runs:
-            if run.started and not run.stopping:
-                ranks += len(run.workers.running)
-                run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+        number = signal_of(request)
+        ranks = pass_on(self._job, number)
         if not ranks:
             raise UsageError("its workers are not running")
         self._job.log(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks", "warning")

@@ -13,6 +13,11 @@ APART = 10_000_001
 colours their labels by them."""
 
 
+def role_of(number: int) -> tuple[int, int]:
+    """Return the number of the role, and the rank in it, of a worker that the console knows."""
+    return divmod(number, APART)
+
+
 class RoleConsole:
     """Takes the place of a console for the job of one role.
 

@@ -29,12 +29,14 @@ class Started(NamedTuple):
     Attributes:
         hosts: the names of the nodes in rank order.
         master: MASTER_ADDR and MASTER_PORT of the workers.
+        role: of a job of several roles that a program has launched: its name; "" for any other.
     """
 
     job_id: str
     world_size: int
     hosts: tuple[str, ...]
     master: tuple[str, int]
+    role: str = ""
 
 
 class RanksStarted(NamedTuple):
@@ -63,6 +65,7 @@ class Exit(NamedTuple):
         code: its exit code, or minus the number of the signal that ended it.
         stopped: whether it was being stopped, and did not fail by itself.
         hint: what its node knows about the cause, in words, or "".
+        role: as in `Started`.
     """
 
     rank: int
@@ -71,6 +74,7 @@ class Exit(NamedTuple):
     code: int
     stopped: bool
     hint: str
+    role: str = ""
 
 
 class Lost(NamedTuple):
@@ -78,11 +82,13 @@ class Lost(NamedTuple):
 
     Attributes:
         survived: whether the job goes on without it.
+        role: as in `Started`.
     """
 
     host: str
     reason: str
     survived: bool
+    role: str = ""
 
 
 class Round(NamedTuple):
@@ -92,12 +98,14 @@ class Round(NamedTuple):
         number: the round, from 1 on.
         restarts: how often workers were restarted after a failure.
         hosts: the nodes of the round; if torch's rendezvous forms it, only those of this runner.
+        role: as in `Started`.
     """
 
     number: int
     restarts: int
     world_size: int
     hosts: tuple[str, ...]
+    role: str = ""
 
 
 class Alarm(NamedTuple):

@@ -177,6 +177,8 @@ def _of_role(command: Command, table: RoleTable) -> Command:
         adds = rows[name].kind == "list"
         values[name] = (*values.get(name, ()), *value) if adds else value
     values["role"] = table.name
+    if table.get("local_rank"):
+        values["no_local_rank"] = False
     names = (command.given - OWN) | table.values.keys()
     if "prefix" not in names:
         values["prefix"] = PREFIX

@@ -85,6 +85,7 @@ def test_events_are_sent_by_their_names_and_output_only_once(caller: FakeCaller)
             "world_size": 2,
             "hosts": ("n0",),
             "master": ("n0", 5),
+            "role": "",
         }
     ]
     assert caller.chunks == []

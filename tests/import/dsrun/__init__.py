@@ -1,4 +1,4 @@
-"""What `import dsrun` gives: `launch`, which starts a job from Python, and the version.
+"""What `import dsrun` gives: `launch` and `Role` for jobs from Python, and the version.
 
 Installation puts this file above `dsrun.launcher` and `dsrun.accelerator`.
 """
@@ -10,11 +10,15 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dsrun.launcher import __version__
-    from dsrun.launcher.api import launch
+    from dsrun.launcher.api import Role, launch
 
-__all__ = ["__version__", "launch"]
+__all__ = ["Role", "__version__", "launch"]
 
-_MODULES = {"__version__": "dsrun.launcher", "launch": "dsrun.launcher.api"}
+_MODULES = {
+    "__version__": "dsrun.launcher",
+    "Role": "dsrun.launcher.api",
+    "launch": "dsrun.launcher.api",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,127 @@
+"""Jobs of several roles from a program: a `Role` for each, and the plan of all of them."""
+
+from __future__ import annotations
+
+import os
+
+from ..backends import allocates
+from ..common.errors import UsageError
+from ..node.workers.calls import CALL
+from ..planning import rendezvous, this_node
+from ..planning.roles import command_line, spec
+from ..planning.roles.file import ALSO
+from .errors import LaunchError
+from .options import arguments, check_arguments, words
+from .payload import name_of, payload_of
+from .plan import EVERYWHERE, FOR_SCRIPTS, SCHEDULED, as_launch_error, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..specs.roles import RolesSpec
+    from .plan import Target
+
+NAMES = {**ALSO, "env": "export"}
+"""Names of options as in a file of roles."""
+
+
+class Role:
+    """One program of a job: docs/roles.md describes the options.
+
+    Attributes:
+        name: small letters, digits and `_`.
+        target: the path of a script, the name of a module with `module=True`, a program with
+            `no_python=True`, or a function that every rank calls.
+        args: the arguments of the script, or of the function.
+        kwargs: keyword arguments of the function.
+        options: options by their names, or by the keys of a file of roles: `nodes=2`,
+            `ends="job"`, `env={"A": "1"}`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        args: Iterable[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: object,
+    ) -> None:
+        """Describe a role; it is checked when the job is launched."""
+        self.name, self.target = name, target
+        self.args, self.kwargs = args, dict(kwargs or {})
+        self.options = options
+
+    def __repr__(self) -> str:
+        """Return how the role is written."""
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"Role({self.name!r}, {self.target!r}, {self.args!r}{options})"
+
+    @property
+    def words(self) -> list[str]:
+        """The role as words of a command line.
+
+        Raises:
+            LaunchError: an option or an argument is of a wrong type.
+        """
+        check_arguments(self.args)
+        options = {NAMES.get(name, name): value for name, value in self.options.items()}
+        start = [f"{command_line.FLAG}={self.name}", *words(options), "--"]
+        if callable(self.target):
+            fixed = [name for name in FOR_SCRIPTS if options.get(name)]
+            if fixed:
+                raise LaunchError(f"{fixed[0]}: only for a script, not for a function")
+            return [*start, CALL, name_of(self.target)]
+        if self.kwargs:
+            raise LaunchError("kwargs: only for a function; a script takes a list of arguments")
+        return [*start, os.fspath(self.target), *arguments(self.args)]
+
+    @property
+    def payload(self) -> str:
+        """What the workers call, pickled; "" for a script.
+
+        Raises:
+            LaunchError: it cannot be sent.
+        """
+        if not callable(self.target):
+            return ""
+        return payload_of(self.target, tuple(self.args), self.kwargs)
+
+
+def plan(roles: Sequence[Role], options: Mapping[str, object]) -> RolesSpec:
+    """Return the job of several roles.
+
+    Args:
+        roles: its roles.
+        options: options of the whole job.
+
+    Raises:
+        LaunchError: the job cannot be planned, or a function cannot be sent.
+    """
+    if not roles or not all(isinstance(one, Role) for one in roles):
+        raise LaunchError("roles: expected a list of Role, one for each program")
+    argv = words({NAMES.get(name, name): value for name, value in options.items()})
+    programs = [one.words for one in roles]
+    with as_launch_error(argv):
+        made = _planned(argv, programs)
+    payloads = [one.payload for one in roles]
+    return made._replace(
+        roles=tuple(
+            one._replace(job=one.job._replace(payload=payload))
+            for one, payload in zip(made.roles, payloads, strict=True)
+        )
+    )
+
+
+def _planned(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> RolesSpec:
+    command = parsed(argv)
+    spec.check(command)
+    if allocates(command.options.launcher):
+        from ..commands import salloc
+
+        if salloc.is_needed(command.options, os.environ):
+            raise UsageError(SCHEDULED)
+    command = this_node.apply(rendezvous.apply(command), os.environ)
+    if command.joined:
+        raise UsageError(EVERYWHERE.format(place=command.joined))
+    return spec.roles_spec(command, command_line.tables(programs), spec.find_nodes(command))

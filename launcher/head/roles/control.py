@@ -1,0 +1,62 @@
+"""Signals for the roles of a job, and their stop, as a user or a program asks for them."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+
+from ...common.errors import UsageError
+from ...control import frames
+from . import role_events as events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .roles_job import RolesJob
+
+
+def pass_on(job: RolesJob, number: int) -> int:
+    """Send a signal to the ranks of all roles; return how many run."""
+    ranks = 0
+    for role in job.roles.values():
+        run = role.run
+        if run is not None and run.started and not run.stopping:
+            ranks += len(run.workers.running)
+            run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+    return ranks
+
+
+def send(job: RolesJob, number: object) -> None:
+    """Act on a signal for a job: it ends the job, or is passed on to every rank.
+
+    Raises:
+        UsageError: there is no such signal.
+    """
+    if type(number) is not int or number not in set(signal.Signals):
+        raise UsageError(f"signal {number!r}: no such signal")
+    if number == signal.SIGKILL:
+        stop(job, 0.0, number)
+    elif signal.Signals(number).name in job.spec.job.supervision.end_signals:
+        job.end(number)
+    else:
+        pass_on(job, number)
+
+
+def stop(job: RolesJob, grace: object, number: int = signal.SIGTERM) -> None:
+    """Stop a job in the order of its roles; what is left after the grace is killed.
+
+    Args:
+        job: the job.
+        grace: seconds for all roles together; None for that of each role.
+        number: the signal.
+
+    Raises:
+        UsageError: the grace is not a number of seconds.
+    """
+    if grace is not None and (type(grace) not in {int, float} or not 0 <= grace < 1e9):  # type: ignore[operator]
+        raise UsageError(f"grace: expected seconds, not {grace!r}")
+    job.end(number)
+    kill = partial(job.handle, events.Killed(number))
+    if grace == 0:
+        kill()
+    elif grace is not None:
+        job.loop.call_later(float(grace), kill)  # type: ignore[arg-type]
