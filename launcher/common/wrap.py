@@ -23,7 +23,7 @@ def _broken(line: str, width: int) -> str:
     """Return a line in several; those after the first are indented by two columns more."""
     indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
     rows = [""]
-    for piece in _PIECES.findall(line):
+    for piece in _PIECES.findall(line.rstrip(" ")):  # each run of spaces is before a word
         if rows[-1].strip() and len(rows[-1]) + len(piece) > width:
             rows.append(indent + piece.lstrip(" "))
         else:

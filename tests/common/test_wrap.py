@@ -6,6 +6,8 @@ import pytest
 
 from dsrun.launcher.common.wrap import wrapped
 
+from ..support.cost import LINEAR, growth
+
 LONG = "dsrun: no accelerator found: workers run on the CPU (--accelerator cpu hides this)"
 
 
@@ -41,3 +43,8 @@ def test_output_of_programs_stays_as_it_is() -> None:
     text = "    Traceback " + "word " * 40
     assert wrapped(text, 80) == text
     assert wrapped("other " * 40, 80) == "other " * 40
+
+
+@pytest.mark.parametrize("piece", [" ", "`", "` ", " `a", "a "])
+def test_whatever_a_host_has_said_is_broken_in_linear_time(piece: str) -> None:
+    assert growth(lambda size: wrapped("dsrun: x" + piece * size, 80), 500) < LINEAR
