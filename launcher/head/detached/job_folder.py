@@ -15,6 +15,7 @@ from enum import Enum
 from ...common.errors import reason
 from ...common.private_folder import PRIVATE, private_folder, xdg_folder
 from ...common.values import NamedTuple
+from ...common.write_all import write_all
 from .process_identity import Life, ProcessIdentity, life
 
 TYPE_CHECKING = False
@@ -212,9 +213,7 @@ def _write(path: str, name: str, fields: Mapping[str, object]) -> None:
     try:
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(fd, "wb", buffering=0) as file:
-            rest = memoryview(data.encode())
-            while rest:
-                rest = rest[file.write(rest) :]
+            write_all(file.fileno(), data.encode())
         os.replace(fresh, os.path.join(path, name))
     except OSError:
         with suppress(OSError):

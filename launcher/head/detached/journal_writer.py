@@ -12,6 +12,7 @@ from collections import deque
 from contextlib import suppress
 
 from ...common.errors import reason
+from ...common.write_all import write_all
 from . import journal
 from .journal import Entry
 
@@ -145,7 +146,7 @@ class _File:
             self._fd = _open(self._path)
         data = b"".join(map(journal.pack, entries))
         try:
-            _put(self._fd, data)
+            write_all(self._fd, data)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._size)
@@ -172,7 +173,7 @@ class _File:
                 known = journal.entries(file.read())
             kept = b"".join(map(journal.pack, journal.shortened(known)))
             fd = _open(fresh, os.O_TRUNC)
-            _put(fd, kept)
+            write_all(fd, kept)
             os.replace(fresh, self._path)
         except OSError:
             if fd >= 0:
@@ -188,9 +189,3 @@ class _File:
 def _open(path: str, flags: int = 0) -> int:
     flags |= os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
-
-
-def _put(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]

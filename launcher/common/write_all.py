@@ -1,0 +1,16 @@
+"""Write to a descriptor that blocks: a file, whose disk may take only a part at a time."""
+
+from __future__ import annotations
+
+from . import system
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it.
+
+    Raises:
+        OSError: it cannot be written; a part of it may be there.
+    """
+    rest = memoryview(data)
+    while rest:
+        rest = rest[system.write(fd, rest) :]
