@@ -8,12 +8,16 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .support import schemas
 from .support.detached import PLAN, WORKER, Site, site
-from .support.limits import HANG
+from .support.limits import HANG, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["site"]
 
@@ -137,19 +141,81 @@ def test_a_job_outlives_a_full_disk(site: Site) -> None:
     assert "dsrun: some of its output could not be kept: file too large\n" in waited.stderr
 
 
-def test_one_that_is_not_detached_is_waited_for_by_its_terminal(site: Site) -> None:
-    with site.start("dsrun", *PLAN, "--no_python", "./worker") as plain:
-        assert plain.stdout is not None
-        assert "is up" in plain.stdout.readline()
+class Plain:
+    """A job in a terminal, which ends once the test wants that."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.process = site.start("dsrun", *PLAN, "--no_python", "./worker")
+        assert self.process.stdout is not None
+        assert "is up" in self.process.stdout.readline()
         listed = json.loads(site.job("--json").stdout)["jobs"]
-        job = next(one["job_id"] for one in listed if one["pid"] == plain.pid)
-        refused = site.job("wait", job)
-        assert refused.returncode == 2
-        assert f"job {job} was not started with --detach" in refused.stderr
-        assert "is running: " in site.job("report", job).stdout
-        picture = site.folder / "r.html"
-        assert site.job("report", job, "--html", str(picture)).returncode == 0
-        assert "rank 0 is up" in picture.read_text()
-        site.end()
-        plain.communicate(timeout=HANG)
+        self.id = next(one["job_id"] for one in listed if one["pid"] == self.process.pid)
+
+    def waiting(self, *words: str) -> subprocess.Popen[str]:
+        """Someone who waits for it, once the job knows that."""
+        before = self._waiting()
+        waits = self._site.start("dsrun-job", "wait", self.id, *words)
+        wait_for(lambda: self._waiting() > before, "the file of one that waits")
+        return waits
+
+    def _waiting(self) -> int:
+        return sum("memfd:report" in one for one in descriptors(self.process.pid))
+
+    def ended(self) -> str:
+        """Let it end; return its last words."""
+        self._site.end()
+        _, err = self.process.communicate(timeout=HANG)
+        return err
+
+
+@pytest.fixture
+def plain(site: Site) -> Iterator[Plain]:
+    made = Plain(site)
+    yield made
+    made.process.kill()
+    made.process.communicate(timeout=HANG)
+
+
+def test_one_in_a_terminal_is_waited_for(site: Site, plain: Plain) -> None:
+    assert "is running: " in site.job("report", plain.id).stdout
+    picture = site.folder / "r.html"
+    assert site.job("report", plain.id, "--html", str(picture)).returncode == 0
+    assert "rank 0 is up" in picture.read_text()
+    with plain.waiting() as waits, plain.waiting("--json") as other:
+        said = plain.ended()
+        _, words = waits.communicate(timeout=HANG)
+        told, _ = other.communicate(timeout=HANG)
+    assert (waits.returncode, other.returncode, plain.process.returncode) == (3, 3, 3)
+    told = json.loads(told)
+    assert schemas.faults("jobs", told, "report") == []
+    assert (told["state"], told["report"]["exit_code"]) == ("ended", 3)
+    assert said.endswith(words)
+    assert words == f"{told['text']}\n"
     assert not (site.folder / "state").exists(), "it keeps nothing"
+
+
+def test_one_that_waits_holds_nothing_up(plain: Plain) -> None:
+    with plain.waiting() as stopped, plain.waiting() as killed, plain.waiting() as waits:
+        stopped.send_signal(signal.SIGSTOP)
+        killed.kill()
+        killed.communicate(timeout=HANG)
+        plain.ended()
+        assert plain.process.returncode == 3
+        waits.communicate(timeout=HANG)
+        assert waits.returncode == 3
+        stopped.send_signal(signal.SIGCONT)
+        stopped.communicate(timeout=HANG)
+        assert stopped.returncode == 3, "its end was there all the time"
+
+
+def test_the_death_of_its_runner_is_told(site: Site, plain: Plain) -> None:
+    with plain.waiting() as waits:
+        plain.process.kill()
+        _, words = waits.communicate(timeout=HANG)
+    assert waits.returncode == 75
+    assert re.fullmatch(
+        rf"dsrun: job {plain.id}: what ran it \(pid {plain.process.pid} on \S+\) was killed; .*\n",
+        words,
+    )
+    site.end()

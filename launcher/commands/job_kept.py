@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..common.errors import LOST, OUTPUT, DsrunError, UsageError
+from ..common.errors import OUTPUT, DsrunError, LostError, UsageError
 from ..common.values import NamedTuple
 from ..control import local
 from ..head.detached import job_folder
@@ -87,9 +87,12 @@ def without_end(folder: JobFolder, state: State) -> DsrunError:
         return error
     process = f"pid {about.process.pid} on {about.process.machine}"
     what = f"the hold {about.hold}" if about.hold else "its dsrun"
-    error = DsrunError(
-        f"job {about.job_id}: {what} ({process}) was killed, or its machine has ended; the nodes"
-        f" then end the ranks, and `dsrun-job kill {about.job_id} -H FILE` looks for what is left"
+    return killed(about.job_id, f"{what} ({process}) was killed, or its machine has ended")
+
+
+def killed(job_id: str, what: str) -> LostError:
+    """Return the error for a job whose runner was killed."""
+    return LostError(
+        f"job {job_id}: {what}; the nodes then end the ranks, and `dsrun-job kill {job_id} -H FILE`"
+        " looks for what is left"
     )
-    error.exit_code = LOST
-    return error

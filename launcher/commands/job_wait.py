@@ -1,23 +1,29 @@
-"""`dsrun-job wait JOB`: waits for the end of a detached job, and ends as its dsrun would have."""
+"""`dsrun-job wait JOB`: waits for the end of a job, and ends as its dsrun would have."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from contextlib import suppress
 
 from ..common import entry
-from ..common.errors import DsrunError, UsageError
+from ..common.errors import DsrunError, LostError, UsageError
 from ..common.formats import versioned
 from ..common.text import plain
-from ..head.detached.job_folder import State
-from .job_kept import without_end
+from ..control import frames, local
+from ..control.local_client import checked
+from ..head.detached.job_folder import End, State
+from .job_kept import killed, without_end
+from .job_names import open_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..head.detached.job_folder import End, JobFolder
+    from ..control.local_client import LocalClient
+    from ..head.detached.job_folder import JobFolder
     from .job_kept import Found
+    from .job_names import Place
     from .json_types.jobs import Report
 
 MOMENT = 5.0
@@ -31,19 +37,16 @@ def wait(found: Found, *, as_json: bool) -> int:
     """Wait, print the report as a terminal would have shown it, and return the job's exit code.
 
     Raises:
-        UsageError: the job is not detached.
+        UsageError: this is a hold, or the job has ended meanwhile.
         DsrunError: it has ended, but nobody knows how.
     """
-    folder = found.folder
-    if folder is None:
-        raise UsageError(
-            f"dsrun-job wait: {found.place.kind} {found.place.name} was not started with --detach:"
-            " its terminal shows how it ends"
-        )
-    end = until_end(folder)
+    place = found.place
+    if place.kind == local.HOLD:
+        raise UsageError(f"dsrun-job wait: {place.name} is a hold; name one of its jobs")
+    end = until_told(place) if found.folder is None else until_end(found.folder)
     if as_json:
         fields: Report = {
-            "job_id": folder.about.job_id,
+            "job_id": place.name,
             "state": State.ENDED,
             "text": end.text,
             "report": end.report,
@@ -94,3 +97,41 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> End:
             raise TimeoutError(f"job {folder.about.job_id} has not ended within {seconds:g} s")
         time.sleep(LOOK)
     return end
+
+
+def until_told(place: Place) -> End:
+    """Wait until a running job tells how it has ended.
+
+    Raises:
+        UsageError: it has ended meanwhile.
+        LostError: it was killed.
+    """
+    while True:
+        with open_place(place) as client:
+            end = _told(client, place.name)
+        if end is not None:
+            return end
+        time.sleep(LOOK)  # it has too many callers now, or ends
+
+
+def _told(client: LocalClient, job_id: str) -> End | None:
+    """Return what a job tells at its end; None if it has not taken the request.
+
+    Raises:
+        LostError: it was killed.
+    """
+    with open(os.memfd_create("report"), "w+b") as file:
+        try:
+            number = client.send({"do": "wait"}, [file.fileno()])
+        except LostError:
+            return None
+        waits = False
+        for one in client.frames():
+            waits = waits or one.message.get("event") == "Waiting"
+            if one.kind == frames.ANSWER and one.message.get("id") == number:
+                code = int(checked(one.message)["code"])
+                file.seek(0)
+                return End(time.time(), code, **json.load(file), last="", unkept="")
+    if waits:
+        raise killed(job_id, f"what ran it (pid {client.pid} on {os.uname().nodename}) was killed")
+    return None

@@ -20,7 +20,7 @@ from ...control.connection import Connection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
     from typing import Any, TypeAlias
 
     from ...common.boundary import Log
@@ -45,6 +45,7 @@ class Caller:
     Attributes:
         on_close: called once the connection has ended, whoever ended it.
         asked: whether it has sent a request.
+        verbs: what it can ask.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Caller:
     ) -> None:
         self._log = log
         self._line = line
-        self._verbs = verbs
+        self.verbs = verbs
         self._unanswered: list[object] = []
         self._written: list[Callable[[], None]] = []
         self.on_close: list[Callable[[], None]] = []
@@ -134,9 +135,9 @@ class Caller:
 
     def _verb(self, request: Message) -> Verb:
         name = request.get("do")
-        verb = self._verbs.get(name) if isinstance(name, str) else None
+        verb = self.verbs.get(name) if isinstance(name, str) else None
         if verb is None:
-            known = ", ".join(self._verbs)
+            known = ", ".join(self.verbs)
             raise UsageError(f"invalid request {str(name)[:40]!r}: expected one of {known}")
         return verb
 
@@ -186,14 +187,15 @@ class LocalServer:
         else:
             self._admit(line)
 
-    def close(self) -> None:
-        """Stop listening, and end all connections."""
+    def close(self, keep: Container[Caller] = ()) -> None:
+        """Stop listening, and end all connections but those of the callers to keep."""
         if self._listener is not None:
             self._loop.remove(self._listener.fileno())
             self._listener.close()
             self._listener = None
         for caller in tuple(self.callers):
-            caller.close()
+            if caller not in keep:
+                caller.close()
 
     def _listen(self) -> None:
         if self._listener is not None:

@@ -96,7 +96,7 @@ def _conduct(
         later = backend_for(spec.job)
         fleet = Fleet(nodes_of(start), loop, console.log, lease, later, shares=True)
         job = RolesJob(spec, fleet, console, loop.stop)
-        whole.draw = job.painter()
+        whole.draw, whole.tell = job.painter(), job.tell
         on_job(job)
         console.on_broken_pipe = job.on_broken_output
         handle_signals(loop, spec.job, job.end, job.pass_on)

@@ -159,6 +159,11 @@ class RolesJob:
         if self._socket is not None:
             self._socket.close()
 
+    def tell(self, ending: Ending) -> None:
+        """Tell those who wait for the end of the job how it has ended."""
+        if self._socket is not None:
+            self._socket.tell(ending)
+
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""
         self._console.log(text, level)

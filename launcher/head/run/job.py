@@ -36,6 +36,7 @@ class Job:
         run: its run, once it is put together; None before.
         hooks: called in a thread once it has ended: each waits until other programs have been told.
         draw: draws its picture (`painter`); None if none was asked for.
+        tell: called with its ending for those who wait for that, and for nothing else of the job.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Job:
         self._leave, self._writes = leave, writes
         self.hooks: Sequence[Callable[[], None]] = ()
         self.draw: Callable[[Ending], str] | None = None
+        self.tell: Callable[[Ending], None] = self._tell
         self._socket: JobSocket | None = None
         self._ending: Ending | None = None
         self._closed = False
@@ -123,6 +125,10 @@ class Job:
         if self._socket is not None:
             self._socket.close()
 
+    def _tell(self, ending: Ending) -> None:
+        if self._socket is not None:
+            self._socket.tell(ending)
+
     # -- the end ----------------------------------------------------------------------------
 
     def conclude(self) -> Ending:
@@ -173,6 +179,7 @@ class Job:
         return report_text(path, ending, self.loop.clock, self.draw)
 
     def _close(self, ending: Ending) -> None:
+        self.tell(ending)
         self.console.finish(lambda: self._leave(ending))
 
     def _aside(self, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:
@@ -185,10 +192,12 @@ class Job:
 
     def crash(self, error: Exception) -> None:
         """Write --report_file for a fault of dsrun after which the loop cannot go on."""
+        ending = Ending(self.spec.job_id, error)
         if self.spec.output.report_file is not None:
             from ..report import file
 
-            file.write(self.spec.output.report_file, self._text(Ending(self.spec.job_id, error)))
+            file.write(self.spec.output.report_file, self._text(ending))
+        self.tell(ending)
         self.console.close()
 
 

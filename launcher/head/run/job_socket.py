@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ..local.server import Caller, LocalServer, Message, Verb
+    from ..local.waiters import Waiters
+    from ..report.ending import Ending
     from .events import RunEvent
     from .run import Run
 
@@ -77,7 +79,7 @@ class RunHistory:
 
 
 class JobSocket:
-    """Listens for one job until it is closed."""
+    """Listens for one job until it is closed, and tells those who wait how that has ended."""
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class JobSocket:
         """
         self._loop, self._verbs, self._log = loop, verbs, log
         self._server: LocalServer | None = None
+        self._waiters: Waiters | None = None
         self._listener: socket | None = None
         try:
             self._listener = local.listener(local.JOB, job_id)
@@ -107,20 +110,28 @@ class JobSocket:
     def _serve(self) -> None:
         """Serve the first caller, and all that follow."""
         from ..local.server import LocalServer
+        from ..local.waiters import Waiters
 
         listener, self._listener = self._listener, None
         assert listener is not None
         self._loop.remove(listener.fileno())
-        self._server = LocalServer(self._loop, listener, self._verbs(), self._log)
+        self._waiters = Waiters()
+        verbs = {**self._verbs(), "wait": self._waiters.add}
+        self._server = LocalServer(self._loop, listener, verbs, self._log)
 
     def close(self) -> None:
-        """Stop listening, and end all connections."""
+        """Stop listening, and end all connections but of those who wait for the end."""
         if self._listener is not None:
             self._loop.remove(self._listener.fileno())
             self._listener.close()
             self._listener = None
-        if self._server is not None:
-            self._server.close()
+        if self._server is not None and self._waiters is not None:
+            self._server.close(keep=self._waiters)
+
+    def tell(self, ending: Ending) -> None:
+        """Tell those who wait how the job has ended, and end their connections."""
+        if self._waiters is not None:
+            self._waiters.tell(ending)
 
 
 def socket_of(run: Run, seen: RunHistory) -> JobSocket:

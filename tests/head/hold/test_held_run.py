@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from dsrun.launcher.head.run import job
 from dsrun.launcher.specs.policies import HookPolicy, OutputPolicy
 
 from ...support.leaks import open_files
-from ...support.local_control import new_name
+from ...support.local_control import new_name, received, request
 from ...support.pictures import embedded
 
 if TYPE_CHECKING:
@@ -263,6 +264,24 @@ def test_it_is_a_job_for_dsrun_job_while_it_runs(hold_of: HoldOf) -> None:
     fake.job.end_well(run)
     client.wait(1)
     assert job not in running(local.JOB)
+
+
+def test_its_end_is_told_to_those_who_wait_while_the_hold_goes_on(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client, job = fake.client(), new_name()
+    client.run(job, ALL)
+    run = fake.run_of(job)
+    fake.job.ready(run)
+    line, fd = socket.socket(socket.AF_UNIX), os.memfd_create("report")
+    line.connect(f"\0{local.address(local.JOB, job)}")
+    socket.send_fds(line, [request(do="wait", id=1, fds=1)], [fd])
+    fake.wait_for(lambda: received(line) == [(frames.EVENT, {"event": "Waiting"})])
+    fake.job.end_well(run)
+    client.wait(1)
+    assert received(line) == [(frames.ANSWER, {"ok": True, "code": 0, "id": 1})]
+    line.close()
+    assert json.loads(os.pread(fd, 1 << 16, 0))["text"] == ""
+    os.close(fd)
 
 
 def test_a_client_that_is_gone_ends_its_run(hold_of: HoldOf) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, local
 from dsrun.launcher.head.roles.launch import launch
 from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.host import Host
@@ -23,6 +24,7 @@ from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.roles import Role, RolesSpec
 
 from ...support.fake_nodes import FakeNodes, dispositions
+from ...support.local_control import received, request
 from ...support.pictures import embedded
 
 if TYPE_CHECKING:
@@ -91,6 +93,32 @@ def test_a_job_that_ends_well(play: Played) -> None:
     assert code == 0
     assert said == "dsrun: 2 nodes from this program over ssh; job j\n"
     assert play.report["roles"]["server"]["state"] == "ended"
+
+
+def test_its_end_is_told_to_those_who_wait(play: Played) -> None:
+    line, fd = socket.socket(socket.AF_UNIX), os.memfd_create("report")
+
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        line.connect(f"\0{local.address(local.JOB, 'j')}")
+        socket.send_fds(line, [request(do="wait", id=1, fds=1)], [fd])
+        yield lambda: received(line) == [(frames.EVENT, {"event": "Waiting"})]
+        server, trainer = nodes
+        trainer.exits(0, 5)
+        trainer.exits(1, -15, told=True)
+        trainer.done()
+        yield server.got(frames.STOP)
+        server.stops(0, 1)
+        yield server.got(frames.END)
+
+    code, said = play(history)
+    assert code == 5
+    assert received(line) == [(frames.ANSWER, {"ok": True, "code": 5, "id": 1})]
+    line.close()
+    told = json.loads(os.pread(fd, 1 << 16, 0))
+    os.close(fd)
+    assert said.endswith(f"{told['text']}\n")
+    assert told["report"] == play.report
 
 
 def test_its_picture_has_all_roles(play: Played, tmp_path: Path) -> None:
