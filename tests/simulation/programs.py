@@ -112,6 +112,8 @@ class Worker:
             if step in self._deeds:
                 return self._do(self._deeds[step])
             self._step(step)
+        if self._spec.serves:
+            system.sleep(FOREVER)
         return 0
 
     def _step(self, step: int) -> None:
@@ -176,6 +178,8 @@ class Worker:
 
         def go_on() -> None:
             step = next(steps, None)
+            if step is None and self._spec.serves:
+                return
             if step is None or step in self._deeds:
                 code[0] = 0 if step is None else self._do(self._deeds[step])
                 loop.stop()

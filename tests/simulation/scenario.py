@@ -70,6 +70,7 @@ class ProgramSpec(NamedTuple):
         deeds: what some workers do otherwise.
         shards: how many shards of data there are, which the workers take first; 0 for none.
         meets: whether they meet at MASTER_PORT, and wait for each other in each step.
+        serves: whether they stay after their last step, as a server does.
     """
 
     steps: int = 5
@@ -81,6 +82,7 @@ class ProgramSpec(NamedTuple):
     deeds: tuple[Deed, ...] = ()
     shards: int = 0
     meets: bool = False
+    serves: bool = False
 
 
 class Look(NamedTuple):
@@ -225,6 +227,32 @@ class HoldSpec(NamedTuple):
         return tuple(one for group in self.groups for one in group)
 
 
+class RolePart(NamedTuple):
+    """One role of a job of several.
+
+    Attributes:
+        slots: (host, first, end): the slots that it has, of each of its hosts.
+        ends: how its clean end counts: `job`, `wait` or `never`; one of these last serves on.
+        after: the roles that must be ready before it starts.
+        line: whether it is ready with its first line, and not with its start.
+        restarts: how often it is started again after a failure; -1 if a failure ends the job.
+        deeds: whether its workers do the deeds of the world.
+    """
+
+    name: str
+    slots: tuple[tuple[str, int, int], ...]
+    ends: str
+    after: tuple[str, ...] = ()
+    line: bool = False
+    restarts: int = -1
+    deeds: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """The number of workers."""
+        return sum(end - first for _, first, end in self.slots)
+
+
 class Scenario(NamedTuple):
     """One world.
 
@@ -249,6 +277,7 @@ class Scenario(NamedTuple):
         hang: seconds without progress after which the job hangs, 0 for never.
         looks: at the job, while it runs.
         crowd: how many processes of others each host has.
+        roles: of a job of several; none for one program.
     """
 
     seed: int
@@ -272,6 +301,7 @@ class Scenario(NamedTuple):
     hang: float = 0.0
     looks: tuple[Look, ...] = ()
     crowd: int = 1
+    roles: tuple[RolePart, ...] = ()
 
     @property
     def stops_hang(self) -> bool:
@@ -312,9 +342,14 @@ FAULTS = (
 HELD = 0.15
 """The share of worlds whose nodes are held."""
 
+WITH_ROLES = 1_000_000
+"""Seeds from here on are jobs of several roles."""
+
 
 def scenario(seed: int) -> Scenario:
     """Return the world of a seed."""
+    if seed >= WITH_ROLES:
+        return _with_roles(Random(f"roles {seed}"), _plain(seed))
     one = _wider(Random(f"wider {seed}"), _plain(seed))
     one = _by_torch(Random(f"torch {seed}"), one)
     one = _in_haste(Random(f"haste {seed}"), one)
@@ -616,6 +651,56 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
     return Fault(anchor, after, kind, "login" if runner else host.name, heals, value)
 
 
+# -- roles ------------------------------------------------------------------------------------
+
+
+def _with_roles(chance: Random, one: Scenario) -> Scenario:
+    """Return this world with a job of 1 to 5 roles."""
+    hosts = tuple(
+        HostSpec(host.name, max(2, host.workers), host.delay, host.start) for host in one.hosts[:5]
+    )
+    free = {host.name: 0 for host in hosts}
+    roles: list[RolePart] = []
+    for number in range(chance.choice((1, 2, 2, 3, 3, 4, 5))):
+        slots = tuple(_slots(chance, hosts, free))
+        if slots:
+            roles.append(_role(chance, number, slots, roles))
+    program = one.program._replace(shards=0)
+    faults = tuple(fault for fault in one.faults if fault.target in {"login", *free})
+    streams = StreamSpec(piped=one.streams.piped)
+    return Scenario(
+        one.seed, hosts, program, faults, grace=one.grace, lease=one.lease, logs=one.logs
+    )._replace(streams=streams, roles=tuple(roles))
+
+
+def _slots(
+    chance: Random, hosts: Sequence[HostSpec], free: dict[str, int]
+) -> Iterator[tuple[str, int, int]]:
+    """Yield slots that are free, and take them; the first role gets some in any case."""
+    begun = any(free.values())
+    for host in chance.sample(hosts, chance.randint(1, len(hosts))):
+        first = free[host.name]
+        end = min(host.workers, first + chance.choice((1, 1, 2)))
+        if first < end and (not begun or chance.random() < 0.8):
+            free[host.name] = end
+            yield host.name, first, end
+
+
+def _role(
+    chance: Random,
+    number: int,
+    slots: tuple[tuple[str, int, int], ...],
+    before: Sequence[RolePart],
+) -> RolePart:
+    ends = chance.choice(("never", "never", "job", "wait") if number else ("job", "wait"))
+    after = tuple(one.name for one in before if number and chance.random() < 0.4)
+    if ends == "never":
+        after = tuple(name for name in after if name != before[0].name)
+    restarts = chance.choice((-1, -1, -1, 0, 1, 3))
+    line, deeds = chance.random() < 0.4, chance.random() < 0.4
+    return RolePart(f"r{number}", slots, ends, after, line, restarts, deeds)
+
+
 # -- held nodes -------------------------------------------------------------------------------
 
 
@@ -694,6 +779,7 @@ def _can_end(one: Scenario) -> bool:
 def _simpler(one: Scenario) -> Iterator[Scenario]:
     if one.hold is not None:
         yield from _simpler_hold(one, one.hold)
+    yield from _simpler_roles(one)
     for at in range(len(one.faults)):
         yield one._replace(faults=one.faults[:at] + one.faults[at + 1 :])
     for at in range(len(one.looks)):
@@ -708,14 +794,32 @@ def _simpler(one: Scenario) -> Iterator[Scenario]:
     if one.hold is not None:
         used |= {name for job in one.hold.jobs for name, _, _ in job.slots}
         used |= {command.host for command in one.hold.commands}
+    used |= {name for role in one.roles for name, _, _ in role.slots}
     for host in one.hosts if len(one.hosts) > 1 else ():
         if host.name not in used:
             yield one._replace(hosts=tuple(other for other in one.hosts if other != host))
     for at, host in enumerate(one.hosts):
-        plain = HostSpec(host.name, 1 if one.hold is None else host.workers)
+        several = one.hold is not None or one.roles
+        plain = HostSpec(host.name, host.workers if several else 1)
         if host != plain:
             yield one._replace(hosts=(*one.hosts[:at], plain, *one.hosts[at + 1 :]))
     yield from _plainer_options(one)
+
+
+def _simpler_roles(one: Scenario) -> Iterator[Scenario]:
+    """Yield worlds with fewer or plainer roles."""
+    roles = one.roles
+    needed = {name for role in roles for name in role.after}
+    for at, role in enumerate(roles):
+        rest = roles[:at], roles[at + 1 :]
+        clean = any(other.ends != "never" for part in rest for other in part)
+        if role.name not in needed and clean:
+            yield one._replace(roles=(*rest[0], *rest[1]))
+        plainer = [role._replace(after=()), role._replace(line=False), role._replace(deeds=False)]
+        plainer += [role._replace(restarts=-1), role._replace(slots=role.slots[:1])]
+        for other in plainer:
+            if other != role:
+                yield one._replace(roles=(*rest[0], other, *rest[1]))
 
 
 def _simpler_hold(one: Scenario, hold: HoldSpec) -> Iterator[Scenario]:

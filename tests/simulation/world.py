@@ -100,15 +100,22 @@ class Outcome(NamedTuple):
 
 def play(scenario: Scenario, trace: Callable[[Event], None] | None = None) -> Outcome:
     """Play a world to its end."""
-    if scenario.hold is not None:
-        from .hold_world import HoldWorld
-
-        world: World = HoldWorld(scenario, trace)
-    else:
-        world = World(scenario, trace)
+    world = _kind_of(scenario)(scenario, trace)
     libraries.cache.clear()  # a process has one, and each world begins with new ones
     with simulated(world.kernel):
         return world.play()
+
+
+def _kind_of(scenario: Scenario) -> type[World]:
+    if scenario.hold is not None:
+        from .hold_world import HoldWorld
+
+        return HoldWorld
+    if scenario.roles:
+        from .roles_world import RolesWorld
+
+        return RolesWorld
+    return World
 
 
 @contextmanager

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from ...backends.base import Dial
+    from ...backends.base import Dial, Part
+    from ...specs.plan import Node
     from ...specs.roles import RolesSpec
     from ..run.job import Job
     from ..run.start import Start
@@ -73,6 +74,7 @@ def conduct(
     loop: Loop,
     console: Console,
     on_job: Callable[[RolesJob], None] = lambda _: None,
+    later: Callable[[Node], Part] | None = None,
 ) -> Ending:
     """Run a job of roles, and print its output and its report; return how it has ended.
 
@@ -82,18 +84,25 @@ def conduct(
         loop: is run until the job has ended.
         console: is closed at the end.
         on_job: called with the job before it begins.
+        later: returns the backend for a node that is reached again; None for that of the job.
     """
-    return conclude(spec.job, loop, console, lambda whole: _conduct(whole, spec, start, on_job))
+    later = later or backend_for(spec.job)
+    return conclude(
+        spec.job, loop, console, lambda whole: _conduct(whole, spec, start, on_job, later)
+    )
 
 
 def _conduct(
-    whole: Job, spec: RolesSpec, start: Start, on_job: Callable[[RolesJob], None]
+    whole: Job,
+    spec: RolesSpec,
+    start: Start,
+    on_job: Callable[[RolesJob], None],
+    later: Callable[[Node], Part],
 ) -> Ending:
     """Run the roles until all nodes have ended; nothing is left running then."""
     loop, console, lease = whole.loop, whole.console, spec.job.supervision.heartbeat_timeout
     try:
         whole.open()
-        later = backend_for(spec.job)
         fleet = Fleet(nodes_of(start), loop, console.log, lease, later, shares=True)
         job = RolesJob(spec, fleet, console, loop.stop)
         whole.draw, whole.tell = job.painter(), job.tell

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from . import exceptions, hold, nodes, safety, truth
+from . import exceptions, hold, nodes, roles, safety, truth
 from .facts import Facts, Problem
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def check(history: Sequence[Event]) -> list[Problem]:
             *_left_elsewhere(history),
             *hold.problems(Facts(history)),
         ]
+    if any(event.kind == "roles" for event in history):
+        return sorted(roles.problems(history), key=lambda one: (one.at, one.rule))
     return _check_job(history)
 
 
