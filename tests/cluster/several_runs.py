@@ -91,7 +91,7 @@ class Runs:
         run.begin()
         self._connect()
         run.wait()
-        run.release()
+        run.release(run.nodes)
         ending = ending_of(run)
         if ending.report is None:
             self.note(run=name, error=str(ending.error), code=ending.code)

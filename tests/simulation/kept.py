@@ -15,7 +15,9 @@ from .scenario import (
     HostSpec,
     Look,
     ProgramSpec,
+    RolePart,
     Scenario,
+    StreamSpec,
 )
 
 CHANCES = 6
@@ -312,5 +314,63 @@ KEPT = {
         hosts=(HostSpec("n1", 1),),
         faults=(Fault("running", 0.0002655316952977255, "garbage", "n1", value=40654),),
         spares=(HostSpec("s0", 1), HostSpec("s1", 1)),
+    ),
+    "a role whose node was lost in the moment of its start was waited for for ever": Scenario(
+        seed=1000950,
+        hosts=(HostSpec("n1", 2), HostSpec("n4", 2)),
+        faults=(
+            Fault("running", 0.009802349398437507, "freeze runner", "login", 6.0, value=14310),
+        ),
+        lease=4.0,
+        roles=(
+            RolePart("r0", (("n1", 0, 1),), "job"),
+            RolePart("r2", (("n4", 1, 2),), "wait", after=("r0",)),
+        ),
+    ),
+    "a role started again beside its workers on a node that did not answer any more": Scenario(
+        seed=1000833,
+        hosts=(HostSpec("n1", 2),),
+        program=ProgramSpec(term="ignore", halves=True),
+        faults=(Fault("running", 0.09549736744608894, "stall", "n1", 6.0, value=19547),),
+        lease=4.0,
+        roles=(RolePart("r0", (("n1", 0, 2),), "job", restarts=3),),
+    ),
+    "a role started again beside its workers on a node whose line was reset": Scenario(
+        seed=1000398,
+        hosts=(HostSpec("n1", 2),),
+        program=ProgramSpec(19, 4.0, term="ignore", deeds=(Deed(0, 0, 15, "raise"),)),
+        faults=(
+            Fault("start", 4.623498450929764e-05, "stall output", "login", 22.5, value=44169),
+            Fault("stopping", 0.0007883576369082721, "cut and reset", "n1", 7.5, value=42398),
+        ),
+        streams=StreamSpec(piped=True),
+        roles=(
+            RolePart("r0", (("n1", 0, 1),), "job", restarts=3, deeds=True),
+            RolePart("r1", (("n1", 1, 2),), "wait", restarts=1),
+        ),
+    ),
+    "workers of roles got SIGPIPE, which programs ignore, as their stop signal": Scenario(
+        seed=1000750,
+        hosts=tuple(HostSpec(name, 3) for name in ("n2", "n3", "n4", "n5")),
+        program=ProgramSpec(term="slow", child="daemon"),
+        faults=(Fault("connected", 0.0005927445223973939, "close output", "login", value=15071),),
+        grace=0.0,
+        streams=StreamSpec(piped=True),
+        roles=(
+            RolePart("r0", (("n4", 0, 2),), "job"),
+            RolePart("r1", (("n2", 1, 2),), "never"),
+            RolePart("r2", (("n3", 2, 3),), "never"),
+        ),
+    ),
+    "the end of a role parted the lines that others had begun": Scenario(
+        seed=1000411,
+        hosts=(HostSpec("n1", 2),),
+        program=ProgramSpec(
+            pause=1.0, length=30000, term="ignore", halves=True, deeds=(Deed(0, 0, 2, "exit", 3),)
+        ),
+        roles=(
+            RolePart("r0", (("n1", 0, 1),), "job", deeds=True),
+            RolePart("r2", (("n1", 1, 2),), "job"),
+        ),
     ),
 }

@@ -77,13 +77,19 @@ class RolesWorld(World):
         for number, role in enumerate(self.scenario.roles):
             self._begin_role(number, role)
 
+    @property
+    def _spares(self) -> dict[str, int]:
+        """The hosts without a role; any role may move there."""
+        used = {name for role in self.scenario.roles for name, _, _ in role.slots}
+        return {host.name: 0 for host in self.scenario.hosts if host.name not in used}
+
     def _begin_role(self, number: int, role: RolePart) -> None:
         """Record what is asked for."""
         self.record(
             "login",
             "job",
             of=number,
-            nodes={name: end - first for name, first, end in role.slots},
+            nodes={**self._spares, **{name: end - first for name, first, end in role.slots}},
             elastic=False,
             least=len(role.slots),
             max_restarts=max(0, role.restarts),

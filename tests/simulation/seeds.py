@@ -7,15 +7,19 @@ import subprocess
 from pathlib import Path
 
 from ..support.checkout import CHECKOUT
+from .scenario import WITH_ROLES
 
 WORLDS = 400
-"""How many are played."""
+"""How many of jobs of one program are played."""
+
+ROLES = 150
+"""And of jobs of several roles."""
 
 PLAYED = 10_000
-"""Seeds below this were all played, and are clean."""
+"""Seeds below this were all played, and are clean; and so many of jobs of roles."""
 
 
-def seeds() -> range:
+def seeds() -> list[int]:
     """Return seeds that depend on the commit, or those from DSRUN_TEST_SEED on.
 
     Only from those that were played before: one new world in some thousand shows something, and it
@@ -23,7 +27,8 @@ def seeds() -> range:
     """
     given = os.environ.get("DSRUN_TEST_SEED")
     first = int(given) if given else first_of(commit_of(CHECKOUT))
-    return range(first, first + WORLDS)
+    with_roles = WITH_ROLES + first
+    return [*range(first, first + WORLDS), *range(with_roles, with_roles + ROLES)]
 
 
 def first_of(commit: str) -> int:

@@ -30,7 +30,7 @@ def test_new_worlds_are_clean(part: int) -> None:
     found = [judged(seed) for seed in SEEDS[part::PARTS]]
     told = [f"{AGAIN} --seed {one.seed} --trace: {one.problems}" for one in found if one.problems]
     if told:
-        played = f"of seeds {SEEDS[0]} to {SEEDS[-1]} (DSRUN_TEST_SEED={SEEDS[0]}):"
+        played = f"of seeds from {SEEDS[0]} on (DSRUN_TEST_SEED={SEEDS[0]}):"
         pytest.fail("\n".join([played, *told]), pytrace=False)
 
 
@@ -44,7 +44,7 @@ print(as_text(play(scenario({seed})).history))
 """
 
 
-@pytest.mark.parametrize("seed", [3, 8, 21, 34])
+@pytest.mark.parametrize("seed", [3, 8, 21, 34, 1000002, 1000005])
 def test_the_same_seed_is_the_same_story(seed: int) -> None:
     """Whatever the order of sets is."""
     stories = [
@@ -74,7 +74,7 @@ for seed in {seeds}:
 
 def test_a_world_does_nothing_to_the_real_system() -> None:
     """Nothing in it depends on what goes on beside it, so that a seed is always the same."""
-    seeds = [3, 21, 34, 52, 1771]
+    seeds = [3, 21, 34, 52, 1771, 1000005]
     command = [sys.executable, "-c", REAL.format(seeds=seeds)]
     told = subprocess.run(
         command,

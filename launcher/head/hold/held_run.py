@@ -181,7 +181,7 @@ class HeldRun:
         run = self.run
         assert run is not None
         run.leave()
-        run.release()
+        run.release(run.nodes)
         self._hold.nodes.settle(run)
         self._end(self._job.conclude())
 

@@ -67,7 +67,7 @@ class Survey:
     def _on_over(self) -> None:
         run = self.run
         run.leave()
-        run.release()
+        run.release(run.nodes)
         for node in run.nodes:
             if node.connection.connected:
                 run.fleet.expect_beats(node.connection)

@@ -324,10 +324,11 @@ class RolesPolicy:
         return any(by_end.get("job", [True])) and all(by_end.get("wait", ()))
 
     def _on_interrupt(self, number: int) -> None:
-        self._stop_signal = number
+        # Programs ignore SIGPIPE, or do not expect it.
+        self._stop_signal = signal.SIGTERM if number == signal.SIGPIPE else number
         if self.ending:
             for course in self._stopping():
-                self._do(StopRole(course.name, number))
+                self._do(StopRole(course.name, self._stop_signal))
             return
         self.cause = Cause(number=number)
         self._finish()

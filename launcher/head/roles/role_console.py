@@ -65,9 +65,9 @@ class RoleConsole:
         """Show a status line; that of the role that has changed last counts."""
         self._console.status(text)
 
-    def still_shows(self, lines: list[str]) -> bool:
-        """Return whether a terminal has just shown these lines of a worker."""
-        return self._console.still_shows(lines)
+    def still_shows(self, _lines: list[str]) -> bool:
+        """Return False: no report is printed here, and lines that have begun go on."""
+        return False
 
     def print_report(self, _text: str) -> None:
         """Print nothing: the report of the job has what matters."""

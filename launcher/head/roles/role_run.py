@@ -71,6 +71,7 @@ class RoleRun:
         self._watched: list[tuple[NodeConnection, Callable[[str], None]]] = []
         self._started: set[int] = set()
         self._stopped = False
+        self._free_at = 0.0
 
     @property
     def run(self) -> Run | None:
@@ -113,6 +114,9 @@ class RoleRun:
         lost = [node.connection for node in run.nodes if node.connection.lost]
         for connection in lost:
             connection.try_again()
+        for node in run.nodes:
+            if node.connection.connected:
+                self._watch(run, node.connection)
         job.begin(listens=False)
         for connection in lost:
             self._fleet.reach(connection)
@@ -129,13 +133,26 @@ class RoleRun:
                 connection = node.connection
                 connection.returns = self.spec.elastic is not None
                 self._fleet.expect_beats(connection)
-                watch = partial(self._on_early_loss, run, connection)
-                connection.on_close.append(watch)
-                self._watched.append((connection, watch))
-        self._tell(RolePrepared(self.name))
+                self._watch(run, connection)
+        waits = self._free_at - self._fleet.loop.clock()
+        if waits > 0:
+            run.log(f"waiting {waits:.0f} s until its workers on lost nodes have ended")
+        self._fleet.loop.call_later(max(waits, 0.0), lambda: self._tell_prepared(start))
+
+    def _tell_prepared(self, start: Callable[[], None]) -> None:
+        """Tell that the nodes are ready, unless the run has been given up meanwhile."""
+        if self._start is start and self.run is not None and not self.run.ending:
+            self._tell(RolePrepared(self.name))
+
+    def _watch(self, run: Run, connection: NodeConnection) -> None:
+        """Give the run up if this connection is lost before the start."""
+        if not any(one is connection for one, _ in self._watched):
+            watch = partial(self._on_early_loss, run, connection)
+            connection.on_close.append(watch)
+            self._watched.append((connection, watch))
 
     def _on_early_loss(self, run: Run, connection: NodeConnection, reason: str) -> None:
-        self._later(lambda: self._refuse(run, f"lost {connection.name} before the start: {reason}"))
+        self._later(lambda: self._refuse(run, _early(connection, reason)))
 
     def _refuse(self, run: Run, why: str) -> None:
         if not run.started and not run.ending:
@@ -150,9 +167,13 @@ class RoleRun:
         run.send([node for node in run.nodes if not node.over], frame)
 
     def start(self) -> None:
-        """Start the workers: its nodes are ready."""
+        """Start the workers: its nodes are ready, unless one of them is being lost just now."""
+        run, watched = self.run, [connection for connection, _ in self._watched]
         self._forget_watches()
-        if self._start is not None:
+        lost = next((one for one in watched if not one.connected), None)
+        if lost is not None and run is not None:
+            self._refuse(run, _early(lost, lost.lost))
+        elif self._start is not None:
             self._start()
 
     def _forget_watches(self) -> None:
@@ -215,12 +236,25 @@ class RoleRun:
         assert job is not None
         assert run is not None
         self._forget_watches()
+        self._note_outliving(run)
         run.leave()
-        run.release()
-        for node in run.nodes if run.started else ():
+        # A connection that was lost may be another role's by now.
+        own = [node for node in run.nodes if node.connection.on_event is None]
+        run.release(own)
+        for node in own if run.started else ():
             if node.connection.connected and node.done is None:
                 self._fleet.dismiss(node.connection, LEFT_BEHIND)
         self._end(job, job.conclude())
+
+    def _note_outliving(self, run: Run) -> None:
+        """Note when the workers on nodes that were lost have ended, at the latest.
+
+        The guard of a node may have said already that it has ended them.
+        """
+        ended = {node.name for node in run.nodes if node.ended}
+        alive = [time for name, time in run.record.outliving.items() if name not in ended]
+        seconds = max(alive) + run.grace if alive else 0.0
+        self._free_at = self._fleet.loop.clock() + seconds
 
     def _end(self, job: Job, ending: Ending) -> None:
         """Tell at once, so that what follows does not wait for files and programs of hooks."""
@@ -231,3 +265,7 @@ class RoleRun:
     def _left(self, _ending: Ending) -> None:
         self.leaving -= 1
         self._on_left()
+
+
+def _early(connection: NodeConnection, reason: str) -> str:
+    return f"lost {connection.name} before the start: {reason}"

@@ -59,7 +59,7 @@ class FleetEvents:
         if run.started and not node.over:
             # It may live, and end its workers only once it misses its runner.
             knows = reason == CLOSED and run.fleet.dialled
-            run.restarts.await_end(node, (BEYOND - knows) * run.lease)
+            self._await_end(node, (BEYOND - knows) * run.lease)
             run.lose(node, node.connection.lost, explained=bool(fault))
         elif not run.started and fault:
             run.fail_start(node, fault)
@@ -71,8 +71,12 @@ class FleetEvents:
         if not run.started:
             run.fail_start(node, node.connection.lost)
         elif not node.over:
-            run.restarts.await_end(node, (BEYOND - 1) * run.lease)
+            self._await_end(node, (BEYOND - 1) * run.lease)
             run.lose(node, node.connection.lost)
+
+    def _await_end(self, node: RunNode, seconds: float) -> None:
+        self._run.record.outliving[node.name] = seconds
+        self._run.restarts.await_end(node, seconds)
 
     def _on_node_end(self, node: RunNode, cause: str) -> None:
         run = self._run

@@ -26,6 +26,8 @@ class JobRecord:
         broken_pipe: whether the reader of the job's output has gone.
         hangs: the times in which the job did nothing.
         slow: what has slowed it down.
+        outliving: for each host that was lost: the seconds from then on, beside their grace, within
+            which its workers end.
     """
 
     def __init__(self, job_id: str, began: float) -> None:
@@ -36,6 +38,7 @@ class JobRecord:
         self.broken_pipe = False
         self.hangs: list[Hang] = []
         self.slow: list[Slow] = []
+        self.outliving: dict[str, float] = {}
         self._by_node = False
         self._exits: list[tuple[RunNode, Exit]] = []
         self._losses: list[Loss] = []

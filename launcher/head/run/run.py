@@ -136,10 +136,10 @@ class Run:
         if self.stdin is not None:
             self.stdin.close()
 
-    def release(self) -> None:
-        """Make the nodes release ports and log files of a run that was not started."""
+    def release(self, nodes: Sequence[RunNode]) -> None:
+        """Make these nodes release ports and log files of a run that was not started."""
         if not self.started:
-            self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
+            self.send(nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""

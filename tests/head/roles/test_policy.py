@@ -337,6 +337,16 @@ def test_a_second_interrupt_kills_all_at_once() -> None:
     assert world.ends == [130]
 
 
+def test_who_reads_no_output_stops_all_with_a_signal_that_programs_know() -> None:
+    """Python ignores SIGPIPE; the exit code tells of it all the same."""
+    world = running()
+    world.happens(events.Interrupted(signal.SIGPIPE))
+    assert {number for _, number, _ in world.stops} == {signal.SIGTERM}
+    for name in ("trainer", "evaluator", "server"):
+        world.end(name, 143)
+    assert world.ends == [128 + signal.SIGPIPE]
+
+
 def test_workers_that_all_end_well_after_a_signal_may_make_a_clean_end() -> None:
     """Their reports say 0 only where --graceful_term_ok is set."""
     world = running()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from dsrun.launcher.head.roles.role_console import APART, RoleConsole
 
 from ...support.fake_fleet import FakeConsole
@@ -47,7 +49,8 @@ def test_the_console_of_the_job_stays_open_and_shows_one_report() -> None:
     server.on_broken_pipe()
 
 
-def test_what_a_terminal_shows_is_asked_there() -> None:
+def test_the_end_of_a_role_ends_no_line_of_others() -> None:
+    """To ask the console what it still shows ends all lines that have begun."""
     shared, server, _ = consoles()
-    shared.still_shows = lambda lines: lines == ["x"]  # type: ignore[attr-defined]
-    assert server.still_shows(["x"])
+    shared.still_shows = lambda _: pytest.fail("asked")  # type: ignore[attr-defined]
+    assert not server.still_shows(["x"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.roles import role_events as events
 from dsrun.launcher.head.roles.role_console import RoleConsole
@@ -140,9 +141,62 @@ def test_a_role_that_waits_is_left(role: Played) -> None:
     assert role.fleet.node("n0").got(frames.STOP)()  # to release its ports
 
 
+def test_a_node_that_is_lost_in_the_moment_of_the_start_is_noticed(role: Played) -> None:
+    """Who watches for losses before the start is told a little later."""
+    role.prepare()
+    role.fleet.fleet.nodes[1].close("broken pipe")
+    role.role.start()
+    role.fleet.step()
+    assert role.told[-1] == events.RoleEnded("server", 69)
+    assert "lost n1 before the start: broken pipe" in str(role.role.ending.error)  # type: ignore[union-attr]
+
+
+def test_a_node_that_is_lost_while_it_prepares_is_noticed(role: Played) -> None:
+    role.start()
+    assert role.role.run is not None
+    role.fleet.end_well(role.role.run)
+    role.fleet.step()
+    role.role.prepare()
+    role.fleet.step()
+    role.fleet.node("n1").leaves()
+    role.fleet.go(1.0)
+    assert role.told[-1] == events.RoleEnded("server", 69)
+
+
+def test_a_connection_that_is_another_roles_by_now_is_left_alone(role: Played) -> None:
+    role.prepare()
+    taken = role.fleet.fleet.nodes[1]
+    role.fleet.fleet.lend_more(taken, lambda _event: None)
+    role.role.stop(signal.SIGTERM)
+    role.fleet.step()
+    assert role.fleet.node("n0").got(frames.STOP)()
+    assert not role.fleet.node("n1").got(frames.STOP)()
+
+
+def test_workers_of_a_silent_node_end_before_others_take_their_place(role: Played) -> None:
+    """It misses its runner when that misses it, and then gives them their grace."""
+    role.start()
+    run = role.role.run
+    assert run is not None
+    role.fleet.go(run.lease + 2.0, silent=["n1"])
+    role.fleet.node("n0").stops(0, 1)
+    role.fleet.step()
+    assert role.names()[-1] == "RoleEnded"
+    free = role.role._free_at - role.fleet.clock.now
+    assert 0.9 * run.grace < free <= run.grace + run.lease / 8
+    role.role.prepare()
+    role.fleet.step()
+    role.fleet.ready(role.role.run, accelerator="cpu")  # type: ignore[arg-type]
+    assert role.names()[-1] == "RoleEnded"
+    assert any("until its workers on lost nodes have ended" in line for line in role.fleet.said())
+    role.fleet.go(free + 0.1)
+    assert role.names()[-1] == "RolePrepared"
+
+
 def test_a_lost_node_is_reached_again_for_the_next_run(role: Played) -> None:
     role.start()
     role.fleet.node("n1").leaves()
+    role.fleet.node("n1").ends(f"the node launcher was killed by SIGKILL; {SWEPT}", 0.1)
     role.fleet.node("n0").stops(0, 1)
     role.fleet.go(1.0)
     assert role.told[-1] == events.RoleEnded("server", 75)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.roles.roles_job import PREFIX, job_of
 from dsrun.launcher.specs.policies import OutputPolicy, SupervisionPolicy
@@ -107,6 +108,7 @@ def test_a_node_without_a_role_takes_the_place_of_a_lost_one() -> None:
     roles = FakeRoles(on_failure="restart", ports=("http",), spares=("n3",))
     roles.run_all()
     roles.node("n0").leaves()
+    roles.node("n0").ends(f"the node launcher was killed by SIGKILL; {SWEPT}", 0.1)
     roles.go(1.0)
     assert "server: n0 is lost; n3 takes its place" in roles.said()
     spare = roles.node("n3")

@@ -435,13 +435,13 @@ def test_a_run_that_is_refused_leaves_the_fleet_whole(fleet_of: FleetOf) -> None
     job.step()
     refused.wait()
     assert refusal(refused) == ["n0: x.py: no such file"]
-    refused.release()
+    refused.release(refused.nodes)
     give_up = ["STOP", {"number": 15, "grace": 0.0}]
     assert [job.news(name)[1:] for name in job.hosts] == [[give_up], [give_up]]
     last = job.start()
     job.end_well(last)
     assert story(last)["exit_code"] == 0
-    last.release()
+    last.release(last.nodes)
     assert [job.kinds(name) for name in job.hosts] == [[], []], "it was started"
 
 

@@ -160,7 +160,8 @@ def waits_are_told(roles: Roles) -> Iterator[Finding]:
             began = roles.facts.history[first[0].since].time
             seconds = roles.facts.history[waits[0].since].time - began
             told = any(part.name in line and "wait" in line for line in lines)
-            if seconds > TOLD_AFTER and not told:
+            still = roles.struck_below(waits[0].since)  # the runner did not know of the time
+            if seconds > TOLD_AFTER and not told and not still:
                 yield Finding(waits[0].since, f"{part.name} waited for {name} for {seconds:g} s")
 
 
