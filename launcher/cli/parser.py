@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from ..common.errors import UsageError
+from ..common.tell import reach
 from ..common.values import NamedTuple
 from .option import Option
 from .options import Options, all_options, table
@@ -82,10 +83,20 @@ def configured(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     script = "" if options.module or options.no_python or not program else program[0]
     if command.help or command.version or options.trust is not None:
         return command
+    reach(_named(options, script))
     config = config_of(options, command.given, environ, script)
     if config is None:
         return command
     return parse(argv, environ, base=config.values)._replace(origins=config.origins)
+
+
+def _named(options: Options, script: str) -> list[str]:
+    """Return the paths that a command line names, and the folders to which they are relative."""
+    folder = options.workdir or "."
+    files = (options.venv_script, options.python, options.log_dir, options.hostfile)
+    written = (options.report_file, options.metrics_file)
+    named = [one for one in (script, *files, *written, options.sync) if one and os.sep in one]
+    return [".", folder, *(os.path.join(folder, one) for one in named)]
 
 
 def config_of(

@@ -8,6 +8,13 @@ from contextlib import suppress
 
 from .text import own_lines
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SILENT = 5.0
+"""Seconds after which a line says what is waited for."""
+
 
 def tell(text: str, name: str = "dsrun") -> None:
     """Print a message at once, each line of it behind the name of the command.
@@ -23,3 +30,27 @@ def tell(text: str, name: str = "dsrun") -> None:
             lines = wrapped(lines, os.get_terminal_size(sys.stderr.fileno()).columns or 80)
         sys.stderr.write(lines)
         sys.stderr.flush()
+
+
+def reach(paths: Iterable[str]) -> None:
+    """Wait until the file systems of all paths answer, and say so of one that does not.
+
+    Whoever used it later would wait as well, but without a word. No thread is left.
+    """
+    import _thread
+
+    at = ""
+    answered, ended = _thread.allocate_lock(), _thread.allocate_lock()
+
+    def watch() -> None:
+        if not answered.acquire(timeout=SILENT):
+            tell(f"no answer from {at} for {SILENT:g} s: waiting for its file system")
+        ended.release()
+
+    with answered:
+        ended.acquire()
+        _thread.start_new_thread(watch, ())
+        for at in paths:
+            with suppress(OSError, ValueError):  # who uses it says what is wrong
+                os.stat(at)
+    ended.acquire()

@@ -87,6 +87,18 @@ def test_a_start_that_waits_for_a_disk_can_be_stopped(
     wait_for(lambda: not states(tmp_path), "the end of what has waited")
 
 
+@pytest.mark.parametrize("option", ["--workdir", "--log_dir", "--report_file", "--hostfile", ""])
+def test_a_command_says_which_of_its_own_files_it_waits_for(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, option: str
+) -> None:
+    with silent(tmp_path_factory.mktemp("server")) as point:
+        path = str(point / "named")
+        running = dsrun(*((option, path, "w.py") if option else (path,)), cwd=tmp_path)
+        running.wait_for_output(f"dsrun: no answer from {path} for 5 s: waiting for its file")
+        os.kill(running.pid, signal.SIGINT)
+        assert running.wait().returncode == -signal.SIGINT
+
+
 def test_the_report_does_not_wait_for_a_server_that_is_gone(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
