@@ -60,6 +60,10 @@ def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> NoReturn:
         system.exit_now(0)
 
 
+STAYS = b"\ntrue\n"
+"""The last line of a child that has answered, and keeps something until it is killed."""
+
+
 class ChildCall:
     """Such a call on a loop.
 
@@ -76,7 +80,7 @@ class ChildCall:
         seconds: float,
         answered: Callable[[bytes], None],
     ) -> None:
-        """Wait for the end of what `call_in_child` has called.
+        """Wait for the end of what `call_in_child` has called, or until it only `STAYS`.
 
         `answered` gets what the pipe has had, or b"" after so many seconds.
         """
@@ -116,6 +120,9 @@ class ChildCall:
         self.data += block
         if not block:
             self._end(bytes(self.data))
+        elif self.data.endswith(STAYS):
+            self._timer.cancel()
+            self._tell(bytes(self.data))
 
     def _end(self, data: bytes = b"") -> None:
         if self._fd < 0:
@@ -126,6 +133,9 @@ class ChildCall:
         self._fd = -1
         if self.pid:
             processes.send(self.pid, signal.SIGKILL)
+        self._tell(data)
+
+    def _tell(self, data: bytes) -> None:
         answered, self._answered = self._answered, None
         if answered is not None:
             answered(data)

@@ -39,8 +39,8 @@ def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> Found:
     made = with_devices(_Checks(task, at).make(), task, devices)
     if made.problems or not (task.debug_secret or task.writes_logs or task.facts):
         return made
-    # The port and the synced folder are held by the node launcher itself.
-    setup = NodeSetup(task._replace(port=None, synced=()), lambda _: None, made)
+    # The port is held by the node launcher itself.
+    setup = NodeSetup(task._replace(port=None), lambda _: None, made)
     if not setup.usable:
         return made
     problem = _debugger_problem(setup, at) or _log_problem(setup, at)
@@ -59,14 +59,21 @@ def with_devices(found: Found, task: NodeJob, devices: Devices | None) -> Found:
 
 
 def write(task: NodeJob, devices: Devices | None, pipe: TextIO) -> None:
-    """Make every check: write each path before it is touched, and last what was found, as JSON."""
+    """Make every check: write each path before it is touched, and last what was found, as JSON.
+
+    If the workers may run in a synced folder, this process keeps it as it is until it is killed.
+    """
 
     def say(text: object) -> None:
         pipe.write(json.dumps(text) + "\n")
         pipe.flush()
 
     try:
-        say(check(task, say, devices)._replace(devices=None))
+        found = check(task, say, devices)
+        say(found._replace(devices=None))
+        if task.synced and not found.problems:
+            say(True)
+            system.poll().poll()
     except Exception:
         import traceback
 
@@ -75,7 +82,7 @@ def write(task: NodeJob, devices: Devices | None, pipe: TextIO) -> None:
 
 def restored(fields: list[Any]) -> Found:
     """Return what was found, given the line that `write` has written."""
-    problems, base, python, facts, _devices = fields
+    problems, base, python, facts, *_ = fields
     if facts is not None:
         from ..control.facts import Facts
 
@@ -118,14 +125,14 @@ class _Checks:
             self._problems.append(problem)
 
     def _check_synced_folder(self) -> None:
-        """Look whether it can be held, as the node launcher will do."""
+        """Let nobody change it as long as this process runs."""
         if not self._task.synced:
             return
         from .sync import in_use
 
         self._at(os.fsdecode(environment.from_wire(self._task.synced[0])))
         try:
-            system.close(in_use.hold(*self._task.synced))
+            in_use.hold(*self._task.synced)
         except OSError as error:
             self._check(f"--sync: {self._task.workdir}: {reason(error)}")
 

@@ -8,7 +8,7 @@ from functools import partial
 from ..common.errors import reason
 from ..control import frames, messages
 from . import file_checks
-from .blocking import Calls, write_in_child
+from .blocking import STAYS, Calls, write_in_child
 from .devices import Devices
 from .workers.prepare import Found
 
@@ -105,9 +105,11 @@ class Preparation:
         )
 
     def _on_end(self, data: bytes) -> None:
-        last = (_lines(data) or [None])[-1]
+        *_, last = (line for line in (None, *_lines(data)) if line is not True)
         if isinstance(last, list):
             found = file_checks.restored(last)
+            if self._call is not None and data.endswith(STAYS):
+                found, self._call = found._replace(release=self._call.close), None
             self._end(file_checks.with_devices(found, self._task, self._devices))
         elif isinstance(last, dict):
             raise RuntimeError(last["raised"])

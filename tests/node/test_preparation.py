@@ -14,6 +14,7 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.node import preflight, processes
 from dsrun.launcher.node.preparation import LIMIT, SILENT
+from dsrun.launcher.node.sync.folder import SyncFolder
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import FakeRunner, prepared, ran, stopped
@@ -104,6 +105,28 @@ def test_no_path_that_a_user_names_is_touched_on_the_loop(
     ((why,),) = problems(runner)
     assert why.startswith("no answer from ")
     assert str(point) in why
+
+
+def test_a_synced_folder_is_kept_as_it_is_and_the_loop_does_not_touch_it(
+    runner: FakeRunner, tmp_path: Path
+) -> None:
+    folder = SyncFolder(str(tmp_path), "proj")
+    folder.label("digest")
+    folder.close()
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 3", synced=(folder.lock, "digest"))
+        assert folder.lock not in {os.path.realpath(f"/proc/self/fd/{fd}") for fd in range(99)}
+        assert not SyncFolder(str(tmp_path), "proj").claimed
+        r.start()
+        yield r.got(frames.DONE)
+        yield gone()
+        assert SyncFolder(str(tmp_path), "proj").claimed
+        r.end()
+
+    assert runner.play(history) == 0
+    assert problems(runner) == [[]]
+    assert runner.exits() == [(0, 3, False)]
 
 
 def test_a_file_that_never_answers_is_a_problem(runner: FakeRunner, silent: str) -> None:

@@ -2,7 +2,7 @@
 
 It reads a request, answers with lines of JSON, and reads what it has asked for: the manifest, then
 contents. When the copy is ready it waits for the end of its input, and holds the copy meanwhile:
-until then the node launcher has locked it for the run.
+until then a child of the node launcher has locked it for the run.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import sys
 
 from ... import __version__
 from ...common import system
-from ...common.errors import DsrunError, reason
+from ...common.errors import DsrunError
 from ...common.network import own_addresses
 from ...common.values import NamedTuple
 from ...control import messages
@@ -40,6 +40,7 @@ class Found(NamedTuple):
         python: the interpreter that runs them, as wire text.
         facts: those by which nodes are compared, if that is asked for and makes sense.
         devices: those of this node, if they were detected before.
+        release: lets others change the synced folder again.
     """
 
     problems: tuple[str, ...]
@@ -47,6 +48,7 @@ class Found(NamedTuple):
     python: str
     facts: Facts | None = None
     devices: Devices | None = None
+    release: Callable[[], None] | None = None
 
 
 def _log_folder(task: messages.NodeJob, workdir: bytes) -> JobFolder | None:
@@ -107,7 +109,6 @@ class NodeSetup:
         self._reservation: ports.Reservation | None = None
         self._role_ports: dict[str, ports.Reservation] = {}
         self.peers: RolePeers | None = None
-        self._folder_in_use = -1
         self._found = found
         self._problems = list(found.problems)
         self.base = found.base
@@ -115,7 +116,6 @@ class NodeSetup:
         self.python = environment.from_wire(found.python)
         self.path = environment.from_wire(self.base.get("PATH", os.defpath))
         self.folder = _log_folder(task, self.workdir)
-        self._use_synced_folder()
         self.slots = self._find_devices()
         self._reserve()
 
@@ -176,30 +176,18 @@ class NodeSetup:
         self.peers.update(peers)
 
     def close(self) -> None:
-        """Release the ports: the next job may use the same ones."""
+        """Release the ports and the synced folder: the next job may use the same ones."""
         for one in (self._reservation, self.peers, *self._role_ports.values()):
             if one is not None:
                 one.close()
-        if self._folder_in_use >= 0:
-            system.close(self._folder_in_use)
-            self._folder_in_use = -1
+        if self._found.release is not None:
+            self._found.release()
 
     # -- checks -----------------------------------------------------------------------------
 
     def _check(self, problem: str) -> None:
         if problem:
             self._problems.append(problem)
-
-    def _use_synced_folder(self) -> None:
-        """Let nobody change the folder while the workers may run in it."""
-        if not self.task.synced or self._problems:
-            return
-        from ..sync import in_use
-
-        try:
-            self._folder_in_use = in_use.hold(*self.task.synced)
-        except OSError as error:
-            self._check(f"--sync: {self.task.workdir}: {reason(error)}")
 
     def _find_devices(self) -> int:
         """Check that the requested slots and cores exist; return how many workers run here.
