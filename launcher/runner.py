@@ -64,7 +64,8 @@ def _start(command: Command, argv: list[str], parent: Parent | None = None) -> i
         from .commands import salloc
 
         if salloc.is_needed(command.options, os.environ):
-            return _run_in_allocation(salloc.argv(argv, command, os.environ), command.options)
+            words = salloc.argv(argv, command, os.environ)
+            return _run_in_allocation(words, command.options, parent)
     return run(command, parent)
 
 
@@ -88,14 +89,14 @@ def _text(command: Command, argv: list[str]) -> str:
     return show_config.text(values, command.given, typed, os.environ, command.origins)
 
 
-def _run_in_allocation(argv: list[str], options: Options) -> int:
+def _run_in_allocation(argv: list[str], options: Options, parent: Parent | None) -> int:
     """Become salloc, which runs the same command in an allocation; a dry run returns."""
     from .commands import salloc
 
     if options.dry_run:
         entry.write(salloc.shown(argv, options))
         return 0
-    return salloc.run(argv, options)
+    return salloc.run(argv, options, parent)
 
 
 def run(command: Command, parent: Parent | None = None) -> int:

@@ -32,13 +32,12 @@ def run(command: Command, start: Callable[[Parent], int]) -> int:
         DsrunError: an option needs the terminal; or, in the child, why the job has failed.
     """
     check(command.options)
-    _check_allocation(command.options)
 
     def program(parent: Parent) -> int:
         _leave_input()
         return start(parent)
 
-    return detached(program)
+    return detached(program, hands_over=_asks_for_allocation(command.options))
 
 
 def check(options: Options) -> None:
@@ -59,17 +58,13 @@ def check(options: Options) -> None:
             )
 
 
-def _check_allocation(options: Options) -> None:
-    """Check that no allocation is to be asked for, which would end with this command."""
+def _asks_for_allocation(options: Options) -> bool:
+    """Return whether the job runs in a program that holds an allocation for it."""
     if not allocates(options.launcher):
-        return
+        return False
     from . import salloc
 
-    if salloc.is_needed(options, os.environ):
-        raise UsageError(
-            "--detach: not with --launcher slurm outside of a Slurm job, as the allocation would"
-            " end with this command; run it in the shell of salloc, or submit a script with sbatch"
-        )
+    return salloc.is_needed(options, os.environ)
 
 
 def check_held(options: Options) -> None:

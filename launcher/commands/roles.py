@@ -79,7 +79,7 @@ def _start(given: RolesCommand, argv: Sequence[str], parent: Parent | None = Non
     from . import salloc
 
     if salloc.is_needed(options, os.environ):
-        return _in_allocation(given, argv)
+        return _in_allocation(given, argv, parent)
     from ..planning import this_node
 
     job = this_node.apply(rendezvous.apply(given.job), os.environ)
@@ -145,7 +145,7 @@ def show(planned: RolesSpec, commands: list[NodeCommand], options: Options) -> i
     return 0
 
 
-def _in_allocation(given: RolesCommand, argv: Sequence[str]) -> int:
+def _in_allocation(given: RolesCommand, argv: Sequence[str], parent: Parent | None) -> int:
     """Become salloc, which runs the same command in an allocation; a dry run returns."""
     from . import salloc
 
@@ -161,4 +161,4 @@ def _in_allocation(given: RolesCommand, argv: Sequence[str]) -> int:
     if job.options.dry_run:
         entry.write(salloc.shown(words, job.options))
         return 0
-    return salloc.run(words, job.options)
+    return salloc.run(words, job.options, parent)

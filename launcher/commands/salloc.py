@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..cli.options import Options
     from ..cli.parser import Command
+    from ..common.detach import Parent
 
 SILENT = {"warning", "error", "critical"}
 """Levels of --log_level at which the line about waiting is not printed."""
@@ -71,8 +72,13 @@ def shown(argv: Sequence[str], options: Options) -> str:
     return f"hosts  of an allocation that this command requests:\n\n  {shlex.join(argv)}\n"
 
 
-def run(argv: list[str], options: Options) -> NoReturn:
+def run(argv: list[str], options: Options, parent: Parent | None = None) -> NoReturn:
     """Replace this process by salloc, which exits with the code of the command inside.
+
+    Args:
+        argv: the command.
+        options: of the same command.
+        parent: of a detached job: the command inside lets it go.
 
     Raises:
         UsageError: salloc cannot be started.
@@ -83,6 +89,8 @@ def run(argv: list[str], options: Options) -> NoReturn:
         tell(f"waiting for an allocation: {request}")
     sys.stdout.flush()
     sys.stderr.flush()
+    if parent is not None:
+        parent.hand_over()
     try:
         os.execv(argv[0], argv)
     except OSError as error:

@@ -19,16 +19,43 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MOST = 4096
 """Bytes of what a child may say when it is ready."""
 
+BLOCK = 1 << 16
+"""Bytes of messages that are printed at once."""
+
+HANDED_OVER = "_DSRUN_PARENT"
+"""The variable with the descriptor of the line to the parent, for a program in place of a child."""
+
 
 class Parent:
-    """The process that the user has started, as its child in the background sees it."""
+    """The process that the user has started, as its child in the background sees it.
 
-    def __init__(self, line: socket.socket) -> None:
+    Attributes:
+        handed_over: whether another program, which ends with this one, is between the two.
+    """
+
+    def __init__(
+        self, line: socket.socket, messages: int = -1, *, handed_over: bool = False
+    ) -> None:
         self._line = line
+        self._messages = messages
+        self.handed_over = handed_over
 
     def fileno(self) -> int:
         """Return a descriptor that can be read once the parent has ended."""
         return self._line.fileno()
+
+    def hand_over(self) -> None:
+        """Let a program that takes the place of this one, and what it starts, be the child.
+
+        Of the terminal they have no more than a pipe to the parent: the program may go on for as
+        long as the job, and nobody is to wait until it closes the streams of the command.
+        """
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.close(null)
+        os.dup2(self._messages, 2)
+        self._line.set_inheritable(True)
+        os.environ[HANDED_OVER] = str(self._line.fileno())
 
     def leave(self, last_words: str = "", folder: str | None = "/") -> None:
         """Let the parent exit with 0; give up the terminal and the current folder.
@@ -47,28 +74,47 @@ class Parent:
             self._line.send(b"\0" + last_words.encode())
 
 
-def detached(program: Callable[[Parent], int]) -> int:
+def detached(program: Callable[[Parent], int], *, hands_over: bool = False) -> int:
     """Run a program in a session of its own; return once it has left this process, or has ended.
 
     This returns in both processes: in the child what the program returns or raises, and in the
     parent the exit code for the command.
+
+    Args:
+        program: is given the parent.
+        hands_over: whether it will hand over to another program.
     """
+    if line := os.environ.pop(HANDED_OVER, ""):
+        return program(_parent_behind(int(line)))
+    messages, theirs_to_write = os.pipe() if hands_over else (-1, -1)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
         os.setsid()
-        return program(Parent(theirs))
+        return program(Parent(theirs, theirs_to_write))
     theirs.close()
-    return _follow(ours, pid)
+    if hands_over:
+        os.close(theirs_to_write)
+    return _follow(ours, pid, messages)
 
 
-def _follow(line: socket.socket, pid: int) -> int:
-    """Wait until the child is ready or has ended, and return the exit code."""
+def _parent_behind(line: int) -> Parent:
+    os.set_inheritable(line, False)
+    return Parent(socket.socket(fileno=line), handed_over=True)
+
+
+def _follow(line: socket.socket, pid: int, messages: int) -> int:
+    """Wait until the child is ready or has ended, and return the exit code.
+
+    Its `messages` are printed, if it has a pipe for them.
+    """
     for number in PASSED_ON:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: os.kill(pid, number))
     with line:
+        if messages >= 0:
+            _print(messages, line.fileno())
         said = line.recv(MOST)
     if not said:
         _, status = os.waitpid(pid, 0)
@@ -78,3 +124,15 @@ def _follow(line: socket.socket, pid: int) -> int:
 
         write(said[1:].decode("utf-8", "replace"))
     return 0
+
+
+def _print(messages: int, line: int) -> None:
+    """Print messages until the child is ready, or has ended and closed their pipe."""
+    from .readiness import ready
+    from .write_all import write_all
+
+    while messages in (readable := ready([messages, line], None)) or line not in readable:
+        text = os.read(messages, BLOCK)
+        if not text:
+            return
+        write_all(2, text)

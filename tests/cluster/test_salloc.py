@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from ..support.limits import wait_for
 from .command import COMMAND, Dsrun, Running
+from .test_detached import detached
 from .test_terminal import CTRL_C, terminal
 
 if TYPE_CHECKING:
@@ -93,3 +95,63 @@ def test_ctrl_c_reaches_dsrun_inside(slurm: Slurm, tmp_path: Path) -> None:
         done = running.wait()
     assert done.returncode == 130, done.stderr
     assert "dsrun: stopped by SIGINT" in done.stderr
+
+
+SIZED = ("--launcher=slurm", "--num_nodes=2", "--num_gpus=2")
+
+
+@pytest.mark.tier("test")
+def test_a_detached_job_has_an_allocation_of_its_own(slurm: Slurm, tmp_path: Path) -> None:
+    """Both outlive the terminal, and hold none of its streams open."""
+    with slurm.nothing_left(), detached(slurm.cluster, tmp_path, *SIZED) as (terminal, job):
+        asked = "dsrun: waiting for an allocation: salloc --nodes=2 --gpus-per-node=2\n"
+        assert asked in terminal.said
+        assert "salloc: Granted job allocation" in terminal.said
+        assert "this job ends with Slurm job" not in terminal.said
+        assert sum("is up" in line for line in terminal.up(job)) == 4
+        assert len(slurm.jobs()) == 1
+        terminal.go()
+        assert terminal.job("wait", job).returncode == 3
+        wait_for(lambda: not slurm.jobs(), "the end of the allocation")
+
+
+def test_a_detached_job_whose_runner_is_killed_keeps_no_allocation(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    with slurm.nothing_left(), detached(slurm.cluster, tmp_path, *SIZED) as (terminal, job):
+        terminal.up(job)
+        runner = next(
+            p.pid
+            for p in slurm.cluster.processes()
+            if p.host == "login" and "--detach" in p.argv and "salloc" not in p.argv[0]
+        )
+        os.kill(runner, signal.SIGKILL)
+        assert terminal.job("wait", job).returncode == 75
+        wait_for(lambda: not slurm.jobs(), "the end of the allocation")
+
+
+def test_a_detached_job_that_does_not_start_says_why_and_leaves_nothing(outside: Dsrun) -> None:
+    sized = ("--detach", "--launcher=slurm", "--num_gpus=2")
+    done = outside(*sized, "--num_nodes=2", "--launcher_args=-p absent", "place.py")
+    assert done.returncode == 1
+    assert "salloc: error: invalid partition specified: absent" in done.stderr
+    done = outside(*sized, "--num_nodes=2", "absent.py")
+    assert (done.returncode, done.stdout) == (69, "")
+    assert "absent.py" in done.stderr
+
+
+def test_the_end_of_the_terminal_ends_a_detached_start_in_the_queue(
+    slurm: Slurm, outside: Dsrun
+) -> None:
+    with slurm.allocation("n1", "n2", "n3", "n4"):
+        words = ("--detach", "--launcher=slurm", "--num_nodes=4", "place.py")
+        waiting = outside.start(*words)
+        waiting.wait_for_output("queued and waiting for resources")
+
+        def is_over() -> bool:
+            # As above.
+            waiting.process.send_signal(signal.SIGHUP)
+            return waiting.process.poll() is not None
+
+        wait_for(is_over, "the end of the wait")
+        wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")

@@ -140,7 +140,9 @@ class _Terminal:
     def _begin(self, job: _Started) -> None:
         if self._parent is not None:
             job.loop.add_reader(self._parent.fileno(), lambda: self._on_parent_gone(job))
-        if note := notes.of_scheduler(job.spec, os.environ):
+        # An allocation of its own ends with it.
+        own = self._parent is not None and self._parent.handed_over
+        if not own and (note := notes.of_scheduler(job.spec, os.environ)):
             job.warn(note)
 
     def _on_running(self, job: _Started) -> None:

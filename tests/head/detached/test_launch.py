@@ -23,7 +23,7 @@ __all__ = ["site"]
     ("words", "code", "says"),
     [
         (("./no-such",), 2, "no-such"),
-        (("--launcher", "slurm", "./worker"), 2, "--detach: not with --launcher slurm outside"),
+        (("--launcher", "slurm", "./worker"), 2, "--launcher slurm: "),
         (("--stdin", "rank0", "./worker"), 2, "--stdin rank0: not with --detach"),
         (("--report_file", "/dev/stdout", "./worker"), 2, "--report_file /dev/stdout: not with"),
         (("--health_command", "false", "./worker"), 69, "health"),
