@@ -38,7 +38,8 @@ def launch_detached(
     """Launch a script, and return once all its ranks run; it goes on without this program.
 
     Args:
-        target: the path of a script, or the name of a module with `module=True`.
+        target: the path of a script, the name of a module with `module=True`, or a command with
+            `no_python=True`.
         args: its arguments.
         options: options of dsrun by their names, as for `launch`.
 
@@ -47,7 +48,9 @@ def launch_detached(
             results nobody would get; nothing is left running.
     """
     if callable(target):
-        raise LaunchError("launch_detached: expected a script or a module; functions need launch")
+        raise LaunchError(
+            "launch_detached: expected a script, a module or a command; functions need launch"
+        )
     arguments = [str(one) for one in args]
     spec = plan(target, arguments, None, options, planned)  # refuses here what can be refused
     silent = [] if spec.plan.program.local_rank else ["--no_local_rank"]

@@ -48,6 +48,26 @@ def test_a_job_is_left_and_found_again(folder: Path) -> None:
         job.stop()
 
 
+@pytest.mark.parametrize(
+    ("target", "args", "how"),
+    [
+        ("sh", ["-c", "echo $RANK $0", "a b"], "no_python"),
+        ("./work.sh", ["a b"], "no_python"),
+        ("work", ["a b"], "module"),
+    ],
+)
+def test_it_may_be_a_command_or_a_module(
+    folder: Path, target: str, args: list[str], how: str
+) -> None:
+    (folder / "end").touch()
+    (folder / "work.py").write_text("import os, sys; print(os.environ['RANK'], *sys.argv[1:])")
+    (folder / "work.sh").write_text("#!/bin/sh\necho $RANK $1\n")
+    (folder / "work.sh").chmod(0o755)
+    job = launch_detached(target, args, **{how: True}, **TWO)
+    assert job.wait(HANG).exit_code == 0
+    assert [job.stdout(rank) for rank in (0, 1)] == ["0 a b\n", "1 a b\n"]
+
+
 def test_a_job_is_stopped() -> None:
     job = launch_detached(Path("work.py"), **TWO)
     job.stop(now=True)
@@ -61,7 +81,7 @@ def test_a_job_is_stopped() -> None:
         ("no.py", {}, 2, "no.py"),
         ("work.py", {"detach": True}, 2, "detach: not an option of a program"),
         ("work.py", {"health_command": "false", **TWO}, 69, "health"),
-        (print, {}, 2, "expected a script or a module"),
+        (print, {}, 2, "expected a script, a module or a command"),
     ],
 )
 def test_what_does_not_run_raises(
