@@ -31,9 +31,6 @@ SHARED = shared("job")
 HOSTS = SHARED.keys() - {"grace"}
 """Options of dsrun that name hosts, or say how to reach them, for `kill`."""
 
-JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
-"""Pattern of a job id."""
-
 END_WAIT = 60.0
 """Seconds beyond the grace for a job to end."""
 
@@ -202,6 +199,7 @@ def _wait_for_report(place: Place) -> None:
 
 def _kill_on_hosts(given: Given) -> int:
     from ..control.job_messages import EndJob
+    from ..head.detached.job_folder import JOB_ID
     from .job_cleanup import end
 
     (job,) = given.words or ("",)
