@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -142,7 +143,7 @@ class DetachedJob:
         Raises:
             JobError: the job does not run on this machine, or does not answer.
         """
-        self._ask({"do": "stop", "number": 15, "now": now})
+        self._ask({"do": "stop", "number": int(signal.SIGTERM), "now": now})
 
     def signal(self, number: int) -> None:
         """Send a signal to every rank; raises as `stop`."""
