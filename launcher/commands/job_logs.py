@@ -15,7 +15,7 @@ from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached.job_folder import State
 from ..head.output.labels import Labeller, Sanitizer
-from .job_names import PATIENCE, ask, named_in_errors, open_place
+from .job_names import LOOK, PATIENCE, ask, named_in_errors, open_place
 from .job_view import safe
 
 TYPE_CHECKING = False
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from .json_types.jobs import Line, Message
 
 _CHUNK = struct.Struct("!IB")
-
-LOOK = 0.1
-"""Seconds between two looks for new output of a detached job."""
 
 
 def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:

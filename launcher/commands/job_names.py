@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 """Seconds for a job to answer."""
 
+LOOK = 0.1
+"""Seconds between two looks for what is new of a job that does not tell by itself."""
+
 LAST = "last"
 """The word for the newest job."""
 

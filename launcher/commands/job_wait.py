@@ -16,7 +16,7 @@ from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached.job_folder import End, State
 from .job_kept import killed, without_end
-from .job_names import open_place
+from .job_names import LOOK, open_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 MOMENT = 5.0
 """Seconds for a job to write how it has ended."""
-
-LOOK = 0.1
-"""Seconds between two looks for the end of a job."""
 
 
 def wait(found: Found, *, as_json: bool) -> int:
