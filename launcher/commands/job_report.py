@@ -108,8 +108,8 @@ def _ended(folder: JobFolder) -> Report:
     seconds = max(seconds, float(end.report.get("seconds") or 0.0))
     if not text:
         text = f"dsrun: job {about.job_id} has ended with exit code {end.code}"
-    if end.unkept:
-        text += f"\ndsrun: some of its output could not be kept: {end.unkept}"
+    if end.loss:
+        text += f"\n{end.loss}"
     return Report(about.job_id, state, text, end.report, seconds, happened, about.roles)
 
 

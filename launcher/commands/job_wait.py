@@ -56,9 +56,7 @@ def wait(found: Found, *, as_json: bool) -> int:
 
 def show(end: End) -> None:
     """Print the report of a job on standard error."""
-    lines = [plain(end.text)] if end.text else []
-    if end.unkept:
-        lines.append(f"dsrun: some of its output could not be kept: {plain(end.unkept)}")
+    lines = [plain(line) for line in (end.text, end.loss) if line]
     with suppress(OSError):
         sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()

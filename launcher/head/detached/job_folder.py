@@ -94,6 +94,11 @@ class End(NamedTuple):
     last: str
     unkept: str
 
+    @property
+    def loss(self) -> str:
+        """That some of its output could not be kept, as a line for the user; "" if all was."""
+        return f"dsrun: some of its output could not be kept: {self.unkept}" if self.unkept else ""
+
 
 class State(Enum):
     """What is known of a job."""
