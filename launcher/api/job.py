@@ -11,7 +11,7 @@ from contextlib import suppress
 from ..common.errors import LOST, DsrunError
 from ..control import frames
 from ..control.local_client import checked
-from ..head.local.relay import HEAD, REPORT
+from ..head.local.relay import REPORT
 from ..head.report.document import read
 from ..head.roles.role_console import APART, role_of
 from . import events
@@ -335,8 +335,7 @@ class Job:
     def _take_frame(self, arrived: Arrived) -> None:
         message = arrived.message
         if arrived.kind == frames.CHUNK:
-            rank, stream = HEAD.unpack_from(arrived.data)
-            self._take_output(rank, stream, arrived.data[HEAD.size :])
+            self._take_output(*frames.unpack_output(arrived.data))
         elif arrived.kind == frames.EVENT and message.get("event") == "Label":
             self._output.label(message)
         elif arrived.kind == frames.EVENT:

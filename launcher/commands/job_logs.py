@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import sys
 import time
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from ..head.detached.journal import Entry
     from .job_names import Place
     from .json_types.jobs import Line, Message
-
-_CHUNK = struct.Struct("!IB")
 
 
 def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:
@@ -144,9 +141,8 @@ class LinesReader:
 
     def take(self, one: Arrived) -> None:
         """Print what has arrived; what is not known is left out."""
-        if one.kind == frames.CHUNK and len(one.data) > _CHUNK.size:
-            rank, stream = _CHUNK.unpack_from(one.data)
-            self.feed(rank, stream, one.data[_CHUNK.size :])
+        if one.kind == frames.CHUNK:
+            self.feed(*frames.unpack_output(one.data))
         elif one.kind == frames.EVENT and one.message.get("event") == "rank":
             rank, host = one.message.get("rank"), one.message.get("host")
             if isinstance(rank, int) and isinstance(host, str):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 
 from ..common import entry, output_file
 from ..common.errors import LostError, OutputError, UsageError
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from .json_types import jobs as json_types
 
     Happened = list[Past]
-
-HEAD = struct.Struct("!IB")
-"""Before the bytes of a chunk: rank and stream."""
 
 
 class Report(NamedTuple):
@@ -166,9 +162,9 @@ def _tails(arrived: Sequence[Arrived]) -> Iterator[Printed]:
     for one in arrived:
         if one.message.get("event") == "role":
             role = str(one.message.get("role"))
-        elif len(one.data) >= HEAD.size:
-            rank, _ = HEAD.unpack_from(one.data)
-            yield Printed(role, rank, one.data[HEAD.size :])
+        elif one.kind == frames.CHUNK:
+            rank, _, data = frames.unpack_output(one.data)
+            yield Printed(role, rank, data)
 
 
 def _until_answer(client: LocalClient, number: int) -> list[Arrived]:

@@ -18,7 +18,6 @@ from dsrun.launcher.api.errors import JobError, LaunchError, RankError
 from dsrun.launcher.api.job import Job
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.local_client import LocalClient
-from dsrun.launcher.head.local.relay import HEAD
 from dsrun.launcher.head.roles.role_console import APART
 
 from ..support.interrupting import when_interrupts_are_counted
@@ -80,7 +79,7 @@ class FakeService:
             self.end.sendall(frames.pack_json(frames.EVENT, message))
 
     def prints(self, rank: int, stream: int, data: bytes) -> None:
-        self.end.sendall(frames.pack(frames.CHUNK, HEAD.pack(rank, stream) + data))
+        self.end.sendall(frames.pack(frames.CHUNK, frames.output_body(rank, stream, data)))
 
     def returns(self, rank: int, value: object) -> None:
         body = pickle.dumps(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import struct
 
 from ...common.errors import UsageError
 from ...control import frames
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 MOST_PENDING = 1 << 20
 """Bytes that may wait for a caller that follows the output; more is left out."""
-
-_CHUNK = struct.Struct("!IB")
 
 
 class JobRequests:
@@ -148,7 +145,7 @@ class LogReader:
         if self._hosts.get(rank) != host:
             self._hosts[rank] = host
             self._caller.event({"event": "rank", "rank": rank, "host": host})
-        self._caller.chunk(_CHUNK.pack(rank, stream) + data)
+        self._caller.chunk(frames.output_body(rank, stream, data))
 
 
 def follow(caller: Caller, seen: RunHistory, feed: Callable[[int, str, int, bytes], None]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-
 from ...common.text import plain
+from ...control import frames
 from ..output.console import LEVELS
 
 TYPE_CHECKING = False
@@ -14,9 +13,6 @@ if TYPE_CHECKING:
     from ..output.console import Console
     from ..run.events import RunEvent
     from .server import Caller
-
-HEAD = struct.Struct("!IB")
-"""Before the bytes of a chunk: rank and stream, as in an OUTPUT frame."""
 
 REPORT = 3
 """The stream with the report of a rank that calls a function; it is never printed."""
@@ -84,7 +80,7 @@ class Relay:
         if self._screen is not None and stream != REPORT:
             self._screen.feed(rank, stream, data, written)
         elif self._caller.open:
-            self._caller.chunk(HEAD.pack(rank, stream) + data, written)
+            self._caller.chunk(frames.output_body(rank, stream, data), written)
         else:
             written()
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from dsrun.launcher.control import frames
 from dsrun.launcher.control.activity_messages import Activity
-from dsrun.launcher.head.local.relay import HEAD, REPORT, Relay
+from dsrun.launcher.head.local.relay import REPORT, Relay
 from dsrun.launcher.head.run.events import RESULT, RankOutput, RanksActive, Started
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def test_output_is_given_back_once_the_caller_has_read_it(caller: FakeCaller) ->
     relay.feed(3, 1, b"line\n", lambda: given.append(1))
     relay.feed(3, REPORT, b"report", lambda: given.append(2))
     assert caller.events == [{"event": "Label", "rank": 3, "text": "n0:3| ", "streams": [1, 2]}]
-    assert caller.chunks == [HEAD.pack(3, 1) + b"line\n", HEAD.pack(3, 3) + b"report"]
+    assert caller.chunks == [
+        frames.output_body(3, 1, b"line\n"),
+        frames.output_body(3, 3, b"report"),
+    ]
     assert given == []
     caller.unread[0]()
     assert given == [1]
@@ -123,7 +127,7 @@ def test_a_screen_shows_everything_but_reports(caller: FakeCaller) -> None:
     assert [call[0] for call in screen.calls] == [
         *("fold", "label", "feed", "log", "status", "print_report", "close")
     ]
-    assert caller.chunks == [HEAD.pack(0, 3) + b"r"]
+    assert caller.chunks == [frames.output_body(0, 3, b"r")]
     assert caller.events == []
 
 
