@@ -12,7 +12,8 @@ from ..commands.job_wait import until_end
 from ..common.errors import LOST, DsrunError
 from ..control import local
 from ..control.local_client import connect
-from ..head.detached import job_folder, journal
+from ..head.detached import journal
+from ..head.detached.job_folder import folder_of
 from ..head.detached.journal_reader import JournalReader
 from ..head.report.document import read
 from .errors import JobError, LaunchError
@@ -83,8 +84,7 @@ class DetachedJob:
         self._folder = self._found()
 
     def _found(self) -> JobFolder:
-        path = os.path.join(job_folder.root(os.environ), self.id)
-        folder = job_folder.open_folder(path) if job_folder.is_job_folder(path) else None
+        folder = folder_of(os.environ, self.id)
         if folder is None:
             raise JobError(f"job {self.id}: nothing is kept of a detached job of this id")
         return folder

@@ -189,12 +189,11 @@ def _wait_for_end(client: Any, seconds: float) -> None:
 
 def _wait_for_report(place: Place) -> None:
     """Wait until it is written how a detached job has ended."""
-    from .job_kept import folders
+    from ..head.detached.job_folder import folder_of
     from .job_wait import settled
 
-    for one in folders():
-        if one.about.job_id == place.name:
-            settled(one)
+    if folder := folder_of(os.environ, place.name):
+        settled(folder)
 
 
 def _kill_on_hosts(given: Given) -> int:

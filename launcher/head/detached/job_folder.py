@@ -247,6 +247,12 @@ def find(parent: str) -> list[JobFolder]:
     return sorted((one for one in read if one is not None), key=lambda one: one.about.since)
 
 
+def folder_of(environ: Mapping[str, str], job_id: str) -> JobFolder | None:
+    """Return the folder of a job by its whole id; None if it has none."""
+    path = os.path.join(root(environ), job_id)
+    return open_folder(path) if is_job_folder(path) else None
+
+
 def open_folder(path: str) -> JobFolder | None:
     """Return the folder of a job; None if it is not there, or of another version."""
     for name in (ABOUT, OVER):
