@@ -590,7 +590,8 @@ class Options:
         metavar="LIST", unset="all slots", separator=",", only_role=True)
     devices: int | None = option(None,
         "Of a role: give each worker so many devices.",
-        kind="int", positive=True, most=MAX_SLOTS, valid=f"1 to {MAX_SLOTS}", unset="1",
+        kind="int", positive=True, most=MAX_SLOTS, valid=f"1 to {MAX_SLOTS} (slots 0: no device)",
+        unset="1",
         only_role=True)
     beside: str = option("",
         "Of a role: run on the nodes and the devices of another role; with --slots, on other slots"

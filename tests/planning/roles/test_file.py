@@ -98,6 +98,10 @@ START = '[[role]]\nname = "a"\nscript = "t.py"\n'
             "rl.toml:2: roles: expected only tables [[role]] (did you mean role?); options of the"
             " whole job are on the command line",
         ),
+        (
+            '[[role]]\nname = "a"\ndevices = 0',
+            "rl.toml:3: devices: expected 1 to 4096 (slots 0: no device), not '0'",
+        ),
         ("[[role]]\nnodes = 1", 'rl.toml:1: role: no name; write name = "..."'),
         ("[[role]]\nname = 1", "rl.toml:2: name: expected a text, not 1"),
         ('[[role]]\nname = "a"', "rl.toml:1: no program: expected one of script, module, command"),
