@@ -16,18 +16,22 @@ from ..head.detached import journal
 from ..head.detached.job_folder import folder_of
 from ..head.detached.journal_reader import JournalReader
 from ..head.report.document import read
+from ..planning.roles.command_line import COLON
 from .errors import JobError, LaunchError
 from .options import words
 from .plan import plan, planned
 from .process import BOOT
+from .roles import plan as plan_roles
 from .stacks import read as read_stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from ..head.detached.job_folder import End, JobFolder
     from ..head.report.document import Report
+    from .roles import Role
     from .stacks import Stacks
 
 PATIENCE = 10.0
@@ -35,7 +39,11 @@ PATIENCE = 10.0
 
 
 def launch_detached(
-    target: str | os.PathLike[str], args: Iterable[object] = (), **options: object
+    target: str | os.PathLike[str] | None = None,
+    args: Iterable[object] = (),
+    *,
+    roles: Sequence[Role] | None = None,
+    **options: object,
 ) -> DetachedJob:
     """Launch a script, and return once all its ranks run; it goes on without this program.
 
@@ -43,21 +51,23 @@ def launch_detached(
         target: the path of a script, the name of a module with `module=True`, or a command with
             `no_python=True`.
         args: its arguments.
+        roles: the programs of a job of several, in place of the two above.
         options: options of dsrun by their names, as for `launch`.
 
     Raises:
         LaunchError: the job cannot be planned, its ranks do not run, or it is a function, whose
             results nobody would get; nothing is left running.
     """
-    if callable(target):
+    targets = [target] if roles is None else [role.target for role in roles]
+    if any(one is None or callable(one) for one in targets):
         raise LaunchError(
             "launch_detached: expected a script, a module or a command; functions need launch"
         )
-    arguments = [str(one) for one in args]
-    spec = plan(target, arguments, None, options, planned)  # refuses here what can be refused
-    silent = [] if spec.plan.program.local_rank else ["--no_local_rank"]
-    argv = ["--detach", *words(options), *silent, "--", os.fspath(target), *arguments]
-    command = [sys.executable, "-c", BOOT, package_root(), "dsrun.launcher.runner", *argv]
+    if target is not None and roles is not None:
+        raise LaunchError("roles: not with a script; each Role has its own")
+    argv = _of_roles(roles, options) if roles is not None else _of_one(target, args, options)
+    start = [sys.executable, "-c", BOOT, package_root(), "dsrun.launcher.runner", "--detach"]
+    command = [*start, *argv]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -65,6 +75,28 @@ def launch_detached(
         raise LaunchError(done.stderr.strip().removeprefix("dsrun: "), done.returncode)
     sys.stderr.write(done.stderr)
     return DetachedJob(done.stdout.strip())
+
+
+def _of_one(target: Any, args: Iterable[object], options: Mapping[str, object]) -> list[str]:
+    """Return a job of one program as words of a command line; it is planned, to be refused here."""
+    arguments = [str(one) for one in args]
+    spec = plan(target, arguments, None, options, planned)
+    silent = [] if spec.plan.program.local_rank else ["--no_local_rank"]
+    return [*words(options), *silent, "--", os.fspath(target), *arguments]
+
+
+def _of_roles(roles: Sequence[Role], options: Mapping[str, object]) -> list[str]:
+    """Return a job of several roles likewise.
+
+    Raises:
+        LaunchError: it cannot be planned, or written as a command line.
+    """
+    plan_roles(roles, options)
+    programs = [role.words for role in roles]
+    if any(COLON in one for one in programs):
+        raise LaunchError(f"roles: {COLON!r} cannot be an argument of a detached program")
+    joined = [word for one in programs for word in (COLON, *one)]
+    return [*words(options), *joined[1:]]
 
 
 class DetachedJob:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.api import DetachedJob, JobError, LaunchError, launch_detached
+from dsrun.launcher.api import DetachedJob, JobError, LaunchError, Role, launch_detached
 
 from ..support.kept_jobs import FAR, NAME, kept
 from ..support.limits import HANG, wait_for
@@ -48,6 +48,32 @@ def test_a_job_is_left_and_found_again(folder: Path) -> None:
         job.stop()
 
 
+def test_a_job_of_roles_is_left_likewise(folder: Path) -> None:
+    server = Role("server", "sh", ["-c", "echo serves; exec sleep 1000"], no_python=True,
+                  nodes=1, slots=1, ready="line:serves", ends="never")  # fmt: skip
+    trainer = Role("trainer", "work.py", ["x"], nodes=1, slots=1, after=["server"], ends="job")
+    job = launch_detached(roles=[server, trainer], **TWO)
+    assert job.stdout(0, "server") == "serves\n"
+    wait_for(lambda: job.stdout(0, "trainer") == "rank 0 x\n", "output")
+    (folder / "end").touch()
+    report = job.wait(HANG)
+    assert (report.exit_code, list(report.roles)) == (0, ["server", "trainer"])
+
+
+@pytest.mark.parametrize(
+    ("roles", "says"),
+    [
+        ([Role("a", print, nodes=1, ends="job")], "functions need launch"),
+        ([Role("a", "work.py", [":"], nodes=1, ends="job")], "':' cannot be an argument"),
+        ([Role("a", "work.py", nodes=1)], "--program a: ends is missing"),
+        ([], "expected a list of Role"),
+    ],
+)
+def test_roles_that_cannot_be_left(roles: list[Role], says: str) -> None:
+    with pytest.raises(LaunchError, match=says):
+        launch_detached(roles=roles, **TWO)
+
+
 @pytest.mark.parametrize(
     ("target", "args", "how"),
     [
@@ -63,7 +89,8 @@ def test_it_may_be_a_command_or_a_module(
     (folder / "work.py").write_text("import os, sys; print(os.environ['RANK'], *sys.argv[1:])")
     (folder / "work.sh").write_text("#!/bin/sh\necho $RANK $1\n")
     (folder / "work.sh").chmod(0o755)
-    job = launch_detached(target, args, **{how: True}, **TWO)
+    options: dict[str, Any] = {how: True, **TWO}
+    job = launch_detached(target, args, **options)
     assert job.wait(HANG).exit_code == 0
     assert [job.stdout(rank) for rank in (0, 1)] == ["0 a b\n", "1 a b\n"]
 
