@@ -20,6 +20,7 @@ ORDERS = {
     "ray_verl": [("head",), ("worker",), ("driver",)],
     "evaluator": [("trainer", "evaluator")],
     "parameter_server": [("server",), ("worker",)],
+    "prime_rl": [("inference", "trainer"), ("orchestrator",)],
     "dask": [("scheduler",), ("worker",), ("client",)],
 }
 
