@@ -180,7 +180,9 @@ class _Checks:
         program, script = self._program, environment.from_wire(self._program.script)
         looked = [script] if program.no_python else [python, script]
         self._at(" or ".join(os.fsdecode(os.path.join(self._workdir, one)) for one in looked))
-        self._check(preflight.program_problem(program, python, script, self._workdir, self._path))
+        sent = self._task.env.get("PATH")
+        path = self._path if sent is None else environment.from_wire(sent)
+        self._check(preflight.program_problem(program, python, script, self._workdir, path))
 
 
 def _debugger_problem(setup: NodeSetup, at: At) -> str:

@@ -65,6 +65,13 @@ def test_python_is_searched_folder_by_folder(tmp_path: Path) -> None:
     assert found.problems == (f"no Python at /a/python9 {ANOTHER_PYTHON}",)
 
 
+def test_a_program_is_searched_on_the_path_that_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "serve").symlink_to("/bin/sh")
+    program = Program("serve", no_python=True)
+    _, found = told(task(tmp_path, program=program, env={"PATH": f"/a:{tmp_path}"}))
+    assert found.problems == ()
+
+
 def test_what_was_found_comes_through_the_pipe(tmp_path: Path) -> None:
     one = task(tmp_path, facts=True, base={"PATH": os.environ["PATH"], "X": "\udcff"})
     _, found = told(one)
