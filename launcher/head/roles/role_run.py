@@ -6,6 +6,7 @@ from functools import partial
 
 from ...common.errors import DsrunError, NodeError
 from ..report.ending import Ending
+from ..run.ending import fails
 from ..run.events import Alarm, Exit, Lost, RanksStarted
 from ..run.job import Job
 from ..run.phase import Phase
@@ -199,9 +200,14 @@ class RoleRun:
             self._tell(RoleStarted(self.name))
 
     def _look(self, job: Job | None) -> None:
-        """Tell at once if the run is stopping because of a failure: its end may take a while."""
+        """Tell at once if the run is stopping because of a failure: its end may take a while.
+
+        That of an elastic role is stopping, too, once its work is done.
+        """
         run = self.run
-        if job is self._job and not self._stopped and run and run.phase is Phase.STOPPING:
+        if job is not self._job or self._stopped or run is None:
+            return
+        if run.phase is Phase.STOPPING and fails(run):
             self._stopped = True
             self._tell(RoleFailing(self.name))
 

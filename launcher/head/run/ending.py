@@ -15,10 +15,19 @@ def ending_of(run: Run) -> Ending:
     return Ending(run.spec.job_id, run.error or _report(run))
 
 
-def _report(run: Run) -> Report:
+def fails(run: Run) -> bool:
+    """Return whether a run ends with a failure, as far as is known now."""
+    return run.error is not None or bool(_known(run).exit_code)
+
+
+def _known(run: Run) -> Report:
     size = run.restarts.world_size(run.plan.world_size or 0)
     clean = run.spec.supervision.graceful_term_ok
-    known = run.record.report(run.nodes, size, graceful_term_ok=clean)
+    return run.record.report(run.nodes, size, graceful_term_ok=clean)
+
+
+def _report(run: Run) -> Report:
+    known = _known(run)
     facts = ((node.name, node.hello.facts) for node in run.nodes if node.hello)
     ran = run.plan.program, run.spec.workdir
     known = known._replace(ran=ran, facts=tuple((name, one) for name, one in facts if one))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from dsrun.launcher.common.errors import SWEPT
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.roles import role_events as events
 from dsrun.launcher.head.roles.role_console import RoleConsole
 from dsrun.launcher.head.roles.role_run import RoleRun
@@ -233,3 +233,28 @@ def test_an_elastic_role_has_its_nodes_back(fleet_of: FleetOf) -> None:
     played.role.stop(signal.SIGTERM)
     played.fleet.step()
     assert not any(node.returns for node in played.fleet.fleet.nodes.values())
+
+
+def test_an_elastic_role_that_ends_well_has_not_failed(fleet_of: FleetOf) -> None:
+    """Its run stops its nodes, as no other round follows."""
+    played = Played(fleet_of(shares=True), elastic=ElasticPolicy(1, 2, 3))
+    played.prepare()
+    played.role.start()
+    nodes = played.fleet.nodes("n0", "n1")
+    for node in nodes:
+        node.joins(4000)
+    played.fleet.step()
+    nodes[1].reaches()
+    played.fleet.step()
+    for node, ranks in zip(nodes, ((0, 1), (2, 3)), strict=True):
+        assert node.got(frames.ROUND)()
+        played.fleet.up(node.name, *ranks)
+        for rank in ranks:
+            node.exits(rank, 0)
+        node.says(messages.pack(frames.FINISHED, round_messages.Finished(1)))
+    played.fleet.step()
+    for node in nodes:
+        node.done()
+    played.fleet.step()
+    assert played.names() == ["RolePrepared", "RoleStarted", "RoleEnded"]
+    assert played.told[-1].code == 0
