@@ -23,12 +23,15 @@ from ..specs.job import new_job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..control.local_client import LocalClient
+    from ..planning.roles.table import RoleTable
     from ..specs.job import JobSpec
+    from ..specs.roles import Role
 
 FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 """Signals that are forwarded besides those that end the job. Ctrl-Z stops this process alone."""
@@ -66,6 +69,31 @@ def run(command: Command) -> int:
         if options.detach:
             return _detach(spec, client, options, request)
         return _run_for(client, spec, request)
+
+
+def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
+    """Run a job of several roles on held nodes; return the exit code.
+
+    Args:
+        command: the options of the whole job.
+        tables: its roles, as they are written.
+
+    Raises:
+        DsrunError: the job cannot be run, or has failed; nothing of it is left running.
+    """
+    options = command.options
+    held.check_given(options.on or "", command.given)
+    with holds.find(options.on or "") as client:
+        answer = holds.ask(client, {"do": "describe"})
+        spec = held.held_roles(command, tables, held.nodes_of(answer))
+        if options.dry_run:
+            from .roles import show
+
+            return show(spec, [], options)
+        request = {"do": "run", "roles": True, "spec": codec.encode(spec), "busy": options.on_busy}
+        if options.detach:
+            return _detach(spec.job, client, options, request, spec.roles)
+        return _run_for(client, spec.job, request)
 
 
 def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
@@ -108,14 +136,20 @@ def _show(spec: JobSpec, *, as_json: bool) -> int:
     return 0
 
 
-def _detach(spec: JobSpec, client: LocalClient, options: Options, request: dict[str, Any]) -> int:
+def _detach(
+    spec: JobSpec,
+    client: LocalClient,
+    options: Options,
+    request: dict[str, Any],
+    roles: Sequence[Role] = (),
+) -> int:
     """Have a job run, and print its id once all workers run; return the exit code."""
     from ..head.detached.job_folder import remove
     from ..head.detached.new_folder import new_folder
     from .detach import check_held
 
     check_held(options)
-    folder = new_folder(spec, os.environ, client.pid, options.on or "")
+    folder = new_folder(spec, os.environ, client.pid, options.on or "", roles)
     try:
         code = _report(spec, ClientRun(client, spec, {**request, "detach": folder}))
     except DsrunError:

@@ -54,10 +54,9 @@ def run(command: Command, argv: Sequence[str]) -> int:
     options = given.job.options
     spec.check(given.job)
     if options.on is not None:
-        raise UsageError(
-            f"--on {options.on}: a job of several roles has nodes of its own; leave out --on, and"
-            " name hosts"
-        )
+        from . import on
+
+        return on.run_roles(given.job, given.tables)
     if options.detach and not options.dry_run:
         return _detached(given, argv)
     return _start(given, argv)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..specs.job import JobSpec
+    from ..specs.roles import RolesSpec
+    from .roles.table import RoleTable
 
 NAMED = 3
 """Lost nodes that are named in one line."""
@@ -108,14 +110,44 @@ def held_job(command: Command, held: HeldNodes) -> JobSpec:
         UsageError: options conflict, or name something that does not exist.
         NodeError: the nodes are lost at present.
     """
-    inventory = Source(held.hosts, f"hold {held.name}")
-    hosts = _present(command.options, inventory, held)
-    choice = Choice(held.launcher, f"{held.launcher} (of hold {held.name})")
+    inventory, hosts, choice = _nodes(command.options, held)
     planned = plan_on(command, inventory, hosts, choice, alone=False)
-    origin = planned.origin
-    notes = (*origin.notes, *_lost_note(held), *_mask_notes(hosts))
-    planned = planned._replace(origin=origin._replace(notes=notes), backend=held.settings)
-    spec = job_spec(planned, command.options)
+    return _as_held(job_spec(planned, command.options), held, hosts)
+
+
+def held_roles(command: Command, tables: Sequence[RoleTable], held: HeldNodes) -> RolesSpec:
+    """Return a job of several roles on held nodes; it has all nodes that the options select.
+
+    Args:
+        command: the options of the whole job, checked.
+        tables: its roles, as they are written.
+        held: the nodes.
+
+    Raises:
+        UsageError: options conflict, or name something that does not exist.
+        NodeError: the nodes are lost at present.
+    """
+    from .roles.spec import Nodes, roles_spec
+
+    for table in tables:
+        if table.get("stdin") != "none":
+            raise table.error("stdin", "not with --on, as held nodes get no standard input for it")
+    inventory, hosts, choice = _nodes(command.options, held)
+    spec = roles_spec(command, tables, Nodes(inventory, hosts, choice))
+    return spec._replace(job=_as_held(spec.job, held, hosts))
+
+
+def _nodes(options: Options, held: HeldNodes) -> tuple[Source, list[Host], Choice]:
+    """Return all nodes, those that take part, and how they were started."""
+    inventory = Source(held.hosts, f"hold {held.name}")
+    choice = Choice(held.launcher, f"{held.launcher} (of hold {held.name})")
+    return inventory, _present(options, inventory, held), choice
+
+
+def _as_held(spec: JobSpec, held: HeldNodes, hosts: Sequence[Host]) -> JobSpec:
+    """Return a job as its hold gets it."""
+    notes = (*spec.origin.notes, *_lost_note(held), *_mask_notes(hosts))
+    spec = spec._replace(origin=spec.origin._replace(notes=notes), backend=held.settings)
     return _from_the_hold(spec)._replace(held=True, environ=dict(os.environ))
 
 
@@ -166,7 +198,7 @@ def _causes(held: HeldNodes, names: list[str]) -> str:
     return f"{shown}, and {rest} more" if rest > 0 else shown
 
 
-def _mask_notes(hosts: list[Host]) -> list[str]:
+def _mask_notes(hosts: Sequence[Host]) -> list[str]:
     """Return a note on variables that hide devices from other programs on this machine only."""
     names = sorted(masks(os.environ))
     if not names or not any(map(is_here, hosts)):

@@ -11,10 +11,10 @@ from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
 from ..local.relay import Relay
-from ..local.run_control import send, stop
 from ..output.console import Console
 from ..report.ending import Ending
 from ..run.job import Job
+from . import work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...specs.job import JobSpec
+    from ...specs.roles import RolesSpec
     from ..detached.detachment import Detachment
     from ..local.server import Caller, Message
     from ..run.run import Run
     from .hold import Hold
+    from .work import Work
 
     Streams = tuple[int, ...]
 
@@ -52,6 +54,7 @@ class HeldRun:
         caller: Caller,
         request: Message,
         streams: Streams,
+        roles: RolesSpec | None = None,
     ) -> None:
         """Prepare it.
 
@@ -63,7 +66,10 @@ class HeldRun:
                 `detach`, the folder of the job, it gets an event once all workers run, and may go.
             streams: descriptors of the client, which are closed at the end: standard input, and
                 where the output goes, if it is printed here.
+            roles: its roles; None if it has one program.
         """
+        self._roles = roles
+        self._work: Work | None = None
         self.spec = spec
         self.caller = caller
         self.since: float | None = None
@@ -110,13 +116,31 @@ class HeldRun:
     def _begin(self) -> None:
         self._job.open()
         self._hold.nodes.check(self.spec.plan)
+        if self._roles is not None:
+            self._begin_roles(self._roles)
+            return
         run = self._job.assemble(self._hold.fleet, self._on_over)
         run.input_fd = self._streams[0]
         if self._relay is not None:
             run.observe(self._relay.tell)
         if self._detachment is not None:
             self._detachment.watch(run, partial(self._detachment.leave, self._tell_running))
+        self._work = work.of_run(run)
         self._job.begin()
+
+    def _begin_roles(self, spec: RolesSpec) -> None:
+        from ..roles.roles_job import RolesJob
+
+        roles = RolesJob(spec, self._hold.fleet, self._job.console, self._on_over)
+        self._job.draw, self._job.tell = roles.painter(), roles.tell
+        self._job.console.on_broken_pipe = roles.on_broken_output
+        if (relay := self._relay) is not None:
+            roles.observe_runs(lambda role, run: run.observe(partial(relay.tell, role=role)))
+        if self._detachment is not None:
+            leave = partial(self._detachment.leave, self._tell_running)
+            self._detachment.watch_roles(roles, leave)
+        self._work = work.of_roles(roles)
+        roles.begin()
 
     def _tell_running(self) -> None:
         """Let the client go, as all workers of its detached job run."""
@@ -126,10 +150,10 @@ class HeldRun:
         """End it for an error; a fault of dsrun ends no other job."""
         if not isinstance(error, DsrunError):
             error = Fault(unexpected(error, self._hold.log))
-        if self.run is None:
+        if self._work is None:
             self._close(error)
         else:
-            self.run.refuse(error)
+            self._work.refuse(error)
 
     def refuse(self, why: DsrunError) -> None:
         """End it, as it cannot run here now; its report file says so."""
@@ -137,15 +161,15 @@ class HeldRun:
 
     def signal(self, number: int) -> None:
         """Handle a signal that the client has got."""
-        if self.run is None:
+        if self._work is None:
             if number in self._ends | STOP_SIGNALS:
                 self._close(_Interrupted(number))
         elif self._relay is not None:
-            send(self.run, number)
+            self._work.send(number)
         elif number in self._ends:
-            self.run.signals.end(number)
+            self._work.end(number, "")
         elif number != signal.SIGTSTP:
-            self.run.signals.pass_on(number)
+            self._work.pass_on(number)
 
     def stop(self, grace: object) -> None:
         """Stop it, with another grace than its own if that is a number of seconds.
@@ -153,18 +177,18 @@ class HeldRun:
         Raises:
             UsageError: the grace is not a number of seconds.
         """
-        if self.run is None:
+        if self._work is None:
             self.end(signal.SIGTERM)
         else:
-            stop(self.run, grace)
+            self._work.stop(grace)
 
     def end(self, number: int) -> None:
         """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
         why = "" if number else RELEASED
-        if self.run is None:
+        if self._work is None:
             self._close(_Interrupted(number or signal.SIGTERM, why))
         else:
-            self.run.signals.end(number or signal.SIGTERM, why)
+            self._work.end(number or signal.SIGTERM, why)
 
     def _on_client_gone(self) -> None:
         left = self._detachment is not None and self._detachment.complete
@@ -178,12 +202,11 @@ class HeldRun:
         self._loop.call_later(0.0, self._finish)
 
     def _finish(self) -> None:
-        run = self.run
-        assert run is not None
-        run.leave()
-        run.release(run.nodes)
-        self._hold.nodes.settle(run)
-        self._end(self._job.conclude())
+        assert self._work is not None
+        ending = self._work.conclude(self._job)
+        for run in self._work.runs():
+            self._hold.nodes.settle(run)
+        self._end(ending)
 
     def _close(self, why: DsrunError) -> None:
         """End it without a run."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
+    from ...specs.roles import RolesSpec
     from ..local.server import Caller, Message, Verb
     from . import json_types
     from .hold import Hold
@@ -130,7 +131,7 @@ def run(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> None:
     streams = {1, 3} if request.get("relay") is True else {3}
     if len(fds) not in streams or busy not in {"wait", "refuse"}:
         raise UsageError("invalid request to run a job")
-    spec = fitted(hold, codec.decode(JobSpec, request.get("spec")))
+    spec, roles = _asked(hold, request)
     if spec.job_id in hold.runs:
         raise UsageError(f"job {spec.job_id[:40]} is on hold {hold.spec.name} already")
     try:
@@ -138,9 +139,25 @@ def run(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> None:
     except DsrunError as error:
         if request.get("relay") is not True or spec.output.report_file is None:
             raise
-        HeldRun(hold, spec, caller, request, tuple(fds)).refuse(error)
+        HeldRun(hold, spec, caller, request, tuple(fds), roles).refuse(error)
     else:
-        hold.add(HeldRun(hold, spec, caller, request, tuple(fds)))
+        hold.add(HeldRun(hold, spec, caller, request, tuple(fds), roles))
+
+
+def _asked(hold: Hold, request: Message) -> tuple[JobSpec, RolesSpec | None]:
+    """Return the job of a request as it runs on held nodes, and its roles if it has some.
+
+    Raises:
+        UsageError: the request is not valid.
+    """
+    if request.get("roles") is not True:
+        return fitted(hold, codec.decode(JobSpec, request.get("spec"))), None
+    from ...specs.roles import RolesSpec
+
+    spec = codec.decode(RolesSpec, request.get("spec"))
+    roles = tuple(role._replace(job=fitted(hold, role.job)) for role in spec.roles)
+    whole = RolesSpec(fitted(hold, spec.job), roles)
+    return whole.job, whole
 
 
 def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
