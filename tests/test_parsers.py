@@ -10,6 +10,7 @@ import socket
 import struct
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from dsrun.launcher.control.auth import Credentials
 from dsrun.launcher.node import leftovers, ports, processes, sock_diag
 from dsrun.launcher.node.crash_evidence import core_dump, disks, kernel_log, kernel_messages
 
+from .support.cost import LINEAR, growth
 from .support.properties import same_examples
 
 if TYPE_CHECKING:
@@ -141,3 +143,16 @@ def test_any_bytes_are_read_or_refused(name: str) -> None:
 
     parse(valid)
     check()
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_it_takes_linear_time(name: str) -> None:
+    parse, documented, valid = PARSERS[name]
+    middle = len(valid) // 2
+
+    def read(size: int, piece: bytes) -> None:
+        with suppress(*documented):
+            parse(valid[:middle] + piece * (size // len(piece)) + valid[middle:])
+
+    for piece in (b" ", b"9", b"\n", b"[", b'{"a":', valid):
+        assert growth(partial(read, piece=piece), 10_000) < LINEAR, piece

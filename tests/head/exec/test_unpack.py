@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dsrun.launcher.head.exec.unpack import PART, Unpacker
 
+from ...support.cost import LINEAR, growth
 from ...support.properties import same_examples
 
 ODD = "it's\n\udcff a b"
@@ -255,6 +256,19 @@ def test_no_archive_writes_elsewhere_raises_or_never_ends(parts: list[bytes]) ->
         written = found(Path(folder))
     assert all(path.split("/")[0] == "in" for path in written)
     assert not [path for path in written if path.endswith(PART)]
+
+
+@pytest.mark.parametrize("one", [member("x", b"new"), attributes(path="x"), bytes(512)])
+def test_many_members_take_linear_time(one: bytes, tmp_path: Path) -> None:
+    assert growth(lambda size: unpack(tmp_path, one * size), 40) < LINEAR
+
+
+@pytest.mark.parametrize("one", [record(" a=b\n"), b" ", b"9", b"9 a"])
+def test_many_attributes_take_linear_time(one: bytes, tmp_path: Path) -> None:
+    def read(size: int) -> None:
+        unpack(tmp_path, member("x", one * (size // len(one)), tarfile.XHDTYPE) + member("x"))
+
+    assert growth(read, 4000) < LINEAR
 
 
 @pytest.mark.parametrize("seed", range(40))
