@@ -12,6 +12,7 @@ import pytest
 
 from ..support.limits import wait_for
 from .command import COMMAND, Running
+from .held import Held
 from .jobs import AT_ONCE, LOST, launchers, options, parent
 from .traces import Traces
 
@@ -301,3 +302,50 @@ def test_nodes_that_join_by_themselves(cluster: Cluster, tmp_path: Path) -> None
     assert [one.returncode for one in ended] == [0, 0], [one.stderr for one in ended]
     assert ended[0].stdout.count(" got weights from ") == 4
     wait_for(lambda: not traces.leftovers(), "clean")
+
+
+ON_HOLD = """
+[[role]]
+name = "server"
+nodes = 1
+workers = 1
+command = ["sh", "-c", "echo serves; exec sleep 1000"]
+ready = "line:serves"
+ends = "never"
+on_failure = "restart"
+
+[[role]]
+name = "trainer"
+nodes = 1
+workers = 2
+script = "wait.py"
+args = ["{go}"]
+after = ["server"]
+ends = "job"
+"""
+
+
+def test_roles_run_on_held_nodes_again_and_again(cluster: Cluster, tmp_path: Path) -> None:
+    """Their servers restart, their client may die; the hold is as before, and takes other jobs."""
+    (tmp_path / "roles.toml").write_text(ON_HOLD.replace("{go}", str(tmp_path / "go")))
+    words = "--roles", str(tmp_path / "roles.toml")
+    with Held(cluster, tmp_path, "n1:2,n2:2") as held:
+        first = held.start(*words)
+        held.wait_up(first, 2)
+        (server,) = (one for one in cluster.processes() if one.argv[:2] == ("sleep", "1000"))
+        os.kill(server.pid, signal.SIGKILL)
+        wait_for(lambda: first.stdout.count("server/n1:0| serves") == 2, "another server")
+        refused = held(*words, "--on_busy=refuse")
+        assert (refused.returncode, "slots are in use by job" in refused.stderr) == (69, True)
+        first.process.kill()
+        wait_for(lambda: not held.workers(), "the end of what it had started")
+        wait_for(
+            lambda: ("sleep", "1000") not in {one.argv[:2] for one in cluster.processes()},
+            "the end of the server",
+        )
+        (tmp_path / "go").touch()
+        again = held(*words)
+        assert again.returncode == 0, again.stderr
+        assert again.stdout.count("trainer/n2:") == 2
+        assert [one["host"] for one in held.tell("tell.py")] == ["n1", "n1", "n2", "n2"]
+        assert held.release().returncode == 0

@@ -90,10 +90,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["--ends", "job", "train.py"], "--ends: only for a role: in a file of --roles, or after"),
         ([*LINE, ":"], ":: expected --program NAME and a program after it, and before it"),
         (["--role", "x", "--roles", "rl.toml"], "--role: not with several programs"),
-        (
-            ["--on", "lab", "--roles", "rl.toml"],
-            "--on lab: a job of several roles has nodes of its",
-        ),
+        (["--on", "lab", "--roles", "rl.toml"], "--on lab: not with --host, which dsrun-hold dec"),
         (["--json", "--roles", "rl.toml"], "--json: only with --dry_run"),
         (["--rdzv_backend", "c10d", "--roles", "rl.toml"], "--rdzv_backend c10d: not with several"),
     ],

@@ -10,11 +10,12 @@ from ...common import signals, system
 from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
+from ..local import run_control
 from ..local.relay import Relay
 from ..output.console import Console
 from ..report.ending import Ending
 from ..run.job import Job
-from . import work
+from .work import Work, of_roles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ..local.server import Caller, Message
     from ..run.run import Run
     from .hold import Hold
-    from .work import Work
 
     Streams = tuple[int, ...]
 
@@ -125,8 +125,23 @@ class HeldRun:
             run.observe(self._relay.tell)
         if self._detachment is not None:
             self._detachment.watch(run, partial(self._detachment.leave, self._tell_running))
-        self._work = work.of_run(run)
+        self._work = Work(
+            send=partial(run_control.send, run),
+            end=run.signals.end,
+            pass_on=run.signals.pass_on,
+            stop=partial(run_control.stop, run),
+            refuse=run.refuse,
+            conclude=self._conclude,
+        )
         self._job.begin()
+
+    def _conclude(self, job: Job) -> Ending:
+        """Give the nodes of one program back, and return how it has ended."""
+        run = job.run
+        assert run is not None
+        run.leave()
+        run.release(run.nodes)
+        return job.conclude()
 
     def _begin_roles(self, spec: RolesSpec) -> None:
         from ..roles.roles_job import RolesJob
@@ -139,7 +154,7 @@ class HeldRun:
         if self._detachment is not None:
             leave = partial(self._detachment.leave, self._tell_running)
             self._detachment.watch_roles(roles, leave)
-        self._work = work.of_roles(roles)
+        self._work = of_roles(roles)
         roles.begin()
 
     def _tell_running(self) -> None:
@@ -204,8 +219,10 @@ class HeldRun:
     def _finish(self) -> None:
         assert self._work is not None
         ending = self._work.conclude(self._job)
-        for run in self._work.runs():
-            self._hold.nodes.settle(run)
+        if self.run is not None:
+            self._hold.nodes.settle(self.run)
+        else:
+            self._hold.nodes.look()  # roles have settled theirs
         self._end(ending)
 
     def _close(self, why: DsrunError) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.values import NamedTuple
-from ..local import run_control
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,14 +14,12 @@ if TYPE_CHECKING:
     from ..report.ending import Ending
     from ..roles.roles_job import RolesJob
     from ..run.job import Job
-    from ..run.run import Run
 
 
 class Work(NamedTuple):
     """What a held run does with it.
 
     Attributes:
-        runs: returns its runs on the nodes.
         send: acts on the number of a signal, as a program asks for it.
         end: ends it: by the number of a signal, and why if nobody has sent that.
         pass_on: handles a signal that does not end it.
@@ -31,32 +28,12 @@ class Work(NamedTuple):
         conclude: gives the nodes back once it is over, and returns how it has ended.
     """
 
-    runs: Callable[[], list[Run]]
     send: Callable[[object], None]
     end: Callable[[int, str], None]
     pass_on: Callable[[int], object]
     stop: Callable[[object], None]
     refuse: Callable[[DsrunError], None]
     conclude: Callable[[Job], Ending]
-
-
-def of_run(run: Run) -> Work:
-    """Return one program."""
-
-    def conclude(job: Job) -> Ending:
-        run.leave()
-        run.release(run.nodes)
-        return job.conclude()
-
-    return Work(
-        runs=lambda: [run],
-        send=partial(run_control.send, run),
-        end=run.signals.end,
-        pass_on=run.signals.pass_on,
-        stop=partial(run_control.stop, run),
-        refuse=run.refuse,
-        conclude=conclude,
-    )
 
 
 def of_roles(roles: RolesJob) -> Work:
@@ -70,7 +47,6 @@ def of_roles(roles: RolesJob) -> Work:
         return ending
 
     return Work(
-        runs=lambda: [role.run for role in roles.roles.values() if role.run is not None],
         send=partial(control.send, roles),
         end=lambda number, _why: roles.end(number),
         pass_on=partial(control.pass_on, roles),

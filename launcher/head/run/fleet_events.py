@@ -59,7 +59,10 @@ class FleetEvents:
         if run.started and not node.over:
             # It may live, and end its workers only once it misses its runner.
             knows = reason == CLOSED and run.fleet.dialled
-            self._await_end(node, (BEYOND - knows) * run.lease)
+            seconds = (BEYOND - knows) * run.lease
+            if reason != CLOSED:  # else its session has ended there, and its workers end at once
+                run.record.outliving[node.name] = seconds
+            run.restarts.await_end(node, seconds)
             run.lose(node, node.connection.lost, explained=bool(fault))
         elif not run.started and fault:
             run.fail_start(node, fault)
@@ -71,12 +74,10 @@ class FleetEvents:
         if not run.started:
             run.fail_start(node, node.connection.lost)
         elif not node.over:
-            self._await_end(node, (BEYOND - 1) * run.lease)
+            seconds = (BEYOND - 1) * run.lease
+            run.record.outliving[node.name] = seconds
+            run.restarts.await_end(node, seconds)
             run.lose(node, node.connection.lost)
-
-    def _await_end(self, node: RunNode, seconds: float) -> None:
-        self._run.record.outliving[node.name] = seconds
-        self._run.restarts.await_end(node, seconds)
 
     def _on_node_end(self, node: RunNode, cause: str) -> None:
         run = self._run

@@ -1,0 +1,50 @@
+"""What runs on held nodes: the roles of a job, as a held run uses them."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.hold import work
+
+from ...support.fake_roles import FakeRoles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsrun.launcher.head.run.job import Job
+
+
+@pytest.fixture
+def roles() -> Iterator[FakeRoles]:
+    made = FakeRoles()
+    made.run_all()
+    yield made
+    made.close()
+
+
+class FakeJob:
+    """A job whose hooks are noted."""
+
+    hooks: object = None
+
+
+def test_signals_reach_all_roles(roles: FakeRoles) -> None:
+    one = work.of_roles(roles.job)
+    one.pass_on(signal.SIGUSR1)
+    roles.step()
+    assert [roles.got(name, frames.SIGNAL) for name in ("server", "trainer")] == [1, 2]
+
+
+def test_its_end_is_that_of_its_roles(roles: FakeRoles) -> None:
+    one, job = work.of_roles(roles.job), FakeJob()
+    one.end(signal.SIGTERM, "dsrun-hold --release")
+    roles.step()
+    roles.ends("trainer", -signal.SIGTERM, told=True)
+    roles.ends("server", -signal.SIGTERM, told=True)
+    assert roles.overs == 1
+    ending = one.conclude(cast("Job", job))
+    assert (ending.code, job.hooks) == (128 + signal.SIGTERM, [])
