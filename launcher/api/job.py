@@ -419,7 +419,8 @@ class Events:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._next and not self._job.done():
+        # What `done` takes in may be the next event, without which nothing more may arrive.
+        while not self._next and not self._job.done() and not self._next:
             await self._job._readable.wait()
         if self._next:
             return self._next.popleft()

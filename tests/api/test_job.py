@@ -332,6 +332,16 @@ def test_a_job_is_awaited_and_its_events_iterated_at_the_same_time(service: Fake
     assert (code, ticks, len(found)) == (0, 3, 4)
 
 
+def test_an_event_comes_at_once_and_not_with_the_next_one(service: FakeService) -> None:
+    job = Job(service, service.number, "j1", None)
+
+    async def follow() -> api.Event:
+        asyncio.get_running_loop().call_later(0.01, service.says, STARTED)
+        return await asyncio.wait_for(anext(job.events()), HANG)
+
+    assert isinstance(asyncio.run(follow()), api.Started)
+
+
 def test_a_cancelled_wait_leaves_the_job_to_the_block(service: FakeService) -> None:
     job = Job(service, service.number, "j1", None)
 
