@@ -268,10 +268,19 @@ def _restart(given: Given) -> int:
 
 
 def _place(given: Given, words: Sequence[str]) -> Place:
-    """Return the job or hold that is meant, and the role of the job."""
+    """Return the job or hold that is meant, and the role of the job.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
     from .job_read import newest
 
-    place = job_names.choose(words[0] if words else None, job_names.places(), newest)
+    word, places = words[0] if words else None, job_names.places()
+    if word and word != job_names.LAST and not any(word in one.name for one in places):
+        from .job_kept import check_not_ended
+
+        check_not_ended(word)
+    place = job_names.choose(word, places, newest)
     return place._replace(role=given.own["role"])
 
 

@@ -67,6 +67,19 @@ def find(words: Sequence[str]) -> Found:
     return Found(place, kept.get(place.name))
 
 
+def check_not_ended(word: str) -> None:
+    """Check that no detached job that runs no more is meant, of which nothing can be asked.
+
+    Raises:
+        UsageError: one is.
+    """
+    for folder in folders():
+        if word in (name := folder.about.job_id) and folder.state is not State.ELSEWHERE:
+            raise UsageError(
+                f"dsrun-job: job {name} has ended; `dsrun-job report {name}` tells how"
+            )
+
+
 def _last(running: Sequence[Place], gone: Sequence[Place]) -> Place:
     """Return the newest job; an id begins with the time of its start."""
     jobs = [one for one in running if one.kind == local.JOB]

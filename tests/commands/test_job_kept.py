@@ -76,6 +76,18 @@ def test_the_end_is_that_of_dsrun(site: Site) -> None:
     assert site.run("report", "000000-000000") == (0, line, "")
 
 
+@pytest.mark.parametrize(
+    "words", [("kill",), ("signal", "USR1"), ("scale", "2"), ("stacks",), ("top",)]
+)
+def test_what_has_ended_can_be_asked_for_nothing(site: Site, words: tuple[str, ...]) -> None:
+    site.ended(1, 3)
+    verb, *more = words
+    name = NAME.format(1)
+    says = f"dsrun: dsrun-job: job {name} has ended; `dsrun-job report {name}` tells how\n"
+    assert site.run(verb, name, *more) == (2, "", says)
+    assert "no job nobody on this machine; running: " in site.run(verb, "nobody", *more)[2]
+
+
 def test_the_output_is_shown_as_dsrun_shows_it(site: Site) -> None:
     site.ended()
     name = NAME.format(0)
