@@ -64,7 +64,7 @@ def test_a_job_that_was_stopped_is_over_at_once(site: Site) -> None:
 
 def test_json_has_its_form(site: Site) -> None:
     job = site.detach()
-    running = json.loads(site.job("report", "last", "--json").stdout)
+    running = json.loads(site.job("report", job, "--json").stdout)
     assert (running["state"], running["report"]["exit_code"]) == ("running", None)
     site.end()
     waited = json.loads(site.job("wait", job, "--json").stdout)
