@@ -16,10 +16,12 @@ from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached.job_folder import End, State
 from .job_kept import killed, without_end
-from .job_names import LOOK, open_place
+from .job_names import LOOK, named_in_errors, open_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..control.local_client import LocalClient
     from ..head.detached.job_folder import JobFolder
     from .job_kept import Found
@@ -103,30 +105,38 @@ def until_told(place: Place) -> End:
     """
     while True:
         with open_place(place) as client:
-            end = _told(client, place.name)
+            end = _told(client, place)
         if end is not None:
             return end
         time.sleep(LOOK)  # it has too many callers now, or ends
 
 
-def _told(client: LocalClient, job_id: str) -> End | None:
+def _told(client: LocalClient, place: Place) -> End | None:
     """Return what a job tells at its end; None if it has not taken the request.
 
     Raises:
         LostError: it was killed.
     """
     with open(os.memfd_create("report"), "w+b") as file:
-        try:
-            number = client.send({"do": "wait"}, [file.fileno()])
-        except LostError:
-            return None
-        waits = False
+        waits, answer = _answer(client, file.fileno())
+        if answer is not None:
+            with named_in_errors(place):
+                code = int(checked(answer)["code"])
+            file.seek(0)
+            return End(time.time(), code, **json.load(file), last="", unkept="")
+    if waits:
+        process = f"pid {client.pid} on {os.uname().nodename}"
+        raise killed(place.name, f"what ran it ({process}) was killed")
+    return None
+
+
+def _answer(client: LocalClient, file: int) -> tuple[bool, dict[str, Any] | None]:
+    """Return whether a job has taken the request, and its answer; None if the job is gone."""
+    waits = False
+    with suppress(LostError):
+        number = client.send({"do": "wait"}, [file])
         for one in client.frames():
             waits = waits or one.message.get("event") == "Waiting"
             if one.kind == frames.ANSWER and one.message.get("id") == number:
-                code = int(checked(one.message)["code"])
-                file.seek(0)
-                return End(time.time(), code, **json.load(file), last="", unkept="")
-    if waits:
-        raise killed(job_id, f"what ran it (pid {client.pid} on {os.uname().nodename}) was killed")
-    return None
+                return waits, one.message
+    return waits, None

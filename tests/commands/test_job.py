@@ -14,6 +14,7 @@ import pytest
 from dsrun.launcher.commands import job as command
 from dsrun.launcher.commands import job_read
 from dsrun.launcher.common import entry
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import local
 from dsrun.launcher.head.local.server import Caller
 
@@ -242,3 +243,12 @@ def test_what_is_given_twice_is_joined_or_named(capfd: pytest.CaptureFixture[str
 def test_help_is_printed_for_every_verb(capfd: pytest.CaptureFixture[str]) -> None:
     for verb in command.VERBS:
         assert Ran("", capfd).run(verb, "-h")[1].startswith("usage: dsrun-job")
+
+
+def test_a_job_for_which_too_many_wait_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    def refuse(*_: object) -> None:
+        raise UsageError("48 others wait for its end")
+
+    with served(capfd, wait=refuse) as one:
+        says = f"dsrun: dsrun-job: job {one.name}: 48 others wait for its end\n"
+        assert one.run("wait", one.name) == (2, "", says)

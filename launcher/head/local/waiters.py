@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .server import Caller, Message
 
 
+MOST = 48
+"""Callers that may wait at a time: there is room for others who ask."""
+
+
 class Waiters:
     """Callers that wait for the end of one job.
 
@@ -34,8 +38,10 @@ class Waiters:
         """Answer a caller once the job has ended; it can ask for nothing else from now on.
 
         Raises:
-            UsageError: it has brought no file.
+            UsageError: it has brought no file, or too many wait.
         """
+        if len(self._waiting) >= MOST:
+            raise UsageError(f"{MOST} others wait for its end; ask again later")
         if len(fds) != 1 or not stat.S_ISREG(system.fstat(fds[0]).st_mode):
             raise UsageError("invalid request: expected a file for the report")
         caller.verbs = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames, local
+from dsrun.launcher.head.local.waiters import MOST
 from dsrun.launcher.head.report.ending import Ending
 
 from ...support.asked_run import AskedRun
@@ -104,6 +105,15 @@ def test_one_that_cannot_be_told_is_left_out(asked: AskedOf) -> None:
     assert job.got(other)[-1][1]["code"] == 0
     for one in (full, nothing, theirs, read_only, fd):
         os.close(one)
+
+
+def test_there_is_room_for_others_who_ask(asked: AskedOf) -> None:
+    job, fd = asked("n0"), os.memfd_create("report")
+    got = [wait(job, fd)[1] for _ in range(MOST + 1)]
+    assert got[:-1] == [WAITS] * MOST
+    assert got[-1][0][1]["error"] == "48 others wait for its end; ask again later"
+    assert job.answer(do="status")["ok"]
+    os.close(fd)
 
 
 @pytest.mark.parametrize("asks", [True, False])
