@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..support.checkout import CHECKOUT
-from ..support.limits import HANG
+from ..support.limits import HANG, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,3 +80,67 @@ return 0
         os.kill(started.pid, signal.SIGKILL)
         assert started.stdout.read() == b"", "it has ended as well"
     assert (tmp_path / "told").exists()
+
+
+HANDED_OVER = """
+import os, sys, time
+from dsrun.launcher.common import entry
+from dsrun.launcher.common.detach import detached
+from dsrun.launcher.common.readiness import ready
+
+def program(parent):
+    if not parent.handed_over:
+        parent.hand_over()
+        os.execv(sys.executable, [sys.executable, "holder.py", *sys.argv])
+    print("inside", file=sys.stderr, flush=True)
+    if sys.argv[1] == "fail":
+        return 5
+    parent.leave("the id\\n", folder=None)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    return 3
+
+entry.start(lambda words: detached(program, hands_over=True))
+"""
+
+HOLDER = """
+import subprocess, sys
+print("granted", file=sys.stderr, flush=True)
+code = subprocess.call([sys.executable, *sys.argv[1:]], close_fds=False)
+try:
+    print("given back", file=sys.stderr, flush=True)
+except BrokenPipeError:
+    open("nobody reads", "w").close()
+open(f"code {code}", "w").close()
+sys.exit(code)
+"""
+"""Goes on for as long as what it runs, as salloc does."""
+
+
+def held(folder: Path, word: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(HANDED_OVER)
+    (folder / "holder.py").write_text(HOLDER)
+    return subprocess.run(
+        [sys.executable, "program.py", word],
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG,
+    )
+
+
+def test_a_program_in_place_of_the_child_holds_no_stream_of_the_command(tmp_path: Path) -> None:
+    """What it says before is printed; whoever reads the command's streams sees their end."""
+    ended = held(tmp_path, "go on")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "the id\n", "granted\ninside\n")
+    (tmp_path / "go").touch()
+    wait_for((tmp_path / "code 3").exists, "the end of what holds it")
+    assert (tmp_path / "nobody reads").exists()
+
+
+def test_what_fails_in_such_a_program_gives_all_lines_and_the_code(tmp_path: Path) -> None:
+    ended = held(tmp_path, "fail")
+    assert (ended.returncode, ended.stdout) == (5, "")
+    assert ended.stderr == "granted\ninside\ngiven back\n"
