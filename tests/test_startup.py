@@ -249,3 +249,8 @@ def test_a_check_of_this_machine_loads_nothing_heavy(tmp_path: Path) -> None:
     assert "dsrun.launcher.head.checks.tables" in found
     assert "dsrun.launcher.head.full_check.table" not in found
     assert found & (HEAVY | {"hashlib", "subprocess", "dsrun.launcher.node.facts.report"}) == set()
+
+
+def test_a_program_that_detaches_no_job_loads_nothing_for_that() -> None:
+    assert "dsrun.launcher.api.detached" not in loaded("from dsrun.launcher.api import launch")
+    assert "dsrun.launcher.api.detached" in loaded("from dsrun.launcher.api import DetachedJob")

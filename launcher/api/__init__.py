@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from ..head.report.document import Failure, Report
 from ..head.run.events import Exit, Lost, Round, Started
-from .detached import DetachedJob, launch_detached
 from .errors import JobError, LaunchError, RankError
 from .events import Ended, Event, Message, Output
 from .fleet import Fleet, FleetNode
@@ -20,6 +19,10 @@ from .job import Events, Job
 from .launching import launch
 from .roles import Role
 from .stacks import Stacks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .detached import DetachedJob, launch_detached
 
 __all__ = [
     "DetachedJob",
@@ -45,3 +48,16 @@ __all__ = [
     "launch",
     "launch_detached",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what is for detached jobs when it is first used: most programs have none.
+
+    Raises:
+        AttributeError: there is no such name.
+    """
+    if name not in {"DetachedJob", "launch_detached"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import detached
+
+    return getattr(detached, name)
