@@ -19,6 +19,7 @@ from .traces import Traces
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .command import Dsrun
     from .hosts import Cluster, Process
 
 SERVER = """
@@ -76,6 +77,43 @@ slots = "2-3"
 script = "client.py"
 args = ["{{server.addrs}}"]
 after = ["server"]
+ends = "wait"
+"""
+
+WORKER = """
+import os, time, urllib.request
+addr = os.environ["DSRUN_SERVER_ADDRS"]
+answer = urllib.request.urlopen("http://" + addr).read().decode()
+print(os.uname().nodename, "in a round of", os.environ["WORLD_SIZE"], "got", answer, flush=True)
+while not os.path.exists("worker-go"):
+    time.sleep(0.01)
+"""
+
+ELASTIC = """
+[[role]]
+name = "server"
+hosts = ["n1"]
+workers = 1
+command = ["{python}", "server.py", "{{port.http}}"]
+ports = ["http"]
+ready = "port:http"
+ends = "never"
+
+[[role]]
+name = "worker"
+nodes = 2
+script = "worker.py"
+after = ["server"]
+elastic = true
+ends = "job"
+
+[[role]]
+name = "helper"
+beside = "worker"
+slots = 0
+script = "worker.py"
+after = ["worker"]
+elastic = true
 ends = "wait"
 """
 
@@ -232,6 +270,30 @@ def test_a_node_without_a_role_takes_the_place_of_a_lost_one(
         code, said, _ = trio.ends()
     assert code == 0, said
     assert "server: n1 is lost; n3 takes its place" in said
+
+
+def test_an_elastic_role_has_a_spare_for_a_node_that_stays_away(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    """Roles on one node move together; the server runs on."""
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "worker.py").write_text(WORKER)
+    (tmp_path / "roles.toml").write_text(ELASTIC.format(python=COMMAND[0]))
+    hosts = ("--host", "n1:1,n2:1,n3:1,n4:1", "--heartbeat_timeout", "3")
+    running = dsrun.start(*hosts, "--roles", "roles.toml")
+    roles = "worker", "helper"
+    for role in roles:
+        running.wait_for_output(f"{role}/n3:1. n3 in a round of 2 got weights")
+    with cluster.host("n3").powered_off():
+        for role in roles:
+            running.wait_for_output(f"{role}/n2:0. n2 in a round of 1 got weights")
+            running.wait_for_output(f"{role}/n4:1. n4 in a round of 2 got weights")
+        (tmp_path / "worker-go").touch()
+        ended = running.wait()
+    assert ended.returncode == 0, str(running)
+    for role in roles:
+        assert f"{role}: n3 is lost; n4 takes its place" in ended.stderr
+    assert ended.stdout.count("serves ") == 1
 
 
 def test_what_dies_above_a_trainer_ends_the_job(cluster: Cluster, tmp_path: Path) -> None:

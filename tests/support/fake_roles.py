@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.roles.roles_job import RolesJob
-from dsrun.launcher.specs.policies import HookPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy
 from dsrun.launcher.specs.roles import Ready, Role, RolesSpec
 
 from .fake_fleet import FakeFleet
@@ -33,13 +33,14 @@ class FakeRoles(FakeFleet):
         ready: Ready = Ready(),  # noqa: B008
         hooks: HookPolicy = HookPolicy(),  # noqa: B008
         spares: tuple[str, ...] = (),
+        elastic: ElasticPolicy | None = None,
         **server: Any,
     ) -> None:
         super().__init__("n0", "n1", "n2", *spares, shares=True)
         self.overs = 0
         roles = (
             Role("server", self.spec("n0"), "never", ready=ready, **server),
-            Role("trainer", self.spec("n1", "n2"), "job", ("server",)),
+            Role("trainer", self.spec("n1", "n2", elastic=elastic), "job", ("server",)),
         )
         console = cast("Console", self.console)
         spec = RolesSpec(self.spec(hooks=hooks), roles)

@@ -73,6 +73,13 @@ class Membership:
         self.retire()
         self._reconnector.look()
 
+    def replace(self, lost: str, host: Host) -> None:
+        """Add a host in place of a lost one, which is not reached any more."""
+        node = next(node for node in self._nodes if node.name == lost)
+        self._reconnector.drop(node.connection)
+        self._fresh[host.name] = host
+        self._reconnector.look()
+
     def next(self) -> RunNode | None:
         """Return a node for the next host that was added and not reached yet, if there is one."""
         if not self._fresh:
@@ -136,6 +143,7 @@ class NodeAdmission:
 
     Attributes:
         membership: which hosts may take part.
+        on_unreached: called with a node that could not be reached, and is tried again.
     """
 
     def __init__(
@@ -153,6 +161,7 @@ class NodeAdmission:
             run.loop, PAUSES, self._reach, self._is_lost, self._room, self._newcomer
         )
         self.membership = Membership(run.nodes, handle, self._reconnector, run.add, run.warn)
+        self.on_unreached: Callable[[RunNode], None] = lambda _node: None
         self._unreached = UnreachedNodes(run.loop, lambda text: run.warn(f"{text}; trying again"))
         self._reached: set[RunNode] = set()
 
@@ -180,6 +189,7 @@ class NodeAdmission:
                 node.lose(cause or NO_MESSAGE)
                 self._unreached.add(node.name, node.lost)
             self._reconnector.failed(node.connection)
+            self.on_unreached(node)
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
@@ -233,4 +243,7 @@ class NodeAdmission:
         node.forget()
         self._run.staged.drop(node)
         self._reached.add(node)
-        self._run.fleet.reach(connection)
+        if connection.connected and node.task is None:  # a node that was there, without a role
+            self._run.ask(node)
+        else:
+            self._run.fleet.reach(connection)

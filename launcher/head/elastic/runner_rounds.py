@@ -349,6 +349,14 @@ class RunnerRounds:
         self._admission.membership.take(hosts)
         return True
 
+    def replace(self, lost: str, host: Host) -> None:
+        """Have this host in later rounds in place of a node that is lost."""
+        self._admission.membership.replace(lost, host)
+
+    def on_unreached(self, call: Callable[[RunNode], None]) -> None:
+        """Have a function called with each node that could not be reached again."""
+        self._admission.on_unreached = call
+
     # -- the end ----------------------------------------------------------------------------
 
     def _on_finished(self, node: RunNode, body: bytes) -> None:

@@ -10,6 +10,7 @@ from ...common.output_file import is_page
 from ..run.ending import ending_of
 from ..run.events import Lost, Round
 from ..run.job_socket import JobSocket, RunHistory
+from ..run.phase import Phase
 from ..run.run_signals import StopRequests, StopStep
 from ..watch.attach import roles_painter
 from . import role_events as events
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ...common.loop import Timer
     from ...specs.job import JobSpec
     from ...specs.roles import Role, RolesSpec
+    from ..elastic.runner_rounds import RunnerRounds
     from ..fleet.fleet import Fleet
     from ..local.server import Verb
     from ..output.console import Console
@@ -104,6 +106,8 @@ class RolesJob:
                 node.send(self.directory.frame())
 
         run.ask = ask_and_tell
+        if (rounds := _rounds(run)) is not None:
+            rounds.on_unreached(self._on_unreached)
         for observe in self._observers:
             observe(name, run)
         run.observe(partial(self._on_run_event, name, run))
@@ -259,12 +263,39 @@ class RolesJob:
 
     def _prepare(self, name: str) -> None:
         """Have the nodes of a role get ready, and spares in place of those that are lost."""
+        moved = self._move(name)
+        self.roles[name].prepare(self.directory.ports(name))
+        for lost in moved:
+            self._move_elastic(lost)
+
+    def _move(self, name: str, only: str = "") -> dict[str, str]:
+        """Put spares in the plan of a role in place of nodes that are lost, or of `only` one."""
         role = self.roles[name]
-        plan, moved = self._spares.replace(role.spec.plan)
+        plan, moved = self._spares.replace(role.spec.plan, only)
         for lost, spare in moved.items():
             self.log(f"{name}: {lost} is lost; {spare} takes its place", "warning")
         role.spec = role.spec._replace(plan=plan)
-        role.prepare(self.directory.ports(name))
+        return moved
+
+    def _on_unreached(self, node: RunNode) -> None:
+        """Have a spare in place of a node of an elastic role that could not be reached again.
+
+        Over a lane it cannot be reached before the role that uses the node itself has reached it.
+        """
+        first = next(one for one in self.fleet.nodes.values() if one.name == node.name)
+        if first is node.connection or first.on_event is None:
+            self._move_elastic(node.name)
+
+    def _move_elastic(self, lost: str) -> None:
+        """Have a spare in place of a lost node in the next round of each elastic role there."""
+        for name, role in self.roles.items():
+            run = role.run
+            rounds = None if run is None or run.phase is not Phase.RUNNING else _rounds(run)
+            if rounds is None:
+                continue
+            for spare in self._move(name, lost).values():
+                nodes = role.spec.plan.nodes
+                rounds.replace(lost, next(one.host for one in nodes if one.host.name == spare))
 
     def _is_lost(self, name: str) -> bool:
         connections = self.fleet.nodes.values()
@@ -335,6 +366,12 @@ class RolesJob:
         """Stop the job: the reader of its output has gone."""
         if not self.policy.ending:
             self.handle(events.Interrupted(signal.SIGPIPE))
+
+
+def _rounds(run: Run) -> RunnerRounds | None:
+    """Return what forms the rounds of an elastic role."""
+    rounds: Any = run.restarts
+    return None if run.spec.elastic is None else rounds
 
 
 def job_of(role: Role, whole: JobSpec) -> JobSpec:

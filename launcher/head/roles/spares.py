@@ -31,14 +31,16 @@ class Spares:
         self._in_place_of: dict[str, Host] = {}
         self._lost = lost
 
-    def replace(self, plan: Plan) -> tuple[Plan, dict[str, str]]:
+    def replace(self, plan: Plan, only: str = "") -> tuple[Plan, dict[str, str]]:
         """Return a plan in which spare nodes stand for lost ones, and which for which.
 
         A spare has the slots with the same numbers. Roles that have lost the same node get the same
-        spare. A lost node for which there is none stays in the plan.
+        spare. A lost node for which there is none stays in the plan, and all but `only` that one,
+        if it is given.
         """
         hosts = [node.host for node in plan.nodes]
-        found = {host.name: self._spare(host) for host in hosts if self._lost(host.name)}
+        lost = [one for one in hosts if self._lost(one.name) and only in {"", one.name}]
+        found = {host.name: self._spare(host) for host in lost}
         moved = {name: spare for name, spare in found.items() if spare is not None}
         if not moved:
             return plan, {}

@@ -218,9 +218,9 @@ class Run:
         return start_message(self.plan, node, master, port, self._window, self._world)
 
     def add(self, host: Host) -> RunNode:
-        """Add a node, which the fleet has not reached yet, and return it."""
+        """Add a node, which no run uses or the fleet does not know yet, and return it."""
         node = Node(len(self.fleet.nodes), host, None, host.slots)
-        connection = self.fleet.add(node)
+        connection = self.fleet.find(node) or self.fleet.add(node)
         self.fleet.lend_more(connection, self._events)
         self._of[connection] = added = RunNode(connection, node, len(self.nodes))
         self.nodes.append(added)

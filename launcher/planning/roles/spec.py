@@ -144,14 +144,14 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     hosts = _placed(tables, commands, nodes)
     planned = whole(command, nodes)
     origin = planned.origin
-    restarts = any(one.on_failure == "restart" for one in known.values())
-    notes = (*origin.notes, *_unused_note(nodes.hosts, hosts, spare=restarts))
-    planned = planned._replace(origin=origin._replace(notes=notes))
-    # Held: a lost node is no end of it, and several programs run on a node.
-    job = job_spec(planned, _whole(command).options)._replace(held=True)
     roles = [
         _role(one, known[one.name], commands[one.name], hosts[one.name], nodes) for one in tables
     ]
+    spare = any(one.on_failure == "restart" or one.job.elastic for one in roles)
+    notes = (*origin.notes, *_unused_note(nodes.hosts, hosts, spare=spare))
+    planned = planned._replace(origin=origin._replace(notes=notes))
+    # Held: a lost node is no end of it, and several programs run on a node.
+    job = job_spec(planned, _whole(command).options)._replace(held=True)
     return RolesSpec(job, tuple(_within(one, job) for one in roles))
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.roles.roles_job import PREFIX, job_of
-from dsrun.launcher.specs.policies import OutputPolicy, SupervisionPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy, OutputPolicy, SupervisionPolicy
 from dsrun.launcher.specs.roles import Ready, Role
 
 from ...support.fake_roles import HOSTS, FakeRoles
@@ -117,6 +119,69 @@ def test_a_node_without_a_role_takes_the_place_of_a_lost_one() -> None:
     assert spare.got(frames.START)()
     assert roles.peers("n2")["server"] == {"hosts": ("n3",), "ports": (7000,)}
     assert roles.got("trainer", frames.STOP) == 0
+    roles.close()
+
+
+def elastic_trainer(spares: tuple[str, ...] = ("n3",)) -> FakeRoles:
+    """A job whose elastic trainer runs on n1 and n2, in its first round."""
+    roles = FakeRoles(spares=spares, elastic=ElasticPolicy(1, 2, 3))
+    roles.begin()
+    roles.are_up("server")
+    join(roles, "n1", "n2")
+    for name, ranks in (("n1", (0, 1)), ("n2", (2, 3))):
+        roles.up(name, *ranks)
+    return roles
+
+
+def lose(roles: FakeRoles, name: str) -> None:
+    """Lose a node, whose workers have ended; it cannot be reached again."""
+    roles.backend.absent = {name}
+    roles.node(name).leaves()
+    roles.node(name).ends(f"the node launcher was killed by SIGKILL; {SWEPT}", 0.0)
+
+
+def join(roles: FakeRoles, *names: str) -> None:
+    """Have nodes ready for a round; the last one reaches the first of it."""
+    for name in names:
+        roles.node(name).joins(4000)
+        roles.step()
+    made = roles.backend.made
+    for name in ("n2", "n3"):
+        if any(one.name == name and one.open and one.got(frames.PROBE)() for one in made):
+            roles.node(name).reaches()
+    roles.step()
+
+
+def test_an_elastic_role_has_a_spare_for_a_node_that_is_not_reached_again() -> None:
+    roles = elastic_trainer()
+    lose(roles, "n2")
+    join(roles, "n1")
+    roles.go(PAUSES.first - 1.0)
+    assert "takes its place" not in "".join(roles.said())
+    roles.go(2.0)
+    roles.emit(SessionEnded(2, "no route to host"))
+    assert "trainer: n2 is lost; n3 takes its place" in roles.said()
+    roles.node("n3").hello()
+    roles.go(1.0)
+    assert "trainer: n3 is here" in roles.said()
+    join(roles, "n3", "n1")
+    assert roles.node("n3").got(frames.ROUND)()
+    roles.up("n3", 2, 3)
+    assert roles.peers("n1")["trainer"]["hosts"] == ("n1", "n3")
+    assert roles.got("server", frames.STOP) == 0
+    roles.go(2 * PAUSES.longest)
+    assert roles.backend.started.count([2]) == 1, "n2 is not looked for any more"
+    roles.close()
+
+
+def test_an_elastic_role_without_a_spare_looks_for_its_node() -> None:
+    roles = elastic_trainer(spares=())
+    lose(roles, "n2")
+    roles.go(PAUSES.first + 1.0)
+    roles.emit(SessionEnded(2, "no route to host"))
+    assert "takes its place" not in "".join(roles.said())
+    roles.go(2 * PAUSES.longest)
+    assert roles.backend.started.count([2]) > 1
     roles.close()
 
 

@@ -63,6 +63,14 @@ def test_without_a_spare_the_lost_node_stays() -> None:
     assert Job(role).lose("h1", role) == ([*ALL], {})
 
 
+def test_one_lost_node_alone_may_be_replaced() -> None:
+    role = plan(*ALL[:2])
+    job = Job(role)
+    job.lost |= {"h1", "h2"}
+    made, moved = job.spares.replace(role, "h2")
+    assert ([node.host for node in made.nodes], moved) == ([ALL[0], ALL[3]], {"h2": "h4"})
+
+
 def test_a_spare_is_used_once_and_a_lost_one_not_at_all() -> None:
     one, other = plan(ALL[0]), plan(ALL[1])
     job = Job(one, other)

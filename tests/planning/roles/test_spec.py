@@ -86,6 +86,16 @@ def test_the_whole_job_has_all_nodes(folder: Path) -> None:
     assert {one.job.plan.launcher for one in spec.roles} == {spec.job.plan.launcher}
 
 
+@pytest.mark.parametrize(
+    ("trainer", "use"), [("elastic = true", ", to replace lost ones"), ("", "")]
+)
+def test_a_node_without_a_role_is_for_roles_that_can_use_it(trainer: str, use: str) -> None:
+    text = (TWO % "\n" + trainer).replace("on_failure", "#").replace("max_restarts", "#")
+    command = parse(["--host", "h[1-4]:2"], {})
+    spec = roles_spec(command, parsed("rl.toml", text.encode()), find_nodes(command))
+    assert spec.job.origin.notes == (f"1 node without a role{use}: h4",)
+
+
 def test_terms_of_a_role(folder: Path) -> None:
     server = role("server", planned())
     assert (server.ends, server.on_failure, server.max_restarts) == ("never", "restart", 5)
