@@ -42,6 +42,7 @@ def serve(port):
         def log_message(self, *_):
             pass
 
+    time.sleep(0.5)  # a real one loads for longer: who asks before has begun too early
     server = http.server.ThreadingHTTPServer(("", int(port)), Answers)
     say("serves", os.uname().nodename, port)
     server.serve_forever()

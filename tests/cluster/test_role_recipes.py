@@ -127,7 +127,10 @@ def test_roles_meet_and_end_as_the_file_says(cluster: Cluster, played: Played, n
         played.go("evaluator")
     ended = running.wait()
     assert ended.returncode == 0, str(running)
-    assert {one["state"] for one in played.report()["roles"].values()} == {"ended"}
+    told = played.report()["roles"]
+    assert {one["state"] for one in told.values()} == {"ended"}
+    killed = {role for role, _ in recipe.restarts}
+    assert all(one["restarts"] <= (role in killed) for role, one in told.items()), "wrong order"
 
 
 @pytest.mark.parametrize("name", [name for name, one in RECIPES.items() if one.server])
