@@ -217,7 +217,7 @@ class Hanging:
 
     def goes_on(self, times: int) -> None:
         """Wait until dsrun has said so often that rank 3 goes on."""
-        line = "dsrun: rank 3 goes on after"
+        line = "dsrun: (?:rank 3 goes|ranks 2-3 go) on after"  # of its node, both may have stood
         self.job.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}")
 
     def lines(self, pattern: str) -> list[str]:

@@ -125,8 +125,9 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "old-workers-of-a-silent-node": (
         Replacement(
             "launcher/head/run/fleet_events.py",
-            "            run.restarts.await_end(node, (BEYOND - 1) * run.lease)\n",
-            "",
+            "            run.restarts.await_end(node, seconds)\n"
+            "            run.lose(node, node.connection.lost)\n",
+            "            run.lose(node, node.connection.lost)\n",
         ),
     ),
     "the-end-of-a-lost-node-is-done": (
