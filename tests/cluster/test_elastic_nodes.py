@@ -146,7 +146,9 @@ def test_thousands_of_hosts_that_cannot_be_reached_cost_the_training_nothing(
     write(tmp_path / "hosts", "n1:1\nn2:1\n")
     script.write_text(f"#!/bin/sh\ncat {tmp_path}/hosts\n")
     script.chmod(0o755)
-    running = growing(dsrun, work, "--host_discovery_script", str(script), "--nnodes", "2:3")
+    # To read so many hosts takes a busy machine several seconds.
+    patient = ("--heartbeat_timeout", "60", "--nnodes", "2:3")
+    running = growing(dsrun, work, "--host_discovery_script", str(script), *patient)
     up(running, 2, 2)
     (tmp_path / "new").rename(tmp_path / "hosts")
     assert sorted(up(running, 3, 3)) == placed("n1", "n2", "n3")

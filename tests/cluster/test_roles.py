@@ -161,7 +161,10 @@ class Trio:
     def wait_ready(self, times: int) -> None:
         """Wait until the server is ready for the so many-th time."""
         said = self.running
-        wait_for(lambda: said.stderr.count("server is ready") == times, f"ready {times} times")
+        try:
+            wait_for(lambda: said.stderr.count("server is ready") >= times, f"ready {times} times")
+        except TimeoutError as error:
+            raise AssertionError(str(said)) from error
 
     def pid(self, role: str) -> int:
         """The pid of a worker of a role, as the real machine counts."""

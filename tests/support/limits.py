@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HANG = 120.0
+HANG = 240.0
 """Seconds that nothing takes, but a hang, also with many busy processes beside it."""
 
 NEVER = 10 * HANG
