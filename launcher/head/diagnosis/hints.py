@@ -40,12 +40,13 @@ _NO_INPUT = r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z
 
 # How programs report an unknown option, on the line that names it: argparse, click, absl and
 # gflags, fire, getopt of glibc, musl and Python, Perl, git, gcc, boost, cobra, clap, Go's flag,
-# bash, node, awk, find, ip, transformers.
+# bash, node, awk, find, ip, transformers; and Python where a number is expected.
 _UNKNOWN = (
     r"(unrecogni[sz]ed|unknown|bad|invalid|illegal|unexpected|unsupported|no such) "
     r"(command.line |gnu long |extra )?(options?|flags?|arguments?|predicate|switch|parameter)"
     r"|could not consume arg|not (an option|recogni[sz]ed|expected)|wasn't expected|is unknown"
     r"|provided but not defined|arguments are not used"
+    r"|(string to float|with base 10): '(?=-)"
 )
 _BEFORE = r"-local[_-]rank\b"
 _BEHIND = r"\blocal[_-]rank"

@@ -123,6 +123,30 @@ NOT_FINITE_ROW = Row(
 )
 """Of a training that diverges, which a rule may find, too."""
 
+ARGUMENT_ROWS = (
+    Row(
+        "arguments",
+        SCRIPT,
+        NO,
+        said("Some specified arguments are not used by the "),
+        pattern=r"are not used by the \w*Parser\b",
+    ),
+    Row(
+        "arguments",
+        SCRIPT,
+        NO,
+        said(
+            "could not convert string to float: '-",
+            "invalid literal for int() with base 10: '-",
+        ),
+        "the script takes its argument {argument} for a number",
+        "give it the arguments that it knows, in their order",
+        # Other texts that begin with a hyphen are from data, such as -, -1,5 and -nan(ind).
+        pattern=r": '(?P<argument>--?(?!nan\b|inf\b)[A-Za-z][^'\n]*)'$",
+    ),
+)
+"""What a program was given; before the rows of its data."""
+
 USE_ROWS = (
     Row("none", said=said("'NoneType' object"), raised=("AttributeError", "TypeError")),
     Row(
@@ -225,13 +249,6 @@ USE_ROWS = (
         "the options do not fit the number of ranks",
         pattern=r"world.size|train_batch_size|data.parallel"
         r"|(tensor|pipeline|context|expert).(model.)?parallel|pipeline.size",
-    ),
-    Row(
-        "arguments",
-        SCRIPT,
-        NO,
-        said("Some specified arguments are not used by the "),
-        pattern=r"are not used by the \w*Parser\b",
     ),
     Row(
         "tokenizer-old",

@@ -18,7 +18,7 @@ from .file_rows import (
 )
 from .network_rows import NETWORK_LINES, PORT_ROWS, RANK_ROWS, SERVICE_ROWS
 from .node_rows import SCHEDULER_ROWS, SIGNAL_ROWS, XID_ROWS
-from .program_rows import INSTALL_ROWS, START_ROWS, USE_ROWS
+from .program_rows import ARGUMENT_ROWS, INSTALL_ROWS, START_ROWS, USE_ROWS
 
 CODES_OF_EXCEPTIONS = (1, 134, -6)
 """How programs end by an exception: a program that chooses another code has gone on after it."""
@@ -31,6 +31,7 @@ EXCEPTIONS = (
     *RANK_ROWS,
     *INSTALL_ROWS,
     *CHECKPOINT_ROWS,
+    *ARGUMENT_ROWS,
     *DATA_ROWS,
     *DISK_ROWS,
     *SERVICE_ROWS,

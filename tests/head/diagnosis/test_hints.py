@@ -58,6 +58,9 @@ HINT = "the script does not accept --local_rank: give --no_local_rank (LOCAL_RAN
         ("t.py: error: unrecognized arguments: --rank=0", False),
         ("FATAL Flags parsing error:\n  Unknown command line flag 'local_rank'\n", True),
         ("ValueError: local_rank=0 of --local_rank has no device", False),
+        ("ValueError: could not convert string to float: '--local_rank=0'", True),
+        ("ValueError: invalid literal for int() with base 10: '--local_rank=0'", True),
+        ("ValueError: could not convert string to float: 'local_rank'", False),  # of a table
     ],
 )
 def test_a_script_that_takes_no_local_rank(stderr: str, hinted: bool) -> None:
