@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 
+from ..head.fleet.hosts import some_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from ..cli.options import Options
     from ..cli.tool_parser import ToolCommand
     from ..head.checks.verdict import Verdict
 
@@ -22,10 +25,26 @@ def words(command: ToolCommand, sync: str) -> list[str]:
 
 
 def lines(command: ToolCommand, verdict: Verdict) -> Iterator[str]:
-    """Yield what to type next, one command a line."""
+    """Yield what to type next, one command a line; before that, which names to mend."""
+    if verdict.unresolved:
+        yield f"first: {_mend(verdict.unresolved, command.options)}"
+        yield f"then: {_check(command, full=command.own['full'])}"
+        return
     when = "then" if verdict.errors else "next"
     if len(verdict.answers) > 1 and not (verdict.errors or command.own["full"]):
-        check = ["dsrun-check", *command.shared, "--full", *command.rest]
-        yield f"next: {shlex.join(check)}  # tries every link between the nodes"
+        yield f"next: {_check(command, full=True)}  # tries every link between the nodes"
         when = "then"
     yield f"{when}: {shlex.join(words(command, verdict.sync))}"
+
+
+def _mend(names: Sequence[str], options: Options) -> str:
+    """Return what to do about names that do not resolve."""
+    given = "in --host" if options.host else "where it is listed"
+    where = f"in {options.hostfile}" if options.hostfile else given
+    known = "make it known (DNS, /etc/hosts, HostName in ~/.ssh/config)"
+    return f"{some_of(names)}: correct the name {where}, or {known}"
+
+
+def _check(command: ToolCommand, *, full: bool) -> str:
+    more = ["--full"] if full else []
+    return shlex.join(["dsrun-check", *command.shared, *more, *command.rest])

@@ -161,3 +161,7 @@ def test_a_host_that_cannot_be_reached_is_said(cluster: Cluster, tmp_path: Path)
     assert states["n9"][0] == states["blackhole"][0] == "not reached"
     assert "does not resolve" in states["n9"][1]
     assert "no answer" in states["blackhole"][1]
+    done = check(cluster, tmp_path, "--workdir", "/", "--host", "n1,n9")
+    *_, first, then = done.stdout.splitlines()
+    assert first.startswith("first: n9: correct the name in --host, ")
+    assert then == "then: dsrun-check --workdir / --host n1,n9"

@@ -38,3 +38,29 @@ def test_what_to_type_next_depends_on_what_was_found() -> None:
     assert full.startswith("next: dsrun-check -H hosts --full t.py  # ")
     assert job == "then: dsrun -H hosts t.py"
     assert lines("-H hosts --full t.py", TWO) == ["next: dsrun -H hosts t.py"]
+
+
+UNRESOLVED = {
+    "n3": "its name does not resolve (n3:22: name or service not known)",
+    "n4": "its name does not resolve (n4:22: name or service not known)",
+    "n5": "connection refused: no sshd on that port",
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "where", "check"),
+    [
+        ("-H hosts t.py", "in hosts", "dsrun-check -H hosts t.py"),
+        ("--host n3,n4,n5 --full", "in --host", "dsrun-check --host n3,n4,n5 --full"),
+        ("", "where it is listed", "dsrun-check"),
+    ],
+)
+def test_a_name_that_does_not_resolve_is_mended_before_a_job_is_typed(
+    typed: str, where: str, check: str
+) -> None:
+    first, again = lines(typed, TWO._replace(missing=UNRESOLVED))
+    assert first == (
+        f"first: n3, n4: correct the name {where}, or make it known (DNS, /etc/hosts, HostName in"
+        " ~/.ssh/config)"
+    )
+    assert again == f"then: {check}"

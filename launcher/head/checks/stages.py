@@ -8,8 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+UNRESOLVED = "its name does not resolve"
+"""What the cause says of a host of which nothing else can be seen."""
+
 STAGES = (
-    r"does not resolve",
+    UNRESOLVED,
     r"no answer: |no route to it|connection refused|no sshd|its sshd|ProxyJump",
     r"host key",
     r"authentication failed",

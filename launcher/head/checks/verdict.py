@@ -6,7 +6,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ..fleet.hosts import by_cause
 from .findings import Severity
-from .stages import in_order
+from .stages import UNRESOLVED, in_order
 from .tables import GREEN, RED, YELLOW, State
 
 TYPE_CHECKING = False
@@ -41,6 +41,11 @@ class Verdict(NamedTuple):
         """Why nodes could not be asked, by name."""
         failed = {name: one.error for name, one in self.answers.items() if one.hello is None}
         return {**self.missing, **failed}
+
+    @property
+    def unresolved(self) -> list[str]:
+        """The nodes whose names do not resolve, so that nothing can be started on them."""
+        return [name for name, cause in self.causes.items() if UNRESOLVED in cause]
 
     @property
     def errors(self) -> list[str]:
