@@ -10,9 +10,9 @@ import os
 import re
 import signal
 
+from ..common.death_signal import DeathSignal
 from ..control import auth
 from .child import Child, execute, with_pipes
-from .death_signal import DeathSignal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

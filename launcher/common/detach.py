@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .stand_in import StandIn
+
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that the parent passes on to its child until that is ready: they end both."""
 
@@ -34,10 +36,10 @@ class Parent:
     """
 
     def __init__(
-        self, line: socket.socket, messages: int = -1, *, handed_over: bool = False
+        self, line: socket.socket, stand_in: StandIn | None = None, *, handed_over: bool = False
     ) -> None:
         self._line = line
-        self._messages = messages
+        self._stand_in = stand_in
         self.handed_over = handed_over
 
     def fileno(self) -> int:
@@ -47,13 +49,10 @@ class Parent:
     def hand_over(self) -> None:
         """Let a program that takes the place of this one, and what it starts, be the child.
 
-        Of the terminal they have no more than a pipe to the parent: the program may go on for as
-        long as the job, and nobody is to wait until it closes the streams of the command.
+        If the parent is killed before the child is ready, the program gets SIGTERM.
         """
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.close(null)
-        os.dup2(self._messages, 2)
+        assert self._stand_in is not None
+        self._stand_in.take_place()
         self._line.set_inheritable(True)
         os.environ[HANDED_OVER] = str(self._line.fileno())
 
@@ -86,17 +85,21 @@ def detached(program: Callable[[Parent], int], *, hands_over: bool = False) -> i
     """
     if line := os.environ.pop(HANDED_OVER, ""):
         return program(_parent_behind(int(line)))
-    messages, theirs_to_write = os.pipe() if hands_over else (-1, -1)
+    stand_in = _stand_in() if hands_over else None
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
         os.setsid()
-        return program(Parent(theirs, theirs_to_write))
+        return program(Parent(theirs, stand_in))
     theirs.close()
-    if hands_over:
-        os.close(theirs_to_write)
-    return _follow(ours, pid, messages)
+    return _follow(ours, pid, stand_in)
+
+
+def _stand_in() -> StandIn:
+    from .stand_in import StandIn
+
+    return StandIn()
 
 
 def _parent_behind(line: int) -> Parent:
@@ -104,21 +107,24 @@ def _parent_behind(line: int) -> Parent:
     return Parent(socket.socket(fileno=line), handed_over=True)
 
 
-def _follow(line: socket.socket, pid: int, messages: int) -> int:
+def _follow(line: socket.socket, pid: int, stand_in: StandIn | None) -> int:
     """Wait until the child is ready or has ended, and return the exit code.
 
-    Its `messages` are printed, if it has a pipe for them.
+    The messages of what stands in for the child are printed.
     """
     for number in PASSED_ON:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: os.kill(pid, number))
     with line:
-        if messages >= 0:
-            _print(messages, line.fileno())
+        if stand_in is not None:
+            stand_in.parent_goes_on()
+            _print(stand_in.messages, line.fileno())
         said = line.recv(MOST)
     if not said:
         _, status = os.waitpid(pid, 0)
         return as_shell(os.waitstatus_to_exitcode(status))
+    if stand_in is not None:
+        stand_in.let_go()
     if len(said) > 1:
         from .entry import write
 

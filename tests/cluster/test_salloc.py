@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,6 @@ from .test_terminal import CTRL_C, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from .slurm import Slurm
 
@@ -154,4 +154,20 @@ def test_the_end_of_the_terminal_ends_a_detached_start_in_the_queue(
             return waiting.process.poll() is not None
 
         wait_for(is_over, "the end of the wait")
+        wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")
+
+
+def test_a_detached_start_that_is_killed_in_the_queue_leaves_no_request(
+    slurm: Slurm, outside: Dsrun
+) -> None:
+    with slurm.allocation("n1", "n2", "n3", "n4"):
+        words = ("--detach", "--launcher=slurm", "--num_nodes=4", "place.py")
+        waiting = outside.start(*words)
+        waiting.wait_for_output("queued and waiting for resources")
+        asks = next(
+            p.pid for p in slurm.cluster.processes() if p.host == "login" and "salloc" in p.argv[0]
+        )
+        # As above: it must sleep already.
+        wait_for(lambda: "(sleeping)" in Path(f"/proc/{asks}/status").read_text(), "the wait")
+        waiting.process.kill()
         wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")

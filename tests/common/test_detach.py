@@ -24,15 +24,15 @@ from dsrun.launcher.common.readiness import ready
 def program(parent):
     {}
 
-entry.start(lambda words: detached(program))
+entry.start(lambda words: detached(program, hands_over={}))
 """
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT / "tests" / "import")}
 
 
-def command(body: str) -> list[str]:
-    text = START.format("\n    ".join(body.strip().split("\n")))
+def command(body: str, *, hands_over: bool = False) -> list[str]:
+    text = START.format("\n    ".join(body.strip().split("\n")), hands_over)
     return [sys.executable, "-c", text]
 
 
@@ -144,3 +144,52 @@ def test_what_fails_in_such_a_program_gives_all_lines_and_the_code(tmp_path: Pat
     ended = held(tmp_path, "fail")
     assert (ended.returncode, ended.stdout) == (5, "")
     assert ended.stderr == "granted\ninside\ngiven back\n"
+
+
+QUEUED = """
+import os, signal, sys
+def end(number, frame):
+    os.rename("queued", "ended")
+    sys.exit(1)
+signal.signal(signal.SIGTERM, end)
+open("queued", "w").close()
+print("queued", file=sys.stderr, flush=True)
+signal.pause()
+"""
+"""Waits for what it will hold, as salloc does in the queue."""
+
+GIVES_OVER = """
+if os.path.exists("late"):
+    ready([parent.fileno()], None)
+parent.hand_over()
+os.execv(sys.executable, [sys.executable, "queued.py"])
+"""
+
+
+def test_a_program_that_waits_in_place_of_the_child_ends_when_the_parent_is_killed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "queued.py").write_text(QUEUED)
+    argv = command(GIVES_OVER, hands_over=True)
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path) as started:
+        assert started.stderr is not None
+        assert started.stderr.readline() == b"queued\n"
+        started.kill()
+    wait_for((tmp_path / "ended").exists, "SIGTERM to what waits")
+
+
+def test_nothing_takes_the_place_of_a_child_whose_parent_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "queued.py").write_text("open('queued', 'w').close()")
+    (tmp_path / "late").touch()
+    argv = command(f"print('up', flush=True)\n{GIVES_OVER.strip()}", hands_over=True)
+    ended, lives = os.pipe()
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path, pass_fds=[lives]
+    ) as started:
+        os.close(lives)
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        started.kill()
+        with os.fdopen(ended) as until_all_have_ended:
+            until_all_have_ended.read()
+    assert not (tmp_path / "queued").exists()
