@@ -5,17 +5,20 @@ from __future__ import annotations
 import errno
 import os
 
-from ..backends import allocates
+from ..cli.parser import Command
 from ..cli.tool_parser import configured
 from ..common import entry
 from ..common.errors import UsageError, reason
 from ..control import local
-from ..planning.hold import plan_hold
+from ..planning.hold import CHECK, check, plan_hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..cli.options import Options
+    from _socket import socket
+    from collections.abc import Callable, Sequence
+
     from ..cli.tool_parser import ToolCommand
+    from ..common.detach import Parent
 
 
 def run(words: list[str]) -> int:
@@ -41,7 +44,7 @@ def run(words: list[str]) -> int:
             " nodes with dsrun --on NAME"
         )
     entry.note(command.notes)
-    return _release(command.own["release"]) if command.own["release"] else _hold(command)
+    return _release(command.own["release"]) if command.own["release"] else _hold(command, words)
 
 
 def start() -> None:
@@ -49,34 +52,58 @@ def start() -> None:
     entry.start(run)
 
 
-def _hold(command: ToolCommand) -> int:
+def _hold(command: ToolCommand, words: Sequence[str]) -> int:
+    from . import salloc
+
+    if salloc.is_needed(command.options, os.environ):
+        return _in_allocation(command, words)
+    return _run(command, lambda parent: _serve(command, parent))
+
+
+def _run(command: ToolCommand, hold: Callable[[Parent | None], int], **more: bool) -> int:
+    """Hold nodes here, or with --detach in the background; return the exit code."""
+    if not command.own["detach"]:
+        return hold(None)
+    from ..common.detach import detached
+
+    return detached(hold, **more)
+
+
+def _in_allocation(command: ToolCommand, words: Sequence[str]) -> int:
+    """Become salloc, which runs the same command in an allocation: that ends with the hold."""
+    from . import salloc
+
+    options, name = command.options, command.own["name"]
+    check(options, name)
+    if name:
+        _listener(name).close()
+    whole = Command(options, (CHECK,), frozenset(), words=len(words))
+    argv = salloc.argv(words, whole, os.environ)
+    return _run(command, lambda parent: salloc.run(argv, options, parent), hands_over=True)
+
+
+def _serve(command: ToolCommand, parent: Parent | None) -> int:
     from ..head.hold.serve import serve
 
-    _check_allocation(command.options)
     own = command.own
     spec = plan_hold(command.options, own["name"], own["idle_timeout"])
+    return serve(spec, _listener(spec.name), parent)
+
+
+def _listener(name: str) -> socket:
+    """Return the socket of a hold.
+
+    Raises:
+        UsageError: another one has this name.
+    """
     try:
-        line = local.listener(local.HOLD, spec.name)
+        return local.listener(local.HOLD, name)
     except OSError as error:
         why = "another hold on this machine has this name"
         if error.errno != errno.EADDRINUSE:
             why = reason(error)
-        free = f"dsrun-hold --release {spec.name} releases it, if it is yours"
-        raise UsageError(f"--name {spec.name}: {why}; {free}") from None
-    if not own["detach"]:
-        return serve(spec, line)
-    from ..common.detach import detached
-
-    return detached(lambda parent: serve(spec, local.take_over(line), parent))
-
-
-def _check_allocation(options: Options) -> None:
-    if allocates(options.launcher) and "SLURM_JOB_ID" not in os.environ:
-        name = options.launcher.lower()
-        raise UsageError(
-            f"--launcher {name}: this is not a Slurm job; run `salloc dsrun-hold ...`, or start"
-            " dsrun-hold in an sbatch script"
-        )
+        free = f"dsrun-hold --release {name} releases it, if it is yours"
+        raise UsageError(f"--name {name}: {why}; {free}") from None
 
 
 def _release(name: str) -> int:

@@ -99,12 +99,6 @@ def listener(kind: str, name: str) -> socket:
     return made
 
 
-def take_over(line: socket) -> socket:
-    """Let this process, a fork of the one that made it, be what callers see behind a listener."""
-    line.listen(BACKLOG)
-    return line
-
-
 class LocalStream(FrameStream):
     """Frames over a connected unix socket, which can also pass descriptors (SCM_RIGHTS)."""
 

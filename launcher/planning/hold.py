@@ -30,12 +30,7 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
     Raises:
         UsageError: an option is not valid, or nodes that are reached so cannot be held.
     """
-    if by_rank(options):
-        raise UsageError("--no_ssh: nodes that join by themselves cannot be held")
-    if name and not local.is_name(name):
-        raise UsageError(f"--name {name[:80]!r}: expected letters, digits, and . _ - within")
-    if name == holds.LAST:
-        raise UsageError(f"--name {name}: means the newest hold; choose another name")
+    check(options, name)
     options = options.changed(module=True)
     planned = make_plan(Command(options, (CHECK,), frozenset()))
     job = job_spec(planned, options)
@@ -48,3 +43,13 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
     plan = job.plan._replace(program=program)
     job = job._replace(plan=plan, workdir=folder, checks=checks, held=True)
     return HoldSpec(name or job.job_id.rpartition("-")[2], job, idle_timeout)
+
+
+def check(options: Options, name: str) -> None:
+    """Check what can be known before there are nodes; see `plan_hold`."""
+    if by_rank(options):
+        raise UsageError("--no_ssh: nodes that join by themselves cannot be held")
+    if name and not local.is_name(name):
+        raise UsageError(f"--name {name[:80]!r}: expected letters, digits, and . _ - within")
+    if name == holds.LAST:
+        raise UsageError(f"--name {name}: means the newest hold; choose another name")

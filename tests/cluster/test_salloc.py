@@ -14,6 +14,7 @@ import pytest
 
 from ..support.limits import wait_for
 from .command import COMMAND, Dsrun, Running
+from .held import Held
 from .test_detached import detached
 from .test_terminal import CTRL_C, terminal
 
@@ -171,3 +172,31 @@ def test_a_detached_start_that_is_killed_in_the_queue_leaves_no_request(
         wait_for(lambda: "(sleeping)" in Path(f"/proc/{asks}/status").read_text(), "the wait")
         waiting.process.kill()
         wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")
+
+
+HELD = ("--num_nodes", "2", "--num_gpus", "2")
+
+
+def test_a_hold_has_an_allocation_of_its_own(slurm: Slurm, tmp_path: Path) -> None:
+    """What salloc gets is not for srun; the allocation ends with the hold."""
+    words = (*HELD, "--launcher_args", "--exclusive")
+    held_at = Held(slurm.cluster, tmp_path, "", *words, launcher="slurm")
+    with slurm.nothing_left(), held_at as held:
+        asked = "salloc --nodes=2 --gpus-per-node=2 --exclusive"
+        assert f"dsrun: waiting for an allocation: {asked}\n" in held.running.stderr
+        told = held.tell("tell.py")
+        assert [one["LOCAL_RANK"] for one in told] == ["0", "1", "0", "1"]
+        assert len({one["host"] for one in told} - {"login"}) == 2
+        assert held.release().returncode == 0
+
+
+def test_a_detached_hold_outlives_its_command_with_its_allocation(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    held_at = Held(slurm.cluster, tmp_path, "", *HELD, "--detach", launcher="slurm")
+    with slurm.nothing_left(), held_at as held:
+        assert held.running.wait().returncode == 0
+        assert "salloc: Granted job allocation" in held.running.stderr
+        assert len(held.tell("tell.py")) == 4
+        assert len(slurm.jobs()) == 1
+        held.release()

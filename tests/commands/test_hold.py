@@ -42,7 +42,12 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["train.py"], "dsrun-hold: takes no program, as 'train.py'; run programs"),
         (["--max_restarts", "3"], "--max_restarts: an option of dsrun"),
         (["--no_ssh"], "--no_ssh: an option of dsrun"),
-        (["--launcher", "slurm"], "--launcher slurm: this is not a Slurm job; run `salloc"),
+        (
+            ["--launcher", "slurm", "--launcher_path", "/nowhere/srun"],
+            "--launcher slurm: this is not a Slurm job (no SLURM_JOB_ID), and there is no salloc in"
+            " /nowhere",
+        ),
+        (["--launcher", "slurm", "--name", "last"], "--name last: means the newest hold"),
         (["--list"], "dsrun-hold --list: dsrun-job lists your jobs and holds"),
         (["--name", "last"], "--name last: means the newest hold; choose another name"),
         (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
@@ -148,8 +153,9 @@ def test_a_hold_from_its_line_to_its_release(name: str, capfd: pytest.CaptureFix
         assert held.stderr is not None
         assert held.stderr.readline() == "dsrun: Ctrl-C releases the nodes\n"
         assert name in running(local.HOLD)
-        taken = error_of(["--name", name, "--host", "localhost:1"], capfd)
-        assert taken.startswith(f"dsrun: --name {name}: another hold on this machine has this name")
+        for where in (["--host", "localhost:1"], ["--launcher", "slurm"]):
+            taken = error_of(["--name", name, *where], capfd)
+            assert taken.startswith(f"dsrun: --name {name}: another hold on this machine has this")
         nodes = launchers(held.pid)
         assert nodes
         assert hold.run(["--release", name]) == 0

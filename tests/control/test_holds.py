@@ -102,7 +102,7 @@ def stopped() -> Iterator[str]:
     line = local.listener(local.HOLD, name)
     pid = os.fork()
     if pid == 0:
-        local.take_over(line)
+        line.listen(local.BACKLOG)  # callers see this process behind it
         os.kill(os.getpid(), signal.SIGSTOP)
         os._exit(0)
     os.waitpid(pid, os.WUNTRACED)
