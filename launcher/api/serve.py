@@ -131,7 +131,7 @@ class Service:
 
         def on_run(run: Run) -> None:
             run.observe(relay.tell)
-            actions = run.signals.end, partial(send, run), partial(stop, run)
+            actions = run.end_by, partial(send, run), partial(stop, run)
             self._begin(_Work(lambda: run.ending, *actions))
 
         return launch(spec, start, backend_for(spec), self._loop, _as_console(relay), on_run)

@@ -45,7 +45,7 @@ DESCENDANTS = "launcher/node/descendants.py"
 NODE_ROUNDS = "launcher/node/elastic/rounds.py"
 ROUNDS = "launcher/head/elastic/rounds.py"
 RUNNER_ROUNDS = "launcher/head/elastic/runner_rounds.py"
-RUN = "launcher/head/run/run.py"
+RUN = "launcher/head/run/run_state.py"
 HEARTBEATS = "launcher/head/fleet/heartbeats.py"
 LABELS = "launcher/head/output/labels.py"
 
@@ -110,24 +110,24 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "a-change-before-its-round": (
         Replacement(
-            "launcher/head/elastic/round_actions.py",
-            "        if self._acting:\n            return\n",
+            "launcher/head/run/run.py",
+            "        if self._busy:\n            return\n",
             "",
         ),
     ),
     "old-workers-of-a-node-that-is-given-up": (
         Replacement(
             RUNNER_ROUNDS,
-            "        self.await_end(node, BEYOND * self._run.lease - silent)\n",
+            "        self.await_end(node, BEYOND * self._lease - silent)\n",
             "",
         ),
     ),
     "old-workers-of-a-silent-node": (
         Replacement(
             "launcher/head/run/fleet_events.py",
-            "            run.restarts.await_end(node, seconds)\n"
-            "            run.lose(node, node.connection.lost)\n",
-            "            run.lose(node, node.connection.lost)\n",
+            "        run.restarts.await_end(node, seconds)\n"
+            "        run.lose(node, node.connection.lost)\n",
+            "        run.lose(node, node.connection.lost)\n",
         ),
     ),
     "the-end-of-a-lost-node-is-done": (
@@ -187,7 +187,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-node-left-out-keeps-its-ports": (
         Replacement(
             "launcher/head/run/run_start.py",
-            "        self._run.send(list(causes), messages.pack(frames.STOP, "
+            "    run.send(list(causes), messages.pack(frames.STOP, "
             "messages.Stop(signal.SIGTERM, 0.0)))\n",
             "",
         ),
@@ -219,7 +219,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-signal-of-a-killed-engine-is-the-cause": (
         Replacement(
             "launcher/head/run/fleet_events.py",
-            "        if ended.killed:\n            run.record.discard_node_signal()\n",
+            "    if ended.killed:\n        run.record.discard_node_signal()\n",
             "",
         ),
         Replacement(
@@ -238,8 +238,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-node-silent-after-hello-is-waited-for": (
         Replacement(
             "launcher/head/run/startup.py",
-            "            node.send(probe)\n        self._await_answers()\n",
-            "            node.send(probe)\n",
+            "        self._do(Send(self._nodes[1:], probe))\n        self._await_answers()\n",
+            "        self._do(Send(self._nodes[1:], probe))\n",
         ),
     ),
     "an-elastic-job-without-nodes-ends-with-0": (
@@ -276,8 +276,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-heartbeat-opens-the-master-port": (
         Replacement(
             "launcher/head/run/node_frames.py",
-            "            frames.BEAT: lambda _node, _body: None,\n",
-            "            frames.BEAT: lambda node, _body: run.staged.on_answer(node),\n",
+            "        frames.BEAT: lambda _node, _body: None,\n",
+            "        frames.BEAT: lambda node, _body: run.staged.on_answer(node),\n",
         ),
     ),
     "a-second-start-for-a-host-that-is-back": (

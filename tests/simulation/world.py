@@ -50,7 +50,6 @@ from .torch_agent import TorchAgent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
     from dsrun.launcher.head.run.run import Run
     from dsrun.launcher.specs.plan import Node
 
@@ -403,15 +402,14 @@ class World:
 
     def _change(self, run: Run, change: Change) -> None:
         """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
-        rounds = cast("RunnerRounds", run.restarts)
         if change.nodes:
             with suppress(UsageError):
-                rounds.resize(change.nodes)
+                run.decide(lambda rounds: rounds.resize(change.nodes))
             return
         self.record("login", "listed", hosts=[*change.hosts])
         known = {spec.name: spec for spec in self.all_hosts}
         hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
-        if not rounds.list_hosts(hosts):
+        if not run.decide(lambda rounds: rounds.list_hosts(hosts)):
             run.loop.call_later(1.0, partial(self._change, run, change))
             return
         for name in (one for one in known if one not in change.hosts):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.head.elastic import round_events as events
 from dsrun.launcher.head.elastic.round_actions import (
-    ActionQueue,
     CheckNodes,
     DropNode,
     EndJob,
     Finish,
     ForgetFailures,
     Form,
-    Log,
     Notify,
     Probe,
     Release,
@@ -22,6 +21,7 @@ from dsrun.launcher.head.elastic.round_actions import (
     TooFew,
 )
 from dsrun.launcher.head.elastic.rounds import Rounds
+from dsrun.launcher.head.run.effects import Log
 from dsrun.launcher.specs.policies import ElasticPolicy
 
 from .clock import Clock
@@ -81,20 +81,23 @@ class Job:
         self.limits = ElasticPolicy(least, most, restarts, **more)
         self.decided: list[bool] = []
         self.rounds = Rounds(nodes, self.limits, self, self.clock.now)
-        self.actions = ActionQueue(self.act)
+        self.actions: deque[RoundAction | Log] = deque()
         self.alarm: Timer | None = None
         self.handle(events.JobStarted(0, "a0", range(1, nodes), {}))
 
     def handle(self, event: RoundEvent) -> bool:
         """Something happens; return the answer of the rounds."""
         step = self.rounds.step(self.clock.now, event)
-        self.actions.add(step.actions)
+        idle = not self.actions
+        self.actions.extend(step.actions)
         if self.alarm is not None:
             self.alarm.cancel()
         if self.rounds.due is not None:
             seconds = self.rounds.due - self.clock.now
             self.alarm = self.clock.loop.call_later(seconds, self.wake)
-        self.actions.run()
+        while idle and self.actions:
+            self.act(self.actions[0])
+            self.actions.popleft()
         return step.accepted
 
     def wake(self) -> None:
@@ -119,7 +122,7 @@ class Job:
 
     # -- what the rounds want done --------------------------------------------------------------
 
-    def act(self, action: RoundAction) -> None:
+    def act(self, action: RoundAction | Log) -> None:
         """Note what the rounds want done."""
         match action:
             case Probe(first, nodes):

@@ -12,9 +12,10 @@ from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.run.restart_policy import Course
+    from dsrun.launcher.specs.host import Host
 
     from .fake_fleet import FakeFleet
 
@@ -44,8 +45,8 @@ class Job:
         policy = ElasticPolicy(least, most, restarts, **limits)
         self.made: list[RunnerRounds] = []
 
-        def make(run: Run) -> RunnerRounds:
-            self.made.append(RunnerRounds(run, policy))
+        def make(course: Course) -> RunnerRounds:
+            self.made.append(RunnerRounds(course, policy))
             return self.made[0]
 
         self.run = fleet.prepare(restarts=make, elastic=policy, checks=checks, watch=watch)
@@ -56,6 +57,12 @@ class Job:
     @property
     def rounds(self) -> RunnerRounds:
         return self.made[0]
+
+    def list_hosts(self, hosts: Sequence[Host]) -> bool:
+        return bool(self.run.decide(lambda rounds: rounds.list_hosts(hosts)))
+
+    def resize(self, nodes: int) -> str:
+        return str(self.run.decide(lambda rounds: rounds.resize(nodes)))
 
     def ready(self) -> None:
         """Have all nodes get START; what they were sent and what was said is forgotten."""

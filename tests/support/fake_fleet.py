@@ -12,13 +12,15 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
-from dsrun.launcher.head.run.run import Run
+from dsrun.launcher.head.run.run import Owner, Run
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.program import Program
 
 from .clock import Clock
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from dsrun.launcher.backends.events import BackendEvent, Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.head.output.console import Console
-    from dsrun.launcher.head.run.restart_policy import RestartPolicy
+    from dsrun.launcher.head.run.effects import Ready
+    from dsrun.launcher.head.run.restart_policy import Course, RestartPolicy
     from dsrun.launcher.head.run.run_node import RunNode
     from dsrun.launcher.specs.plan import Node
 
@@ -166,7 +169,7 @@ class FakeFleet:
     def close(self) -> None:
         """End and close what a test has left open."""
         for run in self.prepared:
-            run.end()
+            run.handle(End())
             self.tell_end(run)
         self.fleet.disconnect()
         for node in self.backend.made:
@@ -198,17 +201,17 @@ class FakeFleet:
     def prepare(
         self,
         *names: str,
-        restarts: Callable[[Run], RestartPolicy] = lambda _run: NoRestarts(),
+        restarts: Callable[[Course], RestartPolicy] = lambda _course: NoRestarts(),
         plan: dict[str, Any] | None = None,
         asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
-        on_ready: Callable[[Plan, str, int], None] | None = None,
+        on_ready: Callable[[Ready], None] | None = None,
         on_over: Callable[[], None] | None = None,
         **spec: Any,
     ) -> Run:
         """Return a run on some hosts, or on all, that has not begun."""
         console = cast("Console", self.console)
         wanted = self.spec(*names, plan=plan, **spec)
-        made = Run(wanted, self.fleet, console, restarts, asks, on_ready, on_over)
+        made = Run(wanted, self.fleet, console, restarts, asks, Owner(on_ready, on_over))
         self.prepared.append(made)
         return self.prepared[-1]
 
@@ -216,7 +219,9 @@ class FakeFleet:
         """Return a job on some hosts, or on all."""
         hosts = [self.hosts[name] for name in names or self.hosts]
         whole = Plan(lay_out(hosts), Program("x.py"), "ssh", None, None)._replace(**plan or {})
-        return JobSpec(**{"job_id": "job", "plan": whole, "workdir": "/work"} | spec)
+        policy = SupervisionPolicy(heartbeat_timeout=self.fleet.lease)
+        usual = {"job_id": "job", "plan": whole, "workdir": "/work", "supervision": policy}
+        return JobSpec(**usual | spec)
 
     def run(self, *names: str, **more: Any) -> Run:
         """Begin a run; what `prepare` takes."""
@@ -270,8 +275,8 @@ class FakeFleet:
 
     def tell_end(self, run: Run) -> None:
         """Tell the observers of a run that its job is over, as the job does."""
-        if run.observers:
-            run.observers.ended(ending_of(run))
+        if run.state.observers:
+            run.state.observers.ended(ending_of(run))
 
     # -- time, and what has come of it ------------------------------------------------------
 

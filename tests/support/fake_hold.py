@@ -16,6 +16,7 @@ from dsrun.launcher.control.local import LocalStream
 from dsrun.launcher.head.hold.hold import Hold
 from dsrun.launcher.head.hold.requests import verbs
 from dsrun.launcher.head.local.server import LocalServer
+from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.job import JobSpec
@@ -100,7 +101,7 @@ class FakeHold:
         self.job.step()
         for run in tuple(self.hold.runs.values()):
             if run.run is not None:
-                run.run.end()
+                run.run.handle(End())
         with suppress(AssertionError):
             self.wait_for(lambda: not self.hold.runs)
         self.job.close()

@@ -45,19 +45,14 @@ class Job:
         for name in there:
             self.add(Host(name, slots))
         self.returns = Reconnector(
-            self.clock.loop, PAUSES, self.reach, self.is_lost, self.left, self.next
+            self.clock.loop,
+            PAUSES,
+            self.reach,
+            lambda peer: bool(peer.lost),
+            self.left,
+            lambda: self.roster.next(),  # noqa: PLW0108 - made below
         )
         self.roster = Membership(self.peers, self.handle, self.returns, self.add, self.said.append)
-
-    def next(self) -> NodeConnection | None:
-        node = self.roster.next()
-        return node.connection if node is not None else None
-
-    def is_lost(self, connection: NodeConnection) -> bool:
-        return bool(self.node_of(connection).lost)
-
-    def node_of(self, connection: NodeConnection) -> RunNode:
-        return next(one for one in self.peers if one.connection is connection)
 
     def handle(self, event: RoundEvent) -> bool:
         assert isinstance(event, NodeRemoved)
@@ -72,21 +67,20 @@ class Job:
         self.peers.append(RunNode(NodeConnection(node), node, node.rank))
         return self.peers[-1]
 
-    def reach(self, connection: NodeConnection) -> None:
-        peer = self.node_of(connection)
+    def reach(self, peer: RunNode) -> None:
         self.begun.append((self.clock.now, peer.name))
         self.trying[peer.name] = peer
         if peer.name in self.dead:
             self.fail(peer.name)
 
     def fail(self, name: str) -> None:
-        self.returns.failed(self.trying.pop(name).connection)
+        self.returns.failed(self.trying.pop(name))
 
     def come(self, name: str) -> None:
         peer = self.trying.pop(name)
         peer.admit(peer.node)
         self.alive.add(name)
-        self.returns.back(peer.connection)
+        self.returns.back(peer)
 
     def lose(self, name: str) -> None:
         (peer,) = [one for one in self.peers if one.name == name]

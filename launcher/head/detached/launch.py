@@ -119,7 +119,7 @@ class _Terminal:
     def watch(self, run: Run) -> None:
         """Observe a run before it begins: leave once it runs, and end it with the parent before."""
         elastic = run.spec.elastic is not None
-        job = _Started(run.spec, run.loop, lambda: run.ending, run.signals.end, run.warn, elastic)
+        job = _Started(run.spec, run.loop, lambda: run.ending, run.end_by, run.warn, elastic)
         self._detachment.watch(run, lambda: self._on_running(job))
         self._begin(job)
 

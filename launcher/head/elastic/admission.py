@@ -5,13 +5,13 @@ Who may take part is said by the newest list of hosts, if there is one.
 
 from __future__ import annotations
 
-from ...control import frames, messages
 from ...specs.plan import Node
 from ..fleet.events import NO_MESSAGE
 from ..fleet.reconnector import Pauses, Reconnector
 from ..fleet.unreached import UnreachedNodes
 from ..run import checks
-from ..run.phase import Phase
+from ..run.decisions import Admit, DropStart
+from ..run.effects import Ask, CloseLine, Log, Reach, Unreached
 from ..run.run_node import NodeState
 from .round_events import NodeConnected, NodeRemoved
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from ...control.messages import Hello
     from ...specs.host import Host
-    from ..fleet.node_connection import NodeConnection
-    from ..run.run import Run
+    from ..run.restart_policy import Course
     from ..run.run_node import RunNode
     from .round_events import RoundEvent
     from .rounds import Rounds
@@ -67,16 +66,17 @@ class Membership:
         self._fresh = {name: host for name, host in self._listed.items() if name not in known}
         self._unlisted = {node for node in self._nodes if node.name not in self._listed}
         for node in self._unlisted:
-            self._reconnector.drop(node.connection)
-        for name in known.keys() & self._listed.keys():
-            self._update(known[name], self._listed[name], before.get(name))
+            self._reconnector.drop(node)
+        for name, host in self._listed.items():
+            if name in known:
+                self._update(known[name], host, before.get(name))
         self.retire()
         self._reconnector.look()
 
     def replace(self, lost: str, host: Host) -> None:
         """Add a host in place of a lost one, which is not reached any more."""
         node = next(node for node in self._nodes if node.name == lost)
-        self._reconnector.drop(node.connection)
+        self._reconnector.drop(node)
         self._fresh[host.name] = host
         self._reconnector.look()
 
@@ -91,7 +91,7 @@ class Membership:
     def lost(self, node: RunNode) -> None:
         """Reach a lost node again, if its host is on the list."""
         if self._listed is None or node.name in self._listed:
-            self._reconnector.expect(node.connection)
+            self._reconnector.expect(node)
 
     def gone(self, node: RunNode) -> None:
         """Handle the end of a node that was released; its host may be on the list again by now."""
@@ -126,9 +126,9 @@ class Membership:
             node.connection.origin = node.connection.origin._replace(host=host)
             node.node = node.node._replace(host=host)
             node.await_first()
-            self._reconnector.begin(node.connection)
+            self._reconnector.begin(node)
         elif node.lost:
-            self._reconnector.expect(node.connection)
+            self._reconnector.expect(node)
 
 
 PAUSES = Pauses(first=5.0, longest=30.0)
@@ -143,44 +143,52 @@ class NodeAdmission:
 
     Attributes:
         membership: which hosts may take part.
-        on_unreached: called with a node that could not be reached, and is tried again.
     """
 
     def __init__(
-        self, run: Run, rounds: Rounds, handle: Callable[[RoundEvent], bool], most: int
+        self, course: Course, rounds: Rounds, handle: Callable[[RoundEvent], bool], most: int
     ) -> None:
         """Begin with the nodes of a run, of which a round may have `most`.
 
         `handle` has the rounds handle an event, and returns its answer.
         """
-        self._run = run
-        self._rounds = rounds
-        self._handle = handle
-        self._most = most
+        self._nodes, self._do, self._compare = course.nodes, course.do, course.compare
+        self._rounds, self._handle, self._most = rounds, handle, most
+        self._closed = False
         self._reconnector = Reconnector(
-            run.loop, PAUSES, self._reach, self._is_lost, self._room, self._newcomer
+            course.timers,
+            PAUSES,
+            self._reach,
+            lambda node: bool(node.lost),
+            self._room,
+            self._newcomer,
         )
-        self.membership = Membership(run.nodes, handle, self._reconnector, run.add, run.warn)
-        self.on_unreached: Callable[[RunNode], None] = lambda _node: None
-        self._unreached = UnreachedNodes(run.loop, lambda text: run.warn(f"{text}; trying again"))
+        self.membership = Membership(course.nodes, handle, self._reconnector, course.add, self._log)
+        self._unreached = UnreachedNodes(
+            course.timers, lambda text: self._log(f"{text}; trying again")
+        )
         self._reached: set[RunNode] = set()
+
+    def _log(self, text: str) -> None:
+        self._do(Log(text, "warning"))
 
     def expect(self, node: RunNode) -> None:
         """Reach a node that is lost since the start."""
-        self._reconnector.expect(node.connection)
+        self._reconnector.expect(node)
 
     def drop(self, node: RunNode) -> None:
         """Do not reach a node any more."""
-        self._reconnector.drop(node.connection)
+        self._reconnector.drop(node)
 
     def close(self) -> None:
         """Reach no node any more."""
+        self._closed = True
         self._reconnector.close()
 
     @property
     def only(self) -> bool:
         """Whether all nodes that are left were reached later than the others."""
-        return all(node.over for node in self._run.nodes if node not in self._reached)
+        return all(node.over for node in self._nodes if node not in self._reached)
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
@@ -188,8 +196,8 @@ class NodeAdmission:
             if node.state is NodeState.ADDED:
                 node.lose(cause or NO_MESSAGE)
                 self._unreached.add(node.name, node.lost)
-            self._reconnector.failed(node.connection)
-            self.on_unreached(node)
+            self._reconnector.failed(node)
+            self._do(Unreached(node))
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
@@ -197,53 +205,42 @@ class NodeAdmission:
         problems = hello.problems or self._problems(node, hello)
         if problems and node.lost != problems[0]:
             node.lose(problems[0])
-            self._run.warn(f"cannot use {node.name}: {node.lost}")
-        running = self._run.phase is Phase.RUNNING
-        if problems or not running or not self._handle(NodeConnected(node.number)):
+            self._log(f"cannot use {node.name}: {node.lost}")
+        if problems or self._closed or not self._handle(NodeConnected(node.number)):
             node.ask_again()
-            node.connection.close(node.lost)
-            self._reconnector.failed(node.connection)
+            self._do(CloseLine(node, node.lost))
+            self._reconnector.failed(node)
             return
         word = "here" if node.state is NodeState.ADDED else "back"
-        self._run.warn(f"{node.name} is {word}")
+        self._log(f"{node.name} is {word}")
         self._accept(node, hello)
 
     def _problems(self, node: RunNode, hello: Hello) -> Sequence[str]:
         """Return why a node does not fit those that are there."""
-        others = [one for one in self._run.nodes if one.hello and not one.over]
+        others = [one for one in self._nodes if one.hello and not one.over]
         hellos = {one.connection.number: one.hello for one in others if one.hello}
         nodes = [one.connection.origin for one in (*others, node)]
         problems = checks.problems(nodes, {**hellos, node.connection.number: hello})
-        if problems or self._run.quick_check is None:
-            return problems
-        return list(filter(None, [self._run.quick_check.compare_newcomer(node, others)]))
+        return problems or list(filter(None, [self._compare(node, others)]))
 
     def _accept(self, node: RunNode, hello: Hello) -> None:
         host = node.node.host
         if host.slots is None:
             host = host._replace(slots=tuple(range(hello.slots)))
         node.admit(Node(node.node.rank, host, 0, host.slots))
-        self._run.fleet.expect_beats(node.connection)
-        self._reconnector.back(node.connection)
-        node.send(messages.pack(frames.START, self._run.start_message(node.node, "", 0)))
+        self._reconnector.back(node)
+        self._do(Admit(node))
         self.membership.retire()
 
     def _room(self) -> int:
         return self._most + SPARES - self._rounds.alive
 
-    def _newcomer(self) -> NodeConnection | None:
-        node = self.membership.next()
-        return node.connection if node is not None else None
+    def _newcomer(self) -> RunNode | None:
+        return self.membership.next()
 
-    def _is_lost(self, connection: NodeConnection) -> bool:
-        return bool(self._run.node_of(connection).lost)
-
-    def _reach(self, connection: NodeConnection) -> None:
-        node = self._run.node_of(connection)
+    def _reach(self, node: RunNode) -> None:
+        fresh = node.connection.connected and node.task is None  # there, without a role so far
         node.forget()
-        self._run.staged.drop(node)
+        self._do(DropStart(node))
         self._reached.add(node)
-        if connection.connected and node.task is None:  # a node that was there, without a role
-            self._run.ask(node)
-        else:
-            self._run.fleet.reach(connection)
+        self._do(Ask(node) if fresh else Reach(node))

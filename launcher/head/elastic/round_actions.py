@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
 
@@ -84,12 +81,6 @@ class Finish(NamedTuple):
     """All workers of the round have ended with code 0: the job is done."""
 
 
-class Log(NamedTuple):
-    """A line for the user."""
-
-    text: str
-
-
 if TYPE_CHECKING:
     RoundAction: TypeAlias = (
         Probe
@@ -103,33 +94,4 @@ if TYPE_CHECKING:
         | ForgetFailures
         | TooFew
         | Finish
-        | Log
     )
-
-
-class ActionQueue:
-    """Carries out actions in order.
-
-    A line may turn out to be broken while it is used, which is a loss: what follows from it comes
-    after the action, so that no node is told to leave a round of which it has not been told yet.
-    """
-
-    def __init__(self, act: Callable[[RoundAction], None]) -> None:
-        self._act = act
-        self._actions: deque[RoundAction] = deque()
-        self._acting = False
-
-    def add(self, actions: Iterable[RoundAction]) -> None:
-        """Add actions, which `run` carries out."""
-        self._actions.extend(actions)
-
-    def run(self) -> None:
-        """Carry out all actions; called by one of them, leave that to the call above."""
-        if self._acting:
-            return
-        self._acting = True
-        try:
-            while self._actions:
-                self._act(self._actions.popleft())
-        finally:
-            self._acting = False

@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-from functools import partial
+from ..run.effects import CheckHealth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-    from ..run.health import Health
     from ..run.run_node import RunNode
+
+FRESH = 60.0
+"""Seconds for which a node that has passed need not be checked again for a round."""
 
 
 class RoundHealth:
-    """Checks nodes that are to be in a round, and gives up those that fail.
+    """Has nodes checked that are to be in a round.
 
     A node is checked for each of its rounds; one that has just passed, as it came, is not checked
     again.
     """
 
     def __init__(
-        self,
-        health: Health | None,
-        give_up: Callable[[RunNode, str], None],
-        passed: Callable[[], object],
+        self, *, needed: bool, clock: Callable[[], float], do: Callable[[Any], None]
     ) -> None:
         """Check nodes of a run.
 
         Args:
-            health: has the command; None if there is none.
-            give_up: gives up a node, for a reason; it may be reached again.
-            passed: called whenever a node has passed.
+            needed: whether there is a health command.
+            clock: returns the time on the loop's clock.
+            do: takes effects.
         """
-        self._health = health
-        self._give_up = give_up
-        self._tell = passed
+        self._needed, self._clock, self._do = needed, clock, do
 
     def passed(self, nodes: Iterable[RunNode]) -> bool:
         """Return whether these nodes may be in a round."""
-        return self._health is None or all(map(self._health.is_fresh, nodes))
+        return not self._needed or all(map(self._is_fresh, nodes))
 
     def check(self, nodes: Iterable[RunNode]) -> None:
         """Check those of these nodes that have not passed, unless that is under way."""
-        health = self._health
-        assert health is not None
         for node in nodes:
-            if not node.busy and not health.is_fresh(node):
-                health.check(node, partial(self._on_checked, node))
+            if not node.busy and not self._is_fresh(node):
+                node.busy = True
+                self._do(CheckHealth(node))
 
-    def began(self, nodes: Sequence[RunNode]) -> None:
+    def began(self, nodes: Iterable[RunNode]) -> None:
         """Have these nodes checked again for their next round."""
-        if self._health is not None:
-            for node in nodes:
-                self._health.forget(node)
+        for node in nodes:
+            node.passed_at = None
 
-    def _on_checked(self, node: RunNode, why: str) -> None:
-        if why:
-            self._give_up(node, why)
-        else:
-            self._tell()
+    def _is_fresh(self, node: RunNode) -> bool:
+        return node.passed_at is not None and self._clock() - node.passed_at < FRESH

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ...common.loop import Timers
 from ...common.values import NamedTuple
+from ..run.effects import Log
 from . import round_events as events
 from .failures import Failures
 from .master_selection import MasterSelection
@@ -24,7 +25,6 @@ from .round_actions import (
     Finish,
     ForgetFailures,
     Form,
-    Log,
     Notify,
     Release,
     StopRound,
@@ -60,7 +60,7 @@ class Step(NamedTuple):
     """
 
     accepted: bool
-    actions: tuple[RoundAction, ...]
+    actions: tuple[RoundAction | Log, ...]
 
 
 class Rounds:
@@ -86,7 +86,7 @@ class Rounds:
         self._limits = limits
         self._now = now
         self._timers = timers = Timers(lambda: self._now)
-        self._actions: list[RoundAction] = []
+        self._actions: list[RoundAction | Log] = []
         self._do = do = self._actions.append
         self._directory = directory
         self._most = limits.most
@@ -171,7 +171,7 @@ class Rounds:
         return node in self._nodes.leaving
 
     def _log(self, text: str) -> None:
-        self._do(Log(text))
+        self._do(Log(text, "warning"))
 
     # -- nodes come and go ------------------------------------------------------------------
 

@@ -3,52 +3,46 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 from ...common.errors import NO_PROGRESS, NodeError, UsageError
 from ...common.exit_codes import as_shell
 from ...common.wording import counted
 from ...control import frames, messages, round_messages
-from ..fleet.hosts import some_of
-from ..run.phase import Phase
+from ..run.decisions import (
+    EndWhenOver,
+    FormRound,
+    Lose,
+    Printed,
+    RecordGivenUp,
+    RecordLoss,
+    Release,
+    SetError,
+    Stop,
+)
+from ..run.effects import CloseLine, Log, Send
 from ..run.restart_policy import BEYOND
 from ..run.run_node import assigned
-from ..run.start_message import round_frames
+from . import round_actions as actions
 from . import round_events as events
 from .admission import NodeAdmission
 from .node_directory import MasterAddresses, RunNodes
-from .round_actions import (
-    ActionQueue,
-    CheckNodes,
-    DropNode,
-    EndJob,
-    Finish,
-    ForgetFailures,
-    Form,
-    Log,
-    Notify,
-    Probe,
-    Release,
-    StopRound,
-    TooFew,
-)
 from .round_health import RoundHealth
 from .rounds import Rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...common.loop import Timer
     from ...control.messages import Hello
     from ...control.round_messages import Join
     from ...specs.host import Host
-    from ...specs.plan import Plan
     from ...specs.policies import ElasticPolicy
-    from ..run.run import Run
+    from ..run.decisions import Start
+    from ..run.events import Observer
+    from ..run.restart_policy import Course
     from ..run.run_node import RunNode
     from .restart_filter import RestartFilter
-    from .round_actions import RoundAction
     from .round_events import RoundEvent
 
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
@@ -59,7 +53,7 @@ TOO_FEW = "too few nodes for too long (--min_wait)"
 class RunnerRounds:
     """Forms rounds of the nodes that are there, and replaces those that are lost."""
 
-    def __init__(self, run: Run, limits: ElasticPolicy) -> None:
+    def __init__(self, course: Course, limits: ElasticPolicy) -> None:
         """Decide for a run, of all whose nodes `limits.least` are enough."""
         self.least: int | None = limits.least
         self.handlers = {
@@ -67,46 +61,59 @@ class RunnerRounds:
             frames.PROBED: self._on_probed,
             frames.FINISHED: self._on_finished,
             frames.AGENT_FAILED: self._on_agent_failure,
-            frames.OUTPUT: self._on_output,
         }
-        self._run, self._limits, self._loop = run, limits, run.loop
+        self._course, self._nodes, self._limits = course, course.nodes, limits
+        self._do, self._record, self._timers = course.do, course.record, course.timers
+        self._running = self._closed = False
+        self._joins: dict[RunNode, Join] = {}
+        self._for_good: set[RunNode] = set()
         self._master = MasterAddresses()
-        give_up = partial(self._give_up, for_good=False)
-        self._health = RoundHealth(run.health, give_up, lambda: self._handle(events.NodesChecked()))
-        directory = RunNodes(run.nodes, run.spec.batches, self._master, self._health)
-        self._rounds = Rounds(len(run.nodes), limits, directory, run.loop.awake())
-        self._actions = ActionQueue(self._act)
+        needed = bool(course.spec.checks.health_command)
+        self._health = RoundHealth(needed=needed, clock=course.clock, do=self._do)
+        directory = RunNodes(self._nodes, course.spec.batches, self._master, self._health)
+        self._rounds = Rounds(len(self._nodes), limits, directory, self._timers.clock())
         self._alarm: tuple[float, Timer] | None = None
-        self._admission = NodeAdmission(run, self._rounds, self._handle, limits.most)
-        self._joins: dict[int, Join] = {}
-        self._closers: list[Callable[[], None]] = []
-        self._filter = _filter(run, limits)
+        self._admission = NodeAdmission(course, self._rounds, self._handle, limits.most)
+        self._filter = _filter(limits)
+        self.actions: dict[type, Callable[..., None]] = self._table()
 
-    def close_too(self, close: Callable[[], None]) -> None:
-        """Call `close` when no round is formed any more."""
-        self._closers.append(close)
+    def _table(self) -> dict[type, Callable[..., None]]:
+        """Return what carries out each action of the rounds."""
+        return {
+            actions.Probe: self._probe,
+            actions.Form: self._form,
+            actions.StopRound: lambda it: self._send(it.nodes, frames.pack(frames.LEAVE_ROUND)),
+            actions.Notify: self._notify,
+            actions.Release: lambda it: self._release(self._nodes[it.node]),
+            actions.DropNode: self._drop,
+            actions.CheckNodes: lambda it: self._health.check(self._some(it.nodes)),
+            actions.EndJob: lambda _it: self._do(Stop(signal.SIGTERM)),
+            actions.ForgetFailures: lambda _it: self._record.forget_exits(),
+            actions.TooFew: lambda _it: self._too_few(),
+            actions.Finish: lambda _it: self._do(Stop(signal.SIGTERM, 0.0)),
+            Printed: self._on_printed,
+        }
+
+    @property
+    def observer(self) -> Observer | None:
+        """What is to observe the run; None for nothing."""
+        return self._filter.on_event if self._filter else None
 
     # -- the start --------------------------------------------------------------------------
 
-    def on_start(self) -> None:
+    def on_start(self, start: Start, first: RunNode, probes: Mapping[RunNode, int]) -> None:
         """Reach lost nodes again; the first round is formed when the others are ready."""
-        run = self._run
-        self._plan = run.plan
-        self._master.on_start(run.staged.first, run.master, run.plan.master_addr)
-        self._note_addresses()
-        for node in run.nodes:
+        self._running, self._plan = True, start.plan
+        self._master.on_start(first, start.master, start.plan.master_addr)
+        probed = first.hello is not None and first.hello.port is not None
+        others = [one for one in self._nodes if probed and one is not first and not one.over]
+        reached = tuple(one.number for one in others)
+        owed = {node.number: count for node, count in probes.items()}
+        self._handle(events.JobStarted(first.number, start.master, reached, owed))
+        for node in self._nodes:
             if node.lost:
                 self._handle(events.NodeLost(node.number))
                 self._admission.expect(node)
-
-    def _note_addresses(self) -> None:
-        """Note which nodes have reached the first one at the start, and which owe an answer."""
-        first, run = self._run.staged.first, self._run
-        probed = first.hello is not None and first.hello.port is not None
-        others = [one for one in run.nodes if probed and one is not first and not one.over]
-        reached = tuple(one.number for one in others)
-        owed = {node.number: count for node, count in run.startup.probes.items()}
-        self._handle(events.JobStarted(first.number, run.master, reached, owed))
 
     def world_size(self, planned: int) -> int:
         """Return the number of workers of the newest round."""
@@ -115,16 +122,11 @@ class RunnerRounds:
     # -- rounds -----------------------------------------------------------------------------
 
     def _handle(self, event: RoundEvent) -> bool:
-        """Handle an event, and carry out what follows; return its answer."""
-        accepted = self._decide(event)
-        self._actions.run()
-        return accepted
-
-    def _decide(self, event: RoundEvent) -> bool:
-        """Handle an event; what follows is carried out later. Return its answer."""
-        now = self._loop.awake()
+        """Handle an event, whose actions follow; return its answer."""
+        now = self._timers.clock()
         step = self._rounds.step(now, event)
-        self._actions.add(step.actions)
+        for action in step.actions:
+            self._do(action)
         self._set_alarm(now, self._rounds.due)
         return step.accepted
 
@@ -134,120 +136,100 @@ class RunnerRounds:
             if self._alarm[0] == due:
                 return
             self._alarm[1].cancel()
-        self._alarm = None if due is None else (due, self._loop.call_later(due - now, self._wake))
+        self._alarm = None if due is None else (due, self._timers.call_later(due - now, self._wake))
 
     def _wake(self) -> None:
         self._alarm = None
         self._handle(events.TimePassed())
 
-    def _act(self, action: RoundAction) -> None:
-        match action:
-            case Probe(first, numbers):
-                self._probe(first, self._nodes(numbers))
-            case Form(numbers, address, restarts):
-                self._form(self._nodes(numbers), address, restarts)
-            case StopRound(numbers):
-                self._run.send(self._nodes(numbers), frames.pack(frames.LEAVE_ROUND))
-            case Notify(numbers):
-                self._run.warn(f"the nodes of the job will change in {self._limits.notice:g} s")
-                self._run.send(self._nodes(numbers), frames.pack(frames.CHANGE_SOON))
-            case Release(number):
-                self._release(self._run.nodes[number])
-            case DropNode(number, reason, for_good):
-                self._give_up(self._run.nodes[number], reason, for_good=for_good)
-            case CheckNodes(numbers):
-                self._health.check(self._nodes(numbers))
-            case EndJob():
-                self._run.stop(signal.SIGTERM)
-            case ForgetFailures():
-                self._run.record.forget_exits()
-            case TooFew():
-                self._too_few()
-            case Finish():
-                self._run.stop(signal.SIGTERM, 0)
-            case Log(text):
-                self._run.warn(text)
+    def _log(self, text: str) -> None:
+        self._do(Log(text, "warning"))
 
-    def _nodes(self, numbers: Iterable[int]) -> list[RunNode]:
-        return [self._run.nodes[number] for number in numbers]
+    def _send(self, numbers: Iterable[int], frame: bytes) -> None:
+        self._do(Send(self._some(numbers), frame))
+
+    def _some(self, numbers: Iterable[int]) -> list[RunNode]:
+        return [self._nodes[number] for number in numbers]
+
+    def _notify(self, action: actions.Notify) -> None:
+        self._log(f"the nodes of the job will change in {self._limits.notice:g} s")
+        self._send(action.nodes, frames.pack(frames.CHANGE_SOON))
 
     def _on_join(self, node: RunNode, body: bytes) -> None:
-        self._run.check_started()
         join = messages.unpack(round_messages.Join, body)
-        if self._run.phase is Phase.RUNNING and not node.over:
-            self._joins[node.number] = join
+        if self._running and not node.over:
+            self._joins[node] = join
             self._handle(events.NodeReady(node.number))
 
-    def _probe(self, first: int, nodes: Sequence[RunNode]) -> None:
-        addresses = self._master.addresses(self._run.nodes[first])
-        probe = messages.Probe(addresses, self._joins[first].probe)
-        self._run.send(nodes, messages.pack(frames.PROBE, probe))
+    def _probe(self, action: actions.Probe) -> None:
+        first = self._nodes[action.first]
+        probe = messages.Probe(self._master.addresses(first), self._joins[first].probe)
+        self._send(action.nodes, messages.pack(frames.PROBE, probe))
 
     def _on_probed(self, node: RunNode, body: bytes) -> None:
-        if not self._run.started:
-            self._run.startup.on_probed(node, body)
-            return
         verdicts = messages.unpack(messages.Probed, body).verdicts
         try:
             self._handle(events.NodeReached(node.number, verdicts))
         except ValueError as error:
             raise frames.BadFrame(str(error)) from None
 
-    def _form(self, nodes: Sequence[RunNode], address: str, restarts: int) -> None:
-        first, run = nodes[0], self._run
+    def _form(self, action: actions.Form) -> None:
+        nodes = self._some(action.members)
         self._health.began(nodes)
-        self._show_round(assigned(self._plan, nodes))
-        if run.shards:
-            run.shards.new_round(self._rounds.generation)
-        master = self._master.alone(first) if len(nodes) == 1 else address
-        port = self._joins[first.number].port
-        start = run.start_message(first.node, master, port)._replace(
-            generation=self._rounds.generation,
-            restarts=restarts,
-            max_restarts=self._limits.restarts,
+        first = nodes[0]
+        formed = FormRound(
+            nodes=nodes,
+            plan=assigned(self._plan, nodes),
+            master=self._master.alone(first) if len(nodes) == 1 else action.address,
+            port=self._joins[first].port,
+            number=self._rounds.generation,
+            restarts=action.restarts,
+            most=self._limits.restarts,
         )
-        frames_of = round_frames(start, [node.node for node in nodes])
-        for node, frame in zip(nodes, frames_of, strict=True):
-            node.begin(frame)
-        if run.observers:
-            run.observers.round(start.generation, start, [node.name for node in nodes])
+        self._do(formed)
 
-    def _show_round(self, plan: Plan) -> None:
-        """Show who is in the round, and forget how workers of former ones have ended."""
-        self._run.begin_round()
-        self._run.label(plan)
-        hosts = some_of([node.host.name for node in plan.nodes])
-        level = "info" if self._rounds.generation > 1 else "debug"
-        size = counted(plan.world_size or 0, "worker")
-        self._run.log(f"next round: {size} on {hosts}", level)
+    @property
+    def starting(self) -> bool:
+        """Whether the first output shows that the workers of a round have started well."""
+        return self._rounds.starting
 
-    def _on_output(self, node: RunNode, body: bytes) -> None:
-        """Print output; the first of a round shows that its workers have started well."""
-        self._run.output.on_output(node, body)
-        if self._rounds.starting and self._run.workers.runs(node, frames.unpack_output(body)[0]):
+    def _on_printed(self, printed: Printed) -> None:
+        if self._rounds.starting and self._course.workers.runs(printed.node, printed.rank):
             self._handle(events.WorkerPrinted())
 
     def _release(self, node: RunNode) -> None:
-        self._run.warn(f"removing {node.name} from the job")
-        stop = messages.Stop(signal.SIGTERM, self._run.grace)
-        self._run.staged.drop(node)
-        node.send(messages.pack(frames.STOP, stop))
+        self._log(f"removing {node.name} from the job")
+        self._do(Release(node))
 
-    def _give_up(self, node: RunNode, reason: str, *, for_good: bool) -> None:
+    def _drop(self, action: actions.DropNode) -> None:
         """Close a node's connection: without one it ends its workers itself."""
-        silent = self._loop.clock() - (node.connection.heard() or self._loop.clock())
-        self.await_end(node, BEYOND * self._run.lease - silent)
-        node.connection.close(reason)
-        self._run.lose(node, reason)
-        if for_good:
-            self._admission.drop(node)
+        node = self._nodes[action.node]
+        if action.for_good:
+            self._for_good.add(node)
+        self._give_up(node, action.reason)
+
+    def _give_up(self, node: RunNode, reason: str) -> None:
+        now = self._course.clock()
+        silent = now - (node.connection.heard() or now)
+        self.await_end(node, BEYOND * self._lease - silent)
+        self._do(CloseLine(node, reason))
+        self._do(Lose(node, reason))
+
+    @property
+    def _lease(self) -> float:
+        return self._course.spec.supervision.heartbeat_timeout
+
+    def on_health(self, node: RunNode, why: str) -> None:
+        """Give up a node that may not be in the next round; it may be reached again."""
+        if why:
+            self._give_up(node, why)
+        else:
+            self._handle(events.NodesChecked())
 
     def _too_few(self) -> None:
-        if self._run.phase is Phase.RUNNING:
-            # Of workers of a former round: nobody has worked since.
-            self._run.record.forget_exits()
-            self._run.record.gave_up(TOO_FEW, self._loop.clock())
-            self._run.stop(signal.SIGTERM)
+        if self._running:
+            self._do(RecordGivenUp(TOO_FEW))
+            self._do(Stop(signal.SIGTERM))
 
     # -- failures and losses ----------------------------------------------------------------
 
@@ -257,17 +239,16 @@ class RunnerRounds:
         Returns:
             False where there is no round that could follow.
         """
-        if self._run.phase is not Phase.RUNNING:
+        if not self._running:
             return False
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         what = f"rank {ended.rank} on {node.name} {how}"
         final = self._filter.refusal(node.name, ended) if self._filter else ""
-        if not self._decide(events.WorkerFailed(what, code, node.number, bool(final))):
+        if not self._handle(events.WorkerFailed(what, code, node.number, bool(final))):
             if final:
-                self._run.warn(f"no restart: {what}; {final}")
-            self._run.record.exited(node, ended)
-        self._actions.run()
+                self._log(f"no restart: {what}; {final}")
+            self._record.exited(node, ended)
         return True
 
     def restart(self, why: str) -> bool:
@@ -275,27 +256,26 @@ class RunnerRounds:
         return self._handle(events.RestartRequested(why, NO_PROGRESS))
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
-        self._run.check_started()
         failure = messages.unpack(round_messages.AgentFailure, body)
-        self.await_end(node, BEYOND * self._run.lease)
-        self._run.lose(node, failure.reason, over=False)
+        self.await_end(node, BEYOND * self._lease)
         if failure.unusable:
-            self._admission.drop(node)
-            if self._run.phase is Phase.STOPPING and not self._rounds.generation:
-                self._run.error = NodeError(f"{node.name}: {failure.reason}")
+            self._for_good.add(node)
+            if not self._rounds.generation and not self.survives(node):
+                self._do(SetError(NodeError(f"{node.name}: {failure.reason}")))
+        self._do(Lose(node, failure.reason, over=False))
 
     def survives(self, node: RunNode) -> bool:
         """Return whether the run goes on without a node that is lost."""
-        if self._run.phase is Phase.STOPPING:
-            return self._rounds.over
-        return self._rounds.survives(node.number)
+        return self._rounds.survives(node.number) if self._running else self._rounds.over
 
     def on_loss(self, node: RunNode) -> None:
         """Form another round without a lost node, and reach it again."""
-        if self._run.phase is not Phase.STOPPING:
+        if self._running:
             self._handle(events.NodeLost(node.number))
         if self._rounds.over:
-            self._run.end_when_over()
+            self._do(EndWhenOver())
+        elif node in self._for_good:
+            self._admission.drop(node)
         else:
             self._admission.membership.lost(node)
 
@@ -332,8 +312,8 @@ class RunnerRounds:
         least, most = self._limits.least, self._limits.most
         if not least <= nodes <= most:
             raise UsageError(f"this job takes {least} to {most} nodes, not {nodes}")
-        present = sum(not node.over for node in self._run.nodes)
-        self._run.warn(f"resizing to {counted(nodes, 'node')}, as dsrun-job asks")
+        present = sum(not node.over for node in self._nodes)
+        self._log(f"resizing to {counted(nodes, 'node')}, as dsrun-job asks")
         self._handle(events.SizeLimited(nodes))
         more = f"; there are {present} now" if present < nodes else ""
         return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
@@ -344,23 +324,17 @@ class RunnerRounds:
         Returns:
             False where it is not the time for that, before the start.
         """
-        if self._run.phase is not Phase.RUNNING:
-            return False
-        self._admission.membership.take(hosts)
-        return True
+        if self._running:
+            self._admission.membership.take(hosts)
+        return self._running
 
     def replace(self, lost: str, host: Host) -> None:
         """Have this host in later rounds in place of a node that is lost."""
         self._admission.membership.replace(lost, host)
 
-    def on_unreached(self, call: Callable[[RunNode], None]) -> None:
-        """Have a function called with each node that could not be reached again."""
-        self._admission.on_unreached = call
-
     # -- the end ----------------------------------------------------------------------------
 
     def _on_finished(self, node: RunNode, body: bytes) -> None:
-        self._run.check_started()
         finished = messages.unpack(round_messages.Finished, body)
         self._handle(events.NodeFinished(node.number, finished.generation))
 
@@ -371,37 +345,23 @@ class RunnerRounds:
             return True
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._handle(events.NodeDone(node.number)):
-            self._run.record.lost(node.name, ENDED_EARLY, self._loop.clock())
-            self._run.stop(signal.SIGTERM)
+            self._do(RecordLoss(node.name, ENDED_EARLY))
+            self._do(Stop(signal.SIGTERM))
         if was_leaving:
             self._admission.membership.gone(node)
         return True
 
     def close(self) -> None:
         """Form no other round, and reach no node any more."""
+        self._running, self._closed = False, True
         self._handle(events.JobStopped())
         self._admission.close()
-        while self._closers:
-            self._closers.pop()()
 
 
-def runner_rounds(run: Run, limits: ElasticPolicy) -> RunnerRounds:
-    """Return the restart policy of an elastic run, connected with its list of hosts."""
-    rounds, updates = RunnerRounds(run, limits), run.spec.updates
-    if updates is not None:
-        from . import host_watch
-
-        watch = host_watch.of(updates, run.loop, rounds.list_hosts, run.warn)
-        rounds.close_too(watch.close)
-    return rounds
-
-
-def _filter(run: Run, limits: ElasticPolicy) -> RestartFilter | None:
+def _filter(limits: ElasticPolicy) -> RestartFilter | None:
     """Return what decides which failures are worth a restart; None if all are."""
     if not limits.restart_on:
         return None
     from .restart_filter import RestartFilter
 
-    found = RestartFilter(limits.restart_on)
-    run.observe(found.on_event)
-    return found
+    return RestartFilter(limits.restart_on)

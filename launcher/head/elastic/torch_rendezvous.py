@@ -10,13 +10,18 @@ import signal
 
 from ...common.errors import LostError, NodeError
 from ...control import frames, messages, round_messages
+from ..run.decisions import BeginRound, RecordLoss, SetError, Stop
+from ..run.effects import LabelNode, Log
 from ..run.restart_policy import NoRestarts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...control.round_messages import AgentFailure, Ranks
     from ...specs.rendezvous import Rendezvous
-    from ..run.run import Run
+    from ..run.decisions import Start
+    from ..run.restart_policy import Course
     from ..run.run_node import RunNode
 
 NO_REASON = "torch's agent ended its workers"
@@ -26,18 +31,17 @@ NO_REASON = "torch's agent ended its workers"
 class TorchRendezvous(NoRestarts):
     """Follows torch's agent on one node from round to round; the runner itself restarts nothing."""
 
-    def __init__(self, run: Run, rendezvous: Rendezvous) -> None:
+    def __init__(self, course: Course, rendezvous: Rendezvous) -> None:
+        """Follow the agent of a rendezvous."""
         super().__init__()
-        self._run = run
         self.handlers = {frames.RANKS: self._on_ranks, frames.AGENT_FAILED: self._on_agent_failure}
-        self._rendezvous = rendezvous
+        self._rendezvous, self._do, self._record = rendezvous, course.do, course.record
         self._world_size = self._number = 0
-        run.workers.place = " here"
 
-    def on_start(self) -> None:
+    def on_start(self, _start: Start, _first: RunNode, _probes: Mapping[RunNode, int]) -> None:
         """Log what it waits for."""
         rdzv = self._rendezvous
-        self._run.log(f"{rdzv.words}, --rdzv_id {rdzv.run_id}: waiting for {rdzv.nodes}")
+        self._do(Log(f"{rdzv.words}, --rdzv_id {rdzv.run_id}: waiting for {rdzv.nodes}"))
 
     def world_size(self, planned: int) -> int:
         """Return the number of workers on all nodes, once torch has reported it."""
@@ -45,35 +49,31 @@ class TorchRendezvous(NoRestarts):
 
     def _on_ranks(self, node: RunNode, body: bytes) -> None:
         """Give the node its ranks in another round."""
-        self._run.check_started()
         ranks = messages.unpack(round_messages.Ranks, body)
-        self._run.begin_round()
         self._world_size = ranks.world_size
         self._number += 1
         node.assign(node.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank))
-        self._run.output.label_node(node.node)
-        self._run.log(_place(ranks, len(node.node.slots or ())))
-        if self._run.observers:
-            self._run.observers.round(self._number, ranks, [node.name])
+        self._do(BeginRound(self._number, ranks, (node,)))
+        self._do(LabelNode(node.node))
+        self._do(Log(_place(ranks, len(node.node.slots or ()))))
 
     def on_failure(self, node: RunNode, ended: messages.Exit) -> bool:
         """Record the end of a worker; torch's agent decides what follows from it."""
-        self._run.record.exited(node, ended)
+        self._record.exited(node, ended)
         return True
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         """Stop: the agent has failed."""
-        self._run.check_started()
-        failure, record = messages.unpack(round_messages.AgentFailure, body), self._run.record
+        failure = messages.unpack(round_messages.AgentFailure, body)
         text = f"{self._rendezvous.words}: {failure.reason}"
-        if record.has_failures:
+        if self._record.has_failures:
             if failure.reason:
-                self._run.warn(text)
+                self._do(Log(text, "warning"))
         elif self._world_size:
-            record.lost(node.name, failure.reason or NO_REASON, self._run.loop.clock())
+            self._do(RecordLoss(node.name, failure.reason or NO_REASON))
         else:
-            self._run.error = _refused(failure, text)
-        self._run.stop(signal.SIGTERM)
+            self._do(SetError(_refused(failure, text)))
+        self._do(Stop(signal.SIGTERM))
 
 
 def _place(ranks: Ranks, count: int) -> str:

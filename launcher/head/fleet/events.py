@@ -36,11 +36,14 @@ class NodeDisconnected(NamedTuple):
     Attributes:
         reason: why, in words.
         fault: how the node violated the protocol, "" if it did not.
+        direct: whether it led to the node launcher itself, and not through other programs: closed
+            by the other end, its node launcher has closed it, or has died.
     """
 
     node: NodeConnection
     reason: str
     fault: str
+    direct: bool = False
 
 
 class NodeSilent(NamedTuple):

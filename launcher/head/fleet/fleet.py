@@ -216,14 +216,6 @@ class Fleet:
         return known if given_up else self._lanes.free(known)
 
     @property
-    def dialled(self) -> bool:
-        """Whether its lines lead to the node launchers themselves, and not through other programs.
-
-        Then a line that the other end closes is one whose node launcher has closed it, or has died.
-        """
-        return self._dial is not None
-
-    @property
     def connections(self) -> list[NodeConnection]:
         """All connections: over lanes, and the first one of each node."""
         lanes = [] if self._lanes is None else self._lanes.connections
@@ -364,7 +356,7 @@ class Fleet:
         if self._closing:
             self._stop_when_alone()
         else:
-            self.emit_loss(NodeDisconnected(node, reason, fault))
+            self.emit_loss(NodeDisconnected(node, reason, fault, self._dial is not None))
 
     def emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
         """Emit a loss to the run that uses the node, or log it if none does."""

@@ -11,9 +11,12 @@ from ...common.values import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, TypeAlias
 
-    from ...common.loop import Loop, Timer
-    from .node_connection import NodeConnection
+    from ...common.loop import Loop, Timer, Timers
+
+    Target: TypeAlias = Any
+    """A node, as its owner knows it."""
 
 RETRIES = 5.0
 """Attempts per second, in the long run, on hosts that have never been in the job."""
@@ -45,12 +48,12 @@ class Reconnector:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: Loop | Timers,
         pauses: Pauses,
-        reach: Callable[[NodeConnection], None],
-        is_lost: Callable[[NodeConnection], bool],
+        reach: Callable[[Target], None],
+        is_lost: Callable[[Target], bool],
         room: Callable[[], int] = lambda: 0,
-        fresh: Callable[[], NodeConnection | None] = lambda: None,
+        fresh: Callable[[], Target | None] = lambda: None,
     ) -> None:
         """Start with nothing to reach.
 
@@ -68,30 +71,30 @@ class Reconnector:
         self._is_lost = is_lost
         self._room = room
         self._fresh = fresh
-        self._pauses: dict[NodeConnection, float] = {}
-        self._since: dict[NodeConnection, float] = {}
-        self._strangers: set[NodeConnection] = set()
-        self._dropped: set[NodeConnection] = set()
-        self._pausing: dict[NodeConnection, Timer] = {}
-        self._due: dict[NodeConnection, None] = {}
-        self._due_strangers: dict[NodeConnection, None] = {}
-        self._trying: set[NodeConnection] = set()
-        self._places: dict[NodeConnection, Timer] = {}
+        self._pauses: dict[Target, float] = {}
+        self._since: dict[Target, float] = {}
+        self._strangers: set[Target] = set()
+        self._dropped: set[Target] = set()
+        self._pausing: dict[Target, Timer] = {}
+        self._due: dict[Target, None] = {}
+        self._due_strangers: dict[Target, None] = {}
+        self._trying: set[Target] = set()
+        self._places: dict[Target, Timer] = {}
         self._next: Timer | None = None
         self._closed = False
 
-    def begin(self, node: NodeConnection) -> None:
+    def begin(self, node: Target) -> None:
         """Reach a node as soon as possible."""
         self._dropped.discard(node)
         self._is_due(node)
 
-    def drop(self, node: NodeConnection) -> None:
+    def drop(self, node: Target) -> None:
         """Stop reaching a node."""
         self._dropped.add(node)
         self._due_of(node).pop(node, None)
         self._stop_pause(node)
 
-    def expect(self, node: NodeConnection) -> None:
+    def expect(self, node: Target) -> None:
         """Reach a lost node after a delay, unless that is under way already.
 
         The delay grows each time. It is reset when the node has stayed connected for twice as long
@@ -104,7 +107,7 @@ class Reconnector:
             self._pausing[node] = self._loop.call_later(pause, lambda: self._is_due(node))
         self.look()
 
-    def failed(self, node: NodeConnection) -> None:
+    def failed(self, node: Target) -> None:
         """Handle an attempt that has failed."""
         if node not in self._trying:
             return
@@ -112,7 +115,7 @@ class Reconnector:
         if node not in self._dropped:
             self.expect(node)
 
-    def back(self, node: NodeConnection) -> None:
+    def back(self, node: Target) -> None:
         """Handle a node that has been reached."""
         self._strangers.discard(node)
         self._since[node] = self._loop.clock()
@@ -135,7 +138,7 @@ class Reconnector:
         self._next = None
         self.look()
 
-    def _choose(self) -> NodeConnection | None:
+    def _choose(self) -> Target | None:
         """Return the next node: those lost from the job, then those never tried, then the rest."""
         if self._due:
             return _first_of(self._due)
@@ -143,40 +146,40 @@ class Reconnector:
             return None
         return self._stranger() or _first_of(self._due_strangers)
 
-    def _stranger(self) -> NodeConnection | None:
+    def _stranger(self) -> Target | None:
         node = self._fresh()
         if node is not None:
             self._strangers.add(node)
         return node
 
-    def _try(self, node: NodeConnection) -> None:
+    def _try(self, node: Target) -> None:
         self._trying.add(node)
         self._places[node] = self._loop.call_later(PATIENCE, lambda: self._give_place(node))
         self._reach(node)
 
-    def _leave(self, node: NodeConnection) -> None:
+    def _leave(self, node: Target) -> None:
         self._trying.discard(node)
         self._give_place(node)
 
-    def _give_place(self, node: NodeConnection) -> None:
+    def _give_place(self, node: Target) -> None:
         if node in self._places:
             self._places.pop(node).cancel()
             self.look()
 
-    def _is_due(self, node: NodeConnection) -> None:
+    def _is_due(self, node: Target) -> None:
         self._stop_pause(node)
         if self._is_lost(node) and node not in self._trying:
             self._due_of(node)[node] = None
         self.look()
 
-    def _due_of(self, node: NodeConnection) -> dict[NodeConnection, None]:
+    def _due_of(self, node: Target) -> dict[Target, None]:
         return self._due_strangers if node in self._strangers else self._due
 
-    def _stop_pause(self, node: NodeConnection) -> None:
+    def _stop_pause(self, node: Target) -> None:
         if node in self._pausing:
             self._pausing.pop(node).cancel()
 
-    def _pause(self, node: NodeConnection) -> float:
+    def _pause(self, node: Target) -> float:
         """Return the delay before the next attempt on a node, and increase the one after it."""
         first, longest = self._limits
         pause = self._pauses.get(node, first)
@@ -186,7 +189,7 @@ class Reconnector:
         return max(pause, len(self._strangers) / RETRIES if node in self._strangers else 0.0)
 
 
-def _first_of(nodes: dict[NodeConnection, None]) -> NodeConnection | None:
+def _first_of(nodes: dict[Target, None]) -> Target | None:
     """Remove and return the first node, if there is one."""
     first = next(iter(nodes), None)
     if first is not None:

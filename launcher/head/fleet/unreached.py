@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...common.loop import Loop
+    from ...common.loop import Loop, Timers
 
 FIRST = 0.5
 """Seconds for which failures are collected before the first line."""
@@ -23,7 +23,7 @@ LONGEST = 60.0
 class UnreachedNodes:
     """Prints hosts that could not be reached, with the cause, at growing intervals."""
 
-    def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
+    def __init__(self, loop: Loop | Timers, log: Callable[[str], None]) -> None:
         """Start with none; `log` prints each line."""
         self._loop = loop
         self._log = log

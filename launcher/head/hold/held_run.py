@@ -14,7 +14,9 @@ from ..local import run_control
 from ..local.relay import Relay
 from ..output.console import Console
 from ..report.ending import Ending
+from ..run.decisions import Refuse
 from ..run.job import Job
+from ..run.run import Owner
 from .work import Work, of_roles
 
 TYPE_CHECKING = False
@@ -119,7 +121,7 @@ class HeldRun:
         if self._roles is not None:
             self._begin_roles(self._roles)
             return
-        run = self._job.assemble(self._hold.fleet, self._on_over)
+        run = self._job.assemble(self._hold.fleet, Owner(on_over=self._on_over))
         run.input_fd = self._streams[0]
         if self._relay is not None:
             run.observe(self._relay.tell)
@@ -127,10 +129,10 @@ class HeldRun:
             self._detachment.watch(run, partial(self._detachment.leave, self._tell_running))
         self._work = Work(
             send=partial(run_control.send, run),
-            end=run.signals.end,
-            pass_on=run.signals.pass_on,
+            end=run.end_by,
+            pass_on=run.pass_on,
             stop=partial(run_control.stop, run),
-            refuse=run.refuse,
+            refuse=lambda error: run.handle(Refuse(error)),
             conclude=self._conclude,
         )
         self._job.begin()

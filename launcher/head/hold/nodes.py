@@ -56,7 +56,7 @@ class HeldNodes:
     def cancel(self, number: int) -> None:
         """Give up asking all nodes, because of this signal."""
         if self._first is not None:
-            self._first.run.signals.end(number)
+            self._first.run.end_by(number)
 
     def keep(self) -> DsrunError | None:
         """Keep the nodes that have been asked; return why that is not possible, None if it is."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from ..run.run import Run
+from ..run.decisions import End
+from ..run.run import Owner, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from ...common.errors import DsrunError
     from ...specs.host import Slot
     from ...specs.job import JobSpec
-    from ...specs.plan import Plan
     from ..fleet.fleet import Fleet
     from ..output.console import Console
+    from ..run.effects import Ready
 
 
 class Facts(NamedTuple):
@@ -46,7 +47,7 @@ class Survey:
         on_over: Callable[[], None],
     ) -> None:
         """Prepare it; `on_over` is called from the loop once it is over."""
-        self.run = Run(spec, fleet, console, on_ready=self._on_ready, on_over=self._on_over)
+        self.run = Run(spec, fleet, console, owner=Owner(self._on_ready, self._on_over))
         self.facts: Mapping[str, Facts] = {}
         self._tell = on_over
 
@@ -55,14 +56,14 @@ class Survey:
         """Why some node cannot be used; None if all can."""
         return self.run.error
 
-    def _on_ready(self, plan: Plan, _master: str, _port: int) -> None:
-        slots = {node.host.name: node.slots or () for node in plan.nodes}
+    def _on_ready(self, ready: Ready) -> None:
+        slots = {node.host.name: node.slots or () for node in ready.plan.nodes}
         self.facts = {
             node.name: Facts(slots[node.name], node.hello.accelerator)
             for node in self.run.nodes
             if node.hello
         }
-        self.run.end()
+        self.run.handle(End())
 
     def _on_over(self) -> None:
         run = self.run
@@ -71,8 +72,7 @@ class Survey:
         for node in run.nodes:
             if node.connection.connected:
                 run.fleet.expect_beats(node.connection)
-        # Not at once: this is called from within the run.
-        run.loop.call_later(0.0, self._tell)
+        self._tell()
 
 
 class _Muted:

@@ -94,17 +94,17 @@ class JobRequests:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
         number, run = signal_of(request), self._run
         run.warn("stopping the job, as dsrun-job asks")
-        run.signals.end(number)
+        run.end_by(number)
         if request.get("now") is True and run.started and not run.ending:
             run.warn("killing all ranks now")
             run.stop(number, 0.0)
-        return {"grace": run.grace}
+        return {"grace": run.spec.supervision.grace}
 
     def _scale(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
         nodes = request.get("nodes")
         if type(nodes) is not int or not 0 < nodes < 10_000_000:
             raise UsageError("invalid request: expected nodes, a number above 0")
-        return {"words": self._run.restarts.resize(nodes)}
+        return {"words": self._run.decide(lambda policy: policy.resize(nodes))}
 
     # -- output -----------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def status(run: Run, seen: RunHistory, *, ranks: bool) -> JobStatus:
         elastic=spec.elastic is not None or run.plan.rendezvous is not None,
         round=seen.round,
         restarts=seen.restarts,
-        world_size=run.restarts.world_size(run.plan.world_size or 0),
+        world_size=run.world_size,
         running=len(running),
         nodes=tuple(_node(run, node, hosts) for node in run.nodes),
         ranks=tuple(_ranks(run, seen, {one.rank: one for one in running}, now)) if ranks else (),

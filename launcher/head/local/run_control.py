@@ -23,7 +23,7 @@ def send(run: Run, number: object) -> None:
     if number == signal.SIGKILL:
         stop(run, 0.0, number)
     elif signal.Signals(number).name in run.spec.supervision.end_signals:
-        run.signals.end(number)
+        run.end_by(number)
     elif run.started:
         run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
 
@@ -35,7 +35,7 @@ def stop(run: Run, grace: object, number: int = signal.SIGTERM) -> None:
         UsageError: the grace is not a number of seconds.
     """
     if grace is None or not run.started:
-        run.signals.end(number)
+        run.end_by(number)
         return
     if type(grace) not in {int, float} or not 0 <= grace < 1e9:  # type: ignore[operator]
         raise UsageError(f"grace: expected seconds, not {grace!r}")

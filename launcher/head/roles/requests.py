@@ -183,7 +183,7 @@ class RolesRequests:
         self._job.end(number)
         if request.get("now") is True:
             self._job.handle(events.Killed(number))
-        return {"grace": sum(run.grace for _, run, _ in self._runs)}
+        return {"grace": sum(run.spec.supervision.grace for _, run, _ in self._runs)}
 
     def _restart(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
         """Start a role again, whose workers run."""

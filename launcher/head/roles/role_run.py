@@ -6,10 +6,12 @@ from functools import partial
 
 from ...common.errors import DsrunError, NodeError
 from ..report.ending import Ending
+from ..run.decisions import Abandon, End, Refuse, Start, Stop
 from ..run.ending import fails
 from ..run.events import Alarm, Exit, Lost, RanksStarted
 from ..run.job import Job
 from ..run.phase import Phase
+from ..run.run import Owner
 from .role_events import RoleEnded, RoleFailing, RolePrepared, RoleStarted
 
 TYPE_CHECKING = False
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
+    from ..run.effects import Ready
     from ..run.events import RunEvent
     from ..run.run import Run
     from .role_events import RoleEvent
@@ -42,33 +45,36 @@ class RoleRun:
 
     def __init__(
         self,
-        name: str,
         spec: JobSpec,
         fleet: Fleet,
         console: Console,
         tell: Tell,
         observe: Callable[[Run], None],
         on_left: Callable[[], None],
+        owner: Owner,
     ) -> None:
         """Begin without a run.
 
         Args:
-            name: of the role.
             spec: its job.
             fleet: has its nodes.
             console: where its output and messages go; is not closed.
             tell: called from the loop with what happens to the role.
             observe: called with each of its runs before it begins.
             on_left: called whenever all hooks have been told of the end of a run.
+            owner: what is done in place of the usual beside start and end.
         """
-        self.name, self.spec = name, spec
+        self.name, self.spec = spec.role, spec
         self.ending: Ending | None = None
         self.leaving = 0
         self._fleet, self._console = fleet, console
         self._tell, self._observe, self._on_left = tell, observe, on_left
+        self._owner = owner._replace(
+            on_ready=self._on_ready, on_over=lambda: self._later(self._finish)
+        )
         self._published = b""
         self._job: Job | None = None
-        self._start: Callable[[], None] | None = None
+        self._ready: Ready | None = None
         self._watched: list[tuple[NodeConnection, Callable[[str], None]]] = []
         self._started: set[int] = set()
         self._stopped = False
@@ -95,12 +101,12 @@ class RoleRun:
         """
         spec = self.spec._replace(former_ports=former_ports)
         job = Job(spec, self._console, self._fleet.loop, self._left)
-        self._job, self._start, self._stopped = job, None, False
+        self._job, self._ready, self._stopped = job, None, False
         self._published = b""
         self._started.clear()
         self.leaving += 1
         try:
-            run = job.assemble(self._fleet, lambda: self._later(self._finish))
+            run = job.assemble(self._fleet, self._owner)
         except DsrunError as error:
             refused = Ending(self.spec.job_id, error)
             self._later(lambda: self._end(job, refused))
@@ -108,8 +114,6 @@ class RoleRun:
         # A line on missing devices is printed at the first start.
         workers = self.spec.workers._replace(expects_devices=False)
         self.spec = self.spec._replace(workers=workers)
-        ready = run.on_ready
-        run.on_ready = lambda *place: self._on_ready(run, partial(ready, *place))
         run.observe(self._on_event)
         self._observe(run)
         lost = [node.connection for node in run.nodes if node.connection.lost]
@@ -126,9 +130,10 @@ class RoleRun:
         """Call it from the loop: this may be called from within the run, or the policy."""
         self._fleet.loop.call_later(0.0, call)
 
-    def _on_ready(self, run: Run, start: Callable[[], None]) -> None:
+    def _on_ready(self, ready: Ready) -> None:
         """Wait with the start; a node that is lost meanwhile is not noticed by the run."""
-        self._start = start
+        run, self._ready = self.run, ready
+        assert run is not None
         for node in run.nodes:
             if not node.over:
                 connection = node.connection
@@ -138,11 +143,11 @@ class RoleRun:
         waits = self._free_at - self._fleet.loop.clock()
         if waits > 0:
             run.log(f"waiting {waits:.0f} s until its workers on lost nodes have ended")
-        self._fleet.loop.call_later(max(waits, 0.0), lambda: self._tell_prepared(start))
+        self._fleet.loop.call_later(max(waits, 0.0), lambda: self._tell_prepared(ready))
 
-    def _tell_prepared(self, start: Callable[[], None]) -> None:
+    def _tell_prepared(self, ready: Ready) -> None:
         """Tell that the nodes are ready, unless the run has been given up meanwhile."""
-        if self._start is start and self.run is not None and not self.run.ending:
+        if self._ready is ready and self.run is not None and not self.run.ending:
             self._tell(RolePrepared(self.name))
 
     def _watch(self, run: Run, connection: NodeConnection) -> None:
@@ -157,7 +162,7 @@ class RoleRun:
 
     def _refuse(self, run: Run, why: str) -> None:
         if not run.started and not run.ending:
-            run.refuse(NodeError(why))
+            run.handle(Refuse(NodeError(why)))
 
     def publish(self, frame: bytes, *, starts: bool = False) -> None:
         """Send PEERS to its nodes if its workers run or start, unless they have it."""
@@ -174,8 +179,8 @@ class RoleRun:
         lost = next((one for one in watched if not one.connected), None)
         if lost is not None and run is not None:
             self._refuse(run, _early(lost, lost.lost))
-        elif self._start is not None:
-            self._start()
+        elif run is not None and self._ready is not None:
+            run.handle(Start(*self._ready))
 
     def _forget_watches(self) -> None:
         for connection, watch in self._watched:
@@ -227,14 +232,14 @@ class RoleRun:
         if interrupted:
             run.record.stopped_by(number, "")
         if run.started:
-            run.stop(number, 0.0 if kill else None)
+            run.handle(Stop(number, 0.0 if kill else None))
         else:
-            run.end()
+            run.handle(End())
 
     def abandon(self) -> None:
         """Wait for nothing that still runs."""
         if self.run is not None and not self.run.ending:
-            self.run.abandon()
+            self.run.handle(Abandon())
 
     def _finish(self) -> None:
         """Give the nodes back, and tell how the run has ended."""
@@ -259,7 +264,7 @@ class RoleRun:
         """
         ended = {node.name for node in run.nodes if node.ended}
         alive = [time for name, time in run.record.outliving.items() if name not in ended]
-        seconds = max(alive) + run.grace if alive else 0.0
+        seconds = max(alive) + run.spec.supervision.grace if alive else 0.0
         self._free_at = self._fleet.loop.clock() + seconds
 
     def _end(self, job: Job, ending: Ending) -> None:

@@ -11,6 +11,7 @@ from ..run.ending import ending_of
 from ..run.events import Lost, Round
 from ..run.job_socket import JobSocket, RunHistory
 from ..run.phase import Phase
+from ..run.run import Owner
 from ..run.run_signals import StopRequests, StopStep
 from ..watch.attach import roles_painter
 from . import role_events as events
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...common.loop import Timer
+    from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.roles import Role, RolesSpec
     from ..elastic.runner_rounds import RunnerRounds
@@ -87,7 +89,8 @@ class RolesJob:
         console: Any = RoleConsole(self._console, role.name, number)
         job = job_of(role, self.spec.job)
         observe = partial(self._observe, role.name)
-        return RoleRun(role.name, job, self.fleet, console, self.handle, observe, self._look)
+        owner = Owner(greeting=self.directory.frame, on_unreached=self._on_unreached)
+        return RoleRun(job, self.fleet, console, self.handle, observe, self._look, owner)
 
     def _ready(self, role: Role) -> RoleReadiness:
         users = [other.name for other in self.spec.roles if role.name in other.after]
@@ -98,16 +101,6 @@ class RolesJob:
         self._readiness[name].observe(run)
         self.histories[name] = RunHistory(self.loop.clock, self.histories[name])
         run.observe(self.histories[name].on_event)
-        ask = run.ask
-
-        def ask_and_tell(node: RunNode) -> None:
-            ask(node)
-            if run.started:  # a newcomer in an elastic role
-                node.send(self.directory.frame())
-
-        run.ask = ask_and_tell
-        if (rounds := _rounds(run)) is not None:
-            rounds.on_unreached(self._on_unreached)
         for observe in self._observers:
             observe(name, run)
         run.observe(partial(self._on_run_event, name, run))
@@ -290,12 +283,12 @@ class RolesJob:
         """Have a spare in place of a lost node in the next round of each elastic role there."""
         for name, role in self.roles.items():
             run = role.run
-            rounds = None if run is None or run.phase is not Phase.RUNNING else _rounds(run)
-            if rounds is None:
+            if run is None or run.phase is not Phase.RUNNING or run.spec.elastic is None:
                 continue
             for spare in self._move(name, lost).values():
                 nodes = role.spec.plan.nodes
-                rounds.replace(lost, next(one.host for one in nodes if one.host.name == spare))
+                host = next(one.host for one in nodes if one.host.name == spare)
+                run.decide(partial(_replace, lost, host))
 
     def _is_lost(self, name: str) -> bool:
         connections = self.fleet.nodes.values()
@@ -360,7 +353,7 @@ class RolesJob:
             return
         for role in self.roles.values():
             if role.run is not None:
-                role.run.signals.pass_on(number)
+                role.run.pass_on(number)
 
     def on_broken_output(self) -> None:
         """Stop the job: the reader of its output has gone."""
@@ -368,10 +361,9 @@ class RolesJob:
             self.handle(events.Interrupted(signal.SIGPIPE))
 
 
-def _rounds(run: Run) -> RunnerRounds | None:
-    """Return what forms the rounds of an elastic role."""
-    rounds: Any = run.restarts
-    return None if run.spec.elastic is None else rounds
+def _replace(lost: str, host: Host, rounds: RunnerRounds) -> None:
+    """Have this host in later rounds of a role in place of a node that is lost."""
+    rounds.replace(lost, host)
 
 
 def job_of(role: Role, whole: JobSpec) -> JobSpec:

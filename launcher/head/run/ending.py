@@ -21,9 +21,8 @@ def fails(run: Run) -> bool:
 
 
 def _known(run: Run) -> Report:
-    size = run.restarts.world_size(run.plan.world_size or 0)
     clean = run.spec.supervision.graceful_term_ok
-    return run.record.report(run.nodes, size, graceful_term_ok=clean)
+    return run.record.report(run.nodes, run.world_size, graceful_term_ok=clean)
 
 
 def _report(run: Run) -> Report:

@@ -6,6 +6,7 @@ Imported only once there is an observer.
 from __future__ import annotations
 
 from ...common.values import NamedTuple
+from .effects import Tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,26 +198,31 @@ def as_json(event: RunEvent) -> dict[str, Any]:
 class Observers:
     """The observers of one run; the run calls a method here for everything that they may see."""
 
-    def __init__(self) -> None:
+    def __init__(self, do: Callable[[Tell], None]) -> None:
+        """Begin without observers; `do` takes what follows from a step of the run."""
         self._observers: list[Observer] = []
+        self._do = do
 
     def add(self, observer: Observer) -> None:
         """Call `observer` with every event from now on."""
         self._observers.append(observer)
 
     def tell(self, event: RunEvent) -> None:
-        """Pass an event to all observers."""
+        """Pass an event to all observers at once."""
         for observe in self._observers:
             observe(event)
+
+    def _tell(self, event: RunEvent) -> None:
+        self._do(Tell(event))
 
     def started(self, job_id: str, plan: Plan, master: tuple[str, int]) -> None:
         """Tell that the workers are being started, with this MASTER_ADDR and MASTER_PORT."""
         hosts = tuple(node.host.name for node in plan.nodes)
-        self.tell(Started(job_id, plan.world_size or 0, hosts, master))
+        self._tell(Started(job_id, plan.world_size or 0, hosts, master))
 
     def running(self, node: RunNode, ranks: Iterable[int]) -> None:
         """Tell that the workers of a node are running."""
-        self.tell(RanksStarted(node.name, tuple(ranks)))
+        self._tell(RanksStarted(node.name, tuple(ranks)))
 
     def output(self, rank: int, node: RunNode, stream: int, data: bytes) -> None:
         """Tell what a worker has written."""
@@ -225,23 +231,23 @@ class Observers:
     def exited(self, node: RunNode, ended: messages.Exit) -> None:
         """Tell that a worker has ended."""
         stopped, hint = ended.signalled, ended.hint
-        self.tell(Exit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))
+        self._tell(Exit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))
 
     def active(self, node: RunNode, activity: Activity) -> None:
         """Tell what the workers of a node do."""
-        self.tell(RanksActive(node.name, activity))
+        self._tell(RanksActive(node.name, activity))
 
     def lost(self, node: RunNode, reason: str, *, survived: bool) -> None:
         """Tell that a node is gone."""
-        self.tell(Lost(node.name, reason, survived))
+        self._tell(Lost(node.name, reason, survived))
 
     def round(self, number: int, place: Ranks | messages.Start, hosts: Iterable[str]) -> None:
         """Tell that a round begins, given what one of its nodes has as its place in it."""
-        self.tell(Round(number, place.restarts, place.world_size, tuple(hosts)))
+        self._tell(Round(number, place.restarts, place.world_size, tuple(hosts)))
 
     def warned(self, sentence: str) -> None:
         """Tell what the quick check warns of."""
-        self.tell(CheckWarning(sentence))
+        self._tell(CheckWarning(sentence))
 
     def ended(self, ending: Ending) -> None:
         """Tell that the job is over."""

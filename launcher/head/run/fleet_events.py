@@ -1,8 +1,9 @@
-"""How a run handles the events of its fleet."""
+"""What the events of a fleet mean for a run."""
 
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 from ...backends.events import EngineEnded, EngineOutput
 from ...common.errors import SWEPT
@@ -15,93 +16,85 @@ from ..fleet.events import (
     NodeSent,
     NodeSilent,
 )
-from .node_frames import NodeFrames
+from . import node_frames
+from .effects import Ask
 from .restart_policy import BEYOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..fleet.events import FleetEvent
-    from .run import Run
+    from collections.abc import Callable
+
     from .run_node import RunNode
+    from .run_state import RunState
 
 
-class FleetEvents:
-    """Handles every event for one run."""
+def table(run: RunState) -> dict[type, Callable[..., None]]:
+    """Return what handles each kind of event."""
+    on_frame = node_frames.handler(run)
+    return {
+        NodeSent: lambda it: on_frame(run.node_of(it.node), it.kind, it.body),
+        NodeConnected: lambda it: run.do(Ask(run.node_of(it.node))),
+        NodeDisconnected: partial(on_disconnect, run),
+        NodeSilent: lambda it: on_silence(run, run.node_of(it.node)),
+        NodeEnded: lambda it: on_node_end(run, run.node_of(it.node), it.cause),
+        EngineOutput: lambda it: run.startup.show(it.text),
+        EngineEnded: partial(on_engine_end, run),
+    }
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._frames = NodeFrames(run)
 
-    def on_event(self, event: FleetEvent) -> None:
-        """Handle an event of a node, or of the engine that has started the nodes."""
-        node_of = self._run.node_of
-        match event:
-            case NodeSent(connection, kind, body):
-                self._frames.on_frame(node_of(connection), kind, body)
-            case NodeConnected(connection):
-                self._run.ask(node_of(connection))
-            case NodeDisconnected(connection, reason, fault):
-                self._on_disconnect(node_of(connection), reason, fault)
-            case NodeSilent(connection):
-                self._on_silence(node_of(connection))
-            case NodeEnded(connection, cause):
-                self._on_node_end(node_of(connection), cause)
-            case EngineOutput(text):
-                self._run.startup.show(text)
-            case EngineEnded():
-                self._on_engine_end(event)
-
-    def _on_disconnect(self, node: RunNode, reason: str, fault: str) -> None:
-        """Lose the node; before HELLO wait for its backend's cause, unless it sent bad frames."""
-        run = self._run
-        if run.ending:
-            return
-        if run.started and not node.over:
-            # It may live, and end its workers only once it misses its runner.
-            knows = reason == CLOSED and run.fleet.dialled
-            seconds = (BEYOND - knows) * run.lease
-            if reason != CLOSED:  # else its session has ended there, and its workers end at once
-                run.record.outliving[node.name] = seconds
-            run.restarts.await_end(node, seconds)
-            run.lose(node, node.connection.lost, explained=bool(fault))
-        elif not run.started and fault:
-            run.fail_start(node, fault)
-        elif not run.started and node.hello:
-            run.fail_start(node, f"its node launcher disconnected before the start ({reason})")
-
-    def _on_silence(self, node: RunNode) -> None:
-        run = self._run
-        if not run.started:
-            run.fail_start(node, node.connection.lost)
-        elif not node.over:
-            seconds = (BEYOND - 1) * run.lease
+def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
+    """Lose the node; before HELLO wait for its backend's cause, unless it sent bad frames."""
+    node, reason, fault = run.node_of(event.node), event.reason, event.fault
+    if run.ending:
+        return
+    if run.started and not node.over:
+        # It may live, and end its workers only once it misses its runner.
+        seconds = (BEYOND - (reason == CLOSED and event.direct)) * run.lease
+        if reason != CLOSED:  # else its session has ended there, and its workers end at once
             run.record.outliving[node.name] = seconds
-            run.restarts.await_end(node, seconds)
-            run.lose(node, node.connection.lost)
+        run.restarts.await_end(node, seconds)
+        run.lose(node, node.connection.lost, explained=bool(fault))
+    elif not run.started and fault:
+        run.startup.fail(node, fault)
+    elif not run.started and node.hello:
+        why = f"its node launcher disconnected before the start ({reason})"
+        run.startup.fail(node, why)
 
-    def _on_node_end(self, node: RunNode, cause: str) -> None:
-        run = self._run
-        if not run.started:
-            run.fail_start(node, cause or NO_MESSAGE)
-            return
-        node.cleaned_up |= SWEPT in cause
-        run.record.explain(node.name, cause)
-        if run.ending:
-            run.end_if_explained()
-        else:
-            run.restarts.on_node_end(node, cause)
 
-    def _on_engine_end(self, ended: EngineEnded) -> None:
-        """Stop the run: the engine has ended, though node launchers may still be running."""
-        run = self._run
-        waiting = [node for node in run.nodes if not node.over]
-        if ended.killed:
-            run.record.discard_node_signal()
-        if run.started and run.restarts.outlives_engine():
-            run.log(ended.cause, "debug")
-        elif run.started and (waiting or run.record.cut_off or ended.killed):
-            run.record.engine_ended(ended.cause, ended.code, run.loop.clock())
-            run.stop(signal.SIGTERM)
-        elif not run.started and not run.startup.abandon():
-            for node in waiting:
-                run.fail_start(node, ended.cause)
+def on_silence(run: RunState, node: RunNode) -> None:
+    """Lose a node that has given no sign of life for long."""
+    if not run.started:
+        run.startup.fail(node, node.connection.lost)
+    elif not node.over:
+        seconds = (BEYOND - 1) * run.lease
+        run.record.outliving[node.name] = seconds
+        run.restarts.await_end(node, seconds)
+        run.lose(node, node.connection.lost)
+
+
+def on_node_end(run: RunState, node: RunNode, cause: str) -> None:
+    """Handle the end of a node's session, of which its backend says the cause."""
+    if not run.started:
+        run.startup.fail(node, cause or NO_MESSAGE)
+        return
+    node.cleaned_up |= SWEPT in cause
+    run.record.explain(node.name, cause)
+    if run.ending:
+        run.end_if_explained()
+    else:
+        run.restarts.on_node_end(node, cause)
+
+
+def on_engine_end(run: RunState, ended: EngineEnded) -> None:
+    """Stop the run: the engine has ended, though node launchers may still be running."""
+    waiting = [node for node in run.nodes if not node.over]
+    if ended.killed:
+        run.record.discard_node_signal()
+    if run.started and run.restarts.outlives_engine():
+        run.log(ended.cause, "debug")
+    elif run.started and (waiting or run.record.cut_off or ended.killed):
+        run.record.engine_ended(ended.cause, ended.code, run.now)
+        run.stop(signal.SIGTERM)
+    elif not run.started and not run.startup.abandon():
+        for node in waiting:
+            run.startup.fail(node, ended.cause)

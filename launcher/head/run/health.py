@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from .run_node import RunNode
 
-FRESH = 60.0
-"""Seconds for which a node that has passed need not be checked again for a round."""
-
 
 class Health:
     """Runs the health command on nodes of a run, with the run's variables and in its folder."""
@@ -29,7 +26,6 @@ class Health:
         """Check no node of this job on a fleet yet."""
         self._spec, self._fleet = spec, fleet
         self._checks: dict[RunNode, _Check] = {}
-        self._passed: dict[RunNode, float] = {}
 
     def check(self, node: RunNode, tell: Callable[[str], None]) -> None:
         """Run the command on a node.
@@ -39,17 +35,8 @@ class Health:
             tell: called with "" if it has succeeded, else with why not: it has failed, or the node
                 is lost. Not called if the run ends before.
         """
-        node.busy = True
         self._checks[node] = check = _Check(node, self._on_over, tell)
         check.begin(self._spec.checks, self._fleet)
-
-    def is_fresh(self, node: RunNode) -> bool:
-        """Return whether a node has passed lately."""
-        return self._fleet.loop.clock() - self._passed.get(node, -FRESH) < FRESH
-
-    def forget(self, node: RunNode) -> None:
-        """Have a node checked again for its next round: it is used now."""
-        self._passed.pop(node, None)
 
     def close(self) -> None:
         """Stop all commands, and tell nothing more."""
@@ -60,9 +47,6 @@ class Health:
     def _on_over(self, check: _Check, why: str) -> None:
         if self._checks.pop(check.node, None) is None:
             return  # the run is over
-        check.node.busy = False
-        if not why:
-            self._passed[check.node] = self._fleet.loop.clock()
         check.tell(why)
 
 

@@ -13,13 +13,14 @@ from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...control.reach_messages import Dial, Reach, Reached
 from . import interface_choice
+from .effects import Log, Send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer, Timers
     from ...control.messages import Hello
     from ...control.reach_messages import Network
     from .interface_choice import Trial
@@ -43,13 +44,13 @@ class Interfaces:
     """Examines the nodes of one run.
 
     Attributes:
-        loop: for timers.
-        warn: is called with what the user is to know.
+        timers: for its limits.
     """
 
-    def __init__(self, loop: Loop, warn: Callable[[str], None]) -> None:
-        self.loop = loop
-        self.warn = warn
+    def __init__(self, timers: Timers, do: Callable[[Any], None]) -> None:
+        """Examine nothing yet; `do` takes effects."""
+        self.timers = timers
+        self._do = do
         self._numbers = count(1)
         self._asked: dict[int, Asked] = {}
         self._late: set[int] = set()
@@ -101,12 +102,19 @@ class Interfaces:
         """Have a node dial others; returns the number of the request."""
         number = next(self._numbers)
         self._asked[number] = asked
-        asked.node.send(messages.pack(frames.REACH, Reach(number, tuple(dials), {})))
+        self._send(asked.node, Reach(number, tuple(dials), {}))
         return number
 
     def equip(self, node: RunNode, variables: dict[str, str]) -> None:
         """Set variables for the workers that a node starts from now on."""
-        node.send(messages.pack(frames.REACH, Reach(next(self._numbers), (), variables)))
+        self._send(node, Reach(next(self._numbers), (), variables))
+
+    def warn(self, text: str) -> None:
+        """Print what the user is to know."""
+        self._do(Log(text, "warning"))
+
+    def _send(self, node: RunNode, reach: Reach) -> None:
+        self._do(Send((node,), messages.pack(frames.REACH, reach)))
 
     def ignore(self, numbers: set[int]) -> None:
         """Ignore the answers to these requests."""
@@ -177,7 +185,7 @@ class Examination:
             asked = Asked(self, self._nodes[by], some)
             self._owed.add(self._of.send(asked, list(map(self._dial, some))))
         if self._owed:
-            self._timer = self._of.loop.call_later(PATIENCE, self._go_on)
+            self._timer = self._of.timers.call_later(PATIENCE, self._go_on)
         else:
             self._go_on()
 

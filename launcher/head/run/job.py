@@ -7,20 +7,23 @@ from ...common.output_file import is_page
 from ..report.ending import Ending
 from ..watch.attach import attach, painter, report_text
 from .banner import banner
+from .decisions import OutputBroken
 from .ending import ending_of
 from .restart_policy import NoRestarts
-from .run import Run
+from .run import Owner, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
+    from ...specs.host import Host
+    from ...specs.host_updates import HostUpdates
     from ...specs.job import JobSpec
     from ..fleet.fleet import Fleet
     from ..output.console import Console
     from .job_socket import JobSocket
-    from .restart_policy import RestartPolicy
+    from .restart_policy import Course, RestartPolicy
     from .run_node import RunNode
 
 
@@ -84,22 +87,24 @@ class Job:
                 " (send one with --export NAME)"
             )
 
-    def assemble(self, fleet: Fleet, on_over: Callable[[], None] | None = None) -> Run:
+    def assemble(self, fleet: Fleet, owner: Owner | None = None) -> Run:
         """Return its run on a fleet, with its restart policy and all that observes it.
 
         Args:
             fleet: has its nodes.
-            on_over: called from within the run when it is over; None to stop the loop.
+            owner: what is done in place of the usual; None for nothing.
 
         Raises:
             UsageError: the folder of --sync cannot be read, or is too large.
         """
         policy, asks = _restarts(self.spec), _asks(self.spec)
-        run = Run(self.spec, fleet, self.console, policy, asks, on_over=on_over)
+        run = Run(self.spec, fleet, self.console, policy, asks, owner)
         self.hooks = attach(run)
+        if self.spec.elastic is not None and self.spec.updates is not None:
+            watch_hosts(run, self.spec.updates)
         if is_page(self.spec.output.report_file):
             self.draw = painter(self.loop.clock, run)
-        self.console.on_broken_pipe = run.signals.on_broken_output
+        self.console.on_broken_pipe = lambda: run.handle(OutputBroken())
         self.run = run
         return run
 
@@ -151,8 +156,8 @@ class Job:
         self.close()
         if shown := ending.words(self.console.still_shows):
             self.console.print_report(shown)
-        if self.run is not None and self.run.observers:
-            self.run.observers.ended(ending)
+        if self.run is not None:
+            self.run.tell_end(ending)
         self._aside(self.hooks, lambda: self.console.flush(lambda: self._write(ending)))
 
     def _write(self, ending: Ending) -> None:
@@ -201,18 +206,28 @@ class Job:
         self.console.close()
 
 
-def _restarts(spec: JobSpec) -> Callable[[Run], RestartPolicy]:
+def watch_hosts(run: Run, updates: HostUpdates) -> None:
+    """Watch the list of hosts of an elastic run."""
+    from ..elastic import host_watch
+
+    def take(hosts: Sequence[Host]) -> bool:
+        return bool(run.decide(lambda rounds: rounds.list_hosts(hosts)))
+
+    run.close_too(host_watch.of(updates, run.loop, take, run.warn).close)
+
+
+def _restarts(spec: JobSpec) -> Callable[[Course], RestartPolicy]:
     """Return what makes the restart policy of a run."""
     rendezvous, limits = spec.plan.rendezvous, spec.elastic
     if rendezvous is not None:
         from ..elastic.torch_rendezvous import TorchRendezvous
 
-        return lambda run: TorchRendezvous(run, rendezvous)
+        return lambda course: TorchRendezvous(course, rendezvous)
     if limits is not None:
-        from ..elastic.runner_rounds import runner_rounds
+        from ..elastic.runner_rounds import RunnerRounds
 
-        return lambda run: runner_rounds(run, limits)
-    return lambda _run: NoRestarts()
+        return lambda course: RunnerRounds(course, limits)
+    return lambda _course: NoRestarts()
 
 
 def _asks(spec: JobSpec) -> Callable[[Run], Callable[[RunNode], None]] | None:

@@ -105,7 +105,7 @@ def _conduct(
         fleet = Fleet(nodes_of(start), loop, log, spec.supervision.heartbeat_timeout, backend_for)
         run = job.assemble(fleet)
         on_run(run)
-        handle_signals(loop, spec, run.signals.end, run.signals.pass_on)
+        handle_signals(loop, spec, run.end_by, run.pass_on)
         with _listening(run, start.parts, job.console) as dial:
             return serve(job, start.parts, dial)
     except DsrunError as error:
@@ -130,7 +130,7 @@ def serve(job: Job, parts: Sequence[Part], dial: Dial | None = None) -> Ending:
         job.begin()
         fleet.connect(parts, dial)
         run.wait()
-        if not run.abandoned:
+        if not run.state.abandoned:
             fleet.close(_end_message(job))
     finally:
         fleet.disconnect()

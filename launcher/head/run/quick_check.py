@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...specs.job import JobSpec
+    from ..checks.compared_node import Outlier
     from ..checks.findings import Finding
-    from ..fleet.fleet import Fleet
-    from .file_lists import FileLists
     from .run_node import RunNode
 
 OF_PYTHON = frozenset({"torch", "nccl"})
@@ -36,56 +35,34 @@ class Verdict(NamedTuple):
 
 
 class QuickCheck:
-    """Compares the nodes of a run; each warning is printed once."""
+    """Compares the nodes of a run; each warning is given once."""
 
-    def __init__(
-        self,
-        spec: JobSpec,
-        fleet: Fleet,
-        warn: Callable[[str], None],
-        wanted: Callable[[], bool],
-    ) -> None:
-        """Prepare it.
-
-        Args:
-            spec: the job.
-            fleet: has its nodes.
-            warn: prints a warning.
-            wanted: returns whether the run still waits for an outcome.
-        """
-        self._spec, self._fleet = spec, fleet
-        self._warn, self._wanted = warn, wanted
+    def __init__(self, spec: JobSpec, warn: Callable[[str], None]) -> None:
+        """Compare nothing yet; `warn` takes each warning."""
+        self._spec, self._warn = spec, warn
         self._told: set[str] = set()
-        self._lists: FileLists | None = None
 
-    def compare(self, nodes: Sequence[RunNode], tell: Callable[[Verdict], None]) -> None:
-        """Compare nodes that have sent HELLO, in place of an earlier comparison.
+    def outliers(self, nodes: Sequence[RunNode]) -> Sequence[Outlier]:
+        """Return which of these nodes have other files than most."""
+        return outlier_files(self._compared_nodes(nodes))
 
-        `tell` is called with the outcome: at once, or if files differ when it is known which.
+    def compare(
+        self, nodes: Sequence[RunNode], files: Mapping[str, list[str]] | None = None
+    ) -> Verdict:
+        """Compare nodes that have sent HELLO.
+
+        `files` tells for nodes with other files than most which these are.
         """
-        if self._lists is not None:
-            self._lists.cancel()
-        compared = [self._compared_node(node) for node in nodes if node.hello and node.hello.facts]
-        outliers = outlier_files(compared)
-        if not outliers:
-            tell(self._judge(nodes, compare.findings(compared)))
-            return
+        return self._judge(nodes, compare.findings(self._compared_nodes(nodes), files or {}))
 
-        def named(files: Mapping[str, list[str]]) -> None:
-            if self._wanted():
-                tell(self._judge(nodes, compare.findings(compared, files)))
-
-        if self._lists is None:
-            from .file_lists import FileLists
-
-            self._lists = FileLists(self._fleet, self._spec.job_id)
-        self._lists.ask(nodes, outliers, named)
+    def _compared_nodes(self, nodes: Sequence[RunNode]) -> list[ComparedNode]:
+        return [self._compared_node(node) for node in nodes if node.hello and node.hello.facts]
 
     def compare_newcomer(self, node: RunNode, present: Sequence[RunNode]) -> str:
         """Return why a node may not join others, "" if it may; print its warnings."""
         if node.hello is None or node.hello.facts is None:
             return ""
-        others = [self._compared_node(one) for one in present if one.hello and one.hello.facts]
+        others = self._compared_nodes(present)
         verdict = self._judge([node], compare.newcomer(self._compared_node(node), others))
         return verdict.refused.get(node, "")
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from ...common.errors import UsageError
+from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Protocol
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Protocol
 
+    from ...common.loop import Timers
     from ...control.messages import Exit, Hello
+    from ...specs.host import Host
+    from ...specs.job import JobSpec
+    from .decisions import Start
+    from .events import Observer
+    from .record import JobRecord
     from .run_node import RunNode
+    from .workers import Workers
 
     class RestartPolicy(Protocol):
         """Decides what a run does after a failure or a loss."""
@@ -25,8 +33,33 @@ if TYPE_CHECKING:
             """Handlers of the frames that only nodes under this policy send."""
             ...
 
-        def on_start(self) -> None:
-            """Handle the start: START has been sent to all connected nodes."""
+        @property
+        def actions(self) -> Mapping[type, Callable[..., None]]:
+            """What carries out the actions that only this policy decides on."""
+            ...
+
+        @property
+        def starting(self) -> bool:
+            """Whether it is to be told when a worker prints something."""
+            ...
+
+        @property
+        def observer(self) -> Observer | None:
+            """What observes the run for it; None for nothing."""
+            ...
+
+        def on_start(self, start: Start, first: RunNode, probes: Mapping[RunNode, int]) -> None:
+            """Handle the start: START is sent to all connected nodes.
+
+            Args:
+                start: what is started.
+                first: the node of rank 0.
+                probes: how many answers to PROBE each node still owes.
+            """
+            ...
+
+        def on_health(self, node: RunNode, why: str) -> None:
+            """Handle the outcome of the health command before a round; `why` it has failed."""
             ...
 
         def on_hello(self, node: RunNode, hello: Hello) -> None:
@@ -96,16 +129,48 @@ BEYOND = 9 / 8
 them itself after 15/16 of that time without its runner, with 1/16 for their grace."""
 
 
+class Course(NamedTuple):
+    """What a policy knows of its run, and where its decisions go.
+
+    Attributes:
+        spec: its job.
+        nodes: its nodes; grows by what is added.
+        record: what has happened so far.
+        workers: those that run.
+        timers: on a clock that does not count seconds in which this process was stopped.
+        clock: returns the time on the loop's clock.
+        do: takes effects and decisions, which are carried out after what is under way.
+        add: adds a node of a host.
+        compare: returns why a node may not join others, "" if it may.
+    """
+
+    spec: JobSpec
+    nodes: Sequence[RunNode]
+    record: JobRecord
+    workers: Workers
+    timers: Timers
+    clock: Callable[[], float]
+    do: Callable[[Any], None]
+    add: Callable[[Host], RunNode]
+    compare: Callable[[RunNode, Sequence[RunNode]], str]
+
+
 class NoRestarts:
     """One start: the first failure or loss ends the run."""
 
     least: int | None = None
+    starting = False
+    observer: Observer | None = None
 
     def __init__(self) -> None:
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
+        self.actions: Mapping[type, Callable[..., None]] = {}
 
-    def on_start(self) -> None:
+    def on_start(self, start: Start, first: RunNode, probes: Mapping[RunNode, int]) -> None:
         """Nothing to do."""
+
+    def on_health(self, node: RunNode, why: str) -> None:
+        """Nothing to do: no health command runs after the start."""
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Nothing to do: no node is reached again."""

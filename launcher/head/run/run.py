@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import signal
+from collections import deque
 
+from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...specs.plan import Node
+from ..fleet.events import NodeSent
 from ..output.filter import OutputFilter
-from .fleet_events import FleetEvents
+from . import decisions, effects
 from .output import RunOutput
 from .phase import Phase
-from .record import JobRecord
 from .restart_policy import NoRestarts
 from .run_node import RunNode, members
-from .run_signals import RunSignals
-from .run_start import RunStart
-from .start_message import StagedStart, start_message, window, world_of
+from .run_state import RunState
 from .tasks import tasks
-from .workers import Workers, may_run_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from ...common.errors import DsrunError
     from ...common.loop import Timer
@@ -32,95 +32,197 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
-    from ..shards.requests import ShardRequests
-    from .events import Observer, Observers
-    from .quick_check import QuickCheck
-    from .restart_policy import RestartPolicy
+    from ..report.ending import Ending
+    from ..stacks.view import RankView
+    from .events import Observer
+    from .file_lists import FileLists
+    from .health import Health
+    from .restart_policy import Course, RestartPolicy
     from .stdin import Stdin
 
-LAST_MARGIN = 35.0
-"""Seconds beyond the grace for a node to report that nothing is left; it tries for 30 itself."""
+    T = TypeVar("T")
+    Restarts = Callable[[Course], RestartPolicy]
+    Asks = Callable[["Run"], Callable[[RunNode], None]]
 
-CAUSE_WAIT = 0.5
-"""Seconds for a backend to report why a connection has ended; the guard is done before that."""
+
+class Owner(NamedTuple):
+    """What whoever has a run does in place of the usual; None for that.
+
+    Attributes:
+        on_ready: is called once all nodes are ready, and has the run started with `Run.handle`.
+        on_over: is called when the run is over; usually the loop is stopped.
+        greeting: returns a frame for each node that comes once the run has started.
+        on_unreached: is called with a node that could not be reached again, and is tried again.
+    """
+
+    on_ready: Callable[[effects.Ready], None] | None = None
+    on_over: Callable[[], None] | None = None
+    greeting: Callable[[], bytes] | None = None
+    on_unreached: Callable[[RunNode], None] | None = None
 
 
 class Run:
-    """A program on some nodes of a fleet, from JOB to its report.
+    """A program on some nodes of a fleet: what happens is given to its state, what follows is done.
+
+    All that happens is put in one queue. So nothing that is done, and of which something follows,
+    interferes with what is under way.
 
     Attributes:
+        state: what it does, which changes only in `handle`.
+        spec: its job.
         fleet: the fleet whose nodes it uses.
-        nodes: its nodes in rank order, followed by those that were added later.
-        plan: which node has which ranks, for an elastic job in the current round.
-        phase: its current phase.
-        master: MASTER_ADDR of the workers, "" before the start.
-        record: what has happened so far.
-        workers: the running workers.
-        shards: the shard queues of its workers; None without --shard_queue.
+        loop: that of the fleet.
+        nodes: those of its state, as are `record` and `workers`.
+        output: what its workers write.
         debugging: ranks that a debugger is attached to, or that wait for one.
-        abandoned: whether a third interrupt has ended it without waiting for its nodes.
-        health: runs the health command; None if there is none.
-        observers: of its events; None if there are none (see `observe`).
-        stdin: forwards standard input to rank 0, if that was requested and the run has started.
-        input_fd: the descriptor of that standard input.
-        ask: called with every node that is connected, for the run or a round; sends it JOB.
-        on_ready: called once all nodes are ready, with the settled plan and the address and port of
-            the master.
+        input_fd: the descriptor of the standard input that rank 0 gets, if that was requested.
     """
 
-    phase, master, input_fd = Phase.STARTING, "", 0
-    started = abandoned = False
-    observers: Observers | None = None
-    stdin: Stdin | None = None
-    error: DsrunError | None = None
-    _last_wait: Timer | None = None
+    input_fd = 0
+    _stdin: Stdin | None = None
+    _health: Health | None = None
+    _lists: FileLists | None = None
+    _alarm: tuple[float, Timer] | None = None
+    _busy = False
 
     def __init__(
         self,
         spec: JobSpec,
         fleet: Fleet,
         console: Console,
-        restarts: Callable[[Run], RestartPolicy] = lambda _run: NoRestarts(),
-        asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
-        on_ready: Callable[[Plan, str, int], None] | None = None,
-        on_over: Callable[[], None] | None = None,
+        restarts: Restarts = lambda _course: NoRestarts(),
+        asks: Asks | None = None,
+        owner: Owner | None = None,
     ) -> None:
         """Prepare a run of the fleet's nodes that the plan has.
 
-        `asks` returns what sends JOB, by `send_job`, once a node may have it; `on_ready` is called
-        in place of the start, and `on_over` instead of stopping the loop.
+        `asks` returns what sends JOB, by `send_job`, once a node may have it.
         """
-        self.spec, self.plan, self.fleet = spec, spec.plan, fleet
-        self.grace, self.lease = spec.supervision.grace, spec.supervision.heartbeat_timeout
-        self.nodes = members(spec.plan, fleet)
-        self._of = {node.connection: node for node in self.nodes}
-        self._task, self._console, self.loop = tasks(spec), console, fleet.loop
-        self.record = JobRecord(spec.job_id, self.loop.clock())
-        self.workers = Workers(self.loop, self.warn)
+        self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
+        self._console, self._owner = console, owner or Owner()
+        self._task = tasks(spec)
+        nodes = members(spec.plan, fleet)
+        times = self.loop.clock(), self.loop.awake()
+        self.state = RunState(spec, nodes, restarts, self._find, *times)
+        self.nodes, self.record, self.workers = nodes, self.state.record, self.state.workers
         self.debugging: set[int] = set()
-        self.shards = _shards(console) if spec.workers.shard_queue else None
-        self._window = window(len(self.nodes))
-        self.output = RunOutput(console, OutputFilter(spec), self._window)
-        self.staged = StagedStart(self.nodes[0])
-        self._starting = starting = RunStart(self)
-        self.health = starting.health()
-        self.restarts = restarts(self)
-        self.startup = starting.startup(console)
-        self._events = FleetEvents(self).on_event
-        self.signals = RunSignals(self)
-        self.on_ready = on_ready or starting.ready
-        self._on_over = on_over or self.loop.stop
-        self.ask = asks(self) if asks else self.send_job
+        self.output = RunOutput(console, OutputFilter(spec), self.state.window)
+        self._queue: deque[Any] = deque()
+        self._ask = asks(self) if asks else self.send_job
+        self._closers: list[Callable[[], None]] = []
+        self._perform = self._table()
+        if (observer := self.state.restarts.observer) is not None:
+            self.observe(observer)
+
+    def _table(self) -> dict[type, Callable[..., object]]:
+        """Return what carries out each kind of effect."""
+        fleet, output, console = self.fleet, self.output, self._console
+        return {
+            effects.Ask: lambda it: self._ask(it.node),
+            effects.Send: lambda it: self.send(*it),
+            effects.CloseLine: lambda it: it.node.connection.close(it.reason),
+            effects.ExpectBeats: lambda it: fleet.expect_beats(it.node.connection),
+            effects.SendBeats: lambda _it: fleet.watch(),
+            effects.Reach: lambda it: fleet.reach(it.node.connection),
+            effects.Unreached: lambda it: self._on_unreached(it.node),
+            effects.Log: lambda it: console.log(*it),
+            effects.Status: lambda it: console.status(it.text),
+            effects.Tell: lambda it: self.tell(it.event),
+            effects.ListFiles: self._list_files,
+            effects.CheckHealth: lambda it: self._check_health(it.node),
+            effects.CloseServices: lambda _it: self._close_services(),
+            effects.ForwardInput: lambda it: self._forward_input(it.node),
+            effects.Label: lambda it: output.label(it.plan),
+            effects.LabelNode: lambda it: output.label_node(it.node),
+            effects.Ready: self._owner.on_ready or (lambda it: self.handle(decisions.Start(*it))),
+            effects.Suspend: lambda _it: fleet.suspend(),
+            effects.ShowStacks: lambda _it: self._show_stacks(),
+            effects.Over: lambda _it: (self._owner.on_over or self.loop.stop)(),
+        }
+
+    # -- what happens, and what follows -------------------------------------------------------
+
+    def handle(self, event: object) -> None:
+        """Handle an event of the fleet or a decision, after those that are under way.
+
+        Raises:
+            BadFrame: a node has sent a frame that is not expected.
+        """
+        self._queue.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._queue:
+                self._step(self._queue.popleft())
+        finally:
+            self._busy = False
+
+    def _step(self, event: object) -> None:
+        state, loop = self.state, self.loop
+        try:
+            done = state.step(loop.clock(), loop.awake(), event)
+        except Exception:  # of what a node has sent: what was decided before is done all the same
+            self._carry_out(state.effects())
+            raise
+        self._carry_out(done)
+
+    def _carry_out(self, done: Sequence[Any]) -> None:
+        for effect in done:
+            self._perform[type(effect)](effect)
+        self._set_alarm(self.state.due)
+
+    def _set_alarm(self, due: float | None) -> None:
+        """Have the state look again when something is due."""
+        if self._alarm is not None:
+            if self._alarm[0] == due:
+                return
+            self._alarm[1].cancel()
+        self._alarm = None
+        if due is not None:
+            seconds = due - self.loop.awake()
+            self._alarm = due, self.loop.call_later(seconds, self._wake)
+
+    def _wake(self) -> None:
+        self._alarm = None
+        self.handle(decisions.TimePassed())
+
+    def on_event(self, event: Any) -> None:
+        """Handle an event of the fleet; what a worker writes needs no step.
+
+        Raises:
+            BadFrame: a node has sent a frame that is not expected.
+        """
+        if type(event) is NodeSent and event.kind in {frames.OUTPUT, frames.INPUT_ACK}:
+            node = self.state.node_of(event.node)
+            (self._on_output if event.kind == frames.OUTPUT else self._on_took)(node, event.body)
+        else:
+            self.handle(event)
+
+    def _on_output(self, node: RunNode, body: bytes) -> None:
+        self.output.on_output(node, body)
+        if self.state.restarts.starting:
+            self.handle(decisions.Printed(node, frames.unpack_output(body)[0]))
+
+    def _on_took(self, node: RunNode, body: bytes) -> None:
+        """Count standard input that rank 0 has read."""
+        size = frames.unpack_count(body)
+        if self._stdin is None or node is not self.state.staged.first:
+            raise frames.BadFrame("input read, but none sent")
+        self._stdin.took(size)
+
+    # -- its course -----------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Send JOB to every connected node; the others get it when they connect."""
-        self.startup.begin()
-        self.fleet.lend([node.connection for node in self.nodes], self._events)
-        for node in self.nodes:
-            if node.connection.connected:
-                self.ask(node)
-            elif node.connection.lost:
-                self.startup.fail(node, f"lost: {node.connection.lost}")
+        self.fleet.lend([node.connection for node in self.nodes], self.on_event)
+        self.handle(decisions.Begin())
+        if self.spec.checks.quick:
+            # Imported after JOB was sent, while the nodes prepare themselves.
+            self.loop.call_later(0.0, self._load_check)
+
+    def _load_check(self) -> None:
+        self.state.load_check()
 
     def wait(self) -> None:
         """Wait until the run is over, then give its nodes back to the fleet."""
@@ -132,14 +234,96 @@ class Run:
 
     def leave(self) -> None:
         """Give its nodes back to the fleet, and read no more standard input."""
-        self.fleet.take_back(self._events)
-        if self.stdin is not None:
-            self.stdin.close()
+        self.fleet.take_back(self.on_event)
+        if self._stdin is not None:
+            self._stdin.close()
 
     def release(self, nodes: Sequence[RunNode]) -> None:
         """Make these nodes release ports and log files of a run that was not started."""
         if not self.started:
             self.send(nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
+
+    def end_by(self, number: int, why: str = "") -> None:
+        """Handle a signal that ends the run; `why` is told in its place if nobody has sent it."""
+        self.handle(decisions.EndSignal(number, why))
+
+    def stop(self, number: int, grace: float | None = None) -> None:
+        """Stop every node with this signal; a second call passes on its signal.
+
+        `grace` is in seconds; None is that of the job. A later one can only shorten it.
+        """
+        self.handle(decisions.Stop(number, grace))
+
+    def pass_on(self, number: int) -> None:
+        """Handle a signal that does not end the run."""
+        self.handle(decisions.OtherSignal(number))
+
+    def call_off(self, reason: str) -> None:
+        """Give up the start for this reason; if the program is running already, only warn."""
+        self.handle(decisions.CallOff(reason))
+
+    def decide(self, ask: Callable[[Any], T]) -> T:
+        """Ask the restart policy, and do what follows; return its answer."""
+        answer = ask(self.state.restarts)
+        self.handle(decisions.TimePassed())
+        return answer
+
+    # -- what is known of it --------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """Its current phase."""
+        return self.state.phase
+
+    @property
+    def started(self) -> bool:
+        """Whether its workers were started."""
+        return self.state.started
+
+    @property
+    def plan(self) -> Plan:
+        """Which node has which ranks, for an elastic job in the current round."""
+        return self.state.plan
+
+    @property
+    def error(self) -> DsrunError | None:
+        """Why it was refused; None if it was not."""
+        return self.state.error
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it is being stopped, or has ended on all nodes."""
+        return self.state.stopping
+
+    @property
+    def ending(self) -> bool:
+        """Whether it has ended on all nodes."""
+        return self.state.ending
+
+    @property
+    def world_size(self) -> int:
+        """How many workers it has."""
+        return self.state.restarts.world_size(self.plan.world_size or 0)
+
+    # -- who sees it ----------------------------------------------------------------------------
+
+    def observe(self, observer: Observer) -> None:
+        """Call `observer` from the loop with every event of this run (`events`) from now on."""
+        if self.state.observers is None:
+            from .events import Observers
+
+            self.state.observers = self.output.observers = Observers(self.state.do)
+        self.state.observers.add(observer)
+
+    def tell(self, event: Any) -> None:
+        """Tell observers of an event."""
+        if self.state.observers:
+            self.state.observers.tell(event)
+
+    def tell_end(self, ending: Ending) -> None:
+        """Tell observers how its job has ended."""
+        if self.state.observers:
+            self.state.observers.ended(ending)
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""
@@ -149,195 +333,71 @@ class Run:
         """Print a warning for the user."""
         self._console.log(text, "warning")
 
-    def observe(self, observer: Observer) -> None:
-        """Call `observer` from the loop with every event of this run (`events`) from now on."""
-        if self.observers is None:
-            from .events import Observers
+    # -- effects --------------------------------------------------------------------------------
 
-            self.observers = self.output.observers = Observers()
-        self.observers.add(observer)
-
-    @property
-    def quick_check(self) -> QuickCheck | None:
-        """What compares its nodes before their workers start; None if that is left out."""
-        return self._starting.quick_check
-
-    def node_of(self, connection: NodeConnection) -> RunNode:
-        """Return the node of this run that has this connection."""
-        return self._of[connection]
-
-    @property
-    def stopping(self) -> bool:
-        """Whether it is being stopped, or has ended on all nodes."""
-        return self.phase >= Phase.STOPPING
-
-    @property
-    def ending(self) -> bool:
-        """Whether it has ended on all nodes."""
-        return self.phase >= Phase.ENDING
+    def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
+        """Send these nodes a frame."""
+        for node in nodes:
+            node.send(frame)
 
     def send_job(self, node: RunNode, change: Callable[[NodeJob], NodeJob] | None = None) -> None:
         """Send JOB to a node; `change` returns the task as it is there."""
         task, node.asked = self._task(node.node), self.loop.clock()
         node.task = change(task) if change else task
         node.connection.send_job(messages.pack(frames.JOB, node.task))
+        if self.started and self._owner.greeting is not None:
+            node.send(self._owner.greeting())
 
-    # -- the start --------------------------------------------------------------------------
+    def _on_unreached(self, node: RunNode) -> None:
+        if self._owner.on_unreached is not None:
+            self._owner.on_unreached(node)
 
-    def call_off(self, reason: str) -> None:
-        """Give up the start for this reason; if the program is running already, only warn."""
-        if self.phase is Phase.STARTING:
-            self.startup.give_up([reason])
-        else:
-            self.warn(reason)
-
-    def fail_start(self, node: RunNode, cause: str) -> None:
-        """Record why a node cannot take part."""
-        node.ask_again()
-        self.startup.fail(node, cause)
-
-    def refuse(self, error: DsrunError) -> None:
-        """End the run with this error instead of a report."""
-        self.error = error
-        self.end()
-
-    # -- rounds -----------------------------------------------------------------------------
-
-    def label(self, plan: Plan) -> None:
-        """Use this plan from now on: its labels of ranks and its DSRUN_WORLD_INFO."""
-        self.plan, self._world = plan, world_of(plan)
-        self.output.label(plan)
-
-    def begin_round(self) -> None:
-        """Forget how workers of earlier rounds have ended."""
-        self.record.forget_exits()
-        self.workers.begin_again()
-
-    def start_message(self, node: Node, master: str, port: int) -> messages.Start:
-        """Return the START message of a node, given MASTER_ADDR and MASTER_PORT."""
-        return start_message(self.plan, node, master, port, self._window, self._world)
-
-    def add(self, host: Host) -> RunNode:
-        """Add a node, which no run uses or the fleet does not know yet, and return it."""
+    def _find(self, host: Host) -> tuple[NodeConnection, Node]:
+        """Return a connection of a host that is added, and its place in the fleet."""
         node = Node(len(self.fleet.nodes), host, None, host.slots)
         connection = self.fleet.find(node) or self.fleet.add(node)
-        self.fleet.lend_more(connection, self._events)
-        self._of[connection] = added = RunNode(connection, node, len(self.nodes))
-        self.nodes.append(added)
-        return added
+        self.fleet.lend_more(connection, self.on_event)
+        return connection, node
 
-    # -- frames of nodes --------------------------------------------------------------------
+    def _list_files(self, asked: effects.ListFiles) -> None:
+        if self._lists is None:
+            from .file_lists import FileLists
 
-    def check_started(self) -> None:
-        """Check that the run has started.
+            self._lists = FileLists(self.fleet, self.spec.job_id)
 
-        Raises:
-            BadFrame: it has not.
-        """
-        if not self.started:
-            raise frames.BadFrame("the job has not started")
+        def named(files: Mapping[str, list[str]]) -> None:
+            self.handle(decisions.FilesListed(asked.nodes, files))
 
-    # -- stopping ---------------------------------------------------------------------------
+        self._lists.cancel()
+        self._lists.ask(asked.nodes, asked.outliers, named)
 
-    def stop(self, number: int, grace: float | None = None) -> None:
-        """Stop every node; a second call passes on its signal, and can shorten the grace."""
-        grace = self.grace if grace is None else grace
-        self._begin_nothing_more()
-        self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(number, grace)))
-        self.staged.cancel()
-        self.workers.close()
-        if self.phase is Phase.RUNNING:
-            self.phase = Phase.STOPPING
-            self._last_wait = self.loop.call_later(grace + LAST_MARGIN, self._give_up_waiting)
-        self.end_when_over()
+    def _check_health(self, node: RunNode) -> None:
+        if self._health is None:
+            from .health import Health
 
-    def _begin_nothing_more(self) -> None:
-        self.restarts.close()
-        if self.health is not None:
-            self.health.close()
+            self._health = Health(self.spec, self.fleet)
+            self.close_too(self._health.close)
+        self._health.check(node, lambda why: self.handle(decisions.HealthChecked(node, why)))
 
-    def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
-        """Send a frame to these nodes."""
-        for node in nodes:
-            node.send(frame)
+    def close_too(self, close: Callable[[], None]) -> None:
+        """Call `close` once the run is being stopped, or is over."""
+        self._closers.append(close)
 
-    def _give_up_waiting(self) -> None:
-        for node in self.nodes:
-            if not node.over and self.phase < Phase.ENDING:
-                self.lose(node, "it did not report the end of its workers")
+    def _close_services(self) -> None:
+        while self._closers:
+            self._closers.pop()()
 
-    def lose(
-        self, node: RunNode, reason: str, *, over: bool = True, explained: bool = True
-    ) -> None:
-        """Go on without a node that is gone, or stop the run if it cannot."""
-        if node.over:
-            return
-        survives = self.started and not self.ending and self.restarts.survives(node)
-        running = self._note_unseen(node)
-        if over or survives:
-            node.lose(reason)
-        if self.shards:
-            self.shards.node_lost(node)
-        if self.observers:
-            self.observers.lost(node, reason, survived=survives)
-        if survives:
-            self.warn(f"lost {node.name}: {reason}; going on without it")
-            if running and explained:
-                self.warn(node.left)
-            self.staged.on_answer(node)
-            self.restarts.on_loss(node)
-            return
-        self.record.lost(node.name, reason, self.loop.clock(), explained=explained)
-        self.stop(signal.SIGTERM)
+    def _forward_input(self, node: RunNode) -> None:
+        from .stdin import Stdin
 
-    def _note_unseen(self, node: RunNode) -> bool:
-        """Note what may still be running on a lost node; return whether workers were."""
-        workers = self.workers.lost(node)
-        if node.begun and node.hello:
-            seconds = self.lease + self.grace
-            node.left = may_run_on(node.name, node.hello.pids, workers, seconds)
-        return bool(node.left and workers)
+        self._stdin = Stdin(self.loop, node.send, self.input_fd)
 
-    # -- the end ----------------------------------------------------------------------------
+    def _show_stacks(self) -> None:
+        """Print where the running ranks are, as soon as their nodes have told."""
+        from ..stacks.collect import collect
+        from ..stacks.show import Shown
 
-    def end_when_over(self) -> None:
-        """End if nothing more is expected of any node."""
-        if Phase.RUNNING <= self.phase < Phase.ENDING and all(node.over for node in self.nodes):
-            self.end()
+        def show(views: Mapping[int, RankView]) -> None:
+            self.log(Shown(views).text(gap="\n"), "error")
 
-    def end(self) -> None:
-        """End the run, once backends have had time to report why connections have ended."""
-        if self.phase >= Phase.ENDING:
-            return
-        self.phase = Phase.ENDING
-        self.record.ended = self.loop.clock()
-        self.startup.close()
-        self._begin_nothing_more()
-        self.workers.close()
-        self.loop.call_later(CAUSE_WAIT, self._finish)
-        self.end_if_explained()
-
-    def abandon(self) -> None:
-        """End the run without waiting for its nodes."""
-        self.record.ended = self.loop.clock()
-        self.abandoned = True
-        self._finish()
-
-    def end_if_explained(self) -> None:
-        """End the run now if no backend has a cause to report."""
-        if not self.record.awaits_causes:
-            self._finish()
-
-    def _finish(self) -> None:
-        if self.phase is Phase.OVER:
-            return
-        self.phase = Phase.OVER
-        if self._last_wait is not None:
-            self._last_wait.cancel()
-        self._on_over()
-
-
-def _shards(console: Console) -> ShardRequests:
-    from ..shards.requests import ShardRequests
-
-    return ShardRequests(console)
+        collect(self.fleet, self.nodes, self.workers, show)

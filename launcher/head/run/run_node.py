@@ -124,6 +124,7 @@ class RunNode:
         verdicts: for each address of the master, "" or why it cannot be reached.
         left: what may still be running there, in words, if it was lost and its end was not seen.
         asked: when JOB was sent, on the loop's clock.
+        passed_at: when it has passed the health command, on the loop's clock; None if it has to.
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
         begun: whether its present node launcher was told to begin workers.
@@ -148,6 +149,7 @@ class RunNode:
         self.left = ""
         self.begun = self.cleaned_up = self.busy = self.left_out = False
         self.asked = 0.0
+        self.passed_at: float | None = None
         self.ahead: tuple[float, float] | None = None
         self.limits = FrameLimits(connection.send)
 
@@ -197,10 +199,9 @@ class RunNode:
         """Note that it cannot take part in the start."""
         self.state, self.reason = NodeState.UNUSABLE, cause
 
-    def begin(self, frame: bytes) -> None:
-        """Send a frame with which its workers begin."""
+    def begin(self) -> None:
+        """Note that it is sent a frame with which its workers begin."""
         self.state, self.begun = NodeState.RUNNING, True
-        self.send(frame)
 
     def lose(self, reason: str) -> None:
         """Note that it is gone."""

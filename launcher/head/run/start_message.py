@@ -7,10 +7,12 @@ import json
 from ...control import frames
 from ...control.messages import Start
 from ...resources import world_info
+from .effects import Send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
     from ...specs.plan import Node, Plan
     from .run_node import RunNode
@@ -100,17 +102,25 @@ class StagedStart:
         first: the node of rank 0.
     """
 
-    def __init__(self, first: RunNode) -> None:
+    def __init__(self, first: RunNode, do: Callable[[Any], None]) -> None:
+        """Send nothing yet; `do` takes effects."""
         self.first = first
+        self._do = do
         self._held: list[tuple[RunNode, bytes]] = []
-        self._send: Callable[[RunNode, bytes], None]
+        self._begins = False
 
-    def send(
-        self, starts: Sequence[tuple[RunNode, bytes]], send: Callable[[RunNode, bytes], None]
-    ) -> None:
-        """Send START to the first node, with `send`, and keep the others back."""
-        self._send, ((self.first, frame), *self._held) = send, starts
+    def send(self, starts: Sequence[tuple[RunNode, bytes]], *, begins: bool) -> None:
+        """Send START to the first node, and keep the others back.
+
+        `begins` tells whether workers begin with it.
+        """
+        self._begins, ((self.first, frame), *self._held) = begins, starts
         self._send(self.first, frame)
+
+    def _send(self, node: RunNode, frame: bytes) -> None:
+        if self._begins:
+            node.begin()
+        self._do(Send((node,), frame))
 
     def on_answer(self, node: RunNode) -> None:
         """Start the others if this is the first node's answer to its START, or its loss.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from functools import partial
 
 from ...common.errors import NodeError, UsageError
 from ...common.values import NamedTuple
@@ -12,18 +11,19 @@ from ...control import frames, messages
 from ...specs.plan import settle
 from ..fleet.hosts import by_cause, waiting_line
 from . import checks
+from .decisions import Compare, Refuse
+from .effects import Ask, Log, Ready, Send, Status
 from .run_node import NodeState, assigned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeAlias
+    from typing import Any
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer, Timers
     from ...control.messages import Hello
     from ...specs.batch_plan import BatchPlan
     from ...specs.plan import Plan
-    from ..output.console import Console
     from .interfaces import Interfaces
     from .quick_check import Verdict
     from .run_node import RunNode
@@ -55,6 +55,8 @@ class StartLimits(NamedTuple):
         least: the fewest nodes to start with; None if all are needed.
         batches: the elastic batch plan that the number of workers has to fit, if there is one.
         rounds: whether it is an elastic job, whose rounds have other ports.
+        compares: whether nodes are compared once all have sent HELLO.
+        verbose: whether an engine's output is shown at once.
     """
 
     connect: float
@@ -62,37 +64,8 @@ class StartLimits(NamedTuple):
     least: int | None = None
     batches: BatchPlan | None = None
     rounds: bool = False
-
-
-class Ready(NamedTuple):
-    """All nodes are ready: the settled plan, and the address and port of the master."""
-
-    plan: Plan
-    master: str
-    port: int
-
-
-class Unfit(NamedTuple):
-    """The start goes on without these nodes, each with the reason why it cannot take part."""
-
-    causes: dict[RunNode, str]
-
-
-class NeedsMasterPort(NamedTuple):
-    """This node is the first one now, without those that are unfit, and needs the master port."""
-
-    node: RunNode
-
-
-class Refused(NamedTuple):
-    """The start was given up."""
-
-    error: NodeError | UsageError
-
-
-if TYPE_CHECKING:
-    StartupEvent: TypeAlias = Ready | Unfit | NeedsMasterPort | Refused
-    Compare: TypeAlias = Callable[[Sequence[RunNode], Callable[[Verdict], None]], None]
+    compares: bool = False
+    verbose: bool = False
 
 
 class Startup:
@@ -100,33 +73,38 @@ class Startup:
 
     Attributes:
         probes: how many answers to PROBE each node owes.
-        compare: compares the nodes once all have sent HELLO; None for no comparison.
     """
 
     def __init__(
         self,
         plan: Plan,
         nodes: Sequence[RunNode],
-        loop: Loop,
-        console: Console,
+        timers: Timers,
+        do: Callable[[Any], None],
         limits: StartLimits,
-        emit: Callable[[StartupEvent], None],
+        leave_out: Callable[[dict[RunNode, str]], None],
     ) -> None:
-        """Prepare the start; `emit` is called with its outcome."""
+        """Prepare the start.
+
+        Args:
+            plan: of the run.
+            nodes: in rank order.
+            timers: for its limits.
+            do: takes effects; the outcome is `Ready`, or the decision to `Refuse`.
+            limits: of the start.
+            leave_out: goes on without these nodes, each with the reason why it cannot take part.
+        """
         self._plan = plan
         self._nodes = list(nodes)
-        self._loop = loop
-        self._console = console
-        self._limits = limits
-        self._emit = emit
+        self._timers, self._do, self._limits = timers, do, limits
+        self._leave_out = leave_out
         self._closed = False
         self._candidates: tuple[str, ...] = ()
         self.probes: Counter[RunNode] = Counter()
         self._interfaces: Interfaces | None = None
         self._examined = True
         self._master = ""
-        self.compare: Compare | None = None
-        self._timers: list[Timer] = []
+        self._ends: list[Timer] = []
         self._answers: Timer | None = None
         self._shortened = False
         self._ticks = 0
@@ -134,20 +112,21 @@ class Startup:
 
     def begin(self) -> None:
         """Begin to wait for the nodes."""
-        self._timers.append(self._loop.call_later(self._limits.start, self._out_of_time))
-        self._loop.call_later(SHOW_AFTER, self._tick)
+        self._ends.append(self._timers.call_later(self._limits.start, self._out_of_time))
+        self._timers.call_later(SHOW_AFTER, self._tick)
 
     def close(self) -> None:
         """Stop waiting."""
         self._closed = True
-        for timer in (*self._timers, *filter(None, [self._answers])):
+        for timer in (*self._ends, *filter(None, [self._answers])):
             timer.cancel()
         if self._interfaces is not None:
             self._interfaces.close()
-        self._console.status("")
+        self._do(Status(""))
 
     def fail(self, node: RunNode, cause: str) -> None:
         """Record that a host cannot be used; the others now have only --connect_timeout left."""
+        node.ask_again()
         if self._closed or node.settled:
             return
         node.fail(cause)
@@ -163,8 +142,8 @@ class Startup:
 
     def show(self, text: str) -> None:
         """Print a line of the engine's output, or hold it back until the start takes long."""
-        if self._closed or self._held is None or self._console.shows("debug"):
-            self._console.log(text, "debug" if self._closed else "info")
+        if self._closed or self._held is None or self._limits.verbose:
+            self._do(Log(text, "debug" if self._closed else "info"))
         else:
             self._held.append(text)
 
@@ -184,7 +163,7 @@ class Startup:
         """Shorten the wait for the other nodes: the start will fail."""
         if not self._shortened:
             self._shortened = True
-            self._timers.append(self._loop.call_later(self._limits.connect, self._out_of_time))
+            self._ends.append(self._timers.call_later(self._limits.connect, self._out_of_time))
 
     def on_probed(self, node: RunNode, body: bytes) -> None:
         """Handle PROBED: which addresses of the master a node reaches.
@@ -227,12 +206,12 @@ class Startup:
             failed = _advised(problems) if problems else []
         if failed:
             self.give_up(failed)
-        elif self.compare is not None:
-            self.compare(self._nodes, self._on_compared)
+        elif self._limits.compares:
+            self._do(Compare(tuple(self._nodes)))
         else:
             self._settle()
 
-    def _on_compared(self, verdict: Verdict) -> None:
+    def on_compared(self, verdict: Verdict) -> None:
         """Go on, without the nodes that differ if enough others remain."""
         if self._closed:
             return
@@ -251,12 +230,13 @@ class Startup:
         rest = [node for node in self._nodes if node not in unfit]
         if self._limits.least is None or not unfit or len(rest) < self._limits.least:
             return False
-        self._emit(Unfit(unfit))
+        self._leave_out(unfit)
         portless = not self._limits.rounds and rest[0] is not self._nodes[0]
         self._nodes = rest
         self._plan = assigned(self._plan, rest)
         if portless:
-            self._emit(NeedsMasterPort(rest[0]))
+            rest[0].ask_again()
+            self._do(Ask(rest[0]))
         return True
 
     def _failed(self) -> list[str]:
@@ -284,16 +264,15 @@ class Startup:
             self._finish(self._candidates[0])
             return
         probe = messages.pack(frames.PROBE, messages.Probe(self._candidates, self._port))
-        for node in self._nodes[1:]:
-            self.probes[node] += 1
-            node.send(probe)
+        self.probes.update(self._nodes[1:])
+        self._do(Send(self._nodes[1:], probe))
         self._await_answers()
 
     def _await_answers(self) -> None:
         if self._answers is not None:
             self._answers.cancel()
         limit = self._limits.connect + PROBED_WITHIN
-        self._answers = self._loop.call_later(limit, self._miss_answers)
+        self._answers = self._timers.call_later(limit, self._miss_answers)
 
     def _miss_answers(self) -> None:
         """Do without the nodes that do not answer: nothing else is expected of them by now."""
@@ -325,8 +304,7 @@ class Startup:
         if self._interfaces is None:
             from .interfaces import Interfaces
 
-            warn = partial(self._console.log, level="warning")
-            self._interfaces = Interfaces(self._loop, warn)
+            self._interfaces = Interfaces(self._timers, self._do)
         return self._interfaces
 
     def _on_examined(self) -> None:
@@ -338,17 +316,17 @@ class Startup:
         self._master = address
         if self._master and self._examined:
             self.close()
-            self._emit(Ready(self._plan, address, self._port))
+            self._do(Ready(self._plan, address, self._port))
 
     def give_up(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""
         self.close()
         if self._option_is_wrong():
-            self._emit(Refused(UsageError("\n".join(reasons))))
+            self._do(Refuse(UsageError("\n".join(reasons))))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
         text = f"the job cannot start, nothing was left running:\n{lines}"
-        self._emit(Refused(NodeError(text)))
+        self._do(Refuse(NodeError(text)))
 
     def _option_is_wrong(self) -> bool:
         """Return whether no node can use what an option names: then no node is to blame."""
@@ -369,12 +347,12 @@ class Startup:
             return
         self._ticks += 1
         text = self.words
-        self._console.status(f"dsrun: {text}")
+        self._do(Status(f"dsrun: {text}"))
         seconds = self._ticks * SHOW_AFTER
         if seconds == LOG_AFTER or seconds % (5 * LOG_AFTER) == 0:
-            self._console.log("\n".join([text, *(self._held or ())]))
+            self._do(Log("\n".join([text, *(self._held or ())])))
             self._held = None
-        self._loop.call_later(SHOW_AFTER, self._tick)
+        self._timers.call_later(SHOW_AFTER, self._tick)
 
 
 def _advised(problems: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from ..fleet.hosts import by_cause
 from ..sync.node_sync import NodeSync
 from ..sync.shared import SharedProbe
 from ..sync.source import Source
+from .decisions import FailStart
 from .tasks import is_child
 
 TYPE_CHECKING = False
@@ -67,19 +68,12 @@ class SyncedStart:
         self._unsettled.discard(node)
         self._note_number(node, outcome)
         if isinstance(outcome, str):
-            self._fail(node, outcome)
+            run.handle(FailStart(node, outcome))
         elif not outcome.folder:
             run.log(f"{node.name}: shares the folder of --sync", "debug")
             run.send_job(node)
         else:
             run.send_job(node, partial(self._placed, outcome))
-
-    def _fail(self, node: RunNode, cause: str) -> None:
-        if self._run.started:
-            self._run.warn(f"cannot use {node.name}: {cause}")
-            node.connection.close(cause)
-        else:
-            self._run.fail_start(node, cause)
 
     def _placed(self, copy: Copy, task: NodeJob) -> NodeJob:
         """Return the task of a node that has a copy of the folder."""

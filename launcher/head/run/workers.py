@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer, Timers
     from ...control.messages import Exit, Started
     from .run_node import RunNode
 
@@ -42,10 +42,17 @@ class Workers:
         place: what to put after the number of ranks in messages; "" for the whole job.
     """
 
-    def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
-        """Start without workers; `log` prints which ranks still run long after others ended."""
-        self._loop = loop
-        self._log = log
+    def __init__(
+        self, clock: Callable[[], float], timers: Timers, log: Callable[[str], None]
+    ) -> None:
+        """Start without workers.
+
+        Args:
+            clock: returns the time in seconds.
+            timers: for a warning.
+            log: prints which ranks still run long after others ended.
+        """
+        self._clock, self._timers, self._log = clock, timers, log
         self.place = ""
         self._running: dict[int, Worker] = {}
         self._ended: set[int] = set()
@@ -56,7 +63,7 @@ class Workers:
     def started(self, node: RunNode, message: Started) -> None:
         """Record the workers of a node; ranks that are not on this node are ignored."""
         theirs = node.node.ranks
-        now = self._loop.clock()
+        now = self._clock()
         self._began.add(node.name)
         for rank, pid in zip(message.ranks, message.pids, strict=False):
             if rank in theirs:
@@ -74,7 +81,7 @@ class Workers:
             return
         self._ended.add(message.rank)
         if self._timer is None:
-            self._timer = self._loop.call_later(PATIENCE, self._look)
+            self._timer = self._timers.call_later(PATIENCE, self._look)
 
     @property
     def running(self) -> list[Worker]:
@@ -117,7 +124,7 @@ class Workers:
     def _line(self, host: str, some: Sequence[Worker]) -> str:
         ranks, pids = show_slots([one.rank for one in some]), show_slots([one.pid for one in some])
         plural = "s" if len(some) > 1 else ""
-        up = duration(self._loop.clock() - min(one.since for one in some))
+        up = duration(self._clock() - min(one.since for one in some))
         return f"{host}: rank{plural} {ranks}, pid{plural} {pids}, up for {up}"
 
     def _look(self) -> None:

@@ -8,7 +8,8 @@ from ...control import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..output.console import Console
+    from collections.abc import Callable, Sequence
+
     from ..run.run_node import RunNode
     from .queues import Answers, Caller, ShardQueues, Worker
 
@@ -19,8 +20,11 @@ ANSWER_LIMIT = 1 << 20
 class ShardRequests:
     """Passes requests to the queues and answers to the nodes; makes the queues when needed."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(
+        self, send: Callable[[Sequence[RunNode], bytes], None], warn: Callable[[str], None]
+    ) -> None:
+        """Begin without queues; `send` sends nodes a frame, `warn` prints a warning."""
+        self._send_frame, self._warn = send, warn
         self._queues: ShardQueues | None = None
         self._generation = 0
 
@@ -28,7 +32,7 @@ class ShardRequests:
         """Handle SHARD_REQUEST; the connections of workers of an earlier round are closed."""
         rank, generation, line, request = frames.unpack_ask(body)
         if generation != self._generation or node.over:
-            node.send(frames.pack_answer(line, b""))
+            self._send(node, line, b"")
         elif request:
             self._ask((node, line), (node, rank), request)
         elif self._queues is not None:
@@ -59,8 +63,8 @@ class ShardRequests:
         except (InvalidRequest, frames.BadFrame, RecursionError) as error:
             node, line = caller
             text = f"{node.name}: rank {worker[1]}: invalid request to the shard queues"
-            self._console.log(f"{text}: {error}; closing its connections to them", "warning")
-            node.send(frames.pack_answer(line, b""))
+            self._warn(f"{text}: {error}; closing its connections to them")
+            self._send(node, line, b"")
             return
         self._answer(answers)
 
@@ -69,4 +73,7 @@ class ShardRequests:
             text = json.dumps(answer, separators=(",", ":")).encode()
             if len(text) > ANSWER_LIMIT:
                 text = b'{"error": "the answer is longer than 1 MiB: too many gaps are open"}'
-            node.send(frames.pack_answer(line, text))
+            self._send(node, line, text)
+
+    def _send(self, node: RunNode, line: int, answer: bytes) -> None:
+        self._send_frame((node,), frames.pack_answer(line, answer))

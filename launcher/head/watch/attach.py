@@ -6,12 +6,12 @@ and have it observe the run. What a job does not need is not imported.
 
 from __future__ import annotations
 
-import signal
 from functools import partial
 from importlib import import_module
 
 from ...common.errors import NO_PROGRESS
 from ...common.output_file import is_page
+from ..run.decisions import GiveUp
 from ..run.phase import Phase
 
 TYPE_CHECKING = False
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..fleet.node_queries import Question
     from ..hooks.metrics import RunState
     from ..report.ending import Ending
-    from ..run.events import RunEvent
     from ..run.run import Run
     from ..stacks.view import RankView
     from .alert_action import AlertAction
@@ -36,21 +35,15 @@ def alert_action(run: Run) -> AlertAction:
     from .alert_action import STOPPED, AlertAction
 
     def give_up(sentence: str, sign: str) -> None:
-        run.record.gave_up(sentence, run.loop.clock(), NO_PROGRESS, STOPPED, sign)
-        run.stop(signal.SIGTERM)
+        run.handle(GiveUp(sentence, NO_PROGRESS, STOPPED, sign))
 
     def running() -> bool:
         return run.phase is Phase.RUNNING
 
-    return AlertAction(running, _teller(run), run.warn, run.restarts.restart, give_up)
+    def restart(why: str) -> bool:
+        return bool(run.decide(lambda policy: policy.restart(why)))
 
-
-def _teller(run: Run) -> Callable[[RunEvent], None]:
-    def tell(event: RunEvent) -> None:
-        if run.observers:
-            run.observers.tell(event)
-
-    return tell
+    return AlertAction(running, run.tell, run.warn, restart, give_up)
 
 
 def rules(run: Run) -> None:
@@ -73,7 +66,7 @@ def slow(run: Run) -> None:
     from .slow import SlowWatch
 
     clock, found = run.loop.clock, run.record.slow
-    watch = SlowWatch(clock, run.nodes, run.workers, found, alert_action(run), _teller(run))
+    watch = SlowWatch(clock, run.nodes, run.workers, found, alert_action(run), run.tell)
     run.observe(watch.on_event)
 
 
@@ -97,7 +90,7 @@ def hang(run: Run) -> None:
         run.spec.watch,
         run.record.hangs,
         run.log,
-        _teller(run),
+        run.tell,
         lambda *found: alert_action(run).perform(*found),
         take_stacks,
     )
@@ -123,7 +116,7 @@ def run_state(run: Run) -> RunState:
         launcher=run.plan.launcher,
         phase=run.phase.name.lower(),
         began=run.record.began,
-        world_size=run.restarts.world_size(run.plan.world_size or 0),
+        world_size=run.world_size,
         running=len(run.workers.running),
         nodes=sum(not node.over for node in run.nodes),
     )

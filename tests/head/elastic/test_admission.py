@@ -10,6 +10,7 @@ import pytest
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.head.elastic.admission import PAUSES, SPARES
+from dsrun.launcher.head.run.decisions import Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy
@@ -102,7 +103,7 @@ def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
 
 def test_who_comes_back_while_the_job_is_stopped_is_let_go(fleet_of: FleetOf) -> None:
     job = lost(fleet_of)
-    job.run.stop(15)
+    job.run.handle(Stop(15))
     job.fleet.news("n1")
     job.fleet.node("n1").hello()
     job.fleet.step()
@@ -140,7 +141,7 @@ def test_a_node_that_is_back_for_no_round_knows_of_nothing_that_it_had_left(
     job = started(fleet_of("n0", "n1"))
     job.fleet.node("n1").leaves()
     job.fleet.go(PAUSES.first + 0.5)
-    job.run.stop(15)
+    job.run.handle(Stop(15))
     job.fleet.node("n1").done()
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
@@ -149,7 +150,7 @@ def test_a_node_that_is_back_for_no_round_knows_of_nothing_that_it_had_left(
 
 def test_slots_that_only_a_node_knows_are_those_it_comes_with(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
-    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1")])
+    job.list_hosts([Host("n0", (0, 1)), Host("n1")])
     job.fleet.step()
     job.fleet.node("n1").hello(slots=3)
     job.fleet.step()
@@ -162,23 +163,23 @@ def test_slots_that_only_a_node_knows_are_those_it_comes_with(fleet_of: FleetOf)
 
 def test_rounds_are_resized_within_the_limits(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), least=1, most=3)
-    assert job.rounds.resize(1) == "rounds of at most 1 node from now on"
+    assert job.resize(1) == "rounds of at most 1 node from now on"
     assert job.fleet.said("warning") == ["resizing to 1 node, as dsrun-job asks"]
     assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["LEAVE_ROUND"], ["LEAVE_ROUND"]]
     job.join("n0", "n1")
     assert job.round("n0")["world_size"] == 2
     assert job.fleet.news("n1") == [], "it is kept"
-    assert job.rounds.resize(3) == "rounds of at most 3 nodes from now on; there are 2 now"
-    assert job.rounds.resize(2) == "rounds of at most 2 nodes from now on"
+    assert job.resize(3) == "rounds of at most 3 nodes from now on; there are 2 now"
+    assert job.resize(2) == "rounds of at most 2 nodes from now on"
     for nodes in (0, 4):
         with pytest.raises(DsrunError, match=f"this job takes 1 to 3 nodes, not {nodes}"):
-            job.rounds.resize(nodes)
+            job.resize(nodes)
 
 
 def test_hosts_that_are_added_are_reached_and_taken_in(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     hosts = [Host("n0", (0, 1)), Host("n1", (0,))]
-    assert job.rounds.list_hosts(hosts)
+    assert job.list_hosts(hosts)
     job.fleet.step()
     assert job.fleet.backend.started == [[0], [1]]
     job.fleet.node("n1").hello()
@@ -191,16 +192,20 @@ def test_hosts_that_are_added_are_reached_and_taken_in(fleet_of: FleetOf) -> Non
 
 def test_before_the_start_is_not_the_time_for_another_list(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0"))
-    assert not job.rounds.list_hosts([Host("n1", (0,))])
+    assert not job.list_hosts([Host("n1", (0,))])
     job.ready()
-    job.run.stop(15)
-    assert not job.rounds.list_hosts([Host("n1", (0,))])
+    job.run.handle(Stop(15))
+    assert not job.list_hosts([Host("n1", (0,))])
     assert job.fleet.backend.started == [[0]]
 
 
 def test_no_more_are_reached_than_a_round_has_a_use_for_and_a_few(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"), most=2)
-    job.rounds.list_hosts([Host("n0", (0, 1)), *(Host(f"n{at}", (0,)) for at in range(1, 20))])
+    job.run.decide(
+        lambda rounds: rounds.list_hosts(
+            [Host("n0", (0, 1)), *(Host(f"n{at}", (0,)) for at in range(1, 20))]
+        )
+    )
     job.fleet.go(5)
     assert len(job.fleet.backend.started) == 1 + 2 + SPARES - 1
 
@@ -208,7 +213,9 @@ def test_no_more_are_reached_than_a_round_has_a_use_for_and_a_few(fleet_of: Flee
 def test_a_new_host_that_cannot_be_reached_is_told_with_the_cause(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     job.fleet.backend.absent = {"n1", "n2"}
-    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0,)), Host("n2", (0,))])
+    job.run.decide(
+        lambda rounds: rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0,)), Host("n2", (0,))])
+    )
     job.fleet.go(0.5)
     job.fleet.emit(SessionEnded(1, "no route"))
     job.fleet.emit(SessionEnded(2, ""))
@@ -219,7 +226,7 @@ def test_a_new_host_that_cannot_be_reached_is_told_with_the_cause(fleet_of: Flee
 
 def test_a_host_off_the_list_is_let_go(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"))
-    job.rounds.list_hosts([Host("n0", (0, 1))])
+    job.list_hosts([Host("n0", (0, 1))])
     assert job.fleet.said("warning") == ["removing n1 from the job"]
     assert job.fleet.news("n1") == [["STOP", {"number": 15, "grace": 30.0}]]
     assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
@@ -230,7 +237,7 @@ def test_a_host_off_the_list_is_let_go(fleet_of: FleetOf) -> None:
     assert job.round("n0")["world_size"] == 2
     assert job.run.phase is Phase.RUNNING
     job.up("n0")
-    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0,))])
+    job.list_hosts([Host("n0", (0, 1)), Host("n1", (0,))])
     job.fleet.go(1)
     assert job.fleet.backend.started == [[0, 1], [1]], "it is on the list again"
 
@@ -241,11 +248,11 @@ def test_a_host_that_is_let_go_and_taken_back_during_the_start_is_started_once(
     """The START of its first node launcher waited for the first node's answer."""
     job = Job(fleet_of("n0", "n1"))
     job.fleet.ready(job.run)
-    job.rounds.list_hosts([Host("n0", (0, 1))])
+    job.list_hosts([Host("n0", (0, 1))])
     assert job.fleet.kinds("n1") == ["JOB", "PROBE", "STOP"]
     job.fleet.node("n1").done()
     job.fleet.step()
-    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0, 1))])
+    job.list_hosts([Host("n0", (0, 1)), Host("n1", (0, 1))])
     job.fleet.step()
     again = job.fleet.node("n1")
     job.fleet.node("n0").beats()
@@ -256,7 +263,7 @@ def test_a_host_that_is_let_go_and_taken_back_during_the_start_is_started_once(
 
 def test_a_change_is_told_beforehand_to_who_wants_to_know(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), notice=10.0)
-    job.rounds.resize(1)
+    job.resize(1)
     assert job.fleet.said("warning")[1:] == ["the nodes of the job will change in 10 s"]
     assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE_SOON"], ["CHANGE_SOON"]]
     job.fleet.go(10)

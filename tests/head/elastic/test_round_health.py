@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.run.health import FRESH
+from dsrun.launcher.head.elastic.round_health import FRESH, RoundHealth
+from dsrun.launcher.head.run.decisions import Stop
+from dsrun.launcher.head.run.effects import CheckHealth
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes
 from ...support.elastic_run import LINE, Job
 from ...support.fake_fleet import losses
+from ...support.run_nodes import plan_of, sent_nodes
 
 if TYPE_CHECKING:
     from ...support.elastic_run import FleetOf
@@ -175,7 +180,22 @@ def test_a_node_that_fails_at_the_start_is_left_out_and_looked_at_again(fleet_of
 def test_the_end_of_a_job_stops_the_command(fleet_of: FleetOf) -> None:
     job = running(fleet_of, "n0", "n1")
     fail(job, "n1")
-    job.run.stop(15)
+    job.run.handle(Stop(15))
     job.fleet.step()
     assert all(exec_nodes.was_sent(node, frames.EXEC_STOP) for node in job.fleet.nodes())
     assert job.run.phase is Phase.STOPPING
+
+
+@pytest.mark.parametrize(("seconds", "fresh"), [(FRESH - 1.0, True), (FRESH + 1.0, False)])
+def test_having_passed_counts_for_a_while(seconds: float, fresh: bool) -> None:
+    (node,) = sent_nodes(plan_of(1))
+    asked: list[object] = []
+    health = RoundHealth(needed=True, clock=lambda: seconds, do=asked.append)
+    assert not health.passed([node])
+    node.passed_at = 0.0
+    assert health.passed([node]) is fresh
+    health.check([node])
+    health.check([node])
+    assert asked == [CheckHealth(node)] * (not fresh)
+    health.began([node])
+    assert not health.passed([node])

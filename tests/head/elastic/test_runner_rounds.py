@@ -14,6 +14,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.rounds import SETTLE
 from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, TOO_FEW
+from dsrun.launcher.head.run.decisions import Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import BEYOND
 
@@ -142,7 +143,7 @@ def test_codes_that_are_not_worth_a_restart_are_those_of_a_shell(
 
 def test_a_failure_while_it_is_stopped_is_noted_and_no_more(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
-    job.run.stop(15)
+    job.run.handle(Stop(15))
     job.fleet.node("n0").exits(1, 7)
     job.fleet.node("n0").stops(0)
     job.fleet.step()
@@ -203,7 +204,7 @@ def test_a_stop_while_that_is_waited_for_ends_with_the_failure(fleet_of: FleetOf
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
     job.fleet.step()
-    job.run.stop(15)
+    job.run.handle(Stop(15))
     job.fleet.go(SETTLE)
     job.fleet.node("n0").stops(1)
     job.fleet.node("n1").stops(2, 3)
@@ -216,7 +217,7 @@ def test_nothing_is_sent_to_the_nodes_of_a_job_that_is_over(fleet_of: FleetOf) -
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
     job.fleet.step()
-    job.run.stop(15)
+    job.run.handle(Stop(15))
     job.fleet.node("n0").stops(1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
@@ -290,7 +291,7 @@ def test_what_is_left_of_a_lost_node_does_not_end_a_job_that_waits_for_another(
 
 def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1", lease=16.0))
-    job.run.lease = 16.0
+    job.run.state.lease = 16.0
     job.fleet.go(16.0, silent=["n1"])
     assert job.fleet.said("warning")[0] == "lost n1: no heartbeat for 16 s; going on without it"
     job.join("n0")
@@ -303,7 +304,7 @@ def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
 def test_a_node_that_sends_no_frames_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     """It lives, and learns only from the end of its connection that it is lost."""
     job = started(fleet_of("n0", "n1", lease=16.0))
-    job.run.lease = 16.0
+    job.run.state.lease = 16.0
     job.fleet.node("n1").says(frames.pack(frames.END))
     job.fleet.step()
     job.fleet.node("n0").exits(0, 1)
@@ -319,7 +320,7 @@ def test_a_node_that_sends_no_frames_has_time_to_end_its_workers(fleet_of: Fleet
 def test_a_node_that_leaves_has_time_to_end_its_workers(ends: bool, fleet_of: FleetOf) -> None:
     """It misses the runner, which still hears it."""
     job = started(fleet_of("n0", "n1", lease=16.0))
-    job.run.lease = 16.0
+    job.run.state.lease = 16.0
     job.fleet.node("n1").notes("no heartbeat from the runner for 15 s", signal.SIGKILL)
     job.fleet.step()
     job.join("n0")
@@ -328,7 +329,7 @@ def test_a_node_that_leaves_has_time_to_end_its_workers(ends: bool, fleet_of: Fl
     if ends:
         job.fleet.node("n1").stops(2, 3)
     else:
-        job.fleet.go(job.run.grace + BEYOND * 16.0 - 10.0)
+        job.fleet.go(job.run.state.grace + BEYOND * 16.0 - 10.0)
     assert job.fleet.kinds("n0") == ["ROUND"]
 
 
@@ -337,7 +338,7 @@ def test_a_node_whose_connection_ends_may_live_until_it_misses_the_runner(
     why: str, fleet_of: FleetOf
 ) -> None:
     job = started(fleet_of("n0", "n1", lease=16.0))
-    job.run.lease = 16.0
+    job.run.state.lease = 16.0
     job.fleet.node("n1").leaves()
     job.fleet.node("n1").ends(why, 0.0)
     job.fleet.step()
@@ -353,7 +354,7 @@ def test_a_node_launcher_that_has_closed_its_own_line_does_not_live_long(fleet_o
     fleet = fleet_of("n0", "n1", lease=16.0, connect=False)
     fleet.connect(cast("Any", object()))
     job = started(fleet)
-    job.run.lease = 16.0
+    job.run.state.lease = 16.0
     job.fleet.node("n1").leaves()
     job.fleet.step()
     job.join("n0")
@@ -388,7 +389,6 @@ def test_a_node_that_is_given_up_while_it_is_cut_off_has_that_time_as_well(
 ) -> None:
     """It does not hear that it is given up, and its workers run until it misses the runner."""
     job = started(fleet_of("n0", "n1", lease=64.0), patience=12.0)
-    job.run.lease = 64.0
     job.fleet.go(10.0, silent=["n1"])
     job.fleet.node("n0").exits(0, 1)
     job.join("n0")
@@ -443,7 +443,7 @@ def test_a_job_that_is_stopped_is_not_given_up_as_well(fleet_of: FleetOf) -> Non
     job.fleet.backend.absent = {"n1"}
     job.fleet.node("n1").leaves()
     job.fleet.go(5)
-    job.run.signals.end(15)
+    job.run.end_by(15)
     job.fleet.go(20)
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
@@ -569,7 +569,7 @@ def test_a_stop_while_a_round_is_formed_forms_none(fleet_of: FleetOf) -> None:
     job.fleet.node("n1").exits(2, 7)
     job.fleet.step()
     job.join("n1")
-    job.run.signals.end(15)
+    job.run.end_by(15)
     job.join("n0")
     assert job.fleet.kinds("n0") == ["LEAVE_ROUND", "STOP"]
     job.fleet.node("n0").stops(0, 1)
@@ -581,9 +581,9 @@ def test_a_stop_while_a_round_is_formed_forms_none(fleet_of: FleetOf) -> None:
 def test_what_is_to_be_closed_with_it_is_closed_once(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     closed: list[str] = []
-    job.rounds.close_too(lambda: closed.append("watch"))
-    job.run.stop(15)
-    job.run.stop(15)
+    job.run.close_too(lambda: closed.append("watch"))
+    job.run.handle(Stop(15))
+    job.run.handle(Stop(15))
     assert closed == ["watch"]
 
 

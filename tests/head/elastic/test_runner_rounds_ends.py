@@ -10,6 +10,7 @@ from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.round_actions import DropNode
+from dsrun.launcher.head.run.decisions import Lose, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 
@@ -106,7 +107,7 @@ def test_agents_that_end_by_themselves_before_the_last_finished_is_here(fleet_of
 def test_a_signal_while_the_nodes_end_is_a_signal(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"))
     job.finish("n0", "n1", generation=1)
-    job.run.signals.end(15)
+    job.run.end_by(15)
     job.fleet.node("n0").done()
     job.fleet.node("n1").done()
     job.fleet.step()
@@ -163,7 +164,7 @@ def test_a_node_that_reaches_no_address_is_left_out(fleet_of: FleetOf) -> None:
 def test_a_node_that_is_given_up_for_good_is_not_reached_again(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.rounds._act(DropNode(3, "it is of no use", for_good=True))
+    job.run.handle(DropNode(3, "it is of no use", for_good=True))
     assert job.round("n2")["nodes"] == 2
     job.fleet.go(60)
     assert [3] not in job.fleet.backend.started
@@ -178,7 +179,7 @@ def test_an_answer_for_the_wrong_number_of_addresses_is_invalid(fleet_of: FleetO
 def test_an_answer_that_comes_when_all_is_stopped_forms_nothing(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.run.stop(15)
+    job.run.handle(Stop(15))
     job.fleet.news("n3")
     job.fleet.node("n3").says(frames.pack_json(frames.PROBED, {"verdicts": ["", ""]}))
     assert job.fleet.kinds("n2") == ["STOP"]
@@ -194,7 +195,7 @@ def test_a_line_that_breaks_while_a_round_is_told_is_a_loss_after_it(fleet_of: F
     def broken(frame: bytes) -> None:
         send(frame)
         job.run.nodes[1].connection.close("it broke")
-        job.run.lose(job.run.nodes[1], "it broke")
+        job.run.handle(Lose(job.run.nodes[1], "it broke"))
 
     job.run.nodes[1].connection.send = broken  # type: ignore[method-assign]
     job.join("n2")
@@ -243,7 +244,7 @@ def test_a_removed_node_stays_if_the_others_are_lost_before_it_has_left(fleet_of
     """It has finished its work in a round that a lost node has not."""
     job = started(fleet_of("n0", "n1"))
     job.finish("n0", generation=1)
-    job.rounds.list_hosts(hosts_of("n1"))
+    job.list_hosts(hosts_of("n1"))
     job.lose("n1")
     assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
     job.join("n0")
@@ -255,7 +256,7 @@ def test_a_job_whose_last_node_ends_as_it_was_removed_has_failed(
     wait: float, code: int, fleet_of: FleetOf
 ) -> None:
     job = started(fleet_of("n0", "n1"), wait=wait)
-    job.rounds.list_hosts(hosts_of("n1"))
+    job.list_hosts(hosts_of("n1"))
     assert job.fleet.kinds("n0") == ["STOP"]
     job.fleet.node("n1").leaves()
     job.fleet.step()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds, runner_rounds
+from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.run.decisions import Stop
+from dsrun.launcher.head.run.job import watch_hosts
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.policies import ElasticPolicy
 
@@ -23,12 +25,14 @@ LIMITS = ElasticPolicy(1, 4, 3)
 
 def start(fleet: FakeFleet, updates: HostUpdates | None = None) -> Run:
     """An elastic run that has started."""
-    run = fleet.run(
-        restarts=lambda run: runner_rounds(run, LIMITS),
-        elastic=LIMITS,
-        updates=updates,
+    run = fleet.prepare(
+        restarts=lambda course: RunnerRounds(course, LIMITS), elastic=LIMITS, updates=updates
     )
-    assert isinstance(run.restarts, RunnerRounds)
+    if updates is not None:
+        watch_hosts(run, updates)
+    run.begin()
+    fleet.step()
+    assert isinstance(run.state.restarts, RunnerRounds)
     fleet.ready(run)
     return run
 
@@ -47,7 +51,7 @@ def test_a_hostfile_that_changes_is_read_again(fleet_of: FleetOf, tmp_path: Path
     (wrong,) = fleet.said("warning")
     assert wrong.startswith(f"{path}:1")
     assert wrong.endswith("; the hosts stay as they are")
-    run.stop(15)
+    run.handle(Stop(15))
     path.write_text("n0 slots=2\nn0 slots=\n")
     fleet.go(3)
     assert fleet.said("warning") == [], "nobody looks any more"

@@ -10,6 +10,7 @@ from dsrun.launcher.common.errors import LostError, NodeError
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.torch_rendezvous import NO_REASON, TorchRendezvous
 from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
@@ -74,14 +75,14 @@ def test_the_start_says_whom_it_waits_for(fleet_of: FleetOf) -> None:
     job.node.hello(port=None)
     job.fleet.step()
     assert job.fleet.said() == [f"{AT}, --rdzv_id id7: waiting for 2 to 4 nodes"]
-    assert job.run.restarts.least is None
+    assert job.run.state.restarts.least is None
 
 
 def test_the_ranks_that_torch_gives_are_those_that_are_shown(job: Job) -> None:
     job.ranks()
     assert job.fleet.said() == ["ranks 4-5 of 8 here, node 2 of 4, master h0:29500"]
     job.fleet.up("n0", 4, 5)
-    assert job.run.signals.progress().startswith("running: 2 of 2 ranks here\n")
+    assert progress(job.run.state).startswith("running: 2 of 2 ranks here\n")
     job.node.prints(5, "hello")
     job.fleet.step()
     assert job.fleet.console.printed == [(5, 1, b"hello")]
@@ -95,7 +96,7 @@ def test_the_ranks_that_torch_gives_are_those_that_are_shown(job: Job) -> None:
 
 def test_before_torch_has_said_it_the_size_is_that_of_this_node(job: Job) -> None:
     job.left("nobody came")
-    assert job.run.restarts.world_size(2) == 2
+    assert job.run.state.restarts.world_size(2) == 2
 
 
 def test_a_node_of_one_rank_and_a_restart(fleet_of: FleetOf) -> None:

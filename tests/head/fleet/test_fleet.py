@@ -155,7 +155,7 @@ def test_a_frame_that_no_node_launcher_sends_costs_it_its_line(
     job.listen("n0")
     job.node("n0").says(frames.pack(kind, b"{}"))
     job.step()
-    ((connection, reason, fault),) = job.events
+    ((connection, reason, fault, _),) = job.events
     assert fault == reason == f"it sent an invalid frame: unexpected kind {kind}"
     assert (connection.state, connection.lost) == (NodeState.LOST, fault)
 
@@ -183,7 +183,7 @@ def test_a_node_may_send_no_frame_above_its_limit(fleet_of: FleetOf) -> None:
     head = frames.pack(frames.NOTE)[:1]
     job.node("n0").says(head + (frames.NODE_LIMIT + 1).to_bytes(4, "big"))
     job.step()
-    ((_, _, fault),) = job.events
+    ((_, _, fault, _),) = job.events
     assert fault.startswith("not a control line: a frame of ")
 
 

@@ -14,6 +14,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import LaneEnd
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.lanes import BLOCK, LaneStream
+from dsrun.launcher.head.run.decisions import Abandon, End, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 
@@ -155,7 +156,7 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
     first, second = job.prepared[0], on_n0(job)
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
-    first.abandon()
+    first.handle(Abandon())
     first.leave()
     connection = job.fleet.nodes[0]
     job.node("n0").received.clear()
@@ -174,7 +175,7 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
 
 def test_a_connection_that_is_lost_before_they_have_ended_is_nobodys(job: FakeFleet) -> None:
     first, second = job.prepared[0], on_n0(job)
-    first.abandon()
+    first.handle(Abandon())
     first.leave()
     job.fleet.dismiss(job.fleet.nodes[0], "left")
     idle: list[Any] = []
@@ -335,7 +336,7 @@ def test_stop_goes_to_the_lane(job: FakeFleet) -> None:
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
     job.node("n0").received.clear()
-    second.stop(signal.SIGTERM, 1.0)
+    second.handle(Stop(signal.SIGTERM, 1.0))
     assert [kind for kind, _ in lane.received()] == [frames.STOP]
     assert frames.STOP not in [kind for kind, _ in job.node("n0").received]
 
@@ -394,7 +395,7 @@ def test_noise_on_a_lane_never_raises_into_the_loop(fleet_of: FleetOf, seed: int
             chance.choice([lane.says, node.says])(chance.choice([frame, garbage]))
             fleet.step()
         fleet.go(1.0)
-        run.end()
+        run.handle(End())
 
 
 def test_a_lane_of_a_node_that_is_not_connected_yet_waits_for_it(fleet_of: FleetOf) -> None:
@@ -432,5 +433,5 @@ def test_a_node_is_taken_over_from_a_run_that_has_lost_it(job: FakeFleet) -> Non
     lane = job.fleet.find(connection.origin)
     assert lane is not None
     assert lane.is_lane
-    job.fleet.take_back(first._events)
+    job.fleet.take_back(first.on_event)
     assert not connection.returns

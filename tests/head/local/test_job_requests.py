@@ -12,7 +12,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.job_messages import Usage
 from dsrun.launcher.control.stack_messages import Stacks
-from dsrun.launcher.head.elastic.runner_rounds import runner_rounds
+from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.local.job_requests import MOST_PENDING
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.stacks.view import RankView
@@ -74,9 +74,9 @@ def test_a_signal_goes_to_all_ranks(asked: AskedOf) -> None:
 
 def test_a_job_is_stopped_as_by_its_own_signal(asked: AskedOf) -> None:
     job = asked("n0")
-    assert job.answer(do="stop", number=signal.SIGTERM)["grace"] == job.run.grace
+    assert job.answer(do="stop", number=signal.SIGTERM)["grace"] == job.run.state.grace
     (stop,) = [value for kind, value in job.fleet.news("n0") if kind == "STOP"]
-    assert stop == {"number": signal.SIGTERM, "grace": job.run.grace}
+    assert stop == {"number": signal.SIGTERM, "grace": job.run.state.grace}
     job.fleet.node("n0").exits(0, -15, told=True)
     job.fleet.node("n0").exits(1, -15, told=True)
     job.fleet.node("n0").done()
@@ -117,7 +117,7 @@ def test_numbers_that_are_no_signals_are_refused(asked: AskedOf, verb: str, numb
 
 def test_an_elastic_job_is_resized_within_its_limits(asked: AskedOf) -> None:
     limits = ElasticPolicy(1, 2, 3)
-    job = asked("n0", "n1", restarts=lambda run: runner_rounds(run, limits), elastic=limits)
+    job = asked("n0", "n1", restarts=lambda course: RunnerRounds(course, limits), elastic=limits)
     words = job.answer(do="scale", nodes=1)["words"]
     assert words == "rounds of at most 1 node from now on"
     assert job.error(do="scale", nodes=9) == "this job takes 1 to 2 nodes, not 9"
@@ -241,7 +241,7 @@ def test_stacks_before_the_start(fleet_of: Callable[..., FakeFleet]) -> None:
 
 def test_ctrl_backslash_shows_the_stacks_as_well(asked: AskedOf) -> None:
     job = asked("n0")
-    job.run.signals.pass_on(signal.SIGQUIT)
+    job.run.pass_on(signal.SIGQUIT)
     job.fleet.step()
     tells(job, "n0", 0, 1)
     job.fleet.step()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control.job_status import JobStatus, NodeStatus
-from dsrun.launcher.head.elastic.runner_rounds import runner_rounds
+from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.local.job_status import status
 from dsrun.launcher.head.report.slow import Slow
 from dsrun.launcher.specs.host import Host
@@ -92,7 +92,7 @@ def test_ranks_that_have_ended(asked: AskedOf) -> None:
 
 def test_a_node_that_cannot_be_used_or_is_lost(asked: AskedOf) -> None:
     limits = ElasticPolicy(1, 2, 3)
-    job = asked("n0", "n1", restarts=lambda run: runner_rounds(run, limits), elastic=limits)
+    job = asked("n0", "n1", restarts=lambda course: RunnerRounds(course, limits), elastic=limits)
     job.fleet.node("n1").leaves()
     job.fleet.step()
     told = now(job)

@@ -12,6 +12,7 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.roles import role_events as events
 from dsrun.launcher.head.roles.role_console import RoleConsole
 from dsrun.launcher.head.roles.role_run import RoleRun
+from dsrun.launcher.head.run.run import Owner
 from dsrun.launcher.head.run.run_start import NO_DEVICES
 from dsrun.launcher.specs.policies import ElasticPolicy, WorkerPolicy
 
@@ -35,8 +36,8 @@ class Played:
         shared.still_shows = lambda _lines: False
         console = cast("Any", RoleConsole(shared, "server", 0))
         job = fleet.spec(held=True, role="server", **spec)
-        args = self.told.append, lambda _run: None, self._left
-        self.role = RoleRun("server", job, fleet.fleet, console, *args)
+        args = self.told.append, lambda _run: None, self._left, Owner(greeting=bytes)
+        self.role = RoleRun(job, fleet.fleet, console, *args)
 
     def _left(self) -> None:
         self.lefts += 1
@@ -178,12 +179,12 @@ def test_workers_of_a_silent_node_end_before_others_take_their_place(role: Playe
     role.start()
     run = role.role.run
     assert run is not None
-    role.fleet.go(run.lease + 2.0, silent=["n1"])
+    role.fleet.go(run.state.lease + 2.0, silent=["n1"])
     role.fleet.node("n0").stops(0, 1)
     role.fleet.step()
     assert role.names()[-1] == "RoleEnded"
     free = role.role._free_at - role.fleet.clock.now
-    assert 0.9 * run.grace < free <= run.grace + run.lease / 8
+    assert 0.9 * run.state.grace < free <= run.state.grace + run.state.lease / 8
     role.role.prepare()
     role.fleet.step()
     role.fleet.ready(role.role.run, accelerator="cpu")  # type: ignore[arg-type]

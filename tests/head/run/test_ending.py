@@ -8,6 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.diagnosis import verdict
+from dsrun.launcher.head.run.decisions import Refuse
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
@@ -37,7 +38,7 @@ def test_a_clean_end_has_no_words_and_a_failure_has_some(
 
 def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
     run = fleet_of("n0").run()
-    run.refuse(NodeError("n0: no such folder"))
+    run.handle(Refuse(NodeError("n0: no such folder")))
     ending = ending_of(run)
     assert (ending.code, ending.text) == (69, "dsrun: n0: no such folder")
 
@@ -50,7 +51,7 @@ def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., Fa
     job.end_well(other)
     assert over == ["other"]
     other.leave()
-    again = job.run("n1", on_ready=lambda plan, *_: over.append(f"{plan.world_size} ready"))
+    again = job.run("n1", on_ready=lambda it: over.append(f"{it.plan.world_size} ready"))
     job.ready(again)
     job.end_well(one)
     assert over == ["other", "2 ready", "one"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import (
     Exit,
@@ -49,9 +50,9 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     job.step()
     job.node("n1").exits(2, -15, told=True)
     job.step()
-    run.end()
-    assert run.observers is not None
-    run.observers.ended(ending_of(run))
+    run.handle(End())
+    assert run.state.observers is not None
+    run.state.observers.ended(ending_of(run))
     assert seen[1] == RanksStarted("n1", (2, 3))
     assert seen[2:4] == [RankOutput(3, "n1", 2, b"oops"), Exit(3, "n1", 4003, 7, False, "")]
     assert seen[4] == Exit(2, "n1", 4002, -15, True, "")
@@ -87,6 +88,6 @@ def test_a_run_without_observers_has_nobody_to_tell(fleet_of: FleetOf) -> None:
     run = job.start()
     job.node("n1").says(frames.pack_output(3, 1, b"fine"))
     job.end_well(run)
-    assert run.observers is None
+    assert run.state.observers is None
     assert run.output.observers is None
     assert ending_of(run).code == 0

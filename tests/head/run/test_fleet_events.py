@@ -9,9 +9,11 @@ import pytest
 from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.events import NO_MESSAGE
+from dsrun.launcher.head.run.decisions import End, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
-from dsrun.launcher.head.run.run import CAUSE_WAIT
+from dsrun.launcher.head.run.run_state import CAUSE_WAIT
+from dsrun.launcher.specs.policies import OutputPolicy
 
 from ...support.fake_fleet import losses, refusal, story
 
@@ -181,7 +183,7 @@ def test_a_guards_word_that_all_is_swept_takes_the_doubt_away(
 def test_the_line_of_a_node_that_is_stopping_ends(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.stop(15)
+    run.handle(Stop(15))
     job.node("n1").leaves()
     job.node("n0").stops(0, 1)
     job.step()
@@ -223,8 +225,7 @@ def test_while_it_ends_lines_end_as_they_should(fleet_of: FleetOf) -> None:
 
 def test_words_of_an_engine_are_shown_to_who_waits(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
-    job.console.level = "debug"
-    job.run()
+    job.run(output=OutputPolicy(level="debug"))
     job.emit(EngineOutput("mpirun: hello"))
     assert job.said() == ["mpirun: hello"]
 
@@ -343,7 +344,7 @@ def test_the_restart_policy_hears_how_sessions_end_while_the_run_goes_on(
     run = job.start(restarts=lambda _run: Hearing())
     job.emit(SessionEnded(1, "no route"))
     assert heard == [("n1", "no route")]
-    run.end()
+    run.handle(End())
     job.emit(SessionEnded(1, "late"))
     assert heard == [("n1", "no route")]
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
-from dsrun.launcher.head.run.health import FRESH
 from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.policies import CheckPolicy
 
@@ -74,7 +72,7 @@ def test_the_job_starts_once_the_command_has_succeeded_everywhere(fleet_of: Flee
     fleet = fleet_of("n0", "n1")
     run = begun(fleet)
     end(fleet, "n0", 0, b"all is well\n")
-    assert run.signals.progress() == "1/2 hosts, waiting for n1"
+    assert progress(run.state) == "1/2 hosts, waiting for n1"
     assert not fleet.node("n1").got(frames.PROBE)()
     end(fleet, "n1", 0)
     fleet.node("n1").reaches()
@@ -154,23 +152,9 @@ def test_the_end_of_the_run_stops_it(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0", "n1")
     run = begun(fleet)
     end(fleet, "n0", 0)
-    run.signals.end(2)
+    run.end_by(2)
     fleet.step()
     assert run.ending
     assert [exec_nodes.was_sent(node, frames.EXEC_STOP) for node in fleet.nodes()] == [False, True]
     end(fleet, "n1", 1)
     assert run.error is None, "what comes later is of no interest"
-
-
-@pytest.mark.parametrize(("seconds", "fresh"), [(FRESH - 1.0, True), (FRESH + 1.0, False)])
-def test_having_passed_counts_for_a_while(seconds: float, fresh: bool, fleet_of: FleetOf) -> None:
-    fleet = fleet_of("n0")
-    run = begun(fleet)
-    assert run.health is not None
-    (node,) = run.nodes
-    assert not run.health.is_fresh(node)
-    end(fleet, "n0", 0)
-    fleet.go(seconds)
-    assert run.health.is_fresh(node) is fresh
-    run.health.forget(node)
-    assert not run.health.is_fresh(node)

@@ -11,6 +11,7 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.reach_messages import Interface, Network, Reached
 from dsrun.launcher.head.elastic.admission import PAUSES
+from dsrun.launcher.head.run.decisions import FailStart
 from dsrun.launcher.head.run.interfaces import PATIENCE
 from dsrun.launcher.specs.policies import CheckPolicy
 
@@ -182,7 +183,7 @@ def test_a_node_that_fails_meanwhile_ends_the_start(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
     greet(job)
-    run.fail_start(run.nodes[1], "gone")
+    run.handle(FailStart(run.nodes[1], "gone"))
     assert refusal(run) == ["n1: gone"]
     job.go(PATIENCE + 1)
     assert not run.started

@@ -88,7 +88,7 @@ def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) 
         node.hello()
         yield node.got(frames.START)
         for _ in range(3):
-            job.prepared[0].signals.end(2)
+            job.prepared[0].end_by(2)
 
     ending, (node,) = play(job, history)
     assert ending.code == 130

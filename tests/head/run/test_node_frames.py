@@ -25,6 +25,7 @@ from dsrun.launcher.head.run.events import RanksActive
 from dsrun.launcher.head.run.job import Job
 from dsrun.launcher.head.run.launch import serve
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
+from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -259,13 +260,11 @@ def test_who_runs_is_known_from_the_node(fleet_of: FleetOf) -> None:
     job.node("n0").beats()
     job.up("n0", 0, 1)
     job.up("n1", 2)
-    table = run.signals.progress().split("\n")
+    table = progress(run.state).split("\n")
     assert table[0] == "running: 3 of 3 ranks"
     job.node("n0").exits(1, 0)
     job.step()
-    assert run.signals.progress().startswith(
-        "running: 2 of 3 ranks\n  n0: rank 0, pid 4000, up for"
-    )
+    assert progress(run.state).startswith("running: 2 of 3 ranks\n  n0: rank 0, pid 4000, up for")
 
 
 def test_workers_that_are_told_to_stop_have_not_failed(fleet_of: FleetOf) -> None:

@@ -89,10 +89,9 @@ def test_nobody_knows_the_python_of_a_program(fleet_of: FleetOf) -> None:
 
 def test_without_it_nobody_is_asked_for_facts(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
-    run = job.run(checks=CheckPolicy(quick=False))
+    job.run(checks=CheckPolicy(quick=False))
     ((_, task),) = [one for one in job.news("n0") if one[0] == "JOB"]
     assert "facts" not in task
-    assert run.quick_check is None
     job = fleet_of("n0")
     job.run()
     ((_, task),) = [one for one in job.news("n0") if one[0] == "JOB"]
@@ -123,8 +122,7 @@ def test_files_beside_those_that_were_copied_do_not_matter(fleet_of: FleetOf) ->
 def test_a_newcomer_is_compared_with_the_others(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, {"versions": OLDER, **LOW})
     assert job.said("warning") == [NOFILE]
-    check, (first, second, third) = run.quick_check, run.nodes
-    assert check is not None
+    check, (first, second, third) = run.state.load_check(), run.nodes
     assert check.compare_newcomer(second, [first]) == ""
     assert check.compare_newcomer(third, [first]) == "torch 2.3, but 2.4 on n0"
     assert job.said() == [], "each warning once"

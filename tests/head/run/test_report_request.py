@@ -28,9 +28,9 @@ def test_a_job_tells_how_it_does(asked: AskedOf) -> None:
 def test_events_and_the_newest_output_come_first(asked: AskedOf) -> None:
     job = asked("n0")
     job.prints("n0", 1, b"hello\n")
-    assert job.run.observers is not None
+    assert job.run.state.observers is not None
     job.fleet.go(2)
-    job.run.observers.tell(RanksStarted("n0", (0, 1)))
+    job.run.state.observers.tell(RanksStarted("n0", (0, 1)))
     got = job.ask(do="report", events=True)
     assert got[-1][0] == frames.ANSWER
     assert chunks(got) == [(1, 1, b"hello\n")]

@@ -10,9 +10,11 @@ import pytest
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.run.decisions import Abandon, End, Lose, Stop
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN
+from dsrun.launcher.head.run.run_signals import progress
+from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import SupervisionPolicy
@@ -42,10 +44,10 @@ def test_from_job_to_start(fleet_of: FleetOf) -> None:
     run = job.run()
     assert (run.phase, run.started, run.stopping, run.ending) == (Phase.STARTING, *(False,) * 3)
     assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
-    assert run.signals.progress() == "0/2 hosts, waiting for n0, n1"
+    assert progress(run.state) == "0/2 hosts, waiting for n0, n1"
     job.node("n0").hello()
     assert job.news("n0") == []
-    assert run.signals.progress() == "1/2 hosts, waiting for n1"
+    assert progress(run.state) == "1/2 hosts, waiting for n1"
     job.node("n1").hello()
     assert job.news("n0") == []
     job.step()
@@ -80,9 +82,7 @@ def test_from_start_to_the_report(fleet_of: FleetOf) -> None:
     ((kind, start),) = job.news("n1")
     assert (kind, start["first_rank"], start["node_rank"]) == ("START", 2, 1)
     job.up("n0", 0, 1)
-    assert run.signals.progress().startswith(
-        "running: 2 of 2 ranks\n  n0: ranks 0-1, pids 4000-4001"
-    )
+    assert progress(run.state).startswith("running: 2 of 2 ranks\n  n0: ranks 0-1, pids 4000-4001")
     job.go(2)
     job.end_well(run)
     end = story(run)
@@ -211,7 +211,7 @@ def test_nobody_is_started_once_the_first_node_has_failed(fleet_of: FleetOf) -> 
     job = fleet_of("n0", "n1")
     run = job.run()
     job.ready(run)
-    run.stop(TERM)
+    run.handle(Stop(TERM))
     job.node("n0").beats()
     assert "START" not in job.kinds("n1")
 
@@ -238,7 +238,7 @@ def test_who_does_not_say_that_its_workers_have_ended_is_given_up(fleet_of: Flee
 def test_of_a_run_that_is_over_nobody_is_given_up(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.stop(TERM)
+    run.handle(Stop(TERM))
     job.node("n0").stops(0, 1)
     job.node("n1").stops(2, 3)
     job.step()
@@ -249,9 +249,9 @@ def test_of_a_run_that_is_over_nobody_is_given_up(fleet_of: FleetOf) -> None:
 def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.stop(TERM)
+    run.handle(Stop(TERM))
     job.go(10)
-    run.stop(signal.SIGINT, 0.0)
+    run.handle(Stop(signal.SIGINT, 0.0))
     kill = ["STOP", {"number": 2, "grace": 0.0}]
     assert job.news("n1") == [STOP, kill]
     job.go(20 + LAST_MARGIN - 0.5)
@@ -266,7 +266,7 @@ def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetO
 def test_the_loss_of_a_node_stops_the_others(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.lose(run.nodes[1], "no power")
+    run.handle(Lose(run.nodes[1], "no power"))
     assert job.news("n0") == [STOP]
     job.node("n0").stops(0, 1)
     job.step()
@@ -282,7 +282,7 @@ def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> 
     run = job.run(supervision=SupervisionPolicy(grace=5.0, heartbeat_timeout=16.0))
     job.ready(run, pids=(4710, 4711))
     job.up("n0", 0, 1)
-    run.lose(run.nodes[0], "no power")
+    run.handle(Lose(run.nodes[0], "no power"))
     (unseen,) = story(run)["unseen"]
     ends = "the node ends them within 21 s (guard 4710, launcher 4711)"
     assert unseen == f"may still be running on n0: pids 4000-4001; {ends}"
@@ -294,7 +294,7 @@ def test_what_ended_workers_have_started_may_run_on_a_lost_node(fleet_of: FleetO
     job.node("n1").exits(2, 0)
     job.node("n1").exits(3, 0)
     job.step()
-    run.lose(run.nodes[1], "no power")
+    run.handle(Lose(run.nodes[1], "no power"))
     job.node("n0").stops(0, 1)
     job.step()
     unseen = "may still be running on n1: workers, or what they have started"
@@ -307,7 +307,7 @@ def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> 
     run = job.run()
     job.ready(run)
     for node in run.nodes:
-        run.lose(node, "no power")
+        run.handle(Lose(node, "no power"))
     unseen = "may still be running on n0: workers, or what they have started"
     assert story(run)["unseen"] == [unseen]
 
@@ -315,7 +315,7 @@ def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> 
 def test_of_a_lost_node_whose_guard_has_cleaned_up_nothing_runs_on(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.start()
-    run.lose(run.nodes[0], "no power")
+    run.handle(Lose(run.nodes[0], "no power"))
     run.nodes[0].cleaned_up = True
     assert story(run)["unseen"] == []
 
@@ -327,17 +327,17 @@ def test_who_is_lost_twice_is_lost_once_and_who_is_done_not_at_all(fleet_of: Fle
     job.node("n0").exits(1, 0)
     job.node("n0").done()
     job.step()
-    run.lose(run.nodes[0], "late")
+    run.handle(Lose(run.nodes[0], "late"))
     assert run.phase is Phase.RUNNING
-    run.lose(run.nodes[1], "no power")
-    run.lose(run.nodes[1], "no cable")
+    run.handle(Lose(run.nodes[1], "no power"))
+    run.handle(Lose(run.nodes[1], "no cable"))
     assert [one["reason"] for one in story(run)["lost"]] == ["no power"]
 
 
 def test_who_says_that_it_must_go_may_yet_say_that_it_is_done(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.lose(run.nodes[1], "its guard was killed", over=False)
+    run.handle(Lose(run.nodes[1], "its guard was killed", over=False))
     assert (run.nodes[1].lost, run.nodes[1].over) == ("", False)
     job.node("n1").stops(2, 3)
     job.node("n0").stops(0, 1)
@@ -367,7 +367,7 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
     job.node("n0").leaves()
     job.step()
     job.clock.go(CAUSE_WAIT - 0.01)
-    run.end()
+    run.handle(End())
     assert run.phase is Phase.ENDING
     job.clock.go(0.01)
     end = story(run)
@@ -378,19 +378,19 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
 def test_a_run_that_is_abandoned_waits_for_nobody(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.stop(TERM)
+    run.handle(Stop(TERM))
     job.go(3)
-    run.abandon()
-    assert run.abandoned
+    run.handle(Abandon())
+    assert run.state.abandoned
     assert story(run)["seconds"] == 3.0
 
 
 def test_to_end_twice_ends_once(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.run()
-    run.end()
+    run.handle(End())
     job.go(3)
-    run.end()
+    run.handle(End())
     assert (run.phase, story(run)["seconds"]) == (Phase.OVER, 0.0)
 
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.loop import Timers
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.run.decisions import EndSignal, OtherSignal, OutputBroken
+from dsrun.launcher.head.run.effects import Suspend
 from dsrun.launcher.head.run.record import JobRecord
-from dsrun.launcher.head.run.run_signals import RunSignals, StopRequests, StopStep
+from dsrun.launcher.head.run.run_signals import StopRequests, StopStep, table
 from dsrun.launcher.head.run.workers import Workers
 
 from ...support.run_nodes import plan_of, sent_nodes
@@ -37,18 +40,20 @@ class FakeRun:
         self.started, self.ending, self.grace = True, False, 30.0
         self.did: list[object] = []
         self.said: list[tuple[str, str]] = []
-        self.fleet = self
-        self.workers = Workers(self, self.warn)  # type: ignore[arg-type]
-        self.signals = RunSignals(self)  # type: ignore[arg-type]
+        self.workers = Workers(float, Timers(float), self.warn)
+        self._handlers = table(self)  # type: ignore[arg-type]
+
+    def handle(self, event: object) -> None:
+        self._handlers[type(event)](event)
+
+    def do(self, effect: object) -> None:
+        self.did.append(effect)
 
     def end(self) -> None:
         self.did.append("end")
 
     def abandon(self) -> None:
         self.did.append("abandon")
-
-    def suspend(self) -> None:
-        self.did.append("suspend")
 
     def stop(self, number: int, grace: float | None = None) -> None:
         self.did.append((number, grace))
@@ -83,7 +88,7 @@ def test_interrupts_stop_then_kill_then_leave() -> None:
     run = FakeRun()
     run.nodes[1].lose("gone")
     for _ in range(3):
-        run.signals.end(INT)
+        run.handle(EndSignal(INT))
     assert run.did == [(INT, None), (INT, 0.0), "abandon"]
     assert run.said == [
         ("SIGINT: stopping 4 ranks, grace 30 s; interrupt again to kill them now", "warning"),
@@ -94,7 +99,7 @@ def test_interrupts_stop_then_kill_then_leave() -> None:
 
 def test_another_signal_has_no_second_meaning() -> None:
     run = FakeRun()
-    run.signals.end(TERM)
+    run.handle(EndSignal(TERM))
     assert (run.did, run.said) == (
         [(TERM, None)],
         [("SIGTERM: stopping 4 ranks, grace 30 s", "warning")],
@@ -103,37 +108,37 @@ def test_another_signal_has_no_second_meaning() -> None:
 
 def test_the_first_signal_is_the_one_that_is_told() -> None:
     run = FakeRun()
-    run.signals.end(TERM)
-    run.signals.end(INT)
+    run.handle(EndSignal(TERM))
+    run.handle(EndSignal(INT))
     assert run.record.stop_signal == TERM
 
 
 def test_a_run_that_has_not_started_ends_at_once() -> None:
     run = FakeRun()
     run.started = False
-    run.signals.end(signal.SIGHUP)
+    run.handle(EndSignal(signal.SIGHUP))
     assert (run.did, run.said, run.record.stop_signal) == (["end"], [], signal.SIGHUP)
 
 
 def test_a_run_that_is_ending_hears_nothing() -> None:
     run = FakeRun()
     run.ending = True
-    run.signals.end(INT)
+    run.handle(EndSignal(INT))
     assert (run.did, run.record.stop_signal) == ([], 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_user_signals_go_to_every_node(number: int) -> None:
     run = FakeRun()
-    run.signals.pass_on(number)
+    run.handle(OtherSignal(number))
     assert [node.sink.sent for node in run.nodes] == [[(frames.SIGNAL, bytes([number]))]] * 2
 
 
 def test_ctrl_z_suspends_the_fleet_and_sigquit_shows_who_runs() -> None:
     run = FakeRun()
-    run.signals.pass_on(signal.SIGTSTP)
-    run.signals.pass_on(signal.SIGQUIT)
-    assert (run.did, run.said) == (["suspend"], [("running: 0 of 0 ranks", "error")])
+    run.handle(OtherSignal(signal.SIGTSTP))
+    run.handle(OtherSignal(signal.SIGQUIT))
+    assert (run.did, run.said) == ([Suspend()], [("running: 0 of 0 ranks", "error")])
     assert [node.sink.sent for node in run.nodes] == [[], []]
 
 
@@ -146,5 +151,5 @@ def test_a_reader_that_leaves_stops_what_runs(
 ) -> None:
     run = FakeRun()
     run.started, run.ending = started, ending
-    run.signals.on_broken_output()
+    run.handle(OutputBroken())
     assert (run.record.broken_pipe, run.did) == (True, did)

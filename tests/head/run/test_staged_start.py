@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.run.effects import Send
 from dsrun.launcher.head.run.start_message import StagedStart
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
@@ -12,9 +13,14 @@ START = frames.pack(frames.START, b"{}")
 
 def begun() -> tuple[list[SentNode], StagedStart]:
     nodes = sent_nodes(plan_of(3))
-    staged = StagedStart(nodes[2])
-    staged.send([(node, START) for node in nodes], SentNode.begin)
+    staged = StagedStart(nodes[2], send)
+    staged.send([(node, START) for node in nodes], begins=True)
     return nodes, staged
+
+
+def send(effect: Send) -> None:
+    for node in effect.nodes:
+        node.send(effect.frame)
 
 
 def started(nodes: list[SentNode]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,13 +11,14 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import startup
+from dsrun.launcher.head.run.decisions import FailStart, Refuse, TimePassed
+from dsrun.launcher.head.run.effects import Log, Status
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
     HELD,
     LOG_AFTER,
     SHOW_AFTER,
-    Refused,
     StartLimits,
     Startup,
 )
@@ -26,13 +27,12 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
-from ...support.fake_fleet import FakeConsole, refusal
+from ...support.fake_fleet import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dsrun.launcher.head.run.run import Run
-    from dsrun.launcher.head.run.startup import StartupEvent
 
     from ...support.fake_fleet import FakeFleet
 
@@ -50,12 +50,16 @@ class Waiting:
         self.startup = Startup(
             Plan(nodes, Program("x.py"), "mpich", None, None),
             [RunNode(NodeConnection(node), node, node.rank) for node in nodes],
-            self.clock.loop,
-            self._console,
-            StartLimits(connect=10.0, start=300.0),
+            self.clock.loop,  # type: ignore[arg-type]
+            self._do,
+            StartLimits(connect=10.0, start=300.0, verbose=level == "debug"),
             print,
         )
         self.startup.begin()
+
+    def _do(self, effect: object) -> None:
+        if isinstance(effect, Log):
+            self._console.log(*effect)
 
     def go(self, seconds: float) -> None:
         for _ in range(round(seconds * 10)):
@@ -145,7 +149,7 @@ def test_of_an_engines_words_the_last_are_kept(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.run()
     for number in range(HELD + 1):
-        run.startup.show(f"line {number}")
+        run.state.startup.show(f"line {number}")
     for _ in range(6):
         job.clock.go(SHOW_AFTER)
     (said,) = job.said()
@@ -155,9 +159,9 @@ def test_of_an_engines_words_the_last_are_kept(fleet_of: FleetOf) -> None:
 def test_after_the_start_nobody_fails_any_more(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.startup.fail(run.nodes[1], "late")
+    run.state.startup.fail(run.nodes[1], "late")
     assert run.nodes[1].reason == ""
-    run.startup.abandon()
+    run.state.startup.abandon()
     job.go(400)
     assert run.error is None
 
@@ -165,10 +169,11 @@ def test_after_the_start_nobody_fails_any_more(fleet_of: FleetOf) -> None:
 def test_to_abandon_a_start_needs_a_host_that_failed(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
-    assert not run.startup.abandon()
-    run.startup.fail(run.nodes[1], "no route")
+    assert not run.state.startup.abandon()
+    run.handle(FailStart(run.nodes[1], "no route"))
     assert not run.ending
-    assert run.startup.abandon()
+    assert run.state.startup.abandon()
+    run.handle(TimePassed())
     assert refusal(run) == ["n1: no route"]
 
 
@@ -178,7 +183,7 @@ def test_once_one_has_failed_the_others_have_as_long_as_a_connection_takes(
     job = fleet_of("n0", "n1")
     run = job.run()
     job.clock.go(20)
-    run.startup.fail(run.nodes[1], "no route")
+    run.state.startup.fail(run.nodes[1], "no route")
     job.clock.go(9)
     assert not run.ending
     job.clock.go(1)
@@ -188,18 +193,17 @@ def test_once_one_has_failed_the_others_have_as_long_as_a_connection_takes(
 
 def test_a_start_is_given_up_once() -> None:
     clock = Clock()
-    told: list[StartupEvent] = []
+    told: list[object] = []
     (node,) = lay_out([Host("n1", (0,))])
     waited = RunNode(NodeConnection(node), node, 0)
-    console: Console = FakeConsole()  # type: ignore[assignment]
     plan = Plan((node,), Program("x.py"), "mpich", None, None)
-    startup = Startup(plan, [waited], clock.loop, console, StartLimits(10.0, 300.0), told.append)
+    timers: Any = clock.loop
+    startup = Startup(plan, [waited], timers, told.append, StartLimits(10.0, 300.0), print)
     startup.begin()
     startup.give_up(["no"])
     startup.fail(waited, "no route")
     clock.go(400)
-    (refused,) = told
-    assert isinstance(refused, Refused)
+    assert [type(one) for one in told] == [Status, Refuse]
     assert waited.reason == ""
 
 
@@ -281,7 +285,7 @@ def test_several_that_are_left_out_share_a_line(fleet_of: FleetOf) -> None:
     run = job.run(restarts=enough(1))
     job.node("n0").hello()
     for node in run.nodes[1:]:
-        run.startup.fail(node, "no route")
+        run.state.startup.fail(node, "no route")
     job.step()
     assert job.said() == ["n1, n2: no route; starting without them"]
     assert run.started
@@ -312,7 +316,7 @@ def test_the_master_is_where_all_reach_it(fleet_of: FleetOf) -> None:
     reach(job, "n1", "x", "")
     assert not run.started, "one has not answered"
     reach(job, "n2", "", "")
-    assert (run.started, run.master) == (True, "10.0.0.1")
+    assert (run.started, run.state.master) == (True, "10.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -381,7 +385,7 @@ def test_who_is_alone_meets_here(fleet_of: FleetOf) -> None:
     run = job.run()
     job.node("n0").hello(port=29501)
     job.step()
-    assert (run.started, run.master) == (True, "127.0.0.1")
+    assert (run.started, run.state.master) == (True, "127.0.0.1")
     assert job.news("n0")[-1][1]["master_port"] == 29501
 
 
@@ -391,7 +395,7 @@ def test_the_only_node_here_of_several_is_met_by_its_name(fleet_of: FleetOf) -> 
     run = job.run()
     job.node("n0").hello()
     job.step()
-    assert (run.started, run.master) == (True, "n0")
+    assert (run.started, run.state.master) == (True, "n0")
 
 
 @pytest.mark.parametrize(("given", "port"), [(4000, 4000), (None, 0)])
@@ -403,7 +407,7 @@ def test_where_no_port_is_kept_nobody_looks_for_the_master(
     for node in job.nodes():
         node.hello(port=None)
     job.step()
-    assert (run.started, run.master) == (True, "n0")
+    assert (run.started, run.state.master) == (True, "n0")
     assert job.news("n0")[-1][1]["master_port"] == port
 
 

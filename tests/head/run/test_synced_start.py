@@ -9,6 +9,7 @@ import pytest
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import NodeJob
+from dsrun.launcher.head.fleet.events import NodeConnected
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.synced_start import SyncedStart, placed
 from dsrun.launcher.specs.policies import WorkerPolicy
@@ -94,7 +95,7 @@ def test_a_node_that_comes_back_and_cannot_have_it_is_not_used(
         _answers(job, name, shared=True)
     job.begin_workers(run)
     job.said()
-    run.ask(run.nodes[1])
+    run.handle(NodeConnected(run.nodes[1].connection))
     job.step()
     _answers(job, "n1", failed="x.py has changed")
     assert job.said()[0] == "cannot use n1: --sync: x.py has changed"

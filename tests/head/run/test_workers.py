@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dsrun.launcher.control.messages import Exit, Started
@@ -20,7 +22,8 @@ class Watched:
     def __init__(self, nodes: int = 2) -> None:
         self.clock = Clock()
         self.said: list[str] = []
-        self.workers = Workers(self.clock.loop, self.said.append)
+        timers: Any = self.clock.loop
+        self.workers = Workers(self.clock.loop.clock, timers, self.said.append)
         self.peers = [
             RunNode(NodeConnection(n), n, n.rank)
             for n in lay_out([Host(f"n{at}", (0, 1)) for at in range(nodes)])

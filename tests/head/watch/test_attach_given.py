@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.errors import NO_PROGRESS
 from dsrun.launcher.head.hooks.metrics import RunState
+from dsrun.launcher.head.run.decisions import Stop
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.attach import alert_action, run_state
@@ -70,7 +71,7 @@ def test_a_job_without_rounds_is_stopped_instead(fleet_of: FleetOf) -> None:
 def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.start()
-    run.stop(15)
+    run.handle(Stop(15))
     job.said()
     alert_action(run).perform("hang", "stop", WHY)
     assert job.said() == []
