@@ -181,9 +181,13 @@ class DetachedJob:
         """Send a signal to every rank; raises as `stop`."""
         self._ask({"do": "signal", "number": int(number)})
 
-    def stacks(self, *, native: bool = False) -> Stacks:
-        """Return where the ranks are in their code; see `Job.stacks`."""
-        return read_stacks(self.id, native=native)
+    def stacks(self, *, role: str = "", native: bool = False) -> Stacks:
+        """Return where the ranks are in their code; see `Job.stacks`.
+
+        Raises:
+            JobError: the job has no such role; otherwise as there.
+        """
+        return read_stacks(self.id, role=role, native=native)
 
     def _ask(self, message: dict[str, object]) -> None:
         client = connect(local.JOB, self.id)

@@ -36,6 +36,7 @@ class RankError(JobError):
     Attributes:
         rank: the rank.
         host: the name of its node.
+        role: its role in a job of several; "" in any other.
         traceback: the traceback of the function there, as text; "" if it has not raised anything.
     """
 
@@ -46,6 +47,7 @@ class RankError(JobError):
         report: Report | None = None,
         place: tuple[int, str] = (0, ""),
         traceback: str = "",
+        role: str = "",
     ) -> None:
         """Make the error of a rank; `place` is the rank and the name of its node.
 
@@ -53,4 +55,4 @@ class RankError(JobError):
         """
         super().__init__(text, exit_code, report)
         self.rank, self.host = place
-        self.traceback = traceback
+        self.traceback, self.role = traceback, role

@@ -78,7 +78,7 @@ class Job:
         self._service, self._request = service, request
         self._output = JobOutput(output, lines=lines)
         self._roles = tuple(roles) or ("",)
-        self._outcomes = {role: Outcomes() for role in self._roles}
+        self._outcomes = {role: Outcomes(role) for role in self._roles}
         self._history: list[Event] = []
         self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
         self._arrived: deque[Arrived | Output | JobError] = deque()
@@ -121,7 +121,8 @@ class Job:
     def results(self, timeout: float | None = None, role: str = "") -> dict[int, Any]:
         """Wait for the end of the job; return what its function has returned, by rank.
 
-        For a script the values are None. The values are unpickled here.
+        For a script, and for a rank that was stopped as the job was over, the values are None.
+        The values are unpickled here.
 
         Args:
             timeout: seconds to wait; None for no limit.
@@ -220,18 +221,20 @@ class Job:
         """Send a signal to every rank; SIGTERM, SIGINT, SIGHUP and SIGKILL stop the job."""
         self._ask({"do": "signal", "number": int(number)})
 
-    def stacks(self, *, native: bool = False) -> Stacks:
+    def stacks(self, *, role: str = "", native: bool = False) -> Stacks:
         """Return where the ranks are in their code, and which one the others wait for.
 
         Args:
+            role: of this role, in a job of several.
             native: with frames of C and C++ code, which takes up to 10 seconds.
 
         Raises:
             JobError: no rank is running, or the job does not answer.
+            KeyError: the job has no such role.
         """
         from .stacks import read
 
-        return read(self.id, native=native)
+        return read(self.id, role=self._known(role), native=native)
 
     def _ask(self, message: dict[str, Any]) -> None:
         if self._ending is None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Outcomes:
     """Collects the reports of the ranks, and how they have ended; of the newest round only."""
 
-    def __init__(self) -> None:
+    def __init__(self, role: str = "") -> None:
+        """Collect those of a role; "" in a job of one program."""
+        self._role = role
         self._reports: dict[int, bytearray] = {}
         self._exits: dict[int, Exit] = {}
         self._size = 0
@@ -85,15 +87,16 @@ class Outcomes:
         failed = next((one for one in report.failures if one.rank == rank), None)
         host = failed.host if failed is not None else host
         code = report.exit_code or 1
-        where = f"rank {rank} on {host}"
+        role = f"{self._role}: " if self._role else ""
+        where = f"{role}rank {rank} on {host}"
         if outcome is None:
             how = _ended(ended.code if ended is not None else 0, ended.hint if ended else "")
-            return RankError(f"{where} {how}", code, report, (rank, host))
+            return RankError(f"{where} {how}", code, report, (rank, host), role=self._role)
         traceback = plain(outcome.traceback)
         text = f"{where}: {plain(outcome.words)}"
         if traceback:
             text += f"\n\n{traceback.rstrip()}"
-        error = RankError(text, code, report, (rank, host), traceback)
+        error = RankError(text, code, report, (rank, host), traceback, self._role)
         error.__cause__ = outcome.error
         return error
 

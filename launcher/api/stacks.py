@@ -27,8 +27,8 @@ class Stacks(NamedTuple):
     fields: dict[str, Any]
 
 
-def read(job_id: str, *, native: bool = False) -> Stacks:
-    """Ask a running job of this user on this machine.
+def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
+    """Ask a running job of this user on this machine, or a role of it.
 
     Raises:
         JobError: it has ended, none of its workers runs, or it does not answer.
@@ -44,7 +44,8 @@ def read(job_id: str, *, native: bool = False) -> Stacks:
         if client is None:
             raise JobError(f"job {job_id}: it is not running", LOST)
         with client:
-            views = wire.ask(client, {"native": native}, patience)
+            asked = {"native": native, **({"role": role} if role else {})}
+            views = wire.ask(client, asked, patience)
     except DsrunError as error:
         raise JobError(f"job {job_id}: {error}", error.exit_code) from None
     fields = as_json(job_id, views)

@@ -199,9 +199,9 @@ def test_what_a_function_of_a_role_raises_is_raised_here() -> None:
         raise ValueError(os.environ["RANK"])
 
     job = launch(roles=[server(), trainer(fail)], output=None, **HERE)
-    with pytest.raises(RankError, match=r"^rank \d on localhost: ValueError") as caught:
+    with pytest.raises(RankError, match=r"^trainer: rank \d on localhost: ValueError") as caught:
         job.results(HANG, role="trainer")
-    assert isinstance(caught.value.__cause__, ValueError)
+    assert (type(caught.value.__cause__), caught.value.role) == (ValueError, "trainer")
     assert set(map(type, job.exceptions(role="trainer").values())) == {ValueError}
     assert job.exceptions(role="server") == {}
     assert job.wait().data["role"] == "trainer"

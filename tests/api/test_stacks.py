@@ -44,3 +44,16 @@ def test_a_refusal_is_an_error() -> None:
 def test_a_job_that_has_ended() -> None:
     with pytest.raises(JobError, match="it is not running"):
         read(new_name())
+
+
+def test_a_role_is_asked_for_where_one_is_named() -> None:
+    asked: list[object] = []
+
+    def note(caller: Any, request: dict[str, Any], fds: Any) -> dict[str, Any]:
+        asked.append(request.get("role"))
+        return answer(caller, request, fds)
+
+    with serving({"stacks": note}, local.JOB) as server:
+        read(server.name)
+        read(server.name, role="trainer")
+    assert asked == [None, "trainer"]
