@@ -23,8 +23,8 @@ from ..specs.job import new_job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
 
     from ..cli.options import Options
     from ..cli.parser import Command
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..planning.roles.table import RoleTable
     from ..specs.job import JobSpec
     from ..specs.roles import Role
+
+    T = TypeVar("T")
 
 FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 """Signals that are forwarded besides those that end the job. Ctrl-Z stops this process alone."""
@@ -58,7 +60,7 @@ def run(command: Command) -> int:
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
     with holds.find(options.on or "") as client:
-        spec = _planned(command, client)
+        spec = _planned(options, client, partial(held.held_job, command))
         if spec.sync is not None:
             from ..head.sync.source import Source
 
@@ -84,8 +86,7 @@ def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
     options = command.options
     held.check_given(options.on or "", command.given)
     with holds.find(options.on or "") as client:
-        answer = holds.ask(client, {"do": "describe"})
-        spec = held.held_roles(command, tables, held.nodes_of(answer))
+        spec = _planned(options, client, partial(held.held_roles, command, tables))
         if options.dry_run:
             from .roles import show
 
@@ -115,17 +116,17 @@ def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int
     return requeueing(spec.supervision.requeue_codes, job)
 
 
-def _planned(command: Command, client: LocalClient) -> JobSpec:
-    """Return the job on the nodes of a hold.
+def _planned(options: Options, client: LocalClient, plan: Callable[[held.HeldNodes], T]) -> T:
+    """Return a job on the nodes of a hold, as `plan` makes it of these.
 
     Raises:
         UsageError: options conflict, or name something that does not exist.
         NodeError: nodes are lost at present; --report_file says so.
     """
     try:
-        return held.held_job(command, held.nodes_of(holds.ask(client, {"do": "describe"})))
+        return plan(held.nodes_of(holds.ask(client, {"do": "describe"})))
     except NodeError as error:
-        _write_refusal(command.options.report_file, new_job_id(), error)
+        _write_refusal(options.report_file, new_job_id(), error)
         raise
 
 

@@ -223,3 +223,13 @@ def test_a_hold_of_another_version(hold: FakeHold, tmp_path: Path) -> None:
         code, _, err = ended(client)
     assert (code, err.count("\n")) == (2, 1)
     assert "the hold is of dsrun 0.0" in err
+
+
+def test_roles_on_a_lost_node_are_one_line_and_the_report(hold: FakeHold, tmp_path: Path) -> None:
+    report = tmp_path / "r.json"
+    words = ["--include=n2", f"--report_file={report}", "--program", "server", "train.py"]
+    with hold.start(*words, "--ends=job", folder=tmp_path) as client:
+        code, _, err = ended(client)
+    assert (code, err.count("\n")) == (69, 1)
+    assert "lost n2: no route" in err
+    assert "lost n2: no route" in json.loads(report.read_text())["error"]

@@ -157,7 +157,23 @@ def _asked(hold: Hold, request: Message) -> tuple[JobSpec, RolesSpec | None]:
     spec = codec.decode(RolesSpec, request.get("spec"))
     roles = tuple(role._replace(job=fitted(hold, role.job)) for role in spec.roles)
     whole = RolesSpec(fitted(hold, spec.job), roles)
+    _check_places(whole)
     return whole.job, whole
+
+
+def _check_places(spec: RolesSpec) -> None:
+    """Check that the roles of a job are on its slots, which alone it has on the hold.
+
+    Raises:
+        UsageError: there are none, or one is elsewhere.
+    """
+    own = {name: {*slots} for name, slots in places(spec.job.plan).items()}
+    for role in spec.roles:
+        for name, slots in places(role.job.plan).items():
+            if not own.get(name, set()).issuperset(slots):
+                raise UsageError(f"role {role.name}: {name} has slots that the job does not have")
+    if not spec.roles:
+        raise UsageError("invalid request to run a job: it has no roles")
 
 
 def fitted(hold: Hold, spec: JobSpec) -> JobSpec:

@@ -48,9 +48,9 @@ def of_roles(roles: RolesJob) -> Work:
 
     return Work(
         send=partial(control.send, roles),
-        end=lambda number, _why: roles.end(number),
+        end=roles.end,
         pass_on=partial(control.pass_on, roles),
         stop=partial(control.stop, roles),
-        refuse=lambda error: roles.call_off(str(error)),
+        refuse=roles.refuse,
         conclude=conclude,
     )

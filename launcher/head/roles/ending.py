@@ -114,7 +114,7 @@ class RolesEnding(Ending):
         began, ended = self._times
         ago = f"after {duration(ended - began)}"
         if first is None:
-            name = signal_name(cause.number)
+            name = cause.why or signal_name(cause.number)
             stopped = sum(one.report.stopped for one in self._sections.values() if one.report)
             return [f"{HEAD}stopped by {name} {ago}: {counted(stopped, 'rank')} told to stop"]
         words = "" if first.ending is None else first.ending.words(still_shown)

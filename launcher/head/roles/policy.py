@@ -63,7 +63,7 @@ class Cause(NamedTuple):
 
     Attributes:
         role: whose failure it is, "" for a signal.
-        why: in words, "" if the report of the role says so.
+        why: in words, "" if the report of the role, or the name of the signal, says so.
         number: the signal, 0 for none.
     """
 
@@ -323,14 +323,14 @@ class RolesPolicy:
             by_end.setdefault(course.role.ends, []).append(course.well)
         return any(by_end.get("job", [True])) and all(by_end.get("wait", ()))
 
-    def _on_interrupt(self, number: int) -> None:
+    def _on_interrupt(self, number: int, why: str) -> None:
         # Programs ignore SIGPIPE, or do not expect it.
         self._stop_signal = signal.SIGTERM if number == signal.SIGPIPE else number
         if self.ending:
             for course in self._stopping():
                 self._do(StopRole(course.name, self._stop_signal))
             return
-        self.cause = Cause(number=number)
+        self.cause = Cause(number=number, why=why)
         self._finish()
 
     def _on_kill(self, number: int) -> None:

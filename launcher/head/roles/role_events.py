@@ -67,9 +67,14 @@ class RestartRequested(NamedTuple):
 
 
 class Interrupted(NamedTuple):
-    """A signal ends the job; roles that are being stopped get it, too."""
+    """A signal ends the job; roles that are being stopped get it, too.
+
+    Attributes:
+        why: what is told in its place if nobody has sent it.
+    """
 
     number: int
+    why: str = ""
 
 
 class Killed(NamedTuple):

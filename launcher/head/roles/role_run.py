@@ -218,19 +218,20 @@ class RoleRun:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def stop(self, number: int, *, kill: bool = False, interrupted: bool = False) -> None:
+    def stop(self, number: int, *, kill: bool = False, why: str | None = None) -> None:
         """Stop the workers, or leave the nodes if there are none; `RoleEnded` follows.
 
         Args:
             number: the signal for the workers.
             kill: what is left is killed at once.
-            interrupted: a user's signal is the reason, and not the end of the job.
+            why: what is told in place of a user's signal, "" for the signal; None if not a signal
+                is the reason, but the end of the job.
         """
         run, self._stopped = self.run, True
         if run is None or run.ending:
             return
-        if interrupted:
-            run.record.stopped_by(number, "")
+        if why is not None:
+            run.record.stopped_by(number, why)
         if run.started:
             run.handle(Stop(number, 0.0 if kill else None))
         else:

@@ -7,6 +7,7 @@ from collections import deque
 from functools import partial
 
 from ...common.output_file import is_page
+from ..run.decisions import Refuse
 from ..run.ending import ending_of
 from ..run.events import Lost, Round
 from ..run.job_socket import JobSocket, RunHistory
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from ...common.errors import DsrunError
     from ...common.loop import Timer
     from ...specs.host import Host
     from ...specs.job import JobSpec
@@ -183,6 +185,14 @@ class RolesJob:
         else:
             first.call_off(reason)
 
+    def refuse(self, error: DsrunError) -> None:
+        """End the job with this error; if workers run already, only log it."""
+        first = next(iter(self.roles.values())).run
+        if self.started or first is None:
+            self.log(str(error), "error")
+        else:
+            first.handle(Refuse(error))
+
     def conclude(self) -> RolesEnding:
         """Return how it has ended."""
         return self._ended({name: role.ending for name, role in self.roles.items()})
@@ -246,8 +256,8 @@ class RolesJob:
             case StopRole(name, number, kill):
                 self._readiness[name].stop()
                 cause = self.policy.cause
-                interrupted = cause is not None and bool(cause.number)
-                self.roles[name].stop(number, kill=kill, interrupted=interrupted)
+                why = cause.why if cause is not None and cause.number else None
+                self.roles[name].stop(number, kill=kill, why=why)
             case Say(text, level):
                 self.log(text, level)
             case EndJob(code):
@@ -318,8 +328,11 @@ class RolesJob:
 
     # -- signals ----------------------------------------------------------------------------
 
-    def end(self, number: int) -> None:
-        """Handle a signal that ends the job: stop, then kill, then leave."""
+    def end(self, number: int, why: str = "") -> None:
+        """Handle a signal that ends the job: stop, then kill, then leave.
+
+        `why` is told in its place if nobody has sent it.
+        """
         match self._requests.next(number):
             case StopStep.LEAVE:
                 self._leave()
@@ -327,13 +340,12 @@ class RolesJob:
                 self.log("killing all ranks now", "warning")
                 self.handle(events.Killed(number))
             case StopStep.STOP:
-                self._tell_stop(number)
-                self.handle(events.Interrupted(number))
+                self._tell_stop(number, why or signal.Signals(number).name)
+                self.handle(events.Interrupted(number, why))
 
-    def _tell_stop(self, number: int) -> None:
+    def _tell_stop(self, number: int, why: str) -> None:
         more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
-        name = signal.Signals(number).name
-        self.log(f"{name}: stopping all roles, dependants first{more}", "warning")
+        self.log(f"{why}: stopping all roles, dependants first{more}", "warning")
 
     def _leave(self) -> None:
         """Wait for nothing that still runs."""

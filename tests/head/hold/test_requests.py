@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, by_task, lay_out
 from dsrun.launcher.specs.policies import SupervisionPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.roles import Role, RolesSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,3 +168,29 @@ def test_jobs_that_held_nodes_cannot_run(hold_of: HoldOf, spec: JobSpec) -> None
     answer = hold_of("n0").ready().client().ask("run", (0, 1, 2), spec=codec.encode(spec))
     assert answer is not None
     assert "held nodes cannot run this job" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("slots", "message"),
+    [
+        ((), "it has no roles"),
+        ((1,), "role server: n0 has slots that the job does not have"),
+    ],
+)
+def test_a_job_of_roles_has_them_on_its_own_slots(
+    hold_of: HoldOf, slots: tuple[int, ...], message: str
+) -> None:
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    job = JobSpec("one", PLAN, "/work")
+    server = job._replace(plan=PLAN._replace(nodes=lay_out([Host("n0", slots)])))
+    roles = (Role("server", server, "job"),) if slots else ()
+    fds = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
+    spec = codec.encode(RolesSpec(job, roles))
+    answer = client.ask("run", fds, spec=spec, roles=True)
+    for fd in fds:
+        os.close(fd)
+    assert answer is not None
+    assert (answer["ok"], answer["code"]) == (False, 2)
+    assert answer["error"].endswith(message)
+    assert (fake.hold.runs, fake.hold.phase) == ({}, Phase.SERVING)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.hold import work
 
@@ -48,3 +49,17 @@ def test_its_end_is_that_of_its_roles(roles: FakeRoles) -> None:
     assert roles.overs == 1
     ending = one.conclude(cast("Job", job))
     assert (ending.code, job.hooks) == (128 + signal.SIGTERM, [])
+    assert "stopped by dsrun-hold --release after" in ending.text
+    assert any("dsrun-hold --release: stopping all roles" in line for line in roles.said())
+
+
+def test_an_error_before_the_start_is_its_end() -> None:
+    roles = FakeRoles()
+    roles.job.begin()
+    work.of_roles(roles.job).refuse(UsageError("no such folder"))
+    roles.step()
+    roles.clock.go(1.0)
+    roles.step()
+    ending = roles.job.conclude()
+    assert (ending.code, str(ending.error)) == (2, "role server: no such folder")
+    roles.close()

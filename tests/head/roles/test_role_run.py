@@ -136,7 +136,7 @@ def test_devices_are_missed_once(fleet_of: FleetOf) -> None:
 
 def test_a_role_that_waits_is_left(role: Played) -> None:
     role.prepare()
-    role.role.stop(signal.SIGINT, interrupted=True)
+    role.role.stop(signal.SIGINT, why="")
     role.fleet.step()
     assert role.told[-1] == events.RoleEnded("server", 128 + signal.SIGINT)
     assert role.fleet.node("n0").got(frames.STOP)()  # to release its ports
