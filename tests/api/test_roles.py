@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from dsrun.launcher.planning.roles.file import parsed
 from dsrun.launcher.planning.roles.spec import find_nodes, roles_spec
 from dsrun.launcher.specs.roles import RolesSpec
 
+from ..support.checkout import CHECKOUT, IMPORTABLE
 from ..support.limits import HANG
 
 ROLES = (
@@ -236,3 +239,16 @@ def test_nodes_tell_late_what_a_role_cannot_do() -> None:
     job = launch(roles=[server(), wrong], output=None, **HERE)
     with pytest.raises(LaunchError, match=r"(?s)role wrong: .*no-such"):
         job.wait(HANG)
+
+
+def test_the_example_in_python_works() -> None:
+    command = [sys.executable, str(CHECKOUT / "examples" / "roles" / "from_python.py")]
+    ran = subprocess.run(
+        command,
+        env={**os.environ, **IMPORTABLE},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANG,
+    )
+    assert ran.stdout.splitlines()[-1] == "{0: [0, 1, 4], 1: [0, 1, 4]}"
