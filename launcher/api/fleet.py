@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from functools import partial
 
 from ..cli.tool_parser import parse as parse_hold
 from ..common.errors import LOST, DsrunError, LostError
@@ -17,9 +18,9 @@ from ..specs import codec
 from .errors import JobError, LaunchError
 from .hold_process import FAILED
 from .job import Job
-from .launching import check_output, shown
+from .launching import Planner, check_output, described, shown
 from .options import words
-from .plan import as_launch_error, parsed, plan
+from .plan import as_launch_error, parsed
 from .process import RunnerProcess
 from .readable import Readable
 from .serve import INHERIT
@@ -27,12 +28,16 @@ from .serve import INHERIT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
+    from ..cli.parser import Command
     from ..control.local_client import LocalClient
     from ..specs.hold import HoldSpec
     from ..specs.job import JobSpec
+    from ..specs.roles import RolesSpec
     from .launching import Sink
     from .plan import Target
+    from .roles import Role
 
 QUIET = "warning"
 """The log level of a fleet, unless another is given: the program knows that it holds nodes."""
@@ -170,21 +175,24 @@ class Fleet:
 
     def run(
         self,
-        target: Target,
+        target: Target | None = None,
         args: Iterable[object] = (),
         kwargs: Mapping[str, object] | None = None,
         *,
+        roles: Sequence[Role] | None = None,
         output: Sink = "print",
         lines: bool = True,
         wait: bool = True,
         **options: object,
     ) -> Job:
-        """Run a script, or a function, on the nodes, and return the running job; see `launch`.
+        """Run a script, a function, or several, on the nodes; return the running job; see `launch`.
 
         Args:
             target: the path of a script, the name of a module with `module=True`, or a function.
             args: its arguments.
             kwargs: keyword arguments of a function.
+            roles: the programs of a job of several, in place of the three above; it has the chosen
+                nodes whole.
             output: where the output goes.
             lines: whether an `Output` is a whole line.
             wait: wait until the slots are free; otherwise such a job is refused.
@@ -201,20 +209,38 @@ class Fleet:
         except DsrunError as error:
             raise self._lost(error) from None
         try:
-            spec = plan(target, args, kwargs, options, lambda argv: self._planned(argv, client))
-            number = _ask(client, spec, "wait" if wait else "refuse", inherits=output == INHERIT)
+            planner = Planner(partial(self._planned, client), partial(self._roles, client))
+            job, fields = described((target, args, kwargs), roles, options, planner)
+            busy = "wait" if wait else "refuse"
+            request = {"do": "run", "busy": busy, "relay": True, **fields}
+            number = _ask(client, request, inherits=output == INHERIT)
         except BaseException:
             client.close()
             raise
-        return Job(HeldJob(client, self.pid), number, spec.job_id, shown(output), lines=lines)
+        names = [one.name for one in roles or ()]
+        service = HeldJob(client, self.pid)
+        return Job(service, number, job.job_id, shown(output), lines=lines, roles=names)
 
-    def _planned(self, argv: Sequence[str], client: LocalClient) -> JobSpec:
+    def _planned(self, client: LocalClient, argv: Sequence[str]) -> JobSpec:
         with as_launch_error(argv):
-            command = parsed(argv)
-            command = command._replace(options=command.options.changed(on=self.name))
-            command = rendezvous.apply(command.with_torchruns_logs())
+            command = rendezvous.apply(self._command(argv).with_torchruns_logs())
             held.check(command)
             return held.held_job(command, held.nodes_of(client.ask({"do": "describe"})))
+
+    def _roles(
+        self, client: LocalClient, argv: Sequence[str], programs: Sequence[Sequence[str]]
+    ) -> RolesSpec:
+        from ..planning.roles import command_line, spec
+
+        command = self._command(argv)
+        spec.check(command)
+        held.check_given(self.name, command.given)
+        nodes = held.nodes_of(client.ask({"do": "describe"}))
+        return held.held_roles(command, command_line.tables(programs), nodes)
+
+    def _command(self, argv: Sequence[str]) -> Command:
+        command = parsed(argv)
+        return command._replace(options=command.options.changed(on=self.name))
 
     # -- what arrives -----------------------------------------------------------------------
 
@@ -271,19 +297,12 @@ def _spec(name: str, idle_timeout: float, options: Mapping[str, object]) -> Hold
         return plan_hold(command.options, name, idle_timeout)
 
 
-def _ask(client: LocalClient, spec: JobSpec, busy: str, *, inherits: bool) -> int:
+def _ask(client: LocalClient, request: dict[str, Any], *, inherits: bool) -> int:
     """Have a hold run a job; return the number of the request.
 
     Raises:
         LaunchError: the hold is gone.
     """
-    request = {
-        "do": "run",
-        "spec": codec.encode(spec),
-        "environ": spec.environ,
-        "busy": busy,
-        "relay": True,
-    }
     null = os.open(os.devnull, os.O_RDONLY)
     try:
         return client.send(request, (null, 1, 2) if inherits else (null,))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..common.errors import DsrunError
+from ..common.values import NamedTuple
+from ..specs import codec
 from .errors import LaunchError
 from .job import Job
 from .plan import plan, planned
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Literal
 
+    from ..specs.job import JobSpec
+    from ..specs.roles import RolesSpec
     from .events import Output
     from .plan import Target
     from .roles import Role
@@ -52,40 +56,74 @@ def launch(
             What the nodes find out later, `Job.wait` raises.
     """
     check_output(output)
-    spec, job_id = _spec(target, args, kwargs, roles, options)
+    job, fields = described((target, args, kwargs), roles, options)
     names = [one.name for one in roles or ()]
-    request = {"do": "launch", "spec": spec, "roles": bool(names)}
-    request["output"] = output == INHERIT and INHERIT
+    request = {"do": "launch", "output": output == INHERIT and INHERIT, **fields}
     service = RunnerProcess("dsrun.launcher.api.serve")
     try:
         number = service.client.send(request)
     except DsrunError as error:
         service.close()
         raise LaunchError(str(error), error.exit_code) from None
-    return Job(service, number, job_id, shown(output), lines=lines, roles=names)
+    return Job(service, number, job.job_id, shown(output), lines=lines, roles=names)
 
 
-def _spec(
-    target: Target | None,
-    args: Iterable[object],
-    kwargs: Mapping[str, object] | None,
+class Planner(NamedTuple):
+    """What makes jobs of command lines.
+
+    Attributes:
+        one: returns the job of a command line.
+        several: returns the job of the options of a whole job, and of the words of each role.
+    """
+
+    one: Callable[[Sequence[str]], JobSpec]
+    several: Callable[[Sequence[str], Sequence[Sequence[str]]], RolesSpec]
+
+
+def planned_roles(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> RolesSpec:
+    """Return a job of several roles, on nodes of its own.
+
+    Raises:
+        UsageError: the command would refuse it.
+    """
+    from .roles import on_own_nodes
+
+    return on_own_nodes(argv, programs)
+
+
+OWN = Planner(planned, planned_roles)
+"""On nodes of their own."""
+
+
+def described(
+    program: tuple[Target | None, Iterable[object], Mapping[str, object] | None],
     roles: Sequence[Role] | None,
     options: Mapping[str, object],
-) -> tuple[dict[str, Any], str]:
-    """Return the job that is launched, encoded, and its id."""
-    from ..specs import codec
+    planner: Planner = OWN,
+) -> tuple[JobSpec, dict[str, Any]]:
+    """Return a job as it is asked for: what all of it has, and the fields of the request.
 
+    Args:
+        program: the target, its arguments and its keyword arguments.
+        roles: in place of these.
+        options: options of dsrun.
+        planner: makes the job.
+
+    Raises:
+        LaunchError: the job cannot be planned, or a function cannot be sent.
+    """
+    target, args, kwargs = program
     if roles is None:
         if target is None:
             raise LaunchError("launch: expected a script, a function, or roles=[Role(...), ...]")
-        spec = plan(target, args, kwargs, options, planned)
-        return codec.encode(spec), spec.job_id
+        spec = plan(target, args, kwargs, options, planner.one)
+        return spec, {"spec": codec.encode(spec)}
     if target is not None or args or kwargs:
         raise LaunchError("roles: not with a script or a function; each Role has its own")
     from .roles import plan as plan_roles
 
-    several = plan_roles(roles, options)
-    return codec.encode(several), several.job.job_id
+    several = plan_roles(roles, options, planner.several)
+    return several.job, {"spec": codec.encode(several), "roles": True}
 
 
 def check_output(output: object) -> None:

@@ -17,7 +17,7 @@ from .plan import EVERYWHERE, FOR_SCRIPTS, SCHEDULED, as_launch_error, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..specs.roles import RolesSpec
     from .plan import Target
@@ -88,32 +88,12 @@ class Role:
         return payload_of(self.target, tuple(self.args), self.kwargs)
 
 
-def plan(roles: Sequence[Role], options: Mapping[str, object]) -> RolesSpec:
-    """Return the job of several roles.
-
-    Args:
-        roles: its roles.
-        options: options of the whole job.
+def on_own_nodes(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> RolesSpec:
+    """Return the job of the options of the whole job and the words of its roles, on own nodes.
 
     Raises:
-        LaunchError: the job cannot be planned, or a function cannot be sent.
+        UsageError: the command would refuse it.
     """
-    if not roles or not all(isinstance(one, Role) for one in roles):
-        raise LaunchError("roles: expected a list of Role, one for each program")
-    argv = words({NAMES.get(name, name): value for name, value in options.items()})
-    programs = [one.words for one in roles]
-    with as_launch_error(argv):
-        made = _planned(argv, programs)
-    payloads = [one.payload for one in roles]
-    return made._replace(
-        roles=tuple(
-            one._replace(job=one.job._replace(payload=payload))
-            for one, payload in zip(made.roles, payloads, strict=True)
-        )
-    )
-
-
-def _planned(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> RolesSpec:
     command = parsed(argv)
     spec.check(command)
     if allocates(command.options.launcher):
@@ -125,3 +105,33 @@ def _planned(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> RolesSpe
     if command.joined:
         raise UsageError(EVERYWHERE.format(place=command.joined))
     return spec.roles_spec(command, command_line.tables(programs), spec.find_nodes(command))
+
+
+def plan(
+    roles: Sequence[Role],
+    options: Mapping[str, object],
+    planned: Callable[[Sequence[str], Sequence[Sequence[str]]], RolesSpec] = on_own_nodes,
+) -> RolesSpec:
+    """Return the job of several roles.
+
+    Args:
+        roles: its roles.
+        options: options of the whole job.
+        planned: returns the job of the options as words, and of the words of each role.
+
+    Raises:
+        LaunchError: the job cannot be planned, or a function cannot be sent.
+    """
+    if not roles or not all(isinstance(one, Role) for one in roles):
+        raise LaunchError("roles: expected a list of Role, one for each program")
+    argv = words({NAMES.get(name, name): value for name, value in options.items()})
+    programs = [one.words for one in roles]
+    with as_launch_error(argv):
+        made = planned(argv, programs)
+    payloads = [one.payload for one in roles]
+    return made._replace(
+        roles=tuple(
+            one._replace(job=one.job._replace(payload=payload))
+            for one, payload in zip(made.roles, payloads, strict=True)
+        )
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.api import Fleet, FleetNode, JobError, LaunchError, RankError
+from dsrun.launcher.api import Fleet, FleetNode, JobError, LaunchError, RankError, Role, Started
 from dsrun.launcher.control import local
 from dsrun.launcher.control.local_client import running
 
@@ -43,6 +43,28 @@ def test_jobs_in_turn(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     assert ranks == [{0: (n, 0), 1: (n, 1)} for n in (1, 2)]
     fleet.run(print, ["hello"], num_gpus=1).results(HANG)
     assert capsys.readouterr().out == "localhost:0| hello\n"
+
+
+def test_roles_on_a_fleet(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    def train(base: int) -> int:
+        print(os.environ["ROLE_NAME"])
+        return base + 1
+
+    words = ["-c", "echo serves; exec sleep 1000"]
+    here: dict[str, Any] = {"hosts": "localhost"}
+    server = Role("server", "sh", words, no_python=True, ready="line:serves", ends="never", **here)
+    trainer = Role("trainer", train, [6], slots="1", after=["server"], ends="job", **here)
+    server.options["slots"] = "0"
+    job = fleet.run(roles=[server, trainer])
+    started = [one.role for one in job.events() if isinstance(one, Started)]
+    assert job.results(HANG, role="trainer") == {0: 7}
+    assert started == ["server", "trainer"]
+    assert set(job.wait().roles) == {"server", "trainer"}
+    assert job.stdout(0, "trainer") == "trainer\n"
+    assert "trainer/localhost:0| trainer\n" in capsys.readouterr().out
+    with pytest.raises(LaunchError, match="which dsrun-hold decides"):
+        fleet.run(roles=[server], launcher="ssh")
+    assert fleet.nodes()[0].state == "free"
 
 
 def test_a_job_that_fails_leaves_the_fleet_whole(fleet: Fleet) -> None:
