@@ -17,11 +17,12 @@ from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.node import main
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
+from dsrun.launcher.specs.policies import ElasticPolicy
 from dsrun.launcher.specs.roles import Ready, Role, RolesSpec
 
 from .labelled import lines_of
 from .streams import ERRORS
-from .world import REPORT, World
+from .world import REPORT, World, patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -90,8 +91,8 @@ class RolesWorld(World):
             "job",
             of=number,
             nodes={**self._spares, **{name: end - first for name, first, end in role.slots}},
-            elastic=False,
-            least=len(role.slots),
+            elastic=role.elastic,
+            least=1 if role.elastic else len(role.slots),
             max_restarts=max(0, role.restarts),
             window=0.0,
             grace=self.scenario.grace,
@@ -123,6 +124,10 @@ class RolesWorld(World):
         hosts = [Host(name, tuple(range(first, end))) for name, first, end in part.slots]
         log = job.output._replace(report_file=None, log_part=part.name)
         job = job._replace(plan=job.plan._replace(nodes=lay_out(hosts)), output=log)
+        if part.elastic:
+            limits = ElasticPolicy(1, len(hosts), max(0, part.restarts))
+            limits = limits._replace(patience=patience(self.scenario.grace))
+            job = job._replace(elastic=limits)
         ready = Ready("line", what=FIRST_LINE) if part.line else Ready()
         return Role(
             part.name,
@@ -130,7 +135,7 @@ class RolesWorld(World):
             part.ends,
             part.after,
             ready._replace(timeout=READY_WITHIN),
-            on_failure="job" if part.restarts < 0 else "restart",
+            on_failure="job" if part.restarts < 0 or part.elastic else "restart",
             max_restarts=max(0, part.restarts),
         )
 

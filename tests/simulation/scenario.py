@@ -237,6 +237,7 @@ class RolePart(NamedTuple):
         line: whether it is ready with its first line, and not with its start.
         restarts: how often it is started again after a failure; -1 if a failure ends the job.
         deeds: whether its workers do the deeds of the world.
+        elastic: whether it goes on with one of its hosts.
     """
 
     name: str
@@ -246,6 +247,7 @@ class RolePart(NamedTuple):
     line: bool = False
     restarts: int = -1
     deeds: bool = False
+    elastic: bool = False
 
     @property
     def ranks(self) -> int:
@@ -344,6 +346,9 @@ HELD = 0.15
 
 WITH_ROLES = 1_000_000
 """Seeds from here on are jobs of several roles."""
+
+WITH_ELASTIC_ROLES = 1_100_000
+"""And from here on some of these roles are elastic."""
 
 
 def scenario(seed: int) -> Scenario:
@@ -665,6 +670,8 @@ def _with_roles(chance: Random, one: Scenario) -> Scenario:
         slots = tuple(_slots(chance, hosts, free))
         if slots:
             roles.append(_role(chance, number, slots, roles))
+    if one.seed >= WITH_ELASTIC_ROLES:
+        roles = [_elastic_role(chance, role) for role in roles]
     program = one.program._replace(shards=0)
     faults = tuple(fault for fault in one.faults if fault.target in {"login", *free})
     streams = StreamSpec(piped=one.streams.piped)
@@ -699,6 +706,12 @@ def _role(
     restarts = chance.choice((-1, -1, -1, 0, 1, 3))
     line, deeds = chance.random() < 0.4, chance.random() < 0.4
     return RolePart(f"r{number}", slots, ends, after, line, restarts, deeds)
+
+
+def _elastic_role(chance: Random, role: RolePart) -> RolePart:
+    """Return a role that may be elastic; a service is none."""
+    several = len(role.slots) > 1 and role.ends != "never"
+    return role._replace(elastic=several and chance.random() < 0.6)
 
 
 # -- held nodes -------------------------------------------------------------------------------

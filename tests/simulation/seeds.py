@@ -7,19 +7,22 @@ import subprocess
 from pathlib import Path
 
 from ..support.checkout import CHECKOUT
-from .scenario import WITH_ROLES
+from .scenario import WITH_ELASTIC_ROLES, WITH_ROLES
 
 WORLDS = 400
 """How many of jobs of one program are played."""
 
-ROLES = 150
+ROLES = 100
 """And of jobs of several roles."""
+
+ELASTIC = 50
+"""And of those of which some are elastic."""
 
 PLAYED = 10_000
 """Seeds below this were all played, and are clean."""
 
 PLAYED_ROLES = 1_000
-"""And so many of those of jobs of roles."""
+"""And so many of those of jobs of roles, and of those with elastic ones."""
 
 
 def seeds() -> list[int]:
@@ -31,7 +34,12 @@ def seeds() -> list[int]:
     given = os.environ.get("DSRUN_TEST_SEED")
     first = int(given) if given else first_of(commit_of(CHECKOUT))
     with_roles = WITH_ROLES + first % (PLAYED_ROLES - ROLES + 1)
-    return [*range(first, first + WORLDS), *range(with_roles, with_roles + ROLES)]
+    elastic = WITH_ELASTIC_ROLES + first % (PLAYED_ROLES - ELASTIC + 1)
+    return [
+        *range(first, first + WORLDS),
+        *range(with_roles, with_roles + ROLES),
+        *range(elastic, elastic + ELASTIC),
+    ]
 
 
 def first_of(commit: str) -> int:

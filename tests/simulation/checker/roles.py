@@ -48,6 +48,7 @@ class Part(NamedTuple):
     line: bool
     restarts: int
     ranks: int
+    elastic: bool
     workers: list[Process]
 
     def lives(self, rank: int) -> list[Process]:
@@ -86,7 +87,7 @@ class Roles:
         if self.ended_well(part, index):
             return True
         begun = {one.rank for one in part.workers if one.since < index}
-        if len(begun) < part.ranks:
+        if len(begun) < (1 if part.elastic else part.ranks):
             return False
         return not part.line or any(
             event.fields["of"] == part.number and FIRST_LINE in event.fields["line"]
@@ -97,6 +98,8 @@ class Roles:
     def ended_well(self, part: Part, index: int) -> bool:
         """Return whether the last workers of all ranks of a role had ended with 0."""
         lives = [part.lives(rank)[-1:] for rank in range(part.ranks)]
+        if part.elastic:  # its last round may have had fewer ranks
+            return any(last and last[0].status == 0 and last[0].died < index for last in lives)
         return all(last and last[0].status == 0 and last[0].died < index for last in lives)
 
     def struck_below(self, index: int) -> bool:
@@ -132,6 +135,7 @@ def _part(number: int, role: dict[str, Any], workers: list[Process]) -> Part:
         line=role["line"],
         restarts=role["restarts"],
         ranks=role["ranks"],
+        elastic=bool(role.get("elastic")),
         workers=workers,
     )
 
@@ -183,7 +187,7 @@ def stops_in_order(roles: Roles) -> Iterator[Finding]:
 def restarts_have_causes(roles: Roles) -> Iterator[Finding]:
     """A role starts again only after a failure, and as often as it may."""
     for part in roles.parts.values():
-        for rank in range(part.ranks):
+        for rank in () if part.elastic else range(part.ranks):
             lives = part.lives(rank)
             if len(lives) > 1 + max(0, part.restarts):
                 yield _about(lives[-1], lives[-1].since, f"life {len(lives)} of {part.name}")
