@@ -9,13 +9,13 @@ from pathlib import Path
 from ..support.checkout import CHECKOUT
 from .scenario import WITH_ELASTIC_ROLES, WITH_ROLES
 
-WORLDS = 400
+WORLDS = 300
 """How many of jobs of one program are played."""
 
-ROLES = 100
+ROLES = 70
 """And of jobs of several roles."""
 
-ELASTIC = 50
+ELASTIC = 30
 """And of those of which some are elastic."""
 
 PLAYED = 10_000

@@ -10,7 +10,7 @@ import pytest
 
 from ..support.checkout import CHECKOUT, IMPORTABLE
 from .__main__ import judge, judged
-from .kept import CHANCES, KEPT, each
+from .kept import KEPT, each
 from .seeds import seeds
 
 PARTS = 8
@@ -21,7 +21,7 @@ SEEDS = seeds()
 
 @pytest.mark.parametrize("name", KEPT)
 def test_what_once_failed_does_not(name: str) -> None:
-    assert [judge(one).problems for one in each(KEPT[name])] == [[]] * CHANCES
+    assert [problems for one in each(KEPT[name]) if (problems := judge(one).problems)] == []
 
 
 @pytest.mark.parametrize("part", range(PARTS))
