@@ -216,6 +216,10 @@ def failures_have_causes(roles: Roles) -> Iterator[Finding]:
     code = roles.facts.exit_code
     ended = [one for part in roles.parts.values() for one in part.workers if one.status]
     wrong = [one for one in ended if not one.sent((*STOP_SIGNALS, 9))]
+    end = len(roles.facts.history)
+    wrong += [
+        one for part in roles.parts.values() if roles.failed(part, end) for one in part.workers
+    ]
     late = any(part.line for part in roles.parts.values())
     if code and not wrong and not late and roles.facts.first("fault") is None:
         yield Finding(-1, f"exit code {code} without a fault")
