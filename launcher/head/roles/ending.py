@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.errors import LOST, OUTPUT, NodeError, UsageError
+from ...common.errors import LOST, OUTPUT, DsrunError, NodeError, UsageError
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...common.wording import counted
@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...common.errors import DsrunError
     from ..report.report import Report
     from .json_types import RoleEnd, RolesEnded
     from .policy import Cause
@@ -90,7 +89,10 @@ class RolesEnding(Ending):
         if error is None:
             return None
         kind = UsageError if isinstance(error, UsageError) else NodeError
-        return kind(f"role {self._cause.role if self._cause else ''}: {error}")
+        told: DsrunError = kind(f"role {self._cause.role if self._cause else ''}: {error}")
+        if isinstance(error, DsrunError):
+            told.exit_code = error.exit_code
+        return told
 
     @property
     def _first(self) -> Section | None:

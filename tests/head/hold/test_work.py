@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.common.errors import DsrunError, LostError, UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.hold import work
 
@@ -53,13 +53,16 @@ def test_its_end_is_that_of_its_roles(roles: FakeRoles) -> None:
     assert any("dsrun-hold --release: stopping all roles" in line for line in roles.said())
 
 
-def test_an_error_before_the_start_is_its_end() -> None:
+@pytest.mark.parametrize(
+    ("error", "code"), [(UsageError("no such folder"), 2), (LostError("no such folder"), 75)]
+)
+def test_an_error_before_the_start_is_its_end(error: DsrunError, code: int) -> None:
     roles = FakeRoles()
     roles.job.begin()
-    work.of_roles(roles.job).refuse(UsageError("no such folder"))
+    work.of_roles(roles.job).refuse(error)
     roles.step()
     roles.clock.go(1.0)
     roles.step()
     ending = roles.job.conclude()
-    assert (ending.code, str(ending.error)) == (2, "role server: no such folder")
+    assert (ending.code, str(ending.error)) == (code, "role server: no such folder")
     roles.close()
