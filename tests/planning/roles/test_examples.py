@@ -26,7 +26,7 @@ ORDERS = {
 
 
 def test_all_examples_are_known() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == ORDERS.keys()
+    assert {path.stem for path in FOLDER.glob("*.toml")} == ORDERS.keys()
 
 
 @pytest.mark.parametrize("name", ORDERS)
