@@ -109,7 +109,7 @@ class RolesJob:
 
     def _on_run_event(self, name: str, run: Run, event: RunEvent) -> None:
         if type(event) in {Lost, Round} and run.started:
-            self._update(name)
+            self.loop.call_later(0.0, partial(self._update, name))
 
     def _told(self) -> RolesHooks | None:
         """Return what tells other programs of the job, if it has any."""
