@@ -182,6 +182,7 @@ def socket_peer_gone(s: Any) -> list[object]:
         one, other = s.socketpair(kind)
         one.send(b"unread")
         other.close()
+        seen.append(failure(one.shutdown, socket.SHUT_WR))
         seen += [failure(one.recv, 1), one.recv(1), failure(one.send, b"x")]
     return seen
 

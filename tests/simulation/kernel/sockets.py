@@ -140,15 +140,14 @@ class PairEnd(Description):
         return len(data)
 
     def shutdown(self, how: int) -> None:
-        """End one direction, or both."""
-        if self.peer is None:
-            raise error(errno.ENOTCONN)
+        """End one direction, or both; that the other end is gone is no error."""
+        peer = self.peer or self
         if how in {socket.SHUT_WR, socket.SHUT_RDWR}:
-            self.shut = self.peer.no_more = True
+            self.shut = peer.no_more = True
         if how in {socket.SHUT_RD, socket.SHUT_RDWR}:
-            self.no_more = self.peer.shut = True
+            self.no_more = peer.shut = True
         self.changed()
-        self.peer.changed()
+        peer.changed()
 
 
 def pair(inodes: tuple[int, int], kind: int, maker: tuple[int, int]) -> tuple[PairEnd, PairEnd]:
