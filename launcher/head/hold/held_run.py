@@ -121,7 +121,7 @@ class HeldRun:
         if self._roles is not None:
             self._begin_roles(self._roles)
             return
-        run = self._job.assemble(self._hold.fleet, Owner(on_over=self._on_over))
+        run = self._job.assemble(self._hold.fleet, Owner(on_over=self._finish))
         run.input_fd = self._streams[0]
         if self._relay is not None:
             run.observe(self._relay.tell)
@@ -148,7 +148,7 @@ class HeldRun:
     def _begin_roles(self, spec: RolesSpec) -> None:
         from ..roles.roles_job import RolesJob
 
-        roles = RolesJob(spec, self._hold.fleet, self._job.console, self._on_over)
+        roles = RolesJob(spec, self._hold.fleet, self._job.console, self._finish)
         self._job.draw, self._job.tell = roles.painter(), roles.tell
         self._job.console.on_broken_pipe = roles.on_broken_output
         if (relay := self._relay) is not None:
@@ -213,10 +213,6 @@ class HeldRun:
             self.end(signal.SIGHUP)
 
     # -- the end ------------------------------------------------------------------------------
-
-    def _on_over(self) -> None:
-        # Not at once: this is called from within the run.
-        self._loop.call_later(0.0, self._finish)
 
     def _finish(self) -> None:
         assert self._work is not None

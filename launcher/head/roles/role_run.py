@@ -69,9 +69,7 @@ class RoleRun:
         self.leaving = 0
         self._fleet, self._console = fleet, console
         self._tell, self._observe, self._on_left = tell, observe, on_left
-        self._owner = owner._replace(
-            on_ready=self._on_ready, on_over=lambda: self._later(self._finish)
-        )
+        self._owner = owner._replace(on_ready=self._on_ready, on_over=self._finish)
         self._published = b""
         self._job: Job | None = None
         self._ready: Ready | None = None
@@ -108,8 +106,7 @@ class RoleRun:
         try:
             run = job.assemble(self._fleet, self._owner)
         except DsrunError as error:
-            refused = Ending(self.spec.job_id, error)
-            self._later(lambda: self._end(job, refused))
+            self._end(job, Ending(self.spec.job_id, error))
             return
         # A line on missing devices is printed at the first start.
         workers = self.spec.workers._replace(expects_devices=False)
@@ -125,10 +122,6 @@ class RoleRun:
         job.begin(listens=False)
         for connection in lost:
             self._fleet.reach(connection)
-
-    def _later(self, call: Callable[[], None]) -> None:
-        """Call it from the loop: this may be called from within the run, or the policy."""
-        self._fleet.loop.call_later(0.0, call)
 
     def _on_ready(self, ready: Ready) -> None:
         """Wait with the start; a node that is lost meanwhile is not noticed by the run."""
@@ -158,7 +151,7 @@ class RoleRun:
             self._watched.append((connection, watch))
 
     def _on_early_loss(self, run: Run, connection: NodeConnection, reason: str) -> None:
-        self._later(lambda: self._refuse(run, _early(connection, reason)))
+        self._refuse(run, _early(connection, reason))
 
     def _refuse(self, run: Run, why: str) -> None:
         if not run.started and not run.ending:
@@ -195,7 +188,7 @@ class RoleRun:
         if kind is RanksStarted:
             self._on_ranks(event.ranks)  # type: ignore[union-attr]
         elif kind in {Exit, Lost, Alarm}:
-            self._later(partial(self._look, self._job))
+            self._look()
 
     def _on_ranks(self, ranks: tuple[int, ...]) -> None:
         """Note that workers run; in a later round of an elastic role, that does not matter."""
@@ -204,13 +197,13 @@ class RoleRun:
         if len(self._started) >= (self.run.plan.world_size or 0):
             self._tell(RoleStarted(self.name))
 
-    def _look(self, job: Job | None) -> None:
+    def _look(self) -> None:
         """Tell at once if the run is stopping because of a failure: its end may take a while.
 
         That of an elastic role is stopping, too, once its work is done.
         """
         run = self.run
-        if job is not self._job or self._stopped or run is None:
+        if self._stopped or run is None:
             return
         if run.phase is Phase.STOPPING and fails(run):
             self._stopped = True

@@ -109,7 +109,7 @@ class RolesJob:
 
     def _on_run_event(self, name: str, run: Run, event: RunEvent) -> None:
         if type(event) in {Lost, Round} and run.started:
-            self.loop.call_later(0.0, partial(self._update, name))
+            self._update(name)
 
     def _told(self) -> RolesHooks | None:
         """Return what tells other programs of the job, if it has any."""
@@ -217,6 +217,7 @@ class RolesJob:
         self._events.append(event)
         if len(self._events) > 1:
             return
+        was_over = self.policy.over
         try:
             while self._events:
                 self._note(self._events[0])
@@ -226,6 +227,8 @@ class RolesJob:
         finally:
             self._events.clear()
         self._wait()
+        if not was_over:
+            self._look()
 
     def _note(self, event: RoleEvent) -> None:
         match event:
@@ -262,7 +265,6 @@ class RolesJob:
                 self.log(text, level)
             case EndJob(code):
                 self._code = code
-                self.loop.call_later(0.0, self._look)
 
     def _prepare(self, name: str) -> None:
         """Have the nodes of a role get ready, and spares in place of those that are lost."""
@@ -306,7 +308,8 @@ class RolesJob:
 
     def _look(self) -> None:
         """End once the job is over, and all hooks have been told."""
-        if self.policy.over and not any(role.leaving for role in self.roles.values()):
+        leaving = self._events or any(role.leaving for role in self.roles.values())
+        if self.policy.over and not leaving:
             self._on_over()
 
     # -- who is where -----------------------------------------------------------------------

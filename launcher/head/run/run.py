@@ -145,6 +145,8 @@ class Run:
     def handle(self, event: object) -> None:
         """Handle an event of the fleet or a decision, after those that are under way.
 
+        Nothing is handled once the run is over: its nodes may be those of another one.
+
         Raises:
             BadFrame: a node has sent a frame that is not expected.
         """
@@ -153,7 +155,7 @@ class Run:
             return
         self._busy = True
         try:
-            while self._queue:
+            while self._queue and self.phase is not Phase.OVER:
                 self._step(self._queue.popleft())
         finally:
             self._busy = False

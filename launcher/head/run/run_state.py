@@ -170,20 +170,22 @@ class RunState:
     def effects(self) -> list[Effect]:
         """Carry out what was decided; return what is to be done outside of the run.
 
-        What a decision leads to comes before the decisions after it.
+        What a decision leads to comes before the decisions after it. The end of the run comes last:
+        whoever waits for it uses the nodes for something else.
         """
-        found = []
+        found: list[Effect] = []
+        over: list[Effect] = []
         while self._queue:
             one = self._queue.popleft()
             handler = self._handlers.get(type(one))
             if handler is None:
-                found.append(one)
+                (over if type(one) is effects.Over else found).append(one)
                 continue
             rest = [*self._queue]
             self._queue.clear()
             handler(one)
             self._queue.extend(rest)
-        return found
+        return found + over
 
     @property
     def due(self) -> float | None:
