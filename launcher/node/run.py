@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from enum import Enum
 from functools import partial
 
 from ..common import system
 from ..common.errors import DsrunError, in_words
+from ..common.event_queue import EventQueue
 from ..common.values import NamedTuple
 from ..control import frames, messages
 from . import leftovers, processes
+from . import run_events as events
 from .blocking import Calls
+from .run_state import NOT_EXECUTED, Phase, RunState
 from .services import Services
 from .watches import Watches
 from .workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .workers.group import FailureDetails, StopPolicy, WorkerGroup
+from .workers.group import StopPolicy, WorkerGroup
 from .workers.prepare import NodeSetup
 from .workers.spawn import SpawnFailed, spawn
 from .workers.worker_specs import WorkerSpecs
@@ -24,6 +26,7 @@ from .workers.worker_specs import WorkerSpecs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
 
     from ..common.loop import Loop
     from .elastic.events import RoundsEvent
@@ -37,22 +40,6 @@ if TYPE_CHECKING:
 
 CONFIRM = 2.0
 """Seconds until a process that seems to be left over has to be there still."""
-
-
-class Phase(Enum):
-    """The phase of a run; phases only go forward.
-
-    Attributes:
-        PREPARED: its checks are made; a port may be reserved for it.
-        RUNNING: its workers run, or an elastic job's agent does.
-        DISMISSING: its workers are gone; the agent and the preloader are being ended.
-        ENDED: nothing of it is left here, and the runner has been told.
-    """
-
-    PREPARED = 1
-    RUNNING = 2
-    DISMISSING = 3
-    ENDED = 4
 
 
 def _nothing() -> None:
@@ -85,7 +72,6 @@ class NodeRun:
         former: children that earlier runs have left running; this run leaves them alone.
         left: processes that could not be ended, as texts.
         stuck: children that end by themselves once a disk answers.
-        leaves_background: whether processes that it has left running may stay.
     """
 
     def __init__(
@@ -102,7 +88,6 @@ class NodeRun:
         `found` is what the checks of files have found.
         """
         self.task = task
-        self.phase = Phase.PREPARED
         kept = around.kept
         others = {*around.apart(), *(kept.pids if kept else ())}
         self.former = frozenset(processes.children()) - others
@@ -110,10 +95,10 @@ class NodeRun:
         self._starting, self._started = around.starting, around.started
         self.left: tuple[str, ...] = ()
         self.stuck: Collection[int] = ()
-        self.leaves_background = False
         self._loop = loop
         self._send = send
         self._ended = ended
+        self._queue = EventQueue()
         self._setup = NodeSetup(task, self._note, found)
         self._specs = WorkerSpecs(self._setup, self._note)
         self._group: WorkerGroup | None = None
@@ -121,11 +106,74 @@ class NodeRun:
         self._preloaded = self._preload(kept)
         self._services = Services(loop, send, self._note, shard_queue=task.workers.shard_queue)
         self._watches = Watches(loop, send, self._on_port_taken)
-        self._failures = FailureDetails({}, {}, {}, {})
         self._calls = Calls(loop)
-        self._unended: list[int] = []
-        self._reason = ""
-        self._early_input: list[bytes] = []
+        self._state = RunState(elastic=task.has_rounds, preloads=self._preloaded is not None)
+        self._perform = self._table()
+
+    def _table(self) -> dict[type, Callable[[Any], object]]:
+        """Return what carries out each kind of effect."""
+        return {
+            events.BeginRounds: lambda it: self._begin_rounds(it.start),
+            events.Preload: lambda it: self._prepare(it.start),
+            events.Settle: lambda it: self._settle(it.start),
+            events.StartGroup: lambda it: self._start_group(*it),
+            events.Release: lambda _it: self._release(),
+            events.ReportExit: lambda it: self._report_exit(*it),
+            events.ReportNotStarted: lambda it: self._report_not_started(*it),
+            events.ReportEnd: self._report_end,
+            events.FindFailures: lambda _it: self._find_failures(),
+            events.KillAgent: lambda _it: self._kill_agent(),
+            events.StopGroup: lambda it: self._of_group.stop(*it[:2], delivered=it.delivered),
+            events.SignalGroup: lambda it: self._of_group.signal_all(it.number),
+            events.Feed: lambda it: self._of_group.feed(it.data),
+            events.EndInRound: lambda it: self._of_rounds.exited(*it),
+            events.NoneInRound: lambda it: self._of_rounds.not_started(it.number),
+            events.EndRound: lambda _it: self._of_rounds.workers_gone(),
+            events.StopRounds: lambda _it: self._of_rounds.stop(),
+            events.CloseRounds: lambda _it: self._of_rounds.close(self._tells(events.RoundsClosed)),
+            events.CancelPreload: lambda _it: self._of_preloader.cancel(),
+            events.EndPreloader: lambda _it: self._of_preloader.end(
+                self._tells(events.PreloaderGone)
+            ),
+        }
+
+    def _handle(self, event: object) -> None:
+        self._queue.put(self._step, event)
+
+    def _step(self, event: object) -> None:
+        for effect in self._state.step(event):
+            self._perform[type(effect)](effect)
+
+    def _tells(self, kind: Callable[[], object]) -> Callable[[], None]:
+        """Return what handles an event of this kind."""
+        return lambda: self._handle(kind())
+
+    @property
+    def _of_group(self) -> WorkerGroup:
+        assert self._group is not None
+        return self._group
+
+    @property
+    def _of_rounds(self) -> NodeRounds:
+        assert self._rounds is not None
+        return self._rounds
+
+    @property
+    def _of_preloader(self) -> PreloadedWorkers:
+        assert self._preloaded is not None
+        return self._preloaded
+
+    # -- what is known of it ----------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """Its phase."""
+        return self._state.phase
+
+    @property
+    def leaves_background(self) -> bool:
+        """Whether processes that it has left running may stay."""
+        return self._state.leaves_background
 
     @property
     def kept(self) -> Preloader | None:
@@ -146,6 +194,8 @@ class NodeRun:
         """Return this node's HELLO."""
         return self._setup.hello(self._services.network(self._setup))
 
+    # -- what happens -----------------------------------------------------------------------
+
     def open_to_store(self) -> None:
         """Stop listening on the master port, so that rank 0's store can, and for other nodes."""
         self._setup.open_to_store()
@@ -165,11 +215,7 @@ class NodeRun:
 
     def start(self, start: messages.Start) -> None:
         """Start the workers, or the agent that decides when they start."""
-        self.phase = Phase.RUNNING
-        if self.task.has_rounds:
-            self._start_rounds(start)
-        else:
-            self._start_workers(start)
+        self._handle(events.Started(start))
 
     def look_for_leftovers(self) -> None:
         """Name what jobs that have ended have left, and is still there soon; end what this one has.
@@ -216,32 +262,20 @@ class NodeRun:
         elif kind == frames.CREDIT and self._group is not None:
             self._group.grant(frames.unpack_count(body))
         elif kind == frames.INPUT:
-            self._feed(body)
+            self._handle(events.Input(body))
         elif kind == frames.SHARD_ANSWER:
             self._services.answer(*frames.unpack_answer(body))
 
-    def _feed(self, data: bytes) -> None:
-        """Pass on standard input, or keep it until the workers have been started."""
-        if self._preloaded is not None and self._preloaded.waiting:
-            self._early_input.append(data)
-        elif self._group is not None:
-            self._group.feed(data)
-
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker."""
-        if self._group is not None and self.phase is Phase.RUNNING:
-            self._group.signal_all(number)
+        self._handle(events.Signalled(number))
 
     def stop(self, number: int, grace: float, *, reason: str = "", delivered: bool = False) -> None:
         """Stop the workers and start no other round; a run without workers ends at once.
 
         With `delivered`, the workers have already got the signal.
         """
-        self._reason = reason or self._reason
-        if self.phase is Phase.PREPARED:
-            self._finish()
-        elif self.phase is Phase.RUNNING:
-            self._stop_running(number, grace, delivered=delivered)
+        self._handle(events.Stopped(number, grace, reason, delivered))
 
     def abandon(self, reason: str) -> None:
         """Continue without the runner: stop the workers and discard their output."""
@@ -252,13 +286,18 @@ class NodeRun:
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
+        self._queue.put(self._reap, reaped)
+
+    def _reap(self, reaped: Mapping[int, int]) -> None:
         for one in (self._preloaded, self._group, self._specs.files, self._calls):
             if one is not None:
                 one.on_reaped(reaped)
 
     def close(self) -> None:
         """Release everything that was reserved or opened for it."""
-        self.phase = Phase.ENDED
+        self._handle(events.Closed())
+
+    def _release(self) -> None:
         for one in (self._setup, self._specs, self._services, self._watches, self._calls):
             one.close()
         if self._preloaded is not None:
@@ -274,16 +313,15 @@ class NodeRun:
 
         return PreloadedWorkers(self._loop, self._setup, self._note, kept)
 
-    def _start_workers(self, start: messages.Start) -> None:
-        if self._preloaded is None:
-            self._start_at_once(start)
-        else:
-            self._preloaded.prepare(len(start.slots), partial(self._start_at_once, start))
+    def _prepare(self, start: messages.Start) -> None:
+        then = partial(self._handle, events.Preloaded(start))
+        self._of_preloader.prepare(len(start.slots), then)
 
-    def _start_at_once(self, start: messages.Start) -> None:
+    def _settle(self, start: messages.Start) -> None:
         self._starting()
-        if self.phase is not Phase.RUNNING or (self._rounds is not None and self._rounds.over):
-            return
+        self._handle(events.Due(start))
+
+    def _start_group(self, start: messages.Start, early: Sequence[bytes]) -> None:
         policy = StopPolicy(self._setup.program.no_python, self.task.supervision.allow_background)
         credit = start.credit if self._group is None else self._group.credit
         one = spawn if self._preloaded is None else self._preloaded.spawn
@@ -299,7 +337,8 @@ class NodeRun:
             ):
                 group.start(every, logs)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
-            self._cannot_start(group, start, in_words(error))
+            rank = start.first_rank + (start.only or 0) + len(group.processes)
+            self._handle(events.NotStarted(start, rank, in_words(error)))
             return
         self._started()
         pids = tuple(one.pid for one in group.processes)
@@ -310,20 +349,14 @@ class NodeRun:
             self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
         if self._preloaded is not None:
             self._preloaded.started(len(specs))
-        for data in self._early_input:
+        for data in early:
             group.feed(data)
-        self._early_input.clear()
 
-    def _cannot_start(self, group: WorkerGroup, start: messages.Start, reason: str) -> None:
+    def _report_not_started(self, rank: int, reason: str) -> None:
         """Report the worker that did not start as one that exited with 126, as shells do."""
-        rank = start.first_rank + (start.only or 0) + len(group.processes)
-        failed = messages.Exit(rank, 0, 126, False, system.monotonic(), f"not started: {reason}")
+        text = f"not started: {reason}"
+        failed = messages.Exit(rank, 0, NOT_EXECUTED, False, system.monotonic(), text)
         self._send(messages.pack(frames.EXIT, failed))
-        if self._rounds is not None:
-            for missing in range(rank, start.first_rank + len(start.slots)):
-                self._rounds.exited(missing, 126)
-        # Not at once: the caller that requested these workers does not know yet that they failed.
-        self._loop.call_later(0.0, lambda: group.stop(signal.SIGTERM, 0))
 
     def _excluded(self) -> set[int]:
         """Return the children that do not belong to the group of workers."""
@@ -343,121 +376,78 @@ class NodeRun:
 
     # -- rounds -----------------------------------------------------------------------------
 
-    def _start_rounds(self, start: messages.Start) -> None:
+    def _begin_rounds(self, start: messages.Start) -> None:
         from .elastic.rounds import NodeRounds
 
-        heard = self._on_rounds_event
-        self._rounds = NodeRounds(self._loop, self._setup, start, self._send, heard, self._calls)
+        told = self._send, self._on_rounds_event, self._calls, self._queue
+        self._rounds = NodeRounds(self._loop, self._setup, start, *told)
         self._rounds.begin()
 
     def _on_rounds_event(self, event: RoundsEvent) -> None:
-        from .elastic import events
+        from .elastic import events as of_rounds
 
         match event:
-            case events.StartWorkers(start):
-                self._start_workers(start)
-            case events.StopWorkers(number, grace):
-                self._stop_round(number, grace)
-            case events.SignalWorkers(number):
-                self.signal_all(number)
-            case events.RoundsEnded(reason):
-                self.stop(signal.SIGTERM, 0, reason=reason)
+            case of_rounds.StartWorkers(start):
+                self._handle(events.Requested(start))
+            case of_rounds.StopWorkers(number, grace):
+                self._handle(events.RoundStopped(number, grace))
+            case of_rounds.SignalWorkers(number):
+                self._handle(events.Signalled(number))
+            case of_rounds.RoundsEnded(reason):
+                self._handle(events.Stopped(signal.SIGTERM, 0, reason))
 
-    def _stop_round(self, number: int, grace: float) -> None:
-        """Stop the workers of a round; those that wait for the preloader are not started."""
-        if self._preloaded is not None and self._preloaded.waiting:
-            self._preloaded.cancel()
-            # Not at once: the caller has not taken note yet that they are being stopped.
-            assert self._rounds is not None
-            self._loop.call_later(0.0, partial(self._rounds.not_started, number))
-        elif self._group is not None:
-            self._group.stop(number, grace)
+    def _kill_agent(self) -> None:
+        """End all that the agent has started."""
+        self._rounds, heard = None, self._on_group_event
+        self._group = WorkerGroup(self._loop, StopPolicy(), heard, self._not_ours)
+        self._group.stop(signal.SIGKILL, 0)
 
     # -- events of the workers --------------------------------------------------------------
 
     def _on_group_event(self, event: GroupEvent) -> None:
+        """Send what workers write at once; all else waits for what is under way."""
         if self.phase is Phase.ENDED:
             return  # of a worker that could not be ended
         match event:
             case Output(rank, stream, data):
                 self._send(frames.pack_output(rank, stream, data))
-            case Exited(process):
-                self._on_exit(process)
             case InputTaken(size):
                 self._send(frames.pack_count(frames.INPUT_ACK, size))
+            case Exited(process):
+                assert process.status is not None
+                code = os.waitstatus_to_exitcode(process.status)
+                self._handle(events.WorkerEnded(process, code))
             case OrphansStopped(names):
-                self._note(f"left running by the job, stopped: {names}")
+                self._queue.put(self._note, f"left running by the job, stopped: {names}")
             case Ended(left):
-                self._on_group_end(left)
+                group = self._of_group
+                ended = events.GroupEnded(left, group.may_stay(), bool(group.failed()))
+                self._handle(ended)
 
-    def _on_exit(self, process: Process) -> None:
-        assert process.status is not None
-        rank, code = process.spec.rank, os.waitstatus_to_exitcode(process.status)
+    def _report_exit(self, process: Process, code: int) -> None:
+        rank = process.spec.rank
         self._services.ended(rank)
         now, causes = system.monotonic(), self._watches.causes(process, code)
         ended = messages.Exit(rank, process.pid, code, process.signalled, now, *causes)
         self._send(messages.pack(frames.EXIT, ended))
-        if self._rounds is not None:
-            self._rounds.exited(rank, code)
 
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _stop_running(self, number: int, grace: float, *, delivered: bool) -> None:
-        if self._preloaded is not None:
-            self._preloaded.cancel()
-        if self._rounds is not None:
-            self._rounds.stop()
-        if self._group is None or self._group.over:
-            self._on_group_end([])
-        else:
-            self._group.stop(number, grace, delivered=delivered)
+    def _find_failures(self) -> None:
+        from .failures import find
 
-    def _on_group_end(self, left: list[int]) -> None:
-        """Continue after a group's end: with the next round, or the agent's or this run's end."""
-        if self._rounds is not None and not self._rounds.over:
-            self._rounds.workers_gone()
-            return
-        self._unended += left
-        group, was, self.phase = self._group, self.phase, Phase.DISMISSING
-        if was is Phase.RUNNING and group is not None:
-            self.leaves_background = self._rounds is None and group.may_stay()
-            if failed := group.failed():
-                from .failures import find
+        group = self._of_group
+        found = group.failed(), group.failures()
+        find(self._calls, *found, self._note, lambda it: self._handle(events.FailuresFound(it)))
 
-                find(self._calls, failed, group.failures(), self._note, self._on_failures)
-                return
-        self._dismiss()
-
-    def _on_failures(self, found: FailureDetails) -> None:
-        self._failures = found
-        self._dismiss()
-
-    def _dismiss(self) -> None:
-        """End the agent of an elastic job, if there is one, and then the run."""
-        self._rounds.close(self._end_agent) if self._rounds is not None else self._finish()
-
-    def _end_agent(self) -> None:
-        """End all that the agent has started."""
-        self._rounds, heard = None, self._on_group_event
-        self._group = WorkerGroup(self._loop, StopPolicy(), heard, self._not_ours)
-        self._group.stop(signal.SIGKILL, 0)
-
-    def _finish(self) -> None:
-        """End the run once the preloader is gone, unless that is kept."""
-        self.phase = Phase.DISMISSING
-        if self._preloaded is None:
-            self._report_end()
-        else:
-            self._preloaded.end(self._report_end)
-
-    def _report_end(self) -> None:
-        """End the run and report what is left."""
-        self.left = tuple(map(processes.stuck, self._unended))
+    def _report_end(self, end: events.ReportEnd) -> None:
+        """Report what is left."""
+        self.left = tuple(map(processes.stuck, end.left))
         self.stuck = self._specs.files.stuck | self._calls.stuck
-        self.close()  # first: the next job may start as soon as the end is reported
-        done = messages.Done(self.left, **self._failures._asdict(), reason=self._reason)
+        self._release()  # first: the next job may start as soon as the end is reported
+        done = messages.Done(self.left, **end.details._asdict(), reason=end.reason)
         self._send(messages.pack(frames.DONE, done))
         self._ended()

@@ -21,7 +21,7 @@ from .guard import INITIAL_SILENCE, PASSED
 from .heartbeats import Heartbeats
 from .preparation import Preparation
 from .run import NodeRun, Surroundings
-from .run import Phase as RunPhase
+from .run_state import Phase as RunPhase
 from .signal_deduplicator import TOGETHER, SignalDeduplicator
 
 TYPE_CHECKING = False

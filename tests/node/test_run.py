@@ -19,7 +19,7 @@ from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import leftovers, port_watch, ports, processes, run
 from dsrun.launcher.node.crash_evidence import memory, watch
 from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
-from dsrun.launcher.node.run import Phase
+from dsrun.launcher.node.run_state import Phase
 from dsrun.launcher.node.workers.spawn import spawn
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program

@@ -19,7 +19,8 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node import leftovers, processes
 from dsrun.launcher.node.file_checks import check
-from dsrun.launcher.node.run import NodeRun, Phase, Surroundings
+from dsrun.launcher.node.run import NodeRun, Surroundings
+from dsrun.launcher.node.run_state import Phase
 from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 

@@ -36,9 +36,11 @@ if TYPE_CHECKING:
 MODULES = (
     "launcher/node/session.py",
     "launcher/node/run.py",
+    "launcher/node/run_state.py",
     "launcher/node/workers/group.py",
     "launcher/node/guard.py",
     "launcher/node/elastic/rounds.py",
+    "launcher/node/elastic/rounds_state.py",
     "launcher/node/descendants.py",
     "launcher/head/fleet/fleet.py",
     "launcher/head/run/run.py",

@@ -42,7 +42,7 @@ def replant(bug: str, copy: Path) -> list[str]:
 GUARD = "launcher/node/guard.py"
 SESSION = "launcher/node/session.py"
 DESCENDANTS = "launcher/node/descendants.py"
-NODE_ROUNDS = "launcher/node/elastic/rounds.py"
+NODE_ROUNDS = "launcher/node/elastic/rounds_state.py"
 ROUNDS = "launcher/head/elastic/rounds.py"
 RUNNER_ROUNDS = "launcher/head/elastic/runner_rounds.py"
 RUN = "launcher/head/run/run_state.py"
@@ -84,11 +84,13 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         Replacement(DESCENDANTS, "            _stop_children(stopped, last)\n", ""),
     ),
     "a-round-that-was-not-joined-starts-workers": (
-        Replacement(NODE_ROUNDS, "if self._phase is not Phase.JOINED:", "if self.over:"),
+        Replacement(NODE_ROUNDS, "if self.phase is Phase.JOINED:", "if self.phase:"),
     ),
     "no-grace-where-a-round-ends": (
         Replacement(
-            NODE_ROUNDS, "grace = 0.0 if number == signal.SIGKILL else self._grace", "grace = 0.0"
+            NODE_ROUNDS,
+            "grace = 0.0 if stop.number == signal.SIGKILL else self._grace",
+            "grace = 0.0",
         ),
     ),
     "given-up-though-enough-nodes-were-ready": (

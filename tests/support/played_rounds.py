@@ -6,6 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from dsrun.launcher.common.event_queue import EventQueue
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node.blocking import Calls
@@ -17,6 +18,8 @@ from .fake_nodes import NAMES
 from .node_setup import node_setup
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dsrun.launcher.control.messages import NodeJob
 
     from .fake_agent import FakeAgents
@@ -34,8 +37,9 @@ class PlayedRounds:
         self.out: list[Any] = []
         self.setup = node_setup(task, print)
         self.calls = Calls(self.clock.loop)
-        told = self._send, self.out.append
-        self.rounds = NodeRounds(self.clock.loop, self.setup, START, *told, self.calls)
+        self.queue = EventQueue()
+        told = self._send, self.out.append, self.calls, self.queue
+        self.rounds = NodeRounds(self.clock.loop, self.setup, START, *told)
         self.rounds.begin()
 
     def _send(self, frame: bytes) -> None:
@@ -57,6 +61,10 @@ class PlayedRounds:
         out = self.out[:]
         self.out.clear()
         return out
+
+    def together(self, *happen: Callable[[], object]) -> None:
+        """Let these happen before anything is done of them."""
+        self.queue.put(lambda every: [one() for one in every], happen)
 
     def forms(self, start: Start = ROUND) -> None:
         """The runner has formed a round."""

@@ -11,7 +11,8 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.file_checks import check
-from dsrun.launcher.node.run import NodeRun, Phase
+from dsrun.launcher.node.run import NodeRun
+from dsrun.launcher.node.run_state import Phase
 
 from .fake_nodes import NAMES
 from .limits import HANG

@@ -12,7 +12,6 @@ from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, Worke
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...common.loop import Loop
     from ...control.messages import Start
     from .events import EmitAgent
 
@@ -44,9 +43,8 @@ class DsrunAgent:
 
     pids = ()
 
-    def __init__(self, loop: Loop, emit: EmitAgent, workers: int) -> None:
+    def __init__(self, emit: EmitAgent, workers: int) -> None:
         """Decide for so many workers; decisions go to `emit`."""
-        self._loop = loop
         self._emit = emit
         self._workers = workers
         self._phase = Phase.IDLE
@@ -93,12 +91,7 @@ class DsrunAgent:
 
     def _leave(self) -> None:
         self._phase = Phase.STOPPING
-        # Not at once: the workers' group may be reporting the end of several of them.
-        self._loop.call_later(0.0, self._stop)
-
-    def _stop(self) -> None:
-        if self._phase is Phase.STOPPING:
-            self._emit(StopRequested(signal.SIGTERM))
+        self._emit(StopRequested(signal.SIGTERM))
 
     def _join(self) -> None:
         """Join the next round with new ports, reserved before the old ones are released.

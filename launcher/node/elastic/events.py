@@ -1,4 +1,4 @@
-"""What an agent and a node's rounds report to their owners: typed events, from the loop."""
+"""What happens in a node's rounds, and what they have the run on this node do."""
 
 from __future__ import annotations
 
@@ -50,6 +50,37 @@ class AgentEnded(NamedTuple):
     """The agent has ended, with a failure unless its workers had ended well."""
 
     failure: AgentFailure | None
+
+
+class RoundFormed(NamedTuple):
+    """The runner has formed a round: this is the place of this node in it."""
+
+    start: Start
+
+
+class ChangeWanted(NamedTuple):
+    """The runner wants another round."""
+
+
+class ChangeNear(NamedTuple):
+    """The runner will want another round soon."""
+
+
+class WorkerExited(NamedTuple):
+    """A worker has ended."""
+
+    rank: int
+    code: int
+
+
+class NotStarted(NamedTuple):
+    """No worker of this round was started: it was stopped with this signal."""
+
+    number: int
+
+
+class WorkersGone(NamedTuple):
+    """Nothing is left of this round's workers, nor of a notice to them."""
 
 
 class StartWorkers(NamedTuple):

@@ -110,18 +110,14 @@ def test_a_worker_that_fails_has_the_others_stopped_once(played: Played) -> None
 
 
 def test_workers_that_fail_together_are_one_failure(played: Played) -> None:
-    """Nothing happens in the midst of it: the group may have more exits to report."""
     played.started()
-    played.rounds.exited(4, 7)
-    played.rounds.exited(5, 8)
-    assert played.out == []
+    played.together(lambda: played.exits(7, 8))
     assert played.came() == [STOP]
 
 
 def test_workers_that_are_gone_when_one_has_failed_need_no_stop(played: Played) -> None:
     played.started()
-    played.exits(0, 7)
-    played.rounds.workers_gone()
+    played.together(lambda: played.exits(0, 7), played.rounds.workers_gone)
     played.forms(SECOND)
     assert [type(one).__name__ for one in played.came(1.0)] == ["tuple", "StartWorkers"]
 
@@ -344,12 +340,13 @@ def between_rounds(played: Played) -> None:
 
 def as_one_fails(played: Played) -> None:
     in_a_round(played)
-    played.exits(7)
+    played.together(lambda: played.exits(7), played.rounds.stop)
 
 
 def leaving(played: Played) -> None:
-    as_one_fails(played)
-    played.came()
+    in_a_round(played)
+    played.exits(7)
+    assert played.came() == [STOP]
 
 
 def with_all_done(played: Played) -> None:
