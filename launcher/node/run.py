@@ -18,7 +18,8 @@ from .run_state import NOT_EXECUTED, Phase, RunState
 from .services import Services
 from .watches import Watches
 from .workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .workers.group import StopPolicy, WorkerGroup
+from .workers.group import WorkerGroup
+from .workers.group_state import StopPolicy
 from .workers.prepare import NodeSetup
 from .workers.spawn import SpawnFailed, spawn
 from .workers.worker_specs import WorkerSpecs
@@ -326,7 +327,7 @@ class NodeRun:
         credit = start.credit if self._group is None else self._group.credit
         one = spawn if self._preloaded is None else self._preloaded.spawn
         self._group = group = WorkerGroup(
-            self._loop, policy, self._on_group_event, self._excluded, one, credit
+            self._loop, policy, self._on_group_event, self._excluded, one, credit, self._queue
         )
         try:
             specs, logs = self._specs.make(start)
@@ -399,7 +400,9 @@ class NodeRun:
     def _kill_agent(self) -> None:
         """End all that the agent has started."""
         self._rounds, heard = None, self._on_group_event
-        self._group = WorkerGroup(self._loop, StopPolicy(), heard, self._not_ours)
+        self._group = WorkerGroup(
+            self._loop, StopPolicy(), heard, self._not_ours, queue=self._queue
+        )
         self._group.stop(signal.SIGKILL, 0)
 
     # -- events of the workers --------------------------------------------------------------

@@ -14,7 +14,8 @@ from dsrun.launcher.control.messages import NodeJob, Probe
 from dsrun.launcher.control.reach_messages import Reach
 from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.services import Services
-from dsrun.launcher.node.workers.group import StopPolicy, WorkerGroup
+from dsrun.launcher.node.workers.group import WorkerGroup
+from dsrun.launcher.node.workers.group_state import StopPolicy
 from dsrun.launcher.specs.program import Program
 
 from ..support.specs import shell

@@ -38,6 +38,7 @@ MODULES = (
     "launcher/node/run.py",
     "launcher/node/run_state.py",
     "launcher/node/workers/group.py",
+    "launcher/node/workers/group_state.py",
     "launcher/node/guard.py",
     "launcher/node/elastic/rounds.py",
     "launcher/node/elastic/rounds_state.py",

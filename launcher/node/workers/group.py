@@ -1,38 +1,31 @@
-"""All workers of one node: their output, their exits, and how they are stopped.
-
-They are stopped in steps: the signal to all workers at once, one grace period for all, SIGKILL, and
-then the end of whatever they leave behind, until this process has no child left.
-"""
+"""All workers of one node: their output, their exits, and how they are stopped."""
 
 from __future__ import annotations
 
 import signal
-from enum import Enum
 
 from ...common import loop as loops
 from ...common import system
+from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from .. import descendants, processes
-from . import helpers
+from . import group_state, helpers
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
+from .group_state import GroupState, Phase, Seen
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
 
     from .events import Emit
+    from .group_state import StopPolicy
     from .log_writer import LogWriter
-
-ORPHAN_GRACE = 0.5
-"""Seconds between SIGTERM and SIGKILL for processes whose worker has ended."""
 
 REPORTED = 4
 """Failed workers whose last output is reported."""
-
-DRAIN = 1.0
-"""Seconds to wait for the end of a pipe that a background process holds open."""
 
 
 class FailureDetails(NamedTuple):
@@ -42,37 +35,6 @@ class FailureDetails(NamedTuple):
     recorded: dict[str, list[str]]
     logs: dict[str, str]
     evidence: dict[str, str]
-
-
-class StopPolicy(NamedTuple):
-    """How this job's workers are stopped.
-
-    Attributes:
-        group: stop signals go to a worker's whole process group, not only to its leader. By default
-            they go to the leader: its data loaders would die of a signal that only the training
-            loop can handle. A program that is not Python often is a shell that does not pass
-            signals on.
-        allow_background: what a job leaves running after it has succeeded may stay.
-    """
-
-    group: bool = False
-    allow_background: bool = False
-
-
-class Phase(Enum):
-    """The phase of the group; phases only go forward.
-
-    Attributes:
-        RUNNING: workers run, or have been told to stop.
-        SWEEPING: all have ended, and the processes that they left have got SIGTERM.
-        KILLING: everything that is left gets SIGKILL.
-        ENDED: nothing is left, or what is left cannot be ended; the logs may still be written.
-    """
-
-    RUNNING = 1
-    SWEEPING = 2
-    KILLING = 3
-    ENDED = 4
 
 
 class WorkerGroup:
@@ -86,6 +48,7 @@ class WorkerGroup:
         excluded: Callable[[], Collection[int]] = tuple,
         spawn: Callable[[WorkerSpec], Process] = spawn,
         credit: int = 0,
+        queue: EventQueue | None = None,
     ) -> None:
         """Create a group without workers; `start` starts them.
 
@@ -96,32 +59,32 @@ class WorkerGroup:
             excluded: returns the children of this process that do not belong to the group.
             spawn: starts a worker.
             credit: how many bytes of output may be passed on before more is granted.
+            queue: has what happens on this node; None for another one.
         """
         self._excluded = excluded
         self._spawn = spawn
         self._loop = loop
-        self._policy = policy
         self._emit = emit
-        self._phase = Phase.RUNNING
+        self._queue = queue or EventQueue()
         self.processes: list[Process] = []
         self.pumps: dict[tuple[int, int], OutputPipe] = {}
+        self._state = GroupState(policy, self.processes)
         self._logs: LogWriter | None = None
         self._credit = credit
-        self._stop_signal: int | None = None
-        self._kill_timer: loops.Timer | None = None
-        self._give_up_timer: loops.Timer | None = None
-        self._drain_timer: loops.Timer | None = None
-        self._grace_ends = 0.0
-        self._foreign: set[int] = set()
-        self._killed: set[int] = set()
+        self._alarm: tuple[float, loops.Timer] | None = None
         self._input = bytearray()
         self._input_ended = False
-        self._told = False
+        self._perform: dict[type, Callable[[Any], object]] = {
+            group_state.Signal: lambda it: self._signal(*it),
+            group_state.Kill: lambda it: self._kill(it.pids, below=it.below),
+            group_state.Tell: lambda it: emit(OrphansStopped(helpers.names(it.pids))),
+            group_state.End: lambda it: self._end(it.left),
+        }
 
     @property
     def over(self) -> bool:
         """Whether it has ended, with its logs."""
-        return self._phase is Phase.ENDED and (self._logs is None or self._logs.over)
+        return self._state.phase is Phase.ENDED and (self._logs is None or self._logs.over)
 
     # -- starting ---------------------------------------------------------------------------
 
@@ -169,12 +132,12 @@ class WorkerGroup:
 
     def _resume(self) -> None:
         """Read again what the workers print, if it can be passed on."""
-        if self._stalled or self._phase is Phase.ENDED:
+        if self._stalled or self._state.phase is Phase.ENDED:
             return
         for (rank, stream), pump in self.pumps.items():
             if pump.fd >= 0 and not self._loop.has_reader(pump.fd):
                 self._watch_pump(rank, stream)
-        self._settle()
+        self._handle(group_state.Changed())
 
     def _pump(self, rank: int, stream: int) -> None:
         pump = self.pumps[rank, stream]
@@ -184,7 +147,7 @@ class WorkerGroup:
         if not data:
             self._loop.remove(pump.fd)
             pump.close()
-            self._settle()
+            self._handle(group_state.Changed())
             return
         self._emit(Output(rank, stream, data))
         self._credit -= len(data)
@@ -233,15 +196,12 @@ class WorkerGroup:
             reaped: the wait status of every child that this process has reaped, by pid.
         """
         by_pid = {p.pid: p for p in self.running()}
-        self._killed.difference_update(reaped)
         ended = [by_pid[pid] for pid in reaped if pid in by_pid]
         for process in ended:  # all of them first: these pids may be reused from now on
             process.status = reaped[process.pid]
         for process in ended:
             self._emit(Exited(process))
-        if self._phase is Phase.KILLING:
-            self._kill_children()
-        self._settle()
+        self._handle(group_state.Reaped(reaped))
 
     def failed(self) -> list[Process]:
         """Return the first workers that failed by themselves."""
@@ -262,7 +222,11 @@ class WorkerGroup:
 
     def running(self) -> list[Process]:
         """Return the workers that have not ended."""
-        return [p for p in self.processes if p.status is None]
+        return self._state.running()
+
+    def may_stay(self) -> bool:
+        """Return whether the processes that the job has left running may stay."""
+        return self._state.may_stay()
 
     # -- stopping ---------------------------------------------------------------------------
 
@@ -277,115 +241,58 @@ class WorkerGroup:
         Another call signals again if the signal differs; the deadline changes only if the new one
         is earlier. With `delivered`, the workers have already got the signal.
         """
-        if self._phase is Phase.ENDED:
-            return
-        if number != self._stop_signal:
-            self._stop_signal = number
-            for process in self.running():
-                process.signalled = True
-                if not delivered:
-                    self._send(process.pid, number, group=self._policy.group)
-                    self._send(process.pid, signal.SIGCONT, group=self._policy.group)
-        ends = self._loop.clock() + grace
-        if self._kill_timer is None or ends < self._grace_ends:
-            self._kill_at(ends)
-        self._settle()
+        self._handle(group_state.Stop(number, grace, delivered))
 
-    def _kill_at(self, when: float) -> None:
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()
-        self._grace_ends = when
-        self._kill_timer = self._loop.call_later(max(0.0, when - self._loop.clock()), self._kill)
+    def _handle(self, event: object) -> None:
+        self._queue.put(self._step, event)
 
-    def _kill(self) -> None:
-        if self._phase not in {Phase.RUNNING, Phase.SWEEPING}:
-            return
-        if self._phase is Phase.SWEEPING:
-            self._tell_orphans(self._children())
-        self._phase = Phase.KILLING
-        for process in self.running():
-            process.signalled = True
-        self._give_up_timer = self._loop.call_later(
-            descendants.GIVE_UP, lambda: self._end(self._children())
-        )
-        self._kill_children()
+    def _step(self, event: object) -> None:
+        for effect in self._state.step(event, self._look()):
+            self._perform[type(effect)](effect)
+        self._set_alarm(self._state.due)
 
-    def _kill_children(self) -> None:
-        children = set(self._children()) - self._foreign
-        if children - self._killed:
-            self._killed = descendants.end(self._excluded()) | children
-        for pid in children:
-            self._send(pid, signal.SIGKILL)
+    def _look(self) -> Seen:
+        """Return what the next step needs to know: children are read from /proc only for it."""
+        now, state = self._loop.clock(), self._state
+        children = self._children() if state.looks(now) else ()
+        ends_alone = {*filter(helpers.is_helper, children)} if state.sweeps else ()
+        writes = any(pump.fd >= 0 for pump in self.pumps.values())
+        return Seen(now, children, ends_alone, writes, self._stalled)
 
     def _children(self) -> list[int]:
         excluded = self._excluded()
         return [pid for pid in processes.children() if pid not in excluded]
 
-    def _send(self, pid: int, number: int, *, group: bool = False) -> None:
+    def _set_alarm(self, due: float | None) -> None:
+        """Have the state look again when something is due."""
+        if self._alarm is not None:
+            if self._alarm[0] == due:
+                return
+            self._alarm[1].cancel()
+        self._alarm = None
+        if due is not None:
+            seconds = max(0.0, due - self._loop.clock())
+            self._alarm = due, self._loop.call_later(seconds, self._on_time)
+
+    def _on_time(self) -> None:
+        self._alarm = None
+        self._handle(group_state.Changed())
+
+    def _signal(self, pid: int, number: int, group: bool) -> None:
         if not processes.send(pid, number, group=group):
-            self._foreign.add(pid)
+            self._handle(group_state.Foreign(pid))
+            self._handle(group_state.Changed())
+
+    def _kill(self, pids: Collection[int], *, below: bool) -> None:
+        if below:
+            self._handle(group_state.Killed(descendants.end(self._excluded())))
+        for pid in pids:
+            self._signal(pid, signal.SIGKILL, False)
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """End the group if there is no worker, no orphan and no unread output."""
-        if self._phase is Phase.ENDED or any(p.pid not in self._foreign for p in self.running()):
-            return
-        left = [pid for pid in self._children() if pid not in self._foreign]
-        if left and not self.may_stay():
-            self._sweep(left)
-        elif any(pump.fd >= 0 for pump in self.pumps.values()):
-            if self._drain_timer is None and not self._waits_for_reader():
-                self._drain_timer = self._loop.call_later(DRAIN, self._stop_draining)
-        else:
-            self._end(self._unkillable())
-
-    def _waits_for_reader(self) -> bool:
-        """Return whether output is not read for now; that counts until the job is being stopped."""
-        return self._stalled and self._stop_signal is None
-
-    def _stop_draining(self) -> None:
-        self._drain_timer = None
-        if not self._waits_for_reader():
-            self._end(sorted(self._foreign))
-
-    def _unkillable(self) -> list[int]:
-        """Return the processes that now belong to another user and cannot be ended from here."""
-        return sorted(self._foreign & set(processes.children()))
-
-    def may_stay(self) -> bool:
-        """Return whether the processes that the job has left running may stay."""
-        return self._policy.allow_background and self._succeeded()
-
-    def _succeeded(self) -> bool:
-        return self._stop_signal is None and all(p.status == 0 for p in self.processes)
-
-    def _sweep(self, left: list[int]) -> None:
-        """End what the workers left behind: SIGTERM, a short pause, SIGKILL."""
-        if self._phase is not Phase.RUNNING:
-            return
-        self._phase = Phase.SWEEPING
-        asked = [pid for pid in left if not helpers.is_helper(pid)]
-        self._tell_orphans(asked)
-        for pid in asked:
-            self._send(pid, signal.SIGTERM)
-        if not (self._policy.group and self._kill_timer is not None):
-            self._kill_at(self._loop.clock() + (ORPHAN_GRACE if asked else helpers.MOMENT))
-
-    def _tell_orphans(self, pids: Sequence[int]) -> None:
-        """Tell once what a job that has succeeded leaves running."""
-        if pids and self._succeeded() and not self._told:
-            self._told = True
-            self._emit(OrphansStopped(helpers.names(pids)))
-
     def _end(self, left: list[int]) -> None:
-        if self._phase is Phase.ENDED:
-            return
-        self._phase = Phase.ENDED
-        # By the time these are due, workers of another round may be running.
-        for timer in (self._kill_timer, self._give_up_timer, self._drain_timer):
-            if timer is not None:
-                timer.cancel()
+        """Close all streams; the group has ended once its logs are written."""
         self._close_streams()
         if self._logs is None:
             self._emit(Ended(left))

@@ -21,7 +21,8 @@ from dsrun.launcher.node.workers.events import (
     OrphansStopped,
     Output,
 )
-from dsrun.launcher.node.workers.group import DRAIN, ORPHAN_GRACE, StopPolicy, WorkerGroup
+from dsrun.launcher.node.workers.group import WorkerGroup
+from dsrun.launcher.node.workers.group_state import DRAIN, ORPHAN_GRACE, StopPolicy
 from dsrun.launcher.node.workers.log_writer import LogWriter
 from dsrun.launcher.node.workers.logs import RankLog
 from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, WorkerSpec, spawn
@@ -249,7 +250,7 @@ def test_a_failed_workers_daemons_are_swept_without_a_word() -> None:
 
 
 def test_daemons_are_asked_before_they_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsrun.launcher.node.workers.group.ORPHAN_GRACE", NEVER)
+    monkeypatch.setattr("dsrun.launcher.node.workers.group_state.ORPHAN_GRACE", NEVER)
     text = """
     import os, signal
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])

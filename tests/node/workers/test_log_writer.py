@@ -13,7 +13,8 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.workers.events import Ended, Output
-from dsrun.launcher.node.workers.group import StopPolicy, WorkerGroup
+from dsrun.launcher.node.workers.group import WorkerGroup
+from dsrun.launcher.node.workers.group_state import StopPolicy
 from dsrun.launcher.node.workers.log_writer import ROOM, LogWriter
 from dsrun.launcher.node.workers.logs import RankLog
 
