@@ -30,7 +30,6 @@ class Connection:
     Attributes:
         last_received: when the last frame arrived, on the loop's clock.
         fault: how the other end violated the protocol, "" if it did not.
-        on_drained: called when bytes that had to wait have all been sent.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class Connection:
         self.last_received = loop.clock()
         self.fault = ""
         self._broken = ""
-        self.on_drained: Callable[[], None] = _nothing
+        self._on_drained: list[Callable[[], None]] = []
         if line.read_fd >= 0:
             loop.add_reader(line.read_fd, self.receive)
         self._await_room()
@@ -62,6 +61,10 @@ class Connection:
     def pending(self) -> int:
         """The number of bytes that wait for the other end to read."""
         return self._line.pending if self._line is not None and not self._broken else 0
+
+    def when_drained(self, call: Callable[[], None]) -> None:
+        """Call `call` whenever bytes that had to wait have all been sent."""
+        self._on_drained.append(call)
 
     def send(self, frame: bytes) -> None:
         """Send one packed frame; do nothing on a closed connection."""
@@ -146,7 +149,8 @@ class Connection:
         if not line.pending:
             if self._loop.has_writer(line.write_fd):
                 self._loop.remove_writer(line.write_fd)
-                self.on_drained()
+                for call in self._on_drained:
+                    call()
         elif not self._loop.has_writer(line.write_fd):
             self._loop.add_writer(line.write_fd, self._flush)
 
@@ -154,7 +158,3 @@ class Connection:
         if self._line is not None:
             self.close()
             self._on_closed(reason)
-
-
-def _nothing() -> None:
-    """Do nothing."""

@@ -53,7 +53,7 @@ class Lanes:
         self._loop = loop
         self._link = link
         self._signals = signals
-        link.on_drained = self._on_drained
+        link.when_drained(self._on_drained)
         self._ended = ended
         self._lanes: dict[int, Lane] = {}
         self._newest = 0

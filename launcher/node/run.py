@@ -55,12 +55,14 @@ class Surroundings(NamedTuple):
         apart: returns the children of this process that belong to no run.
         starting: called before workers start; it may stop the run.
         started: called when they have been started.
+        queue: has what happens on this node; None for another one.
     """
 
     kept: Preloader | None = None
     apart: Callable[[], Collection[int]] = tuple
     starting: Callable[[], None] = _nothing
     started: Callable[[], None] = _nothing
+    queue: EventQueue | None = None
 
 
 ALONE = Surroundings()
@@ -99,7 +101,7 @@ class NodeRun:
         self._loop = loop
         self._send = send
         self._ended = ended
-        self._queue = EventQueue()
+        self._queue = around.queue or EventQueue()
         self._setup = NodeSetup(task, self._note, found)
         self._specs = WorkerSpecs(self._setup, self._note)
         self._group: WorkerGroup | None = None
@@ -118,6 +120,7 @@ class NodeRun:
             events.Preload: lambda it: self._prepare(it.start),
             events.Settle: lambda it: self._settle(it.start),
             events.StartGroup: lambda it: self._start_group(*it),
+            events.LookForLeftovers: lambda _it: self._look_for_leftovers(),
             events.Release: lambda _it: self._release(),
             events.ReportExit: lambda it: self._report_exit(*it),
             events.ReportNotStarted: lambda it: self._report_not_started(*it),
@@ -214,11 +217,14 @@ class NodeRun:
         if self.phase in {Phase.PREPARED, Phase.RUNNING}:
             self._setup.tell_peers(peers)
 
-    def start(self, start: messages.Start) -> None:
-        """Start the workers, or the agent that decides when they start."""
-        self._handle(events.Started(start))
+    def start(self, start: messages.Start, *, looks: bool = False) -> None:
+        """Start the workers, or the agent that decides when they start.
 
-    def look_for_leftovers(self) -> None:
+        With `looks`, look after that for what jobs that have ended have left.
+        """
+        self._handle(events.Started(start, looks))
+
+    def _look_for_leftovers(self) -> None:
         """Name what jobs that have ended have left, and is still there soon; end what this one has.
 
         If all processes of a job are killed one by one, as engines and schedulers do, those that
@@ -295,8 +301,8 @@ class NodeRun:
                 one.on_reaped(reaped)
 
     def close(self) -> None:
-        """Release everything that was reserved or opened for it."""
-        self._handle(events.Closed())
+        """Release at once everything that was reserved or opened for it: another one follows."""
+        self._step(events.Closed())
 
     def _release(self) -> None:
         for one in (self._setup, self._specs, self._services, self._watches, self._calls):

@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 
 
 class Started(NamedTuple):
-    """The runner has sent START."""
+    """The runner has sent START.
+
+    Attributes:
+        start: what it has sent.
+        looks: whether to look for what jobs that have ended have left.
+    """
 
     start: Start
+    looks: bool = False
 
 
 class Requested(NamedTuple):
@@ -160,6 +166,10 @@ class StartGroup(NamedTuple):
 
     start: Start
     input: Sequence[bytes]
+
+
+class LookForLeftovers(NamedTuple):
+    """Look for what jobs that have ended have left: it reads all of /proc."""
 
 
 class StopGroup(NamedTuple):

@@ -84,6 +84,7 @@ class RunState:
         self.leaves_background = False
         self._elastic, self._preloads = elastic, preloads
         self._workers, self._rounds = Workers.NONE, Rounds.NONE
+        self._looks = False
         self._last: events.GroupEnded | None = None
         self._early: list[bytes] = []
         self._unended: list[int] = []
@@ -122,7 +123,7 @@ class RunState:
 
     def _on_started(self, started: events.Started) -> None:
         """Start the workers, or the agent that decides when they start."""
-        self.phase = Phase.RUNNING
+        self.phase, self._looks = Phase.RUNNING, started.looks
         if self._elastic:
             self._rounds = Rounds.OPEN
             self._done.append(events.BeginRounds(started.start))
@@ -145,6 +146,13 @@ class RunState:
             self._workers = Workers.RUNNING
             self._done.append(events.StartGroup(due.start, self._early))
             self._early = []
+            self._look()
+
+    def _look(self) -> None:
+        """Look for leftovers once the first workers were started."""
+        if self._looks:
+            self._looks = False
+            self._done.append(events.LookForLeftovers())
 
     def _on_not_started(self, missing: events.NotStarted) -> None:
         """End those that run; the agent is told of the others as if they had failed."""

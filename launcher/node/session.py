@@ -7,26 +7,27 @@ the line serves the next JOB, until END or the end of the line.
 from __future__ import annotations
 
 import signal
-from enum import Enum
 from functools import partial
 
 from ..common import loop as loops
 from ..common import system
-from ..common.errors import LOST
+from ..common.event_queue import EventQueue
 from ..common.tell import tell
 from ..control import frames, messages
 from ..control.connection import Connection
-from . import processes
+from . import processes, session_state
 from .guard import INITIAL_SILENCE, PASSED
 from .heartbeats import Heartbeats
 from .preparation import Preparation
 from .run import NodeRun, Surroundings
 from .run_state import Phase as RunPhase
+from .session_state import Phase, Seen, SessionState
 from .signal_deduplicator import TOGETHER, SignalDeduplicator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from typing import Any
 
     from ..control.stream import FrameStream
     from .guard import Guard
@@ -41,27 +42,11 @@ ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals of a scheduler that end this node's part of the job."""
 
 
-class Phase(Enum):
-    """The phase of a session.
-
-    Attributes:
-        SERVING: it serves one run after another.
-        LEAVING: it waits for the end of the active run; no other run follows.
-        CLEARING: it waits for the end of what it has started beside its runs, and of what is sent.
-        OVER: the process ends.
-    """
-
-    SERVING = 1
-    LEAVING = 2
-    CLEARING = 3
-    OVER = 4
-
-
 class Session:
     """A control line on a node.
 
-    Attributes:
-        code: the exit code for this process.
+    All that happens on the node is put in one queue, for this session, its run, the run's workers
+    and its rounds.
     """
 
     def __init__(self, line: FrameStream, loop: loops.Loop, guard: Guard, *, joined: bool) -> None:
@@ -70,11 +55,11 @@ class Session:
         With `joined`, this node has joined the job by itself: it exits with the exit code of the
         job, and prints its report.
         """
-        self.code = 0
         self._loop = loop
+        self._state = SessionState()
+        self._queue = EventQueue()
         self._guard = guard
         self._joined = joined
-        self._phase = Phase.SERVING
         self._run: NodeRun | None = None
         self._unsent: list[bytes] | None = None
         self._peers = b""
@@ -83,12 +68,16 @@ class Session:
         self._side_services: SideServices | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
         self._link = Connection(loop, line, self._handlers(), self._lost)
+        self._link.when_drained(self._cleared)
         self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
         self._checks = Preparation(loop, self._send)
         self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
 
+        self._perform = self._table()
+
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
-        return {
+        """Return what puts each kind of frame in the queue."""
+        handlers: dict[int, Callable[[bytes], None]] = {
             frames.JOB: self._on_job,
             frames.START: self._on_start,
             frames.STOP: self._on_stop,
@@ -101,32 +90,88 @@ class Session:
             **{kind: partial(self._on_service_frame, kind) for kind in frames.TO_SIDE_SERVICES},
             **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
         }
+        return {kind: partial(self._queue.put, one) for kind, one in handlers.items()}
+
+    def _table(self) -> dict[type, Callable[[Any], object]]:
+        """Return what carries out each kind of effect."""
+        return {
+            session_state.Note: lambda it: self._note_end(*it),
+            session_state.StopRun: self._stop_active,
+            session_state.Abandon: lambda it: self._abandon(it.reason),
+            session_state.CloseServices: lambda _it: self._close_services(),
+            session_state.Clear: lambda _it: self._clear(),
+            session_state.LetStay: lambda _it: self._guard.let_stay(),
+            session_state.Spare: lambda it: self._spare(it.pids),
+            session_state.TellLeft: lambda _it: self._tell_left(),
+            session_state.Exit: lambda _it: self._loop.stop(),
+        }
 
     def run(self) -> int:
         """Serve the line until nothing more is to be done here; return the exit code."""
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
         self._guard.watch(
-            self._loop, lambda number: self._signals.received(number, "guard"), self._guard_died
+            self._loop,
+            lambda number: self._signals.received(number, "guard"),
+            lambda: self._handle(session_state.GuardDied()),
         )
         self._loop.run()
         self._guard.wake()
-        return self.code
+        return self._state.code
 
-    def _end(self) -> None:
-        """End the session, as soon as nothing runs beside its runs, and all is sent."""
+    # -- its state --------------------------------------------------------------------------
+
+    def _handle(self, event: object) -> None:
+        self._queue.put(self._step, event)
+
+    def _step(self, event: object) -> None:
+        for effect in self._state.step(event, self._look()):
+            self._perform[type(effect)](effect)
+
+    def _look(self) -> Seen:
+        """Return what the next step needs to know."""
+        run, services = self._run, self._side_services
+        supervision = run.task.supervision if run is not None else None
+        return Seen(
+            active=self._active is not None,
+            ended=self._ended,
+            grace=supervision.grace if supervision is not None else 0.0,
+            by_engine=run is not None and run.task.by_engine,
+            held=run is not None and run.task.held,
+            background=run is not None and run.leaves_background,
+            stuck=run.stuck if run is not None else (),
+            open=self._link.open,
+            unsent=self._link.pending,
+            services=services is not None and not services.over,
+        )
+
+    def _cleared(self) -> None:
+        self._handle(session_state.Cleared())
+
+    def _lost(self, reason: str) -> None:
+        self._handle(session_state.Lost(reason))
+
+    def _stop_active(self, stop: session_state.StopRun) -> None:
+        if self._run is not None:
+            self._run.stop(stop.number, stop.grace, reason=stop.reason, delivered=stop.delivered)
+
+    def _abandon(self, reason: str) -> None:
+        if self._run is not None:
+            self._run.abandon(reason)
+
+    def _close_services(self) -> None:
+        if self._side_services is not None:
+            self._side_services.close()
+
+    def _clear(self) -> None:
         self._checks.close()
         if self._checks.pids and not (self._run and self._run.leaves_background):
             self._spare(self._checks.pids)
         if self._machine is not None:
             self._machine.close()
-        self._phase = Phase.CLEARING
-        if self._side_services is not None and not self._side_services.over:
-            self._side_services.close()
-        elif self._link.pending:
-            self._link.on_drained = self._end
-        else:
-            self._phase = Phase.OVER
-            self._loop.stop()
+
+    def _tell_left(self) -> None:
+        for words in self._run.left if self._run is not None else ():
+            tell(f"could not be ended: {words}")
 
     @property
     def _active(self) -> NodeRun | None:
@@ -146,7 +191,7 @@ class Session:
         task = messages.unpack(messages.NodeJob, body)
         if self._active:
             raise frames.BadFrame("JOB while workers run")
-        if self._phase is not Phase.SERVING:
+        if self._state.phase is not Phase.SERVING:
             raise frames.BadFrame("JOB for a node launcher that is leaving")
         self._checks.settle()
         if self._run is not None:
@@ -160,7 +205,7 @@ class Session:
         kept = None if self._run is None else self._run.kept
         self._unsent = []  # what comes before HELLO would be of the run before
         signals = self._signals
-        around = Surroundings(kept, self._apart, signals.settle, signals.started)
+        around = Surroundings(kept, self._apart, signals.settle, signals.started, self._queue)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
         if task.part and self._peers:
             self._run.tell_peers(self._peers)
@@ -181,7 +226,7 @@ class Session:
             raise frames.BadFrame("a second START")
         self._start_timer.cancel()
         self._signals.settle()
-        if self._phase in {Phase.CLEARING, Phase.OVER}:
+        if self._state.leaves:
             return
         self._guard.keep_alive(self._loop, run.task.stillness)
         self._spare()
@@ -191,10 +236,8 @@ class Session:
         self._send(frames.pack(frames.OPENED))
         self._heartbeats.beat()
         if self._link.open:
-            run.start(start)
-        if not self._looked:  # not for each of many runs: it reads all of /proc
-            self._looked = True
-            run.look_for_leftovers()
+            run.start(start, looks=not self._looked)
+        self._looked = True
 
     def _on_peers(self, body: bytes) -> None:
         """Keep what comes before a JOB has been checked; the newest is for all that follow."""
@@ -208,17 +251,7 @@ class Session:
         self._run.receive(kind, body)
 
     def _on_run_end(self) -> None:
-        assert self._run is not None
-        if self._run.leaves_background:
-            self._guard.let_stay()
-        elif self._run.stuck:
-            self._spare(self._run.stuck)
-        if not self._link.open:
-            for words in self._run.left:
-                tell(f"could not be ended: {words}")
-            self._end()
-        elif self._phase is Phase.LEAVING and self._run.task.held:
-            self._end()  # the runner keeps the line, for runs that this session cannot serve
+        self._handle(session_state.RunEnded())
 
     def _spare(self, stuck: Collection[int] = ()) -> None:
         """Have the guard leave alone what earlier runs have left, and what waits for a disk."""
@@ -232,14 +265,13 @@ class Session:
         return {pid for one in owners if one is not None for pid in one.pids}
 
     def _on_service_frame(self, kind: int, body: bytes) -> None:
-        leaves = self._phase in {Phase.CLEARING, Phase.OVER}
-        if leaves and (self._side_services is None or kind == frames.EXEC):
+        if self._state.leaves and (self._side_services is None or kind == frames.EXEC):
             return
         if self._side_services is None:
             from .side_services import SideServices
 
-            ended = self._on_service_end
-            self._side_services = SideServices(self._loop, self._link, self._signals, ended)
+            heard = self._signals, self._cleared
+            self._side_services = SideServices(self._loop, self._link, *heard)
         if kind == frames.EXEC and not self._heartbeats.lease:
             self._begin_without_job(body)
         self._side_services.handlers[kind](body)
@@ -251,10 +283,6 @@ class Session:
         lease = self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
         self._guard.keep_alive(self._loop, lease)
         self._begin_beats()
-
-    def _on_service_end(self) -> None:
-        if self._phase is Phase.CLEARING:
-            self._end()
 
     # -- this machine -----------------------------------------------------------------------
 
@@ -272,21 +300,6 @@ class Session:
     def _give_up(self, reason: str) -> None:
         self._link.close()
         self._lost(reason)
-
-    def _lost(self, reason: str) -> None:
-        """Leave without the runner: stop the workers, and discard their output."""
-        if self._side_services is not None:
-            self._side_services.close()
-        if self._phase is Phase.CLEARING:
-            self._end()
-            return
-        if not self._ended:
-            self.code = LOST
-        if self._active:
-            self._phase = Phase.LEAVING
-            self._active.abandon(f"lost contact with the runner: {reason}")
-        else:
-            self._end()
 
     def _on_beat(self, _body: bytes) -> None:
         """Answer the first beat with ours: the runner uses its nodes, this one later or never."""
@@ -309,9 +322,8 @@ class Session:
         if self._joined:
             from ..common.text import plain
 
-            self.code = end.code
             system.write_error(plain(end.report))
-        self._end()
+        self._handle(session_state.Ended(end.code if self._joined else None))
 
     def _send(self, frame: bytes) -> None:
         if self._unsent is None:
@@ -382,41 +394,10 @@ class Session:
             self._side_services.on_signal(number, delivered=delivered, ends=number in ENDS)
         if number == signal.SIGQUIT:
             self._show()
-        elif number in ENDS:
-            self._leave_by_signal(number, delivered=delivered)
+        elif number in ENDS:  # at once: workers that are about to start must not
+            self._step(session_state.EndSignal(number, delivered))
         elif self._active and not delivered:
             self._active.signal_all(number)
-
-    def _guard_died(self) -> None:
-        """Leave at once: without the guard, the death of this process would leave orphans.
-
-        An engine that ends kills the guards of all nodes, as it knows no other processes. Then
-        nothing is wrong here, and the workers have their grace period.
-        """
-        self.code, reason = LOST, "its guard was killed"
-        run = self._leave(reason, signal.SIGKILL)
-        if run is not None:
-            run.stop(
-                signal.SIGTERM,
-                run.task.supervision.grace if run.task.by_engine else 0,
-                reason=reason,
-            )
-
-    def _leave_by_signal(self, number: int, *, delivered: bool) -> None:
-        run = self._leave(f"the node launcher got {signal.Signals(number).name}", number)
-        if run is not None:
-            run.stop(number, run.task.supervision.grace, delivered=delivered)
-
-    def _leave(self, reason: str, number: int) -> NodeRun | None:
-        """Serve no other run; return the one to stop, None if the session ends now."""
-        run = self._active
-        if run is not None or self._ended:
-            self._note_end(reason, number)
-        if run is None:
-            self._end()
-        else:
-            self._phase = Phase.LEAVING
-        return run
 
     def _show(self) -> None:
         """Print the workers of this node, if it has joined by itself (SIGQUIT)."""

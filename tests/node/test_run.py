@@ -214,8 +214,7 @@ def test_leftovers_of_other_jobs_are_named(
     looks = iter([[one, two], [two, three]])
     monkeypatch.setattr(leftovers, "leftovers", lambda: next(looks))
     played = make(shell("sleep 600"))
-    played.run.start(START)
-    played.run.look_for_leftovers()
+    played.run.start(START, looks=True)
     assert played.notes() == []
     played.skip(run.CONFIRM)
     assert played.notes() == [(f"left over on n0: pid {two} of a dsrun job that has ended", 0)]
@@ -228,8 +227,7 @@ def test_nothing_is_named_once_the_run_has_ended(
 ) -> None:
     monkeypatch.setattr(leftovers, "leftovers", lambda: [2**22 + 5])
     played = make(shell("exit 0"))
-    played.run.start(START)
-    played.run.look_for_leftovers()
+    played.run.start(START, looks=True)
     played.done()
     played.skip(run.CONFIRM)
     assert played.notes() == []
@@ -244,8 +242,9 @@ def test_leftovers_of_this_job_are_killed(make: Callable[..., Played]) -> None:
     with subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, start_new_session=True) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        played.run.look_for_leftovers()
+        played.run.start(START, looks=True)
         assert child.wait() == -signal.SIGKILL
+    played.done()
     killed = f"killed what an earlier node launcher of this job had left: pid {child.pid} (sh)"
     assert (killed, 0) in played.notes()
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MODULES = (
     "launcher/node/session.py",
+    "launcher/node/session_state.py",
     "launcher/node/run.py",
     "launcher/node/run_state.py",
     "launcher/node/workers/group.py",

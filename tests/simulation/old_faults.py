@@ -41,6 +41,7 @@ def replant(bug: str, copy: Path) -> list[str]:
 
 GUARD = "launcher/node/guard.py"
 SESSION = "launcher/node/session.py"
+SESSION_STATE = "launcher/node/session_state.py"
 DESCENDANTS = "launcher/node/descendants.py"
 NODE_ROUNDS = "launcher/node/elastic/rounds_state.py"
 ROUNDS = "launcher/head/elastic/rounds.py"
@@ -165,13 +166,13 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         ),
     ),
     "no-grace-where-an-engine-ends": (
-        Replacement(SESSION, "run.task.supervision.grace if run.task.by_engine else 0", "0"),
+        Replacement(SESSION_STATE, "seen.grace if seen.by_engine else 0", "0"),
     ),
     "a-held-node-that-must-leave-stays": (
         Replacement(
-            SESSION,
-            "elif self._phase is Phase.LEAVING and self._run.task.held:",
-            "elif self._phase is Phase.OVER and self._run.task.held:",
+            SESSION_STATE,
+            "elif self.phase is Phase.LEAVING and seen.held:",
+            "elif self.phase is Phase.OVER and seen.held:",
         ),
     ),
     "notes-before-hello-are-the-former-runs": (

@@ -60,7 +60,7 @@ class Caller:
         self.asked = False
         handlers = {frames.REQUEST: self._on_request}
         self._connection = Connection(loop, line, handlers, lambda _: self._ended())
-        self._connection.on_drained = self._drained
+        self._connection.when_drained(self._drained)
 
     @property
     def open(self) -> bool:
