@@ -200,7 +200,9 @@ def test_a_lane_that_cannot_be_started_says_why(runner: FakeRunner) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def history(r: FakeRunner) -> Steps:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_files()), limits[1]))
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
         lane = Lane(r)
         lane.says(frames.BEAT, messages.End(0, ""))
         yield lambda: lane.ended() is not None
