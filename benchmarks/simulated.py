@@ -20,10 +20,10 @@ from dsrun.launcher.backends.events import TokenAnnounced
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.head.job.dial_in import announced
+from dsrun.launcher.head.job.job import Job
+from dsrun.launcher.head.job.launch import serve
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run.dial_in import announced
-from dsrun.launcher.head.run.job import Job
-from dsrun.launcher.head.run.launch import serve
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs import environment
 from dsrun.launcher.specs.job import JobSpec

@@ -122,7 +122,7 @@ def run(command: Command, parent: Parent | None = None) -> int:
         from .commands.join import join
 
         return join(planned, options, parent)
-    from .head.run.start import launch, prepare
+    from .head.job.start import launch, prepare
 
     # Start this machine's node launcher now: it gets ready while the rest is planned.
     start = prepare(planned.plan, planned.backend)
@@ -136,7 +136,7 @@ def run(command: Command, parent: Parent | None = None) -> int:
 
 
 def _show(planned: PlannedJob, options: Options) -> int:
-    from .head.run.start import commands
+    from .head.job.start import commands
     from .planning import dry_run
     from .planning.job import job_spec
 

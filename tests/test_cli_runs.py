@@ -33,8 +33,8 @@ DSRUN = [sys.executable, str(BIN / "dsrun")]
 TRACEBACK = "Traceback (most recent call last)"
 for name in (
     "planning.this_node",
-    "head.run.start",
-    "head.run.launch",
+    "head.job.start",
+    "head.job.launch",
     "resources.allocation",
     "resources.select",
 ):

@@ -144,7 +144,7 @@ def test_the_node_launcher_is_forked_before_what_only_the_runner_needs(tmp_path:
     assert {*found} & (HEAVY | SLOW | UNUSED) == {"threading"}  # of what writes to the screen
     before, after = {*found[: found.index(PREFORK)]}, {*found[found.index(PREFORK) :]}
     assert {"dsrun.launcher.planning.planner", "dsrun.launcher.common.loop"} <= before
-    later = {"planning.job", "head.run.job", "head.run.run", "head.output.console"}
+    later = {"planning.job", "head.job.job", "head.run.run", "head.output.console"}
     assert {f"dsrun.launcher.{name}" for name in later} | {"threading", "json"} <= after
 
 

@@ -33,7 +33,7 @@ ASIDE = {
     "node/workers/calls.py",
     *("node/facts/devices.py", "node/facts/report.py", "node/facts/torch_report.py"),
     *("head/fleet/listener.py", "head/fleet/callers.py", "head/fleet/authentication.py"),
-    *("head/run/first_node.py", "head/run/requeue.py", "head/run/dial_in.py"),
+    *("head/job/first_node.py", "head/job/requeue.py", "head/job/dial_in.py"),
     *("head/elastic/host_watch.py", "head/hold/serve.py", "head/watch/time_limit.py"),
 }
 """What stays outside: TLS and networks, facts of the machine, torch's agent, shells, programs of

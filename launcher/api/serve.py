@@ -120,11 +120,11 @@ class Service:
 
     def _conduct_one(self, caller: Caller, spec: JobSpec, *, inherits: bool) -> Ending:
         """Run a job of one program."""
-        from ..head.run.start import backend_for, prepare
+        from ..head.job.start import backend_for, prepare
 
         # Start this machine's node launcher now: it gets ready while the rest is imported.
         start = prepare(spec.plan, spec.settings, spec.only)
-        from ..head.run.launch import launch
+        from ..head.job.launch import launch
 
         spec = spec._replace(plan=start.plan)
         relay = _relay(self._loop, caller, spec, inherits=inherits)
@@ -138,7 +138,7 @@ class Service:
 
     def _conduct_roles(self, caller: Caller, spec: RolesSpec, *, inherits: bool) -> Ending:
         """Run a job of several roles."""
-        from ..head.run.start import prepare
+        from ..head.job.start import prepare
 
         start = prepare(spec.job.plan, spec.job.settings)
         from ..head.roles import control

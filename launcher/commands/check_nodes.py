@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..head.exec.programs import NodePrograms
     from ..head.fleet.fleet import Fleet
     from ..head.fleet.node_connection import NodeConnection
+    from ..head.job.start import Start
     from ..head.output.console import Console
-    from ..head.run.start import Start
     from ..specs.job import JobSpec
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -96,7 +96,7 @@ def prepare(command: ToolCommand, stack: ExitStack) -> Prepared:
     if options.on is not None:
         return _held(command, stack)
     from ..backends import allocates
-    from ..head.run import start
+    from ..head.job import start
 
     if allocates(options.launcher) and "SLURM_JOB_ID" not in os.environ:
         name = options.launcher.lower()
@@ -176,7 +176,7 @@ def _dial(
 ) -> AbstractContextManager[Dial | None]:
     if not any(part.backend.transport == "dial" for part in start.parts):
         return nullcontext()
-    from ..head.run.dial_in import announced
+    from ..head.job.dial_in import announced
 
     return announced(fleet, start.parts, job, console)
 

@@ -9,12 +9,12 @@ from ..common import entry
 from ..common.loop import Loop
 from ..common.text import plain
 from ..head.checks.answers import Question, compared_node, without_files
+from ..head.checks.before_start import problems
 from ..head.checks.compare import findings
+from ..head.checks.missing_here import advised, folder_to_sync
 from ..head.checks.verdict import Verdict
 from ..head.checks.versions import differing, outlier_files
 from ..head.output.console import Console
-from ..head.run.checks import problems
-from ..head.run.missing_here import advised, folder_to_sync
 from ..head.run.tasks import tasks
 from ..planning.hold import CHECK
 from .check_nodes import Ended, Waiting, connect, prepare

@@ -106,8 +106,8 @@ def _fleet(loop: Loop, options: Options, console: Console, stack: ExitStack) -> 
     """
     from ..head.exec.fleet_hosts import FleetHosts
     from ..head.fleet.fleet import Fleet
-    from ..head.run.dial_in import announced
-    from ..head.run.start import prepare
+    from ..head.job.dial_in import announced
+    from ..head.job.start import prepare
     from ..planning.hold import plan_hold
 
     job = plan_hold(options).job

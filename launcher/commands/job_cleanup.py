@@ -15,8 +15,8 @@ from ..control.messages import End
 from ..head.fleet.fleet import Fleet
 from ..head.fleet.hosts import by_cause
 from ..head.fleet.job_end import JobEnd
+from ..head.job.start import prepare
 from ..head.output.console import Console
-from ..head.run.start import prepare
 from ..planning.job import job_spec
 from ..planning.planner import make_plan
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..backends.base import Dial
     from ..cli.options import Options
     from ..control.job_messages import EndedJob
-    from ..head.run.start import Start
+    from ..head.job.start import Start
     from ..specs.job import JobSpec
     from .json_types.jobs import Remains
 
@@ -80,7 +80,7 @@ def _dial(
     """Listen for node launchers if they connect to this process."""
     if all(part.backend.transport != "dial" for part in start.parts):
         return nullcontext()
-    from ..head.run.dial_in import announced
+    from ..head.job.dial_in import announced
 
     return announced(fleet, start.parts, spec, console)
 

@@ -12,7 +12,7 @@ from ..backends import LOCAL
 from ..cli.parser import parse
 from ..common import entry
 from ..common.errors import UsageError
-from ..head.run.start import launch, prepare
+from ..head.job.start import launch, prepare
 from ..planning import rendezvous
 from ..planning.folders import interpreter
 from ..planning.job import job_spec

@@ -111,7 +111,7 @@ def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int
     job = partial(_report, spec, ClientRun(client, spec, request))
     if not spec.supervision.requeue_codes:
         return job()
-    from ..head.run.requeue import requeueing
+    from ..head.job.requeue import requeueing
 
     return requeueing(spec.supervision.requeue_codes, job)
 

@@ -88,11 +88,11 @@ def _start(given: RolesCommand, argv: Sequence[str], parent: Parent | None = Non
         return join(spec.whole(job, nodes), job.options, parent)
     planned = spec.roles_spec(job, given.tables, nodes)
     if options.dry_run:
-        from ..head.run.start import commands
+        from ..head.job.start import commands
 
         return show(planned, commands(planned.job), options)
+    from ..head.job.start import prepare
     from ..head.roles.launch import launch
-    from ..head.run.start import prepare
 
     start = prepare(planned.job.plan, planned.job.settings)
     if parent is None:

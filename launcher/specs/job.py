@@ -1,6 +1,6 @@
 """The complete request for one job: planning makes it from a command line, the rest acts on it.
 
-A program may make one without a command line; `head.run.start.launch` runs it.
+A program may make one without a command line; `head.job.start.launch` runs it.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.head.job import dial_in
+from dsrun.launcher.head.job.ending import ending_of
+from dsrun.launcher.head.job.start import prepare
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run import dial_in
-from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.run import Run
-from dsrun.launcher.head.run.start import prepare
 from dsrun.launcher.planning.job import plan_job
 from dsrun.launcher.specs.job import new_job_id
 from dsrun.launcher.specs.plan import lay_out

@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.head.run.banner import WIDTH, banner
+from dsrun.launcher.head.job.banner import WIDTH, banner
 from dsrun.launcher.planning.folders import workdir
 from dsrun.launcher.planning.inventory import find_hosts
 from dsrun.launcher.planning.planner import PlannedJob, make_plan

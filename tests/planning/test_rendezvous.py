@@ -12,8 +12,8 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import NodeJob, Start
 from dsrun.launcher.control.round_messages import Ranks
-from dsrun.launcher.head.run.banner import banner
-from dsrun.launcher.head.run.start import commands
+from dsrun.launcher.head.job.banner import banner
+from dsrun.launcher.head.job.start import commands
 from dsrun.launcher.node.workers import agent_environment
 from dsrun.launcher.planning import dry_run, rendezvous, this_node
 from dsrun.launcher.planning.elastic import elastic_policy, is_elastic

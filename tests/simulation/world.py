@@ -15,10 +15,10 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.head.job import launch
+from dsrun.launcher.head.job.start import Start
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
-from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.node.facts import libraries
 from dsrun.launcher.planning import elastic as elastic_plans
 from dsrun.launcher.specs.environment import ForwardedEnv

@@ -34,7 +34,7 @@ SPEC = JobSpec("j", PLAN, "/work")
 
 BY_HAND = """
 import sys
-from dsrun.launcher.head.run.start import launch
+from dsrun.launcher.head.job.start import launch
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec, new_job_id

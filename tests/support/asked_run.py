@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.run.job_socket import RunHistory, socket_of
+from dsrun.launcher.head.job.job_socket import RunHistory, socket_of
 
 from .limits import HANG
 from .local_control import request

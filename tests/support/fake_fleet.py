@@ -12,8 +12,8 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import End
-from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run import Owner, Run

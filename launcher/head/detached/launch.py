@@ -8,9 +8,9 @@ import signal
 from ...common.loop import Loop
 from ...common.tell import tell
 from ...common.values import NamedTuple
+from ..job.launch import launch
 from ..output.console import Console
 from ..report.ending import Ending
-from ..run.launch import launch
 from . import notes
 from .detachment import Detachment
 from .new_folder import new_folder
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.plan import Node
     from ...specs.roles import RolesSpec
+    from ..job.start import Start
     from ..roles.roles_job import RolesJob
     from ..run.run import Run
-    from ..run.start import Start
 
     Conduct: TypeAlias = Callable[[Loop, Any, "_Terminal"], Ending]
 

@@ -6,10 +6,10 @@ Who may take part is said by the newest list of hosts, if there is one.
 from __future__ import annotations
 
 from ...specs.plan import Node
+from ..checks import before_start
 from ..fleet.events import NO_MESSAGE
 from ..fleet.reconnector import Pauses, Reconnector
 from ..fleet.unreached import UnreachedNodes
-from ..run import checks
 from ..run.decisions import Admit, DropStart
 from ..run.effects import Ask, CloseLine, Log, Reach, Unreached
 from ..run.run_node import NodeState
@@ -220,7 +220,7 @@ class NodeAdmission:
         others = [one for one in self._nodes if one.hello and not one.over]
         hellos = {one.connection.number: one.hello for one in others if one.hello}
         nodes = [one.connection.origin for one in (*others, node)]
-        problems = checks.problems(nodes, {**hellos, node.connection.number: hello})
+        problems = before_start.problems(nodes, {**hellos, node.connection.number: hello})
         return problems or list(filter(None, [self._compare(node, others)]))
 
     def _accept(self, node: RunNode, hello: Hello) -> None:

@@ -10,12 +10,12 @@ from ...common import signals, system
 from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
+from ..job.job import Job
 from ..local import run_control
 from ..local.relay import Relay
 from ..output.console import Console
 from ..report.ending import Ending
 from ..run.decisions import Refuse
-from ..run.job import Job
 from ..run.run import Owner
 from .work import Work, of_roles
 
@@ -249,7 +249,7 @@ class HeldRun:
         if self._detachment is None:
             self._answer(ending)
             return
-        from ..run.aside import aside
+        from ..job.aside import aside
 
         keep = partial(self._detachment.keep, ending, self._hold.log)
         aside(self._loop, [keep], lambda: self._answer(ending))

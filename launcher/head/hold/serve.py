@@ -11,9 +11,9 @@ from ...common.loop import Loop
 from ...common.values import NamedTuple
 from ...control.messages import End
 from ..fleet.fleet import Fleet
+from ..job.start import prepare
 from ..local.server import LocalServer
 from ..output.console import Console
-from ..run.start import prepare
 from .hold import Hold, Phase
 from .requests import verbs
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...common.detach import Parent
     from ...specs.hold import HoldSpec
     from ...specs.job import JobSpec
-    from ..run.start import Start
+    from ..job.start import Start
 
 
 class Owner(NamedTuple):
@@ -193,6 +193,6 @@ def _dial(
     """Return a context with a listener, if node launchers dial in."""
     if not any(part.backend.transport == "dial" for part in parts):
         return nullcontext()
-    from ..run.dial_in import announced
+    from ..job.dial_in import announced
 
     return announced(hold.fleet, parts, hold.spec.job, console)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...common.errors import DsrunError
+    from ..job.job import Job
     from ..report.ending import Ending
     from ..roles.roles_job import RolesJob
-    from ..run.job import Job
 
 
 class Work(NamedTuple):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..fleet.node_queries import Used
-    from ..run.job_socket import RunHistory
+    from ..job.job_socket import RunHistory
     from ..run.run import Run
     from ..stacks.view import RankView
     from .server import Caller, Message, Verb

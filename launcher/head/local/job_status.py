@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...control.job_status import RankState
-    from ..run.job_socket import RunHistory
+    from ..job.job_socket import RunHistory
     from ..run.run import Run
     from ..run.run_node import RunNode
     from ..run.workers import Worker

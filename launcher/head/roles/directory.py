@@ -6,7 +6,7 @@ from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...control.role_messages import RolePeers
 from ...specs.role_words import Peers
-from ..run.checks import master_candidates
+from ..checks.before_start import master_candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from ...common.errors import DsrunError
 from ...common.loop import Loop
 from ...control.messages import End
 from ..fleet.fleet import Fleet
+from ..job.launch import conclude, handle_signals, nodes_of
+from ..job.start import backend_for, prepare
 from ..output.console import Console
 from ..report.ending import Ending
-from ..run.launch import conclude, handle_signals, nodes_of
-from ..run.start import backend_for, prepare
 from .roles_job import RolesJob
 
 TYPE_CHECKING = False
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ...backends.base import Dial, Part
     from ...specs.plan import Node
     from ...specs.roles import RolesSpec
-    from ..run.job import Job
-    from ..run.start import Start
+    from ..job.job import Job
+    from ..job.start import Start
 
 
 def launch(
@@ -49,7 +49,7 @@ def launch(
     conducted = partial(run or _run, spec, start)
     if not job.supervision.requeue_codes:
         return conducted()
-    from ..run.requeue import requeueing
+    from ..job.requeue import requeueing
 
     return requeueing(job.supervision.requeue_codes, conducted)
 
@@ -141,7 +141,7 @@ def _listening(
     """Return a context in which node launchers can dial in, if some do."""
     if not any(part.backend.transport == "dial" for part in start.parts):
         return nullcontext()
-    from ..run import dial_in
+    from ..job import dial_in
 
     whole = job.spec.job
     if BACKENDS[whole.plan.launcher].joins:

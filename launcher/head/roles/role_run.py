@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.errors import DsrunError, NodeError
+from ..job.ending import fails
+from ..job.job import Job
 from ..report.ending import Ending
 from ..run.decisions import Abandon, End, Refuse, Start, Stop
-from ..run.ending import fails
 from ..run.events import Alarm, Exit, Lost, RanksStarted
-from ..run.job import Job
 from ..run.phase import Phase
 from ..run.run import Owner
 from .role_events import RoleEnded, RoleFailing, RolePrepared, RoleStarted

@@ -7,10 +7,10 @@ from collections import deque
 from functools import partial
 
 from ...common.output_file import is_page
+from ..job.ending import ending_of
+from ..job.job_socket import JobSocket, RunHistory
 from ..run.decisions import Refuse
-from ..run.ending import ending_of
 from ..run.events import Lost, Round
-from ..run.job_socket import JobSocket, RunHistory
 from ..run.phase import Phase
 from ..run.run import Owner
 from ..run.run_signals import StopRequests, StopStep

@@ -12,7 +12,7 @@ from itertools import count
 from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...control.reach_messages import Dial, Reach, Reached
-from . import interface_choice
+from ..checks import interface_choice
 from .effects import Log, Send
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...common.loop import Timer, Timers
     from ...control.messages import Hello
     from ...control.reach_messages import Network
-    from .interface_choice import Trial
+    from ..checks.interface_choice import Trial
     from .run_node import RunNode
 
     Known: TypeAlias = Sequence[tuple[RunNode, Network]]

@@ -9,8 +9,8 @@ from ...common.values import NamedTuple
 from ...common.wording import ANOTHER_PYTHON
 from ...control import frames, messages
 from ...specs.plan import settle
+from ..checks import before_start
 from ..fleet.hosts import by_cause, waiting_line
-from . import checks
 from .decisions import Compare, Refuse
 from .effects import Ask, Log, Ready, Send, Status
 from .run_node import NodeState, assigned
@@ -202,7 +202,7 @@ class Startup:
         failed = self._failed()
         if not failed:
             hellos = {n.node.rank: n.hello for n in self._nodes if n.hello}
-            problems = checks.problems([n.node for n in self._nodes], hellos)
+            problems = before_start.problems([n.node for n in self._nodes], hellos)
             failed = _advised(problems) if problems else []
         if failed:
             self.give_up(failed)
@@ -247,7 +247,7 @@ class Startup:
         counts = {n.node.rank: n.hello.slots for n in unknown if n.hello}
         if counts:
             self._plan = settle(self._plan, counts)
-        misfit = checks.misfit(self._plan.world_size or 0, self._limits.batches)
+        misfit = before_start.misfit(self._plan.world_size or 0, self._limits.batches)
         if misfit:
             self.give_up([misfit])
             return
@@ -255,7 +255,7 @@ class Startup:
         assert first.hello is not None
         self._port = first.hello.port or self._plan.master_port or 0
         alone = len(self._nodes) == 1 and len(self._plan.nodes) == 1
-        self._candidates = checks.master_candidates(
+        self._candidates = before_start.master_candidates(
             first.node, first.hello, self._plan.master_addr, alone
         )
         self._master = ""
@@ -284,7 +284,7 @@ class Startup:
 
     def _choose_master(self) -> None:
         verdicts = {node.name: node.verdicts for node in self._nodes[1:]}
-        address, reasons = checks.choose_master(self._candidates, verdicts, self._port)
+        address, reasons = before_start.choose_master(self._candidates, verdicts, self._port)
         if address:
             self._finish(address)
         else:
@@ -356,7 +356,7 @@ class Startup:
 
 
 def _advised(problems: list[str]) -> list[str]:
-    from .missing_here import advised
+    from ..checks.missing_here import advised
 
     return advised(problems)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.job.job import watch_hosts
 from dsrun.launcher.head.run.decisions import Stop
-from dsrun.launcher.head.run.job import watch_hosts
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.policies import ElasticPolicy
 

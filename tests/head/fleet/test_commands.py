@@ -21,7 +21,7 @@ from dsrun.launcher.head.fleet.commands import (
     InputTaken,
     RunningCommands,
 )
-from dsrun.launcher.head.run.ending import ending_of
+from dsrun.launcher.head.job.ending import ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

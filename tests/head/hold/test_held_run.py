@@ -15,7 +15,7 @@ from dsrun.launcher.common import boundary
 from dsrun.launcher.common.errors import OUTPUT
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.local_client import running
-from dsrun.launcher.head.run import job
+from dsrun.launcher.head.job import job
 from dsrun.launcher.specs.policies import HookPolicy, OutputPolicy
 
 from ...support.leaks import open_files

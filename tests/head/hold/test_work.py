@@ -16,7 +16,7 @@ from ...support.fake_roles import FakeRoles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.head.run.job import Job
+    from dsrun.launcher.head.job.job import Job
 
 
 @pytest.fixture

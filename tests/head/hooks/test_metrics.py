@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import End
-from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm, JobEnded
 from dsrun.launcher.head.watch.attach import run_state
 from dsrun.launcher.specs.policies import HookPolicy

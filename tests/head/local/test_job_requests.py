@@ -13,8 +13,8 @@ from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.job_messages import Usage
 from dsrun.launcher.control.stack_messages import Stacks
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.local.job_requests import MOST_PENDING
-from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.specs.policies import ElasticPolicy
 

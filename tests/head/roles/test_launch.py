@@ -14,8 +14,8 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, local
+from dsrun.launcher.head.job.start import Start
 from dsrun.launcher.head.roles.launch import launch
-from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out

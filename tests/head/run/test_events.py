@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import End
-from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import (
     Exit,
     JobEnded,

@@ -20,10 +20,10 @@ from dsrun.launcher.control.connection import Connection
 from dsrun.launcher.control.stream import FrameStream
 from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
+from dsrun.launcher.head.job.job import Job
+from dsrun.launcher.head.job.launch import serve
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import RanksActive
-from dsrun.launcher.head.run.job import Job
-from dsrun.launcher.head.run.launch import serve
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.host import Host

@@ -10,8 +10,8 @@ import pytest
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import Abandon, End, Lose, Stop
-from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.run.ending import ending_of
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy, WorkerPolicy

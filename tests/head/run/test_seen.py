@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
+from dsrun.launcher.head.job.job_socket import RunHistory
 from dsrun.launcher.head.run.events import (
     RESULT,
     Exit,
@@ -11,7 +12,6 @@ from dsrun.launcher.head.run.events import (
     Round,
     Started,
 )
-from dsrun.launcher.head.run.job_socket import RunHistory
 
 from ...support.clock import Clock
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.head.run.ending import ending_of
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.attach import attach

@@ -8,8 +8,8 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.diagnosis import verdict
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import Refuse
-from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
 

@@ -34,7 +34,7 @@ def test_a_job_can_be_asked_by_several_callers(asked: AskedOf) -> None:
 def test_nothing_that_serves_is_imported_before_the_first_caller() -> None:
     code = """
 import sys
-from dsrun.launcher.head.run import job_socket
+from dsrun.launcher.head.job import job_socket
 print([name for name in sys.modules if "head.local" in name])
 """
     ran = subprocess.run(

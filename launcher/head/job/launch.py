@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...backends.base import Dial, Part
     from ...specs.job import JobSpec
     from ...specs.plan import Node
-    from .run import Run
+    from ..run.run import Run
     from .start import Start
 
 OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}

@@ -13,7 +13,7 @@ from dsrun.launcher import backends
 from dsrun.launcher.backends.base import Command
 from dsrun.launcher.backends.spec import BackendSpec, TaskIdentity
 from dsrun.launcher.common.errors import LostError, UsageError
-from dsrun.launcher.head.run import launch, requeue, start
+from dsrun.launcher.head.job import launch, requeue, start
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec

@@ -10,8 +10,8 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.run.job import Job
-from dsrun.launcher.head.run.launch import serve
+from dsrun.launcher.head.job.job import Job
+from dsrun.launcher.head.job.launch import serve
 
 from ...support.fake_nodes import FakeNode, FakeNodes
 

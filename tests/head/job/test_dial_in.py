@@ -16,7 +16,7 @@ from dsrun.launcher.common.network import addresses_towards
 from dsrun.launcher.common.secret import WARNING
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.stream import StreamClosed
-from dsrun.launcher.head.run import dial_in
+from dsrun.launcher.head.job import dial_in
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec

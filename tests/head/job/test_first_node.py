@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.run import first_node
+from dsrun.launcher.head.job import first_node
 from dsrun.launcher.resources import source
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host import Host

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ...backends import BACKENDS
 from ...common.output_file import is_page
 from ..report.ending import Ending
+from ..run.decisions import OutputBroken
+from ..run.restart_policy import NoRestarts
+from ..run.run import Owner, Run
 from ..watch.attach import attach, painter, report_text
 from .banner import banner
-from .decisions import OutputBroken
 from .ending import ending_of
-from .restart_policy import NoRestarts
-from .run import Owner, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..fleet.fleet import Fleet
     from ..output.console import Console
+    from ..run.restart_policy import Course, RestartPolicy
+    from ..run.run_node import RunNode
     from .job_socket import JobSocket
-    from .restart_policy import Course, RestartPolicy
-    from .run_node import RunNode
 
 
 class Job:

@@ -10,7 +10,7 @@ from collections import deque
 from ...common.errors import UsageError
 from ...control import local
 from ..output.tail import Tail
-from .events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
+from ..run.events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..local.server import Caller, LocalServer, Message, Verb
     from ..local.waiters import Waiters
     from ..report.ending import Ending
-    from .events import RunEvent
-    from .run import Run
+    from ..run.events import RunEvent
+    from ..run.run import Run
 
 
 MOST_EVENTS = 20_000

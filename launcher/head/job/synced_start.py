@@ -8,11 +8,11 @@ from functools import partial
 from ...common.text import plain
 from ...specs.environment import to_wire
 from ..fleet.hosts import by_cause
+from ..run.decisions import FailStart
+from ..run.tasks import is_child
 from ..sync.node_sync import NodeSync
 from ..sync.shared import SharedProbe
 from ..sync.source import Source
-from .decisions import FailStart
-from .tasks import is_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from ...control.messages import NodeJob
     from ...specs.sync import SyncSpec
+    from ..run.run import Run
+    from ..run.run_node import RunNode
     from ..sync.node_sync import Copy
-    from .run import Run
-    from .run_node import RunNode
 
 NAMED = 5
 """Links and special files that are named."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.run.missing_here import advised, folder_to_sync
+from dsrun.launcher.head.checks.missing_here import advised, folder_to_sync
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.control.messages import Hello
-from dsrun.launcher.head.run.checks import choose_master, master_candidates, problems
+from dsrun.launcher.head.checks.before_start import choose_master, master_candidates, problems
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import lay_out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.run.banner import WIDTH, banner
+from dsrun.launcher.head.job.banner import WIDTH, banner
 
 from ...support.run_nodes import plan_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.head.run.requeue import requeue, requeueing
+from dsrun.launcher.head.job.requeue import requeue, requeueing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control.reach_messages import Interface, Network
-from dsrun.launcher.head.run import interface_choice
-from dsrun.launcher.head.run.interface_choice import (
+from dsrun.launcher.head.checks import interface_choice
+from dsrun.launcher.head.checks.interface_choice import (
     FEW_PEERS,
     GLOO,
     MANY_PEERS,

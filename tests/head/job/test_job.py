@@ -13,9 +13,9 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import EngineEnded
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames, messages, round_messages
-from dsrun.launcher.head.run import launch
+from dsrun.launcher.head.job import launch
+from dsrun.launcher.head.job.start import Start
 from dsrun.launcher.head.run.record import JobRecord
-from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec

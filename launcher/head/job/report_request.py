@@ -6,15 +6,15 @@ from ...common.wording import counted
 from ..local.job_requests import LogReader
 from ..report.ending import Ending
 from ..report.report import duration
+from ..run.events import as_json
 from .ending import ending_of
-from .events import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..local.server import Caller, Message, Verb
     from ..report.report import Report
+    from ..run.run import Run
     from .job_socket import RunHistory
-    from .run import Run
 
 
 def report(run: Run, seen: RunHistory) -> Verb:

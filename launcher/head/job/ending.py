@@ -7,7 +7,7 @@ from ..report.ending import Ending
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..report.report import Report
-    from .run import Run
+    from ..run.run import Run
 
 
 def ending_of(run: Run) -> Ending:

@@ -1,0 +1,1 @@
+"""A job that runs one program: it is put together, started, watched and concluded."""
