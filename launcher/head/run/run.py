@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections import deque
 
+from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...specs.plan import Node
@@ -83,7 +83,6 @@ class Run:
     _health: Health | None = None
     _lists: FileLists | None = None
     _alarm: tuple[float, Timer] | None = None
-    _busy = False
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class Run:
         self.nodes, self.record, self.workers = nodes, self.state.record, self.state.workers
         self.debugging: set[int] = set()
         self.output = RunOutput(console, OutputFilter(spec), self.state.window)
-        self._queue: deque[Any] = deque()
+        self._queue = EventQueue()
         self._ask = asks(self) if asks else self.send_job
         self._closers: list[Callable[[], None]] = []
         self._perform = self._table()
@@ -150,17 +149,11 @@ class Run:
         Raises:
             BadFrame: a node has sent a frame that is not expected.
         """
-        self._queue.append(event)
-        if self._busy:
-            return
-        self._busy = True
-        try:
-            while self._queue and self.phase is not Phase.OVER:
-                self._step(self._queue.popleft())
-        finally:
-            self._busy = False
+        self._queue.put(self._step, event)
 
     def _step(self, event: object) -> None:
+        if self.phase is Phase.OVER:
+            return
         state, loop = self.state, self.loop
         try:
             done = state.step(loop.clock(), loop.awake(), event)
