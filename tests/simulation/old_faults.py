@@ -113,7 +113,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "a-change-before-its-round": (
         Replacement(
-            "launcher/head/run/run.py",
+            "launcher/common/event_queue.py",
             "        if self._busy:\n            return\n",
             "",
         ),

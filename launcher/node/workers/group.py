@@ -241,7 +241,8 @@ class WorkerGroup:
         Another call signals again if the signal differs; the deadline changes only if the new one
         is earlier. With `delivered`, the workers have already got the signal.
         """
-        self._handle(group_state.Stop(number, grace, delivered))
+        self._handle(group_state.Stop(number, delivered))
+        self._handle(group_state.Grace(grace))
 
     def _handle(self, event: object) -> None:
         self._queue.put(self._step, event)

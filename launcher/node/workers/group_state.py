@@ -81,17 +81,21 @@ class Seen(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The workers are to be stopped.
+    """The workers are to be stopped; `Grace` follows once they have been signalled.
 
     Attributes:
         number: the signal for them.
-        grace: seconds until SIGKILL.
         delivered: whether they have already got it.
     """
 
     number: int
-    grace: float
     delivered: bool
+
+
+class Grace(NamedTuple):
+    """The workers have so many seconds from now on until SIGKILL."""
+
+    seconds: float
 
 
 class Reaped(NamedTuple):
@@ -169,6 +173,7 @@ class GroupState:
         self._done: list[Any] = []
         self._handlers: dict[type, Callable[[Any, Seen], None]] = {
             Stop: self._on_stop,
+            Grace: self._on_grace,
             Reaped: self._on_reaped,
             Killed: lambda it, _seen: self._killed.update(it.pids),
             Foreign: lambda it, _seen: self._foreign.add(it.pid),
@@ -226,8 +231,8 @@ class GroupState:
 
     # -- stopping ---------------------------------------------------------------------------
 
-    def _on_stop(self, stop: Stop, seen: Seen) -> None:
-        """Signal the workers if the signal is another one; the deadline can only come nearer."""
+    def _on_stop(self, stop: Stop, _seen: Seen) -> None:
+        """Signal the workers if the signal is another one."""
         if stop.number != self._stop_signal:
             self._stop_signal = stop.number
             for process in self.running():
@@ -235,7 +240,10 @@ class GroupState:
                 if not stop.delivered:
                     self._signal(process.pid, stop.number)
                     self._signal(process.pid, signal.SIGCONT)
-        ends = seen.now + stop.grace
+
+    def _on_grace(self, grace: Grace, seen: Seen) -> None:
+        """Set the deadline, which can only come nearer."""
+        ends = seen.now + grace.seconds
         if self._kill_at is None or ends < self._kill_at:
             self._kill_at = ends
 
@@ -304,7 +312,7 @@ class GroupState:
         asked = [pid for pid in left if pid not in seen.helpers]
         self._tell(asked)
         self._done += [Signal(pid, signal.SIGTERM) for pid in asked]
-        if not (self._policy.group and self._kill_at is not None):
+        if not (self._policy.group and self._stop_signal is not None):
             self._kill_at = seen.now + (ORPHAN_GRACE if asked else helpers.MOMENT)
 
     def _tell(self, pids: Sequence[int]) -> None:

@@ -15,6 +15,7 @@ from dsrun.launcher.node.workers.group_state import (
     Changed,
     End,
     Foreign,
+    Grace,
     GroupState,
     Kill,
     Killed,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 TERM, KILLED = signal.SIGTERM, signal.SIGKILL
-STOP = Stop(TERM, 9.0, delivered=False)
+STOP = Stop(TERM, delivered=False)
 
 
 class Group:
@@ -54,6 +55,10 @@ class Group:
         looks = self.children if self.state.looks(self.now) else ()
         ends_alone = self.helpers if self.state.sweeps else ()
         return self.state.step(event, Seen(self.now, looks, ends_alone, self.writes, self.stalled))
+
+    def stop(self, number: int, grace: float, *, delivered: bool = False) -> list[Any]:
+        """Return what is done of a stop."""
+        return self.step(Stop(number, delivered)) + self.step(Grace(grace))
 
     def end(self, code: int = 0, *more: int) -> list[Any]:
         """All workers end with this code, and leave these children."""
@@ -87,37 +92,46 @@ def test_one_that_ends_is_not_the_end() -> None:
 
 def test_a_stop_signals_once_and_kills_after_the_grace() -> None:
     group = Group()
-    assert group.step(STOP) == signals(TERM, 10, 11)
+    assert group.stop(TERM, 9.0) == signals(TERM, 10, 11)
     assert [one.signalled for one in group.workers] == [True, True]
-    assert group.step(STOP, 1.0) == []
+    group.now += 1.0
+    assert group.stop(TERM, 9.0) == []
     assert group.state.due == 109.0
     assert group.step(Changed(), 8.0) == [Kill({10, 11}, below=True)]
     assert group.step(Killed([10, 11, 12])) == []
     assert group.end() == [End([])]
 
 
+def test_the_grace_begins_once_all_are_signalled() -> None:
+    group = Group()
+    assert group.step(STOP) == signals(TERM, 10, 11)
+    assert group.state.due is None
+    group.step(Grace(9.0), 0.5)
+    assert group.state.due == 109.5
+
+
 def test_another_signal_is_passed_on_and_can_only_shorten_the_grace() -> None:
     group = Group()
-    group.step(STOP)
-    assert group.step(Stop(signal.SIGINT, 99.0, delivered=False)) == signals(signal.SIGINT, 10, 11)
+    group.stop(TERM, 9.0)
+    assert group.stop(signal.SIGINT, 99.0) == signals(signal.SIGINT, 10, 11)
     assert group.state.due == 109.0
-    group.step(Stop(signal.SIGINT, 2.0, delivered=False))
+    group.stop(signal.SIGINT, 2.0)
     assert group.state.due == 102.0
 
 
 def test_a_signal_that_was_delivered_is_not_sent() -> None:
     group = Group()
-    assert group.step(STOP._replace(delivered=True)) == []
+    assert group.stop(TERM, 9.0, delivered=True) == []
     assert group.workers[0].signalled
 
 
 def test_a_program_may_be_signalled_as_a_group() -> None:
-    assert Group(group=True).step(STOP) == signals(TERM, 10, 11, group=True)
+    assert Group(group=True).stop(TERM, 9.0) == signals(TERM, 10, 11, group=True)
 
 
 def test_what_comes_up_while_killing_is_killed_with_all_below() -> None:
     group = Group()
-    group.step(Stop(TERM, 0.0, delivered=False))
+    group.stop(TERM, 0.0)
     group.step(Changed())
     group.children = [11, 20]
     group.workers[0].status = KILLED
@@ -129,7 +143,7 @@ def test_what_comes_up_while_killing_is_killed_with_all_below() -> None:
 
 def test_what_does_not_end_is_given_up() -> None:
     group = Group()
-    group.step(Stop(TERM, 0.0, delivered=False))
+    group.stop(TERM, 0.0)
     group.step(Changed())
     assert group.step(Changed(), descendants.GIVE_UP) == [End([10, 11])]
 
