@@ -62,7 +62,7 @@ def test_the_end_waits_for_commands_and_for_what_is_sent() -> None:
     state = SessionState()
     assert state.step(Ended(None), DONE._replace(services=True)) == [Clear(), CloseServices()]
     assert state.step(Cleared(), DONE._replace(unsent=1)) == [Clear()]
-    assert state.phase is Phase.CLEARING
+    assert (state.phase, state.leaves) == (Phase.CLEARING, True)
     assert state.step(Cleared(), DONE) == [Clear(), Exit()]
     assert SessionState().step(Cleared(), DONE) == []
 
@@ -87,6 +87,13 @@ def test_a_runner_that_is_lost_ends_commands_too() -> None:
     ends = [CloseServices(), Clear(), CloseServices()]
     assert state.step(Lost("why"), DONE._replace(services=True)) == ends
     assert state.step(Cleared(), DONE._replace(open=False)) == [Clear(), Exit()]
+
+
+def test_a_runner_that_is_lost_at_the_end_takes_nothing_more() -> None:
+    state = SessionState()
+    state.step(Ended(None), DONE._replace(unsent=1))
+    assert state.step(Lost("why"), DONE._replace(open=False)) == [Clear(), Exit()]
+    assert state.code == 0
 
 
 def test_a_signal_stops_the_workers_with_their_grace() -> None:

@@ -355,6 +355,23 @@ def runner_killed() -> list[Event]:
     return made.look()
 
 
+def all_killed() -> list[Event]:
+    """The runner is killed, then guard and node launcher of n1: a child of rank 2 is left."""
+    made = begun()
+    made.spawn("n1", 40, 122, "child")
+    made.fault("kill", "runner")
+    made.end("head", 1, KILLED)
+    for pid, role in ((10, "guard"), (11, "launcher")):
+        made.fault("kill", role, "n1")
+        made.end("n1", pid, KILLED)
+    for rank in (2, 3):
+        made.exits(1, rank, KILLED)
+    made.wait(0.5)
+    stopped(made, (0, 1))
+    made.leave("n0")
+    return made.look(left=("n1: pid 40 (child)",))
+
+
 def interrupted_twice() -> list[Event]:
     """Ctrl-C twice: what still runs is killed at once."""
     made = begun()

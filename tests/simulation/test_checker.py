@@ -25,6 +25,13 @@ GOOD: dict[str, tuple[Callable[[], History], dict[str, int]]] = {
     "interrupted": (histories.interrupted, {}),
     "moment": (histories.two_at_once, {"of two faults within a moment either is named": 1}),
     "runner": (histories.runner_killed, {"a killed runner says nothing": 3}),
+    "all": (
+        histories.all_killed,
+        {
+            "a killed runner says nothing": 2,
+            "guard and launcher killed may leave processes": 2,
+        },
+    ),
     "refused": (histories.refused, {}),
     "few": (histories.too_few, {}),
     "window": (histories.in_a_window, {}),

@@ -82,18 +82,19 @@ def _short_grace(facts: Facts, problem: Problem) -> bool:
     return bool(facts.asked("elastic")) and any(what == "runner" for _, what in found)
 
 
-def _runner_killed(facts: Facts, problem: Problem) -> bool:
+def _runner_killed(facts: Facts, _problem: Problem | None = None) -> bool:
     """Return whether the runner was killed: nobody is left to report anything."""
-    del problem
     found = _faults(facts, "kill", until=facts.over[1])
     return any(what == "runner" for _, what in found)
 
 
 def _both(facts: Facts, host: str, name: str) -> bool:
-    """Return whether this has happened to the guard and the node launcher of a host."""
-    found = [
-        what for event, what in _faults(facts, name, until=facts.over[1]) if event.host == host
-    ]
+    """Return whether this has happened to the guard and the node launcher of a host.
+
+    Until the job is over; without a runner the node stops its workers after that.
+    """
+    until = float("inf") if _runner_killed(facts) else facts.over[1]
+    found = [what for event, what in _faults(facts, name, until=until) if event.host == host]
     return {"guard", "launcher"} <= {*found}
 
 
@@ -111,9 +112,10 @@ def _said(facts: Facts, host: str) -> bool:
 
 
 def _both_killed(facts: Facts, problem: Problem) -> bool:
+    """Return whether guard and node launcher are gone, and the report says so if there is one."""
     host = problem.host
     both = _both(facts, host, "kill") or _both(facts, host, "freeze")
-    return both and _told(facts, host)
+    return both and (_told(facts, host) or _runner_killed(facts))
 
 
 def _unguarded(facts: Facts, problem: Problem) -> bool:
