@@ -77,6 +77,31 @@ class Timers:
         return heapq.heappop(self._heap)[2].call if due is not None and due <= now else None
 
 
+class Alarm:
+    """One timer, for a state that says after each step when the next one is due."""
+
+    def __init__(
+        self, timers: Timers | Loop, clock: Callable[[], float], call: Callable[[], object]
+    ) -> None:
+        """Have `call` called when something is due; `clock` returns times as `set` gets them."""
+        self._timers, self._clock, self._call = timers, clock, call
+        self._set: tuple[float, Timer] | None = None
+
+    def set(self, due: float | None) -> None:
+        """Call at this time and no other; None for never."""
+        if self._set is not None:
+            if self._set[0] == due:
+                return
+            self._set[1].cancel()
+        self._set = None
+        if due is not None:
+            self._set = due, self._timers.call_later(due - self._clock(), self._expire)
+
+    def _expire(self) -> None:
+        self._set = None
+        self._call()
+
+
 class Loop:
     """Waits for events and runs their callbacks; `stop` ends `run` after the current callback."""
 

@@ -72,7 +72,6 @@ class Session:
         self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
         self._checks = Preparation(loop, self._send)
         self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
-
         self._perform = self._table()
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:

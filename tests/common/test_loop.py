@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.common.loop import Alarm, Loop
 
 from ..support.clock import Clock
 from ..support.limits import HANG
@@ -322,3 +322,19 @@ def test_a_posted_call_may_post() -> None:
     loop.call_soon_threadsafe(first)
     loop.run()
     assert called == ["first", "second"]
+
+
+def test_an_alarm_is_for_the_newest_time_alone() -> None:
+    clock, calls = Clock(), list[float]()
+    alarm = Alarm(clock.timers, clock.timers.clock, lambda: calls.append(clock.now))
+    alarm.set(60.0)
+    alarm.set(60.0)
+    assert len(clock.timers) == 1
+    alarm.set(55.0)
+    clock.go(5.0)
+    clock.go(10.0)
+    assert calls == [55.0]
+    alarm.set(70.0)
+    alarm.set(None)
+    clock.go(10.0)
+    assert (calls, len(clock.timers)) == ([55.0], 0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 from ...common.errors import NO_PROGRESS, NodeError, UsageError
 from ...common.exit_codes import as_shell
+from ...common.loop import Alarm
 from ...common.wording import counted
 from ...control import frames, messages, round_messages
 from ..run.decisions import (
@@ -33,7 +35,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...common.loop import Timer
     from ...control.messages import Hello
     from ...control.round_messages import Join
     from ...specs.host import Host
@@ -72,7 +73,9 @@ class RunnerRounds:
         self._health = RoundHealth(needed=needed, clock=course.clock, do=self._do)
         directory = RunNodes(self._nodes, course.spec.batches, self._master, self._health)
         self._rounds = Rounds(len(self._nodes), limits, directory, self._timers.clock())
-        self._alarm: tuple[float, Timer] | None = None
+        self._alarm = Alarm(
+            self._timers, self._timers.clock, partial(self._handle, events.TimePassed())
+        )
         self._admission = NodeAdmission(course, self._rounds, self._handle, limits.most)
         self._filter = _filter(limits)
         self.actions: dict[type, Callable[..., None]] = self._table()
@@ -127,20 +130,8 @@ class RunnerRounds:
         step = self._rounds.step(now, event)
         for action in step.actions:
             self._do(action)
-        self._set_alarm(now, self._rounds.due)
+        self._alarm.set(self._rounds.due)
         return step.accepted
-
-    def _set_alarm(self, now: float, due: float | None) -> None:
-        """Have the rounds look again when something is due."""
-        if self._alarm is not None:
-            if self._alarm[0] == due:
-                return
-            self._alarm[1].cancel()
-        self._alarm = None if due is None else (due, self._timers.call_later(due - now, self._wake))
-
-    def _wake(self) -> None:
-        self._alarm = None
-        self._handle(events.TimePassed())
 
     def _log(self, text: str) -> None:
         self._do(Log(text, "warning"))

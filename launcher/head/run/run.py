@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 from ...common.event_queue import EventQueue
+from ...common.loop import Alarm
 from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...specs.plan import Node
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ...common.errors import DsrunError
-    from ...common.loop import Timer
     from ...control.messages import NodeJob
     from ...specs.host import Host
     from ...specs.job import JobSpec
@@ -82,7 +83,6 @@ class Run:
     _stdin: Stdin | None = None
     _health: Health | None = None
     _lists: FileLists | None = None
-    _alarm: tuple[float, Timer] | None = None
 
     def __init__(
         self,
@@ -107,6 +107,9 @@ class Run:
         self.debugging: set[int] = set()
         self.output = RunOutput(console, OutputFilter(spec), self.state.window)
         self._queue = EventQueue()
+        self._alarm = Alarm(
+            self.loop, self.loop.awake, partial(self.handle, decisions.TimePassed())
+        )
         self._ask = asks(self) if asks else self.send_job
         self._closers: list[Callable[[], None]] = []
         self._perform = self._table()
@@ -165,22 +168,7 @@ class Run:
     def _carry_out(self, done: Sequence[Any]) -> None:
         for effect in done:
             self._perform[type(effect)](effect)
-        self._set_alarm(self.state.due)
-
-    def _set_alarm(self, due: float | None) -> None:
-        """Have the state look again when something is due."""
-        if self._alarm is not None:
-            if self._alarm[0] == due:
-                return
-            self._alarm[1].cancel()
-        self._alarm = None
-        if due is not None:
-            seconds = due - self.loop.awake()
-            self._alarm = due, self.loop.call_later(seconds, self._wake)
-
-    def _wake(self) -> None:
-        self._alarm = None
-        self.handle(decisions.TimePassed())
+        self._alarm.set(self.state.due)
 
     def on_event(self, event: Any) -> None:
         """Handle an event of the fleet; what a worker writes needs no step.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 from ...common import loop as loops
 from ...common import system
@@ -71,7 +72,7 @@ class WorkerGroup:
         self._state = GroupState(policy, self.processes)
         self._logs: LogWriter | None = None
         self._credit = credit
-        self._alarm: tuple[float, loops.Timer] | None = None
+        self._alarm = loops.Alarm(loop, loop.clock, partial(self._handle, group_state.Changed()))
         self._input = bytearray()
         self._input_ended = False
         self._perform: dict[type, Callable[[Any], object]] = {
@@ -250,7 +251,7 @@ class WorkerGroup:
     def _step(self, event: object) -> None:
         for effect in self._state.step(event, self._look()):
             self._perform[type(effect)](effect)
-        self._set_alarm(self._state.due)
+        self._alarm.set(self._state.due)
 
     def _look(self) -> Seen:
         """Return what the next step needs to know: children are read from /proc only for it."""
@@ -263,21 +264,6 @@ class WorkerGroup:
     def _children(self) -> list[int]:
         excluded = self._excluded()
         return [pid for pid in processes.children() if pid not in excluded]
-
-    def _set_alarm(self, due: float | None) -> None:
-        """Have the state look again when something is due."""
-        if self._alarm is not None:
-            if self._alarm[0] == due:
-                return
-            self._alarm[1].cancel()
-        self._alarm = None
-        if due is not None:
-            seconds = max(0.0, due - self._loop.clock())
-            self._alarm = due, self._loop.call_later(seconds, self._on_time)
-
-    def _on_time(self) -> None:
-        self._alarm = None
-        self._handle(group_state.Changed())
 
     def _signal(self, pid: int, number: int, group: bool) -> None:
         if not processes.send(pid, number, group=group):

@@ -266,8 +266,6 @@ class GroupState:
         if self.phase is Phase.SWEEPING:
             self._tell(seen.children)
         self.phase, self._give_up_at = Phase.KILLING, seen.now + descendants.GIVE_UP
-        for process in self.running():
-            process.signalled = True
         self._kill_children(seen)
 
     def _kill_children(self, seen: Seen) -> None:
