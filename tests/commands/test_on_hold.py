@@ -133,6 +133,7 @@ def test_a_command_that_is_killed_has_a_report_too(held: OnHold, tmp_path: Path)
         assert client.stdout
         assert "is up" in client.stdout.readline()
         client.kill()
+        client.wait()  # with its output open: a reader that leaves ends the job, too, and sooner
     path = tmp_path / "r.json"
     wait_for(lambda: path.exists() and path.read_text().endswith("}\n"), "the report")
     report = json.loads(path.read_text())

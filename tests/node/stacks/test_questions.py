@@ -308,6 +308,7 @@ def test_what_hangs_is_answered_by_states_in_time(runner: FakeRunner) -> None:
 
     def history(r: FakeRunner) -> Steps:
         yield from running(r)
+        yield lambda: {processes.stat(child)[0] for child in processes.children()} == {"S"}
         for number in range(questions.AT_ONCE + 1):
             r.says(frames.STACKS_ASK, StacksAsk(number))
         yield r.got(frames.STACKS)
