@@ -136,7 +136,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "the-end-of-a-lost-node-is-done": (
         Replacement(
             RUNNER_ROUNDS,
-            "        if node.lost:\n            return True\n        was_leaving",
+            "        if node.lost:\n            return\n        was_leaving",
             "        was_leaving",
         ),
     ),
@@ -248,8 +248,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "an-elastic-job-without-nodes-ends-with-0": (
         Replacement(
             "launcher/head/run/node_frames.py",
-            "Phase.RUNNING or not run.restarts.on_done(node)",
-            "Phase.RUNNING or node.lost or not run.restarts.on_done(node)",
+            "if run.phase is Phase.RUNNING:\n        run.restarts.on_done(node)",
+            "if run.phase is Phase.RUNNING and not node.lost:\n        run.restarts.on_done(node)",
         ),
     ),
     "a-closed-pipe-hides-why-a-node-leaves": (

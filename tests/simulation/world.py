@@ -16,6 +16,7 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.job import launch
+from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.job.start import Start
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
@@ -404,12 +405,13 @@ class World:
         """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
         if change.nodes:
             with suppress(UsageError):
-                run.decide(lambda rounds: rounds.resize(change.nodes))
+                run.state.restarts.check_size(change.nodes)
+                run.resize(change.nodes)
             return
         self.record("login", "listed", hosts=[*change.hosts])
         known = {spec.name: spec for spec in self.all_hosts}
         hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
-        if not run.decide(lambda rounds: rounds.list_hosts(hosts)):
+        if not list_hosts(run, hosts):
             run.loop.call_later(1.0, partial(self._change, run, change))
             return
         for name in (one for one in known if one not in change.hosts):

@@ -8,6 +8,7 @@ from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
@@ -59,10 +60,12 @@ class Job:
         return self.made[0]
 
     def list_hosts(self, hosts: Sequence[Host]) -> bool:
-        return bool(self.run.decide(lambda rounds: rounds.list_hosts(hosts)))
+        return list_hosts(self.run, hosts)
 
     def resize(self, nodes: int) -> str:
-        return str(self.run.decide(lambda rounds: rounds.resize(nodes)))
+        words = self.rounds.check_size(nodes)
+        self.run.resize(nodes)
+        return words
 
     def ready(self) -> None:
         """Have all nodes get START; what they were sent and what was said is forgotten."""

@@ -201,7 +201,7 @@ class FakeFleet:
     def prepare(
         self,
         *names: str,
-        restarts: Callable[[Course], RestartPolicy] = lambda _course: NoRestarts(),
+        restarts: Callable[[Course], RestartPolicy] = NoRestarts,
         plan: dict[str, Any] | None = None,
         asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
         on_ready: Callable[[Ready], None] | None = None,

@@ -13,11 +13,14 @@ from ...control import frames, messages, round_messages
 from ..run.decisions import (
     EndWhenOver,
     FormRound,
+    ListHosts,
     Lose,
     Printed,
     RecordGivenUp,
     RecordLoss,
     Release,
+    ReplaceHost,
+    Resize,
     SetError,
     Stop,
 )
@@ -33,13 +36,12 @@ from .rounds import Rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...control.messages import Hello
     from ...control.round_messages import Join
-    from ...specs.host import Host
     from ...specs.policies import ElasticPolicy
-    from ..run.decisions import Start
+    from ..run.decisions import GiveUp, Start
     from ..run.events import Observer
     from ..run.restart_policy import Course
     from ..run.run_node import RunNode
@@ -95,6 +97,9 @@ class RunnerRounds:
             actions.TooFew: lambda _it: self._too_few(),
             actions.Finish: lambda _it: self._do(Stop(signal.SIGTERM, 0.0)),
             Printed: self._on_printed,
+            Resize: self._resize,
+            ListHosts: lambda it: self._admission.membership.take(it.hosts),
+            ReplaceHost: lambda it: self._admission.membership.replace(*it),
         }
 
     @property
@@ -224,14 +229,12 @@ class RunnerRounds:
 
     # -- failures and losses ----------------------------------------------------------------
 
-    def on_failure(self, node: RunNode, ended: messages.Exit) -> bool:
-        """Survive the failure of a worker with another round, or end the run.
-
-        Returns:
-            False where there is no round that could follow.
-        """
+    def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
+        """Survive the failure of a worker with another round, or end the run."""
         if not self._running:
-            return False
+            self._record.exited(node, ended)
+            self._do(Stop(signal.SIGTERM))
+            return
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         what = f"rank {ended.rank} on {node.name} {how}"
@@ -240,11 +243,11 @@ class RunnerRounds:
             if final:
                 self._log(f"no restart: {what}; {final}")
             self._record.exited(node, ended)
-        return True
 
-    def restart(self, why: str) -> bool:
+    def restart(self, why: str, otherwise: GiveUp) -> None:
         """Form another round of the same nodes for this reason, if there is a restart left."""
-        return self._handle(events.RestartRequested(why, NO_PROGRESS))
+        if not self._handle(events.RestartRequested(why, NO_PROGRESS)):
+            self._do(otherwise)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         failure = messages.unpack(round_messages.AgentFailure, body)
@@ -294,8 +297,8 @@ class RunnerRounds:
             self._handle(events.WorkersGone(node.number))
         self._admission.on_node_end(node, cause)
 
-    def resize(self, nodes: int) -> str:
-        """Form rounds of at most so many nodes from now on; return what to tell the user.
+    def check_size(self, nodes: int) -> str:
+        """Return what to tell the user who asks for rounds of at most so many nodes.
 
         Raises:
             UsageError: the job's limits do not allow it.
@@ -304,24 +307,12 @@ class RunnerRounds:
         if not least <= nodes <= most:
             raise UsageError(f"this job takes {least} to {most} nodes, not {nodes}")
         present = sum(not node.over for node in self._nodes)
-        self._log(f"resizing to {counted(nodes, 'node')}, as dsrun-job asks")
-        self._handle(events.SizeLimited(nodes))
         more = f"; there are {present} now" if present < nodes else ""
         return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
-    def list_hosts(self, hosts: Sequence[Host]) -> bool:
-        """Use these hosts and no others: reach new ones, and release the others.
-
-        Returns:
-            False where it is not the time for that, before the start.
-        """
-        if self._running:
-            self._admission.membership.take(hosts)
-        return self._running
-
-    def replace(self, lost: str, host: Host) -> None:
-        """Have this host in later rounds in place of a node that is lost."""
-        self._admission.membership.replace(lost, host)
+    def _resize(self, wanted: Resize) -> None:
+        self._log(f"resizing to {counted(wanted.nodes, 'node')}, as dsrun-job asks")
+        self._handle(events.SizeLimited(wanted.nodes))
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -329,18 +320,17 @@ class RunnerRounds:
         finished = messages.unpack(round_messages.Finished, body)
         self._handle(events.NodeFinished(node.number, finished.generation))
 
-    def on_done(self, node: RunNode) -> bool:
-        """Handle a node that has ended by itself, or that was released or lost; return True."""
+    def on_done(self, node: RunNode) -> None:
+        """Handle a node that has ended by itself, or that was released or lost."""
         self._handle(events.WorkersGone(node.number))
         if node.lost:
-            return True
+            return
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._handle(events.NodeDone(node.number)):
             self._do(RecordLoss(node.name, ENDED_EARLY))
             self._do(Stop(signal.SIGTERM))
         if was_leaving:
             self._admission.membership.gone(node)
-        return True
 
     def close(self) -> None:
         """Form no other round, and reach no node any more."""

@@ -33,9 +33,9 @@ class TorchRendezvous(NoRestarts):
 
     def __init__(self, course: Course, rendezvous: Rendezvous) -> None:
         """Follow the agent of a rendezvous."""
-        super().__init__()
+        super().__init__(course)
         self.handlers = {frames.RANKS: self._on_ranks, frames.AGENT_FAILED: self._on_agent_failure}
-        self._rendezvous, self._do, self._record = rendezvous, course.do, course.record
+        self._rendezvous = rendezvous
         self._world_size = self._number = 0
 
     def on_start(self, _start: Start, _first: RunNode, _probes: Mapping[RunNode, int]) -> None:
@@ -57,10 +57,9 @@ class TorchRendezvous(NoRestarts):
         self._do(LabelNode(node.node))
         self._do(Log(_place(ranks, len(node.node.slots or ()))))
 
-    def on_failure(self, node: RunNode, ended: messages.Exit) -> bool:
+    def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
         """Record the end of a worker; torch's agent decides what follows from it."""
         self._record.exited(node, ended)
-        return True
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         """Stop: the agent has failed."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...backends import BACKENDS
 from ...common.output_file import is_page
 from ..report.ending import Ending
-from ..run.decisions import OutputBroken
+from ..run.decisions import ListHosts, OutputBroken
+from ..run.phase import Phase
 from ..run.restart_policy import NoRestarts
 from ..run.run import Owner, Run
 from ..watch.attach import attach, painter, report_text
@@ -210,10 +213,16 @@ def watch_hosts(run: Run, updates: HostUpdates) -> None:
     """Watch the list of hosts of an elastic run."""
     from ..elastic import host_watch
 
-    def take(hosts: Sequence[Host]) -> bool:
-        return bool(run.decide(lambda rounds: rounds.list_hosts(hosts)))
-
+    take = partial(list_hosts, run)
     run.close_too(host_watch.of(updates, run.loop, take, run.warn).close)
+
+
+def list_hosts(run: Run, hosts: Sequence[Host]) -> bool:
+    """Have an elastic run use these hosts; return False where it cannot yet, before the start."""
+    running = run.phase is Phase.RUNNING
+    if running:
+        run.handle(ListHosts(hosts))
+    return running
 
 
 def _restarts(spec: JobSpec) -> Callable[[Course], RestartPolicy]:
@@ -227,7 +236,7 @@ def _restarts(spec: JobSpec) -> Callable[[Course], RestartPolicy]:
         from ..elastic.runner_rounds import RunnerRounds
 
         return lambda course: RunnerRounds(course, limits)
-    return lambda _course: NoRestarts()
+    return NoRestarts
 
 
 def _asks(spec: JobSpec) -> Callable[[Run], Callable[[RunNode], None]] | None:

@@ -104,7 +104,9 @@ class JobRequests:
         nodes = request.get("nodes")
         if type(nodes) is not int or not 0 < nodes < 10_000_000:
             raise UsageError("invalid request: expected nodes, a number above 0")
-        return {"words": self._run.decide(lambda policy: policy.resize(nodes))}
+        words = self._run.state.restarts.check_size(nodes)
+        self._run.resize(nodes)
+        return {"words": words}
 
     # -- output -----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from functools import partial
 from ...common.output_file import is_page
 from ..job.ending import ending_of
 from ..job.job_socket import JobSocket, RunHistory
-from ..run.decisions import Refuse
+from ..run.decisions import Refuse, ReplaceHost
 from ..run.events import Lost, Round
 from ..run.phase import Phase
 from ..run.run import Owner
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ...common.loop import Timer
-    from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.roles import Role, RolesSpec
-    from ..elastic.runner_rounds import RunnerRounds
     from ..fleet.fleet import Fleet
     from ..local.server import Verb
     from ..output.console import Console
@@ -300,7 +298,7 @@ class RolesJob:
             for spare in self._move(name, lost).values():
                 nodes = role.spec.plan.nodes
                 host = next(one.host for one in nodes if one.host.name == spare)
-                run.decide(partial(_replace, lost, host))
+                run.handle(ReplaceHost(lost, host))
 
     def _is_lost(self, name: str) -> bool:
         connections = self.fleet.nodes.values()
@@ -374,11 +372,6 @@ class RolesJob:
         """Stop the job: the reader of its output has gone."""
         if not self.policy.ending:
             self.handle(events.Interrupted(signal.SIGPIPE))
-
-
-def _replace(lost: str, host: Host, rounds: RunnerRounds) -> None:
-    """Have this host in later rounds of a role in place of a node that is lost."""
-    rounds.replace(lost, host)
 
 
 def job_of(role: Role, whole: JobSpec) -> JobSpec:

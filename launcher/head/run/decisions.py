@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ...common.errors import DsrunError
     from ...control.messages import Start as StartMessage
     from ...control.round_messages import Ranks
+    from ...specs.host import Host
     from ...specs.plan import Plan
     from .run_node import RunNode
 
@@ -65,6 +66,37 @@ class GiveUp(NamedTuple):
     code: int
     words: str
     sign: str
+
+
+class Restart(NamedTuple):
+    """Restart all workers, which counts as a failure.
+
+    Attributes:
+        why: the reason.
+        otherwise: what follows if there is no restart left.
+    """
+
+    why: str
+    otherwise: GiveUp
+
+
+class Resize(NamedTuple):
+    """Form rounds of at most so many nodes from now on."""
+
+    nodes: int
+
+
+class ListHosts(NamedTuple):
+    """Use these hosts and no others: reach new ones, and release the others."""
+
+    hosts: Sequence[Host]
+
+
+class ReplaceHost(NamedTuple):
+    """Have a host in later rounds in place of a node that is lost, given the name of that."""
+
+    lost: str
+    host: Host
 
 
 class BeginRound(NamedTuple):

@@ -167,11 +167,10 @@ def on_exit(run: RunState, node: RunNode, body: bytes) -> None:
     run.workers.ended(ended)
     if run.observers:
         run.observers.exited(node, ended)
-    if not ended.failed:
+    if ended.failed:
+        run.restarts.on_failure(node, ended)
+    else:
         run.record.exited(node, ended)
-    elif not run.restarts.on_failure(node, ended):
-        run.record.exited(node, ended)
-        run.stop(signal.SIGTERM)
 
 
 def on_activity(run: RunState, node: RunNode, body: bytes) -> None:
@@ -237,5 +236,7 @@ def on_done(run: RunState, node: RunNode, body: bytes) -> None:
     if not node.lost:  # else it may have been left out of the start
         check_started(run)
     node.end(messages.unpack(messages.Done, body))
-    if run.phase is not Phase.RUNNING or not run.restarts.on_done(node):
+    if run.phase is Phase.RUNNING:
+        run.restarts.on_done(node)
+    else:
         run.end_when_over()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
 from ...common.errors import UsageError
 from ...common.values import NamedTuple
+from .decisions import EndWhenOver, Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from ...control.messages import Exit, Hello
     from ...specs.host import Host
     from ...specs.job import JobSpec
-    from .decisions import Start
+    from .decisions import GiveUp, Start
     from .events import Observer
     from .record import JobRecord
     from .run_node import RunNode
@@ -66,12 +69,12 @@ if TYPE_CHECKING:
             """Handle the HELLO of a node that connects after the start."""
             ...
 
-        def on_failure(self, node: RunNode, ended: Exit) -> bool:
-            """Handle a worker that has failed by itself; return False if that ends the run."""
+        def on_failure(self, node: RunNode, ended: Exit) -> None:
+            """Handle a worker that has failed by itself: restart, or stop the run."""
             ...
 
-        def restart(self, why: str) -> bool:
-            """Restart all workers, which counts as a failure; return whether that is possible."""
+        def restart(self, why: str, otherwise: GiveUp) -> None:
+            """Restart all workers, which counts as a failure; give up if that is not possible."""
             ...
 
         def survives(self, node: RunNode) -> bool:
@@ -93,13 +96,10 @@ if TYPE_CHECKING:
             """Handle the end of a node's session after the start; the backend gives the cause."""
             ...
 
-        def on_done(self, node: RunNode) -> bool:
+        def on_done(self, node: RunNode) -> None:
             """Handle a node on which nothing is left, while the run is not being stopped.
 
             It may be lost already.
-
-            Returns:
-                False if the run ends once that is so of all nodes.
             """
             ...
 
@@ -111,8 +111,8 @@ if TYPE_CHECKING:
             """Return the number of workers for the report."""
             ...
 
-        def resize(self, nodes: int) -> str:
-            """Use at most so many nodes from now on; return what to tell the user.
+        def check_size(self, nodes: int) -> str:
+            """Return what to tell the user who asks for rounds of at most so many nodes.
 
             Raises:
                 DsrunError: that is not possible.
@@ -162,7 +162,8 @@ class NoRestarts:
     starting = False
     observer: Observer | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, course: Course) -> None:
+        self._record, self._do = course.record, course.do
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
         self.actions: Mapping[type, Callable[..., None]] = {}
 
@@ -175,13 +176,14 @@ class NoRestarts:
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Nothing to do: no node is reached again."""
 
-    def on_failure(self, node: RunNode, ended: Exit) -> bool:
-        """Return False: a failure ends the run."""
-        return False
+    def on_failure(self, node: RunNode, ended: Exit) -> None:
+        """Stop the run."""
+        self._record.exited(node, ended)
+        self._do(Stop(signal.SIGTERM))
 
-    def restart(self, why: str) -> bool:
-        """Return False: there is no other round."""
-        return False
+    def restart(self, why: str, otherwise: GiveUp) -> None:
+        """Give up: there is no other round."""
+        self._do(otherwise)
 
     def survives(self, node: RunNode) -> bool:
         """Return False: a job needs all of its nodes."""
@@ -196,9 +198,9 @@ class NoRestarts:
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Nothing to do: the loss of the node has ended the run."""
 
-    def on_done(self, node: RunNode) -> bool:
-        """Return False: the run ends when all nodes are done."""
-        return False
+    def on_done(self, node: RunNode) -> None:
+        """End the run if all nodes are done."""
+        self._do(EndWhenOver())
 
     def outlives_engine(self) -> bool:
         """Return False: without its engine a run ends."""
@@ -208,7 +210,7 @@ class NoRestarts:
         """Return the number of workers of the plan."""
         return planned
 
-    def resize(self, nodes: int) -> str:
+    def check_size(self, nodes: int) -> str:
         """Refuse: the number of nodes cannot change, or dsrun does not decide on it.
 
         Raises:

@@ -23,7 +23,7 @@ from .tasks import tasks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeVar
+    from typing import Any
 
     from ...common.errors import DsrunError
     from ...control.messages import NodeJob
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .restart_policy import Course, RestartPolicy
     from .stdin import Stdin
 
-    T = TypeVar("T")
     Restarts = Callable[[Course], RestartPolicy]
     Asks = Callable[["Run"], Callable[[RunNode], None]]
 
@@ -89,7 +88,7 @@ class Run:
         spec: JobSpec,
         fleet: Fleet,
         console: Console,
-        restarts: Restarts = lambda _course: NoRestarts(),
+        restarts: Restarts = NoRestarts,
         asks: Asks | None = None,
         owner: Owner | None = None,
     ) -> None:
@@ -241,15 +240,13 @@ class Run:
         """Handle a signal that does not end the run."""
         self.handle(decisions.OtherSignal(number))
 
+    def resize(self, nodes: int) -> None:
+        """Form rounds of at most so many nodes from now on."""
+        self.handle(decisions.Resize(nodes))
+
     def call_off(self, reason: str) -> None:
         """Give up the start for this reason; if the program is running already, only warn."""
         self.handle(decisions.CallOff(reason))
-
-    def decide(self, ask: Callable[[Any], T]) -> T:
-        """Ask the restart policy, and do what follows; return its answer."""
-        answer = ask(self.state.restarts)
-        self.handle(decisions.TimePassed())
-        return answer
 
     # -- what is known of it --------------------------------------------------------------------
 

@@ -137,6 +137,7 @@ class RunState:
             decisions.Refuse: lambda it: self.refuse(it.error),
             decisions.Stop: lambda it: self.stop(it.number, it.grace),
             decisions.GiveUp: self._give_up,
+            decisions.Restart: lambda it: self.restarts.restart(*it),
             decisions.Lose: lambda it: self.lose(*it[:2], over=it.over, explained=it.explained),
             decisions.RecordGivenUp: self._record_given_up,
             decisions.RecordLoss: lambda it: self.record.lost(it.host, it.reason, self.now),
@@ -278,6 +279,7 @@ class RunState:
         self.record.gave_up(found.reason, self.now)
 
     def _give_up(self, found: decisions.GiveUp) -> None:
+        self.warn(f"{found.reason}: stopping the job")
         self.record.gave_up(found.reason, self.now, found.code, found.words, found.sign)
         self.stop(signal.SIGTERM)
 

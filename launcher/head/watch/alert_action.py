@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ...common.errors import NO_PROGRESS
+from ..run.decisions import GiveUp, Restart
 from ..run.events import Alarm
 
 TYPE_CHECKING = False
@@ -22,8 +24,7 @@ class AlertAction:
         running: Callable[[], bool],
         tell: Callable[[RunEvent], None],
         warn: Callable[[str], None],
-        restart: Callable[[str], bool],
-        give_up: Callable[[str, str], None],
+        decide: Callable[[GiveUp | Restart], None],
     ) -> None:
         """Act on findings.
 
@@ -31,14 +32,12 @@ class AlertAction:
             running: returns whether the job runs, and is not being stopped.
             tell: tells observers of an event.
             warn: prints a warning for the user.
-            restart: restarts all workers for a reason; returns whether that was possible.
-            give_up: ends the job, given the cause, and what that is drawn from.
+            decide: takes what the run is to do.
         """
         self._running = running
         self._tell = tell
         self._warn = warn
-        self._restart = restart
-        self._give_up = give_up
+        self._decide = decide
 
     def perform(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
         """Report what was found, stop the job for it, or restart its workers.
@@ -55,11 +54,12 @@ class AlertAction:
         if then == "report":
             self._warn(sentence)
         elif then == "stop":
-            self._stop(sentence, sign)
-        elif not self._restart(sentence):
-            self._stop(f"{sentence}; it cannot be restarted again", sign)
+            self._decide(_give_up(sentence, sign))
+        else:
+            in_vain = f"{sentence}; it cannot be restarted again"
+            self._decide(Restart(sentence, _give_up(in_vain, sign)))
 
-    def _stop(self, sentence: str, sign: str) -> None:
-        """End the job, with this as the cause."""
-        self._warn(f"{sentence}: stopping the job")
-        self._give_up(sentence, sign)
+
+def _give_up(sentence: str, sign: str) -> GiveUp:
+    """Return what ends the job, with this as the cause."""
+    return GiveUp(sentence, NO_PROGRESS, STOPPED, sign)

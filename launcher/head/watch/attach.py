@@ -9,9 +9,7 @@ from __future__ import annotations
 from functools import partial
 from importlib import import_module
 
-from ...common.errors import NO_PROGRESS
 from ...common.output_file import is_page
-from ..run.decisions import GiveUp
 from ..run.phase import Phase
 
 TYPE_CHECKING = False
@@ -32,18 +30,9 @@ if TYPE_CHECKING:
 
 def alert_action(run: Run) -> AlertAction:
     """Return what acts on the findings about a run."""
-    from .alert_action import STOPPED, AlertAction
+    from .alert_action import AlertAction
 
-    def give_up(sentence: str, sign: str) -> None:
-        run.handle(GiveUp(sentence, NO_PROGRESS, STOPPED, sign))
-
-    def running() -> bool:
-        return run.phase is Phase.RUNNING
-
-    def restart(why: str) -> bool:
-        return bool(run.decide(lambda policy: policy.restart(why)))
-
-    return AlertAction(running, run.tell, run.warn, restart, give_up)
+    return AlertAction(lambda: run.phase is Phase.RUNNING, run.tell, run.warn, run.handle)
 
 
 def rules(run: Run) -> None:

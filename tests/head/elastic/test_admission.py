@@ -201,11 +201,7 @@ def test_before_the_start_is_not_the_time_for_another_list(fleet_of: FleetOf) ->
 
 def test_no_more_are_reached_than_a_round_has_a_use_for_and_a_few(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"), most=2)
-    job.run.decide(
-        lambda rounds: rounds.list_hosts(
-            [Host("n0", (0, 1)), *(Host(f"n{at}", (0,)) for at in range(1, 20))]
-        )
-    )
+    job.list_hosts([Host("n0", (0, 1)), *(Host(f"n{at}", (0,)) for at in range(1, 20))])
     job.fleet.go(5)
     assert len(job.fleet.backend.started) == 1 + 2 + SPARES - 1
 
@@ -213,9 +209,7 @@ def test_no_more_are_reached_than_a_round_has_a_use_for_and_a_few(fleet_of: Flee
 def test_a_new_host_that_cannot_be_reached_is_told_with_the_cause(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     job.fleet.backend.absent = {"n1", "n2"}
-    job.run.decide(
-        lambda rounds: rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0,)), Host("n2", (0,))])
-    )
+    job.list_hosts([Host("n0", (0, 1)), Host("n1", (0,)), Host("n2", (0,))])
     job.fleet.go(0.5)
     job.fleet.emit(SessionEnded(1, "no route"))
     job.fleet.emit(SessionEnded(2, ""))

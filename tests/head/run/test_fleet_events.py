@@ -324,7 +324,7 @@ def test_where_the_restart_policy_needs_no_engine_its_end_is_told_with_debug(
             return True
 
     job = fleet_of("n0", "n1")
-    run = job.start(restarts=lambda _run: Lasting())
+    run = job.start(restarts=Lasting)
     job.said()
     job.emit(EngineEnded("mpirun has ended", 1, False))
     assert (run.phase, job.said("debug")) == (Phase.RUNNING, ["mpirun has ended"])
@@ -341,7 +341,7 @@ def test_the_restart_policy_hears_how_sessions_end_while_the_run_goes_on(
             heard.append((node.name, cause))
 
     job = fleet_of("n0", "n1")
-    run = job.start(restarts=lambda _run: Hearing())
+    run = job.start(restarts=Hearing)
     job.emit(SessionEnded(1, "no route"))
     assert heard == [("n1", "no route")]
     run.handle(End())

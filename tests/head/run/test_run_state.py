@@ -27,7 +27,7 @@ class Played:
         spec = JobSpec("job", plan, "/work", checks=CheckPolicy(quick=False))
         self.nodes = list(sent_nodes(plan))
         nodes: list[Any] = self.nodes
-        self.state = RunState(spec, nodes, lambda _course: NoRestarts(), _nobody, 0.0, 0.0)
+        self.state = RunState(spec, nodes, NoRestarts, _nobody, 0.0, 0.0)
         self.now = 0.0
 
     def step(self, event: object) -> list[Any]:

@@ -32,8 +32,6 @@ from ...support.fake_fleet import refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.run.run import Run
-
     from ...support.fake_fleet import FakeFleet
 
     FleetOf = Callable[..., FakeFleet]
@@ -248,15 +246,13 @@ def test_an_option_that_no_node_can_use_is_a_wrong_command_line(
 # -- without some ---------------------------------------------------------------------------------
 
 
-def enough(least: int) -> Callable[[Run], NoRestarts]:
+def enough(nodes: int) -> type[NoRestarts]:
     """A policy for which so many nodes are enough."""
 
     class Enough(NoRestarts):
-        def __init__(self) -> None:
-            super().__init__()
-            self.least = least
+        least = nodes
 
-    return lambda _run: Enough()
+    return Enough
 
 
 @pytest.mark.parametrize(("least", "starts"), [(1, True), (2, True), (3, False)])

@@ -4,47 +4,30 @@ from __future__ import annotations
 
 import pytest
 
+from dsrun.launcher.common.errors import NO_PROGRESS
+from dsrun.launcher.head.run.decisions import GiveUp, Restart
 from dsrun.launcher.head.run.events import Alarm
-from dsrun.launcher.head.watch.alert_action import AlertAction
+from dsrun.launcher.head.watch.alert_action import STOPPED, AlertAction
 
 WHY = "no line matched 'step'"
-STOPS = "stopping the job"
-IN_VAIN = f"{WHY}; it cannot be restarted again"
+END = GiveUp(WHY, NO_PROGRESS, STOPPED, "sign")
+IN_VAIN = END._replace(reason=f"{WHY}; it cannot be restarted again")
 
 
-def done(then: str, *, runs: bool = True, restarts: bool = True) -> list[object]:
+def done(then: str, *, runs: bool = True) -> list[object]:
     """Return what is done for a finding, in this order."""
     seen: list[object] = []
-
-    def restart(why: str) -> bool:
-        seen.append(("restart", why))
-        return restarts
-
-    def give_up(why: str, sign: str) -> None:
-        seen.append(("give up", why, sign))
-
-    action = AlertAction(lambda: runs, seen.append, seen.append, restart, give_up)
+    action = AlertAction(lambda: runs, seen.append, seen.append, seen.append)
     action.perform("rule", then, WHY, "sign")
     return seen
 
 
 @pytest.mark.parametrize(
-    ("then", "restarts", "more"),
-    [
-        ("report", True, [WHY]),
-        ("stop", True, [f"{WHY}: {STOPS}", ("give up", WHY, "sign")]),
-        ("restart", True, [("restart", WHY)]),
-        (
-            "restart",
-            False,
-            [("restart", WHY), f"{IN_VAIN}: {STOPS}", ("give up", IN_VAIN, "sign")],
-        ),
-    ],
+    ("then", "follows"),
+    [("report", WHY), ("stop", END), ("restart", Restart(WHY, IN_VAIN))],
 )
-def test_observers_are_told_and_the_action_follows(
-    then: str, restarts: bool, more: list[object]
-) -> None:
-    assert done(then, restarts=restarts) == [Alarm("rule", then, WHY), *more]
+def test_observers_are_told_and_the_action_follows(then: str, follows: object) -> None:
+    assert done(then) == [Alarm("rule", then, WHY), follows]
 
 
 @pytest.mark.parametrize("then", ["report", "stop", "restart"])
