@@ -8,16 +8,18 @@ Each tier has all tests of the one before. The rules:
    the soak.
 2. A test on hosts that is run with an engine and with other launchers is about what is the same
    over all of them: it is in `test` without a mark.
-3. Below `all`, such a test is run with one launcher of each kind (`KINDS`), and one about engines
-   alone with one engine of each family (`FAMILIES`), unless it is marked `each_launcher`.
-4. Below `all`, a test on hosts with several parameters is run with every value of each of them, not
-   with every combination. A value that is marked with a later tier is left out first.
+3. Below `all`, a test on hosts is run with few of its parameters' values (`MOST`), which differ as
+   much as possible. A value that is marked with a later tier is left out first.
+4. Its launchers are then of different kinds (`KINDS`, without engines `CLIENTS`), in which tests
+   take turns. A test about engines alone is run with one of each family (`FAMILIES`), and one that
+   is marked `each_launcher` with each.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +27,17 @@ if TYPE_CHECKING:
     import pytest
 
 TIERS = ("test", "ci", "all")
+MOST = {"test": 1, "ci": 2}
+"""How many variants of a test on hosts are run, if its launchers do not need more."""
 ENGINES = frozenset({"openmpi4", "openmpi5", "mpich4", "mpich5", "impi", "slurm"})
-KINDS = frozenset({"ssh", "pdsh", "openmpi5"})
-"""A launcher whose control line is a session, one that has it dialled back, and an engine."""
-FAMILIES = frozenset({"openmpi5", "mpich4", "slurm"})
+KINDS = (("ssh", "openmpi5"), ("openmpi5", "ssh"), ("pdsh", "openmpi5"))
+"""A launcher whose control line is a session, one that has it dialled back, and an engine: which
+are used in each turn, the first of them in every tier."""
+CLIENTS = (("ssh", "openssh"), ("openssh", "ssh"), ("pdsh", "ssh"))
+"""The same without engines."""
+FAMILIES = ("openmpi5", "mpich4", "slurm")
 """Open MPI, Hydra and `srun`."""
-LAUNCHERS = ENGINES | KINDS | {"local", "openssh"}
+LAUNCHERS = ENGINES.union(*KINDS, *CLIENTS, ["local"])
 
 Variant = frozenset[tuple[str, str]]
 """With which values a test is run: (parameter, value) each."""
@@ -54,10 +61,11 @@ def _in_tier(items: Sequence[pytest.Item], tier: str) -> list[pytest.Item]:
     if not hosts:
         return [items[i] for i, first in enumerate(firsts) if first <= TIERS.index(tier)]
     each = items[0].get_closest_marker("each_launcher") is not None
+    turn = crc32(items[0].nodeid.partition("[")[0].encode()) % len(KINDS)
     kept: list[pytest.Item] = []
     for place, name in enumerate(TIERS[: TIERS.index(tier) + 1]):
         some = [item for item, first in zip(items, firsts, strict=True) if first <= place]
-        chosen = choose([_variant(item) for item in some], name, each_launcher=each)
+        chosen = choose([_variant(item) for item in some], name, turn, each_launcher=each)
         kept += [some[one] for one in chosen]
     return kept
 
@@ -85,40 +93,45 @@ def over_all_launchers(variants: Sequence[Variant]) -> bool:
     return bool(launchers & ENGINES) and bool(launchers - ENGINES)
 
 
-def choose(variants: Sequence[Variant], tier: str, *, each_launcher: bool = False) -> list[int]:
-    """Return the places of those variants of a test on hosts that are in this tier, in order."""
-    places = list(range(len(variants)))
+def choose(
+    variants: Sequence[Variant], tier: str, turn: int = 0, *, each_launcher: bool = False
+) -> list[int]:
+    """Return the places of those variants of a test on hosts that are in this tier, in order.
+
+    Args:
+        variants: all that there are.
+        tier: one of `TIERS`.
+        turn: 0 to 2: which launchers stand for others.
+        each_launcher: whether it is run with every launcher.
+    """
     if tier == "all":
-        return places
-    return _every_value(variants, places if each_launcher else _represented(variants))
-
-
-def _represented(variants: Sequence[Variant]) -> list[int]:
-    """Leave out launchers that others stand for, but where they alone are run with some value."""
-    launchers = {launcher(variant) for variant in variants} - {""}
-    if not launchers & ENGINES:
         return list(range(len(variants)))
-    some = (KINDS if over_all_launchers(variants) else FAMILIES) | {""}
-    kept = [place for place, variant in enumerate(variants) if launcher(variant) in some]
-    met = {value for place in kept for _, value in variants[place]} | LAUNCHERS
-    for place, variant in enumerate(variants):
-        if new := {value for _, value in variant} - met:
-            kept.append(place)
-            met |= new
-    return sorted(kept)
+    there = list(dict.fromkeys(launcher(variant) for variant in variants))
+    engines_alone = bool(there) and ENGINES.issuperset(there)
+    if each_launcher:
+        most = len(there)
+    elif engines_alone:
+        there = [one for one in FAMILIES if one in there] or there
+        most = len(there)
+    else:
+        first = (KINDS if over_all_launchers(variants) else CLIENTS)[turn]
+        there = sorted(there, key=lambda one: (*first, one).index(one))
+        most = MOST[tier]
+    return _different(variants, there, max(most, MOST[tier]))
 
 
-def _every_value(variants: Sequence[Variant], places: Sequence[int]) -> list[int]:
-    """Choose few variants that have every value there is, and each about as often."""
-    left = {pair for place in places for pair in variants[place]}
-    used: Counter[tuple[str, str]] = Counter()
+def _different(variants: Sequence[Variant], launchers: Sequence[str], most: int) -> list[int]:
+    """Choose at most so many variants, with each launcher in turn, and with new values."""
     chosen: list[int] = []
-
-    def merit(place: int) -> tuple[int, int]:
-        return len(variants[place] & left), -sum(used[pair] for pair in variants[place])
-
-    while left:
-        chosen.append(max(places, key=merit))
-        left -= variants[chosen[-1]]
-        used.update(variants[chosen[-1]])
-    return sorted(chosen) or list(places)
+    met: set[tuple[str, str]] = set()
+    for number in range(most if launchers else 0):
+        wanted = launchers[number % len(launchers)]
+        places = [
+            place
+            for place, variant in enumerate(variants)
+            if launcher(variant) == wanted and place not in chosen
+        ]
+        if places:
+            chosen.append(max(places, key=lambda place: len(variants[place] - met)))
+            met |= variants[chosen[-1]]
+    return sorted(chosen)
