@@ -43,7 +43,7 @@ PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"
 
 ELSEWHERE = {
     "launcher/head/hold/serve.py": ("tests/commands/test_hold.py",),
-    "launcher/node/session.py": ("tests/node/test_session_signals.py",),
+    "launcher/node/session/session.py": ("tests/node/session/test_session_signals.py",),
 }
 """Further files of tests of a module, where one alone would be too long, or is another thing."""
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from dsrun.launcher.common.network import lines_of
 from dsrun.launcher.control import frames, job_status, local, local_client, messages
 from dsrun.launcher.control.auth import Credentials
-from dsrun.launcher.node import leftovers, ports, processes, sock_diag
 from dsrun.launcher.node.crash_evidence import core_dump, disks, kernel_log, kernel_messages
+from dsrun.launcher.node.machine import leftovers, ports, processes, sock_diag
 
 from .support.cost import LINEAR, growth
 from .support.properties import same_examples

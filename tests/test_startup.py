@@ -43,8 +43,8 @@ LATER = (
     "dsrun.launcher.head.job.report_request",
     "dsrun.launcher.head.local.job_requests",
     "dsrun.launcher.head.local.server",
-    "dsrun.launcher.node.activity",
-    "dsrun.launcher.node.links",
+    "dsrun.launcher.node.run.activity",
+    "dsrun.launcher.node.run.links",
 )
 """What is loaded once workers have been started: on a busy machine they may be slower than that."""
 
@@ -167,7 +167,7 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     ran = dsrun("--python", str(python), "--no_python", "true", folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     node = imported(log.read_text())
-    assert {"dsrun.launcher.node.main", "dsrun.launcher.node.session"} <= node
+    assert {"dsrun.launcher.node.main", "dsrun.launcher.node.session.session"} <= node
     # Nor what is installed there has a say: site would load every .pth file.
     assert "site" not in node
     assert node & (HEAVY | SLOW | UNUSED) == set()

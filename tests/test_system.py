@@ -27,8 +27,8 @@ FOLDERS = (
 ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "control/local.py")
 
 ASIDE = {
-    *("node/call.py", "node/join.py", "node/links.py"),
-    *("node/venv.py", "node/engine_task.py"),
+    *("node/call.py", "node/join.py", "node/run/links.py"),
+    *("node/checks/venv.py", "node/engine_task.py"),
     *("node/elastic/agent.py", "node/elastic/shim.py"),
     "node/workers/calls.py",
     *("node/facts/devices.py", "node/facts/report.py", "node/facts/torch_report.py"),

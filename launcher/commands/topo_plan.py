@@ -13,7 +13,7 @@ from ..common.wording import counted
 from ..head.report import bindings
 from ..node.binding import conflicts, numa, sysfs, topology
 from ..node.binding import plan as binding
-from ..node.devices import Devices
+from ..node.machine.devices import Devices
 from ..node.workers.devices import WorkerDevices
 from ..node.workers.observed_affinity import placed
 from ..planning.binding import binding_policy, core_lists

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def answer(task: messages.NodeJob, options: Sequence[str]) -> dict[str, Any]:
     """Return what the program prints for a task."""
-    from .file_checks import check
+    from .checks.file_checks import check
     from .workers.prepare import NodeSetup
 
     notes: list[str] = []

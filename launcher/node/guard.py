@@ -18,7 +18,7 @@ from contextlib import suppress
 from ..common import system
 from ..common.errors import LOST, SWEPT
 from ..common.loop import Loop
-from . import descendants, processes
+from .machine import descendants, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -198,7 +198,7 @@ def _own_streams() -> tuple[int, int]:
 
 def _serve(line: FrameStream, guard: Guard, *, joined: bool = False) -> int:
     from ..common.loop import Loop
-    from .session import Session
+    from .session.session import Session
 
     return Session(line, Loop(), guard, joined=joined).run()
 

@@ -18,7 +18,7 @@ from functools import partial
 from ..common import system
 from ..common.errors import USAGE, reason
 from ..common.loop import Loop
-from .probes import Resolver, numeric
+from .checks.probes import Resolver, numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

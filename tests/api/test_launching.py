@@ -22,7 +22,7 @@ from dsrun.launcher.api import (
     Started,
     launch,
 )
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 
 from ..support.interrupting import when_interrupts_are_counted
 from ..support.launched import alive, begun, printed, program

@@ -15,7 +15,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dsrun.launcher.node.sock_diag import LISTENING, tcp_sockets
+from dsrun.launcher.node.machine.sock_diag import LISTENING, tcp_sockets
 
 from ..support.limits import HANG, wait_for
 from .forwarder import enter

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 
 from ..support.frozen import frozen, mounted, silent
 from ..support.limits import wait_for

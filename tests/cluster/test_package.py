@@ -90,7 +90,7 @@ def test_an_older_dsrun_a_cut_copy_and_a_planted_link_are_not_used(
         assert [len(one.splitlines()) for one in before] == [1] * 3
         (name,) = {one.split()[1] for one in before}
         copy = f"{PACKAGE}/{name}"
-        n1.run(["truncate", "--size=100", f"{copy}/launcher/node/run.py"])
+        n1.run(["truncate", "--size=100", f"{copy}/launcher/node/run/run.py"])
         n2.run(
             ["sh", "-c", f"mv {copy} {HOME}/.cache/planted && ln -s {HOME}/.cache/planted {copy}"]
         )

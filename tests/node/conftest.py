@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common import system
-from dsrun.launcher.node import leftovers, processes
+from dsrun.launcher.node.machine import leftovers, processes
 
 from ..support.fake_agent import FakeAgents
 from ..support.fake_runner import FakeRunner

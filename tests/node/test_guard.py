@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import LOST, SWEPT
-from dsrun.launcher.node import processes
 from dsrun.launcher.node.guard import Guard
+from dsrun.launcher.node.machine import processes
 
 from ..support.clock import Clock
 from ..support.limits import HANG, NEVER, wait_for

@@ -16,7 +16,7 @@ from dsrun.launcher.control import frames, tls
 from dsrun.launcher.head.fleet.authentication import SecretVerifier
 from dsrun.launcher.head.fleet.listener import Listener
 from dsrun.launcher.node import join as joining
-from dsrun.launcher.node import ports
+from dsrun.launcher.node.machine import ports
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out

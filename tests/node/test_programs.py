@@ -9,7 +9,7 @@ from dsrun.launcher.common.errors import USAGE
 from dsrun.launcher.control import frames
 from dsrun.launcher.node.programs import command_line, run
 
-from .test_commands import ends, printed, runs
+from .session.test_commands import ends, printed, runs
 
 if TYPE_CHECKING:
     import pytest

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from ..planted_faults import Plant
 
 MODULES = (
-    "launcher/node/session.py",
-    "launcher/node/session_state.py",
-    "launcher/node/run.py",
-    "launcher/node/run_state.py",
+    "launcher/node/session/session.py",
+    "launcher/node/session/session_state.py",
+    "launcher/node/run/run.py",
+    "launcher/node/run/run_state.py",
     "launcher/node/workers/group.py",
     "launcher/node/workers/group_state.py",
     "launcher/node/guard.py",
     "launcher/node/elastic/rounds.py",
     "launcher/node/elastic/rounds_state.py",
-    "launcher/node/descendants.py",
+    "launcher/node/machine/descendants.py",
     "launcher/head/fleet/fleet.py",
     "launcher/head/run/run.py",
     "launcher/head/run/run_state.py",

@@ -40,9 +40,9 @@ def replant(bug: str, copy: Path) -> list[str]:
 
 
 GUARD = "launcher/node/guard.py"
-SESSION = "launcher/node/session.py"
-SESSION_STATE = "launcher/node/session_state.py"
-DESCENDANTS = "launcher/node/descendants.py"
+SESSION = "launcher/node/session/session.py"
+SESSION_STATE = "launcher/node/session/session_state.py"
+DESCENDANTS = "launcher/node/machine/descendants.py"
 NODE_ROUNDS = "launcher/node/elastic/rounds_state.py"
 ROUNDS = "launcher/head/elastic/rounds.py"
 RUNNER_ROUNDS = "launcher/head/elastic/runner_rounds.py"
@@ -267,11 +267,11 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         ),
     ),
     "workers-of-a-round-miss-an-earlier-signal": (
-        Replacement("launcher/node/run.py", "        self._starting()\n", ""),
+        Replacement("launcher/node/run/run.py", "        self._starting()\n", ""),
     ),
     "workers-being-forked-miss-a-signal": (
         Replacement(
-            "launcher/node/signal_deduplicator.py",
+            "launcher/node/session/signal_deduplicator.py",
             "return len(self.ways) == 2 and not self._missed",
             "return len(self.ways) == 2",
         ),

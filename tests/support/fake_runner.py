@@ -21,7 +21,7 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stream import FrameStream
 from dsrun.launcher.node.guard import Guard
-from dsrun.launcher.node.session import Session
+from dsrun.launcher.node.session.session import Session
 from dsrun.launcher.specs.program import Program
 
 from .fake_nodes import NAMES

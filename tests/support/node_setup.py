@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.node.file_checks import check
+from dsrun.launcher.node.checks.file_checks import check
 from dsrun.launcher.node.workers.prepare import NodeSetup
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
-from dsrun.launcher.node import processes
-from dsrun.launcher.node.file_checks import check
-from dsrun.launcher.node.run import NodeRun
-from dsrun.launcher.node.run_state import Phase
+from dsrun.launcher.node.checks.file_checks import check
+from dsrun.launcher.node.machine import processes
+from dsrun.launcher.node.run.run import NodeRun
+from dsrun.launcher.node.run.run_state import Phase
 
 from .fake_nodes import NAMES
 from .limits import HANG

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsrun.launcher.node.preload
 from dsrun.launcher.common.readiness import ready
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.preload import wire
 from dsrun.launcher.node.workers.spawn import WorkerSpec, spawn
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 
 from .limits import wait_for
 

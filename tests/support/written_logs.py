@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 
 from .limits import HANG
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LACKS = re.compile(
     r"no such (?P<kind>script|folder): (?P<path>/.*?)(?: \(--workdir names another\))?"
 )
-"""What `node.preflight` says of them."""
+"""What `node.checks.preflight` says of them."""
 
 
 def advised(problems: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.network import lines_of
 from ...common.values import NamedTuple
-from ..machine import cgroups
+from ..machine.capacity import cgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...common.network import lines_of
-from .. import ports, processes
+from ..machine import ports, processes
 
 IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 

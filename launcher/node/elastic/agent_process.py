@@ -17,7 +17,7 @@ from ...common import loop as loops
 from ...common import system
 from ...control.round_messages import AgentFailure
 from ...specs import environment
-from .. import processes
+from ..machine import processes
 from ..workers.spawn import WorkerSpec, spawn
 from .events import AgentEnded, AgentJoined, StopRequested, WorkersRequested
 

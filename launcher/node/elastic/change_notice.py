@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..blocking import Calls
+    from ..machine.blocking import Calls
 
 SECONDS = 5.0
 """Seconds for the file system to answer."""

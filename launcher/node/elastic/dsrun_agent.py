@@ -7,7 +7,7 @@ from enum import Enum
 
 from ...common.errors import reason
 from ...control.round_messages import AgentFailure
-from .. import ports
+from ..machine import ports
 from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, WorkersRequested
 
 TYPE_CHECKING = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...common.event_queue import EventQueue
     from ...common.loop import Loop
     from ...control.messages import Start
-    from ..blocking import Calls
+    from ..machine.blocking import Calls
     from ..workers.prepare import NodeSetup
     from .events import EmitAgent, EmitRounds
 

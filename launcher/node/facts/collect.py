@@ -7,7 +7,7 @@ import os
 from ...common import system
 from ...control.facts import MOST_FILES, DeviceFacts, Facts
 from ...specs.environment import text_from_wire, to_wire
-from .. import machine
+from ..machine import capacity
 from . import code, libraries, variables
 from .interpreter import interpreter
 
@@ -36,7 +36,7 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     at(workdir)
     files = code.python_files(workdir)
     log_dir = setup.folder.path if setup.folder else ""
-    spaces = machine.spaces(workdir, log_dir, environ, at)
+    spaces = capacity.spaces(workdir, log_dir, environ, at)
     devices, cuda = _answered(question)
     script = _script(setup, workdir)
     return Facts(
@@ -48,11 +48,11 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
         files=code.files_digest(files),
         file_count=MOST_FILES + 1 if files is None else len(files),
         env={name: to_wire(one) for name, one in variables.that_matter(environ).items()},
-        limits=machine.limits(),
-        memory=machine.memory(),
-        cgroup_memory=machine.cgroup_memory(),
-        cpus=machine.cpus(),
-        mtus=machine.mtus(),
+        limits=capacity.limits(),
+        memory=capacity.memory(),
+        cgroup_memory=capacity.cgroup_memory(),
+        cpus=capacity.cpus(),
+        mtus=capacity.mtus(),
         spaces=tuple(one._replace(path=to_wire(one.path)) for one in spaces),
         devices=devices,
         imports_torch=not setup.program.no_python and code.imports_torch(script),

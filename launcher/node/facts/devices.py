@@ -16,8 +16,8 @@ from contextlib import suppress
 
 from ....accelerator.hardware import nvml
 from ...control.facts import DeviceFacts
-from .. import processes
-from ..blocking import call_in_child
+from ..machine import processes
+from ..machine.blocking import call_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 from ...common import network
 from ...common.errors import NodeError
 from ...control.measurements import Join, Pairs, Prepare, Ready, Reduced, Reductions
-from .. import devices
+from ..machine import devices
 from .answers import serve
 from .devices import TORCH_KINDS
 

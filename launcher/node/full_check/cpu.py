@@ -10,7 +10,7 @@ from functools import partial
 from threading import Barrier, Thread
 
 from ...control.measurements import Measured, Measurements
-from ..machine import cpus
+from ..machine.capacity import cpus
 from . import throttling
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ import tempfile
 from ...common.errors import reason
 from ...control import frames, messages
 from ...control.measurements import Broken, Measure, Measurements
-from .. import devices
+from ..machine import devices
 from . import cpu, disk
 from .answers import serve
 

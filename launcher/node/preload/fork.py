@@ -6,7 +6,7 @@ import os
 import signal
 from enum import Enum
 
-from .. import processes
+from ..machine import processes
 from ..workers.spawn import pipes, started
 from . import wire
 

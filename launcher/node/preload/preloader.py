@@ -10,7 +10,7 @@ import signal
 import socket
 from enum import Enum
 
-from .. import descendants, processes
+from ..machine import descendants, processes
 from ..workers.output_pipes import OutputPipe
 from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
 from . import fitness, fork, progress, wire

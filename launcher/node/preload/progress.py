@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ...common.network import lines_of
 from ...common.values import NamedTuple
-from .. import processes
+from ..machine import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

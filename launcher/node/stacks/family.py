@@ -8,8 +8,8 @@ from itertools import islice
 
 from ...common import system
 from ...common.values import NamedTuple
-from ..processes import command
-from ..usage import by_parent, family, read_processes
+from ..machine.processes import command
+from ..machine.usage import by_parent, family, read_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from ...common import system
 from ...control.stack_messages import ThreadStack
-from .. import processes
 from ..hook import sitecustomize as hook
+from ..machine import processes
 from . import memory_files
 from .family import status
 from .py_spy import is_own

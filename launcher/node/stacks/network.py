@@ -16,7 +16,7 @@ from itertools import islice
 from ...common import system
 from ...common.values import NamedTuple
 from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN, NetworkUse
-from ..sock_diag import ESTABLISHED, LISTENING, tcp_sockets
+from ..machine.sock_diag import ESTABLISHED, LISTENING, tcp_sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

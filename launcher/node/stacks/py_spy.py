@@ -17,8 +17,8 @@ from contextlib import suppress
 from ...common import system
 from ...common.values import NamedTuple
 from ...control.stack_messages import ThreadStack
-from .. import processes
 from ..hook import FOLDER
+from ..machine import processes
 from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
 
 TYPE_CHECKING = False

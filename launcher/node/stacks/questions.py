@@ -9,8 +9,8 @@ from functools import partial
 from ...common import system
 from ...control import frames, messages
 from ...control.stack_messages import Stacks, StacksAsk
-from ..blocking import Calls
-from ..usage import by_parent, family, read_processes
+from ..machine.blocking import Calls
+from ..machine.usage import by_parent, family, read_processes
 from .answer import answer, states
 
 TYPE_CHECKING = False

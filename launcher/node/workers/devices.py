@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ....accelerator.hardware.pci import Function
     from ...specs.host import Slot
     from ...specs.policies import BindingPolicy
-    from ..devices import Devices
+    from ..machine.devices import Devices
 
 
 class WorkerDevices:

@@ -9,7 +9,7 @@ from ...common import loop as loops
 from ...common import system
 from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
-from .. import descendants, processes
+from ..machine import descendants, processes
 from . import group_state, helpers
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
 from .group_state import GroupState, Phase, Seen

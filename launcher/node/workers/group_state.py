@@ -11,7 +11,7 @@ import signal
 from enum import Enum
 
 from ...common.values import NamedTuple
-from .. import descendants
+from ..machine import descendants
 from . import helpers
 
 TYPE_CHECKING = False

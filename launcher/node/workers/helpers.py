@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .. import processes
+from ..machine import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

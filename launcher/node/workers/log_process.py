@@ -14,7 +14,7 @@ import struct
 
 from ...common import system
 from ...common.errors import INTERNAL
-from .. import processes
+from ..machine import processes
 from .output_pipes import BLOCK
 
 TYPE_CHECKING = False

@@ -15,7 +15,7 @@ from functools import partial
 
 from ...common.errors import reason
 from ...common.readiness import ready
-from .. import processes
+from ..machine import processes
 from . import log_process
 from .log_process import HEAD
 

@@ -13,9 +13,9 @@ from ...common.values import NamedTuple
 from ...control import messages
 from ...specs import environment
 from ...specs.environment import to_wire
-from .. import ports
 from ..binding import apply
-from ..devices import Devices
+from ..machine import ports
+from ..machine.devices import Devices
 from .devices import WorkerDevices
 
 TYPE_CHECKING = False

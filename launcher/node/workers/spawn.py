@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ...common import signals, system
 from ...common.values import NamedTuple
-from .. import processes
+from ..machine import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ import os
 from ...common import system
 from ...specs import environment
 from ...specs.environment import to_wire
-from .. import hook, leftovers
+from .. import hook
 from ..binding import apply
 from ..hook import variables as hook_variables
+from ..machine import leftovers
 from .log_files import LogFiles
 from .spawn import MemoryPolicy, WorkerSpec
 

@@ -11,7 +11,7 @@ from dsrun.launcher.backends.package import bootstrap, place
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = {"launcher/__init__.py": '__version__ = "7"\n', "launcher/node/run.py": "# é\n"}
+FILES = {"launcher/__init__.py": '__version__ = "7"\n', "launcher/node/run/run.py": "# é\n"}
 DIGEST = hashlib.sha256(json.dumps(FILES).encode()).hexdigest()
 
 

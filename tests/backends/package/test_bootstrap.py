@@ -175,7 +175,7 @@ def test_only_the_same_version_is_used_as_installed(
 
 def test_a_cut_copy_is_not_used_but_replaced(home: Path, sessions: Sessions) -> None:
     sessions().hello()
-    run = home / "dsrun/package" / contents.digest(ROOT) / "launcher/node/run.py"
+    run = home / "dsrun/package" / contents.digest(ROOT) / "launcher/node/run/run.py"
     whole = run.read_bytes()
     run.write_bytes(whole[:100])
     session = sessions()
@@ -248,7 +248,7 @@ def test_a_copy_with_another_manifest_does_not_count(tmp_path: Path, manifest: s
 
 def test_a_file_that_was_written_again_does_not_count(tmp_path: Path) -> None:
     folder = placed(tmp_path)
-    file = Path(folder, "launcher/node/run.py")
+    file = Path(folder, "launcher/node/run/run.py")
     before, text = file.stat().st_mtime_ns, file.read_text().upper()
 
     def has_another_time() -> bool:

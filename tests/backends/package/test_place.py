@@ -72,7 +72,7 @@ def test_a_folder_that_others_can_only_read_is_closed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["empty", "cut", "gone", "link", "loop"])
 def test_a_damaged_copy_is_replaced(tmp_path: Path, damage: str) -> None:
     folder = Path(placed(tmp_path))
-    file = folder / "launcher/node/run.py"
+    file = folder / "launcher/node/run/run.py"
     if damage in {"empty", "cut"}:
         os.truncate(file, {"empty": 0, "cut": 2}[damage])
     elif damage == "gone":

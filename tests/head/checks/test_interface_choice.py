@@ -191,6 +191,6 @@ def test_what_is_said_has_nodes_reason_and_variables() -> None:
 
 
 def test_the_names_of_the_variables_are_those_of_the_nodes() -> None:
-    from dsrun.launcher.node import interfaces
+    from dsrun.launcher.node.machine import interfaces
 
     assert (interface_choice.GLOO, interface_choice.NCCL) == (interfaces.GLOO, interfaces.NCCL)

@@ -15,7 +15,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.elastic import host_watch
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.planning.elastic import elastic_policy
 from dsrun.launcher.planning.hosts import host_updates
 from dsrun.launcher.planning.inventory import find_hosts

@@ -17,7 +17,7 @@ from dsrun.launcher.head.hooks import commands
 from dsrun.launcher.head.hooks.commands import CommandQueue, EventCommands
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import JobEnded
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.specs.policies import HookPolicy
 
 from ...support.limits import HANG, wait_for

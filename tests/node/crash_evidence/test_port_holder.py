@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from dsrun.launcher.node import ports
 from dsrun.launcher.node.crash_evidence import port_holder
 from dsrun.launcher.node.crash_evidence.port_holder import holder, port
+from dsrun.launcher.node.machine import ports
 
 from ...support.limits import HANG
 

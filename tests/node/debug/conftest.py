@@ -15,7 +15,7 @@ import pytest
 
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.debug import sockets
-from dsrun.launcher.node.processes import die_with_parent
+from dsrun.launcher.node.machine.processes import die_with_parent
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.policies import DebugPolicy
 from dsrun.launcher.specs.program import Program

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.node import ports
 from dsrun.launcher.node.elastic import agent_process
+from dsrun.launcher.node.machine import ports
 
 from ...support.limits import HANG
 from ...support.needs import need_modules

@@ -13,7 +13,6 @@ import pytest
 
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.control.round_messages import AgentFailure
-from dsrun.launcher.node import processes
 from dsrun.launcher.node.elastic import agent_process
 from dsrun.launcher.node.elastic.agent_process import AgentProcess
 from dsrun.launcher.node.elastic.events import (
@@ -22,6 +21,7 @@ from dsrun.launcher.node.elastic.events import (
     StopRequested,
     WorkersRequested,
 )
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.spawn import SpawnFailed
 
 from ...support.clock import Clock

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common import system
-from dsrun.launcher.node.blocking import Calls
 from dsrun.launcher.node.elastic.change_notice import SECONDS, ChangeNotice
+from dsrun.launcher.node.machine.blocking import Calls
 
 from ...support.clock import Clock
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import round_messages
-from dsrun.launcher.node import processes
 from dsrun.launcher.node.elastic.events import (
     RoundsEnded,
     SignalWorkers,
@@ -21,6 +20,7 @@ from dsrun.launcher.node.elastic.events import (
     StopWorkers,
 )
 from dsrun.launcher.node.elastic.torch_agent import STUCK
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
 from ...support.played_rounds import GRACE, ROUND, START, TorchRounds, found

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node import processes
 from dsrun.launcher.node.elastic.events import RoundsEnded, StopWorkers
 from dsrun.launcher.node.elastic.torch_agent import STUCK
+from dsrun.launcher.node.machine import processes
 
 from ...support.played_rounds import GRACE, ROUND, TorchRounds, finished
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.preload.preloaded_workers import PreloadedWorkers
 from dsrun.launcher.node.preload.preloader import Phase, Preloader
 from dsrun.launcher.node.workers.spawn import WorkerSpec

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.preload.preloader import Phase, Preloader
 from dsrun.launcher.node.workers.spawn import SpawnFailed, WorkerSpec
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node import ports
+from dsrun.launcher.node.machine import ports
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 from ...support.needs import need_modules

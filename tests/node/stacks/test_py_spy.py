@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher.common import system
 from dsrun.launcher.control.stack_messages import ThreadStack
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.stacks import py_spy
 from dsrun.launcher.node.stacks.family import Member
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec

@@ -15,7 +15,7 @@ import pytest
 from dsrun.launcher.common import system
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stack_messages import Stacks, StacksAsk
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.stacks import faults, questions
 from dsrun.launcher.node.stacks.family import families
 from dsrun.launcher.specs.program import Program
@@ -266,7 +266,7 @@ def test_where_py_spy_may_not_read_the_worker_writes_its_stacks(
 RESTRICTED = """
 import json, os, signal, sys, time
 sys.path[:0] = {path!r}
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.control.stack_messages import StacksAsk
 from dsrun.launcher.node.stacks.answer import answer
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec

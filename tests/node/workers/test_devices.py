@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.node.devices import Devices
+from dsrun.launcher.node.machine.devices import Devices
 from dsrun.launcher.node.workers.devices import WorkerDevices
 from dsrun.launcher.specs.host import Slot
 from dsrun.launcher.specs.policies import BindingPolicy

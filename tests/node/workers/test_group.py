@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node import descendants, processes
+from dsrun.launcher.node.machine import descendants, processes
 from dsrun.launcher.node.workers.events import (
     Ended,
     Exited,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.node import descendants
+from dsrun.launcher.node.machine import descendants
 from dsrun.launcher.node.workers import helpers
 from dsrun.launcher.node.workers.group_state import (
     DRAIN,

@@ -11,7 +11,7 @@ import time
 from dsrun.launcher import __version__
 from dsrun.launcher.common.network import own_addresses
 from dsrun.launcher.control.messages import Hello, NodeJob
-from dsrun.launcher.node.devices import Devices
+from dsrun.launcher.node.machine.devices import Devices
 from dsrun.launcher.node.workers.prepare import Found, NodeSetup, machine
 from dsrun.launcher.specs.policies import OutputPolicy, WatchPolicy
 from dsrun.launcher.specs.program import Program

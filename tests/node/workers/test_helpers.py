@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers import helpers
 from dsrun.launcher.node.workers.events import OrphansStopped
 

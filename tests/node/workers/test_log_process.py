@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.log_process import HEAD, fork, problem
 from dsrun.launcher.node.workers.logs import RankLog
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.events import Ended, Output
 from dsrun.launcher.node.workers.group import WorkerGroup
 from dsrun.launcher.node.workers.group_state import StopPolicy

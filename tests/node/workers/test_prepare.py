@@ -11,7 +11,8 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
-from dsrun.launcher.node import ports, preflight
+from dsrun.launcher.node.checks import preflight
+from dsrun.launcher.node.machine import ports
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node import processes
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, WorkerSpec, spawn
 
 from ...support.checkout import IMPORTABLE

@@ -11,9 +11,10 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start
-from dsrun.launcher.node import hook, processes
+from dsrun.launcher.node import hook
 from dsrun.launcher.node.binding import apply
 from dsrun.launcher.node.binding.apply import WorkerCores
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
 from dsrun.launcher.specs.host import Slot

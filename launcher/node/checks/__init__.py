@@ -1,0 +1,1 @@
+"""What is checked on this node before a job, or for others."""

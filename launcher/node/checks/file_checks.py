@@ -1,0 +1,211 @@
+"""What a task needs of file systems that a user names: its folder, Python, script, log folder.
+
+One of them may not answer, and whoever waits for it cannot be killed. So a node launcher has this
+done by a child (`preparation`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from ...common import system
+from ...common.errors import reason
+from ...specs import environment
+from ...specs.environment import to_wire
+from ..workers.prepare import Found, NodeSetup, program_of
+from . import preflight
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TextIO, TypeAlias
+
+    from ...control.messages import NodeJob
+    from ..machine.devices import Devices
+
+    At: TypeAlias = Callable[[str], object]
+
+
+def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> Found:
+    """Make every check. This may block for good.
+
+    Args:
+        task: what is to run here.
+        at: is told each path before it is touched.
+        devices: of this node, if they were detected before.
+    """
+    made = with_devices(_Checks(task, at).make(), task, devices)
+    if made.problems or not (task.debug_secret or task.writes_logs or task.facts):
+        return made
+    # The port is held by the node launcher itself.
+    setup = NodeSetup(task._replace(port=None), lambda _: None, made)
+    if not setup.usable:
+        return made
+    problem = _debugger_problem(setup, at) or _log_problem(setup, at)
+    if problem:
+        return made._replace(problems=(problem,))
+    if not task.facts:
+        return made
+    from ..facts.collect import collect
+
+    return made._replace(facts=collect(setup, at))
+
+
+def with_devices(found: Found, task: NodeJob, devices: Devices | None) -> Found:
+    """Return what was found with the devices, unless --venv_script may have changed these."""
+    return found._replace(devices=devices) if found.base == environment_of(task) else found
+
+
+def write(task: NodeJob, devices: Devices | None, pipe: TextIO) -> None:
+    """Make every check: write each path before it is touched, and last what was found, as JSON.
+
+    If the workers may run in a synced folder, this process keeps it as it is until it is killed.
+    """
+
+    def say(text: object) -> None:
+        pipe.write(json.dumps(text) + "\n")
+        pipe.flush()
+
+    try:
+        found = check(task, say, devices)
+        say(found._replace(devices=None))
+        if task.synced and not found.problems:
+            say(True)
+            system.poll().poll()
+    except Exception:
+        import traceback
+
+        say({"raised": traceback.format_exc()})
+
+
+def restored(fields: list[Any]) -> Found:
+    """Return what was found, given the line that `write` has written."""
+    problems, base, python, facts, *_ = fields
+    if facts is not None:
+        from ...control.facts import Facts
+
+        facts = Facts(*facts)
+    return Found(tuple(problems), base, python, facts)
+
+
+def environment_of(task: NodeJob) -> dict[str, str]:
+    """Return the environment that the workers begin with."""
+    own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}
+    return own if task.base is None else environment.rebased(own, task.base)
+
+
+class _Checks:
+    """The checks of one task."""
+
+    def __init__(self, task: NodeJob, at: At) -> None:
+        self._task = task
+        self._at = at
+        self._problems: list[str] = []
+        self._base = environment_of(task)
+        self._program = program_of(task)
+        self._workdir = environment.from_wire(task.workdir)
+
+    def make(self) -> Found:
+        """Make them, in the order in which one needs another."""
+        self._check(preflight.version_problem(self._task.dsrun))
+        if self._task.by_engine:
+            self._check(preflight.host_problem(self._task.host))
+        self._check_synced_folder()
+        self._at(os.fsdecode(self._workdir))
+        self._check(preflight.folder_problem(self._workdir))
+        python = self._find_python(self._enter_venv())
+        if not self._problems:
+            self._check_program(python)
+        return Found(tuple(self._problems), self._base, to_wire(python))
+
+    def _check(self, problem: str) -> None:
+        if problem:
+            self._problems.append(problem)
+
+    def _check_synced_folder(self) -> None:
+        """Let nobody change it as long as this process runs."""
+        if not self._task.synced:
+            return
+        from ..sync import in_use
+
+        self._at(os.fsdecode(environment.from_wire(self._task.synced[0])))
+        try:
+            in_use.hold(*self._task.synced)
+        except OSError as error:
+            self._check(f"--sync: {self._task.workdir}: {reason(error)}")
+
+    def _enter_venv(self) -> bytes:
+        """Source --venv_script; return the Python that it puts on PATH, b"" for none."""
+        named = self._task.workers.venv_script
+        if not named or not system.isdir(self._workdir):
+            return b""
+        from . import venv
+
+        script, wire = environment.from_wire(named), environment.from_wire
+        before = {wire(name): wire(value) for name, value in self._base.items()}
+        self._at(os.fsdecode(script))
+        try:
+            environ = venv.environ_after(script, before, self._workdir)
+        except OSError as error:
+            self._check(f"--venv_script {named}: {reason(error)}")
+            return b""
+        except ValueError as error:
+            self._check(f"--venv_script {named}: {error}")
+            return b""
+        self._base = {to_wire(name): to_wire(value) for name, value in environ.items()}
+        return venv.interpreter(before, environ)
+
+    def _find_python(self, of_venv: bytes) -> bytes:
+        """Return --python, else the Python of --venv_script, else the one that runs this."""
+        named = self._program.python
+        if not named:
+            return of_venv or os.fsencode(sys.executable)
+        if "/" in named:
+            return os.path.join(self._workdir, environment.from_wire(named))
+        folders = self._path.split(b":")
+        paths = [os.path.join(folder, environment.from_wire(named)) for folder in folders]
+        return next((one for one in paths if self._executable(one)), paths[0])
+
+    def _executable(self, path: bytes) -> bool:
+        self._at(os.fsdecode(path))
+        return system.access(path, os.X_OK)
+
+    @property
+    def _path(self) -> bytes:
+        return environment.from_wire(self._base.get("PATH", os.defpath))
+
+    def _check_program(self, python: bytes) -> None:
+        program, script = self._program, environment.from_wire(self._program.script)
+        looked = [script] if program.no_python else [python, script]
+        self._at(" or ".join(os.fsdecode(os.path.join(self._workdir, one)) for one in looked))
+        sent = self._task.env.get("PATH")
+        path = self._path if sent is None else environment.from_wire(sent)
+        self._check(preflight.program_problem(program, python, script, self._workdir, path))
+
+
+def _debugger_problem(setup: NodeSetup, at: At) -> str:
+    if not setup.task.debug_secret:
+        return ""
+    from ..debug import check as debugpy
+
+    at(os.fsdecode(setup.python))
+    return debugpy.problem(setup)
+
+
+def _log_problem(setup: NodeSetup, at: At) -> str:
+    """Make --log_dir itself, so that it is known before the start whether this is possible."""
+    if setup.folder is None:
+        return ""
+    path = setup.folder.path
+    folder = os.path.dirname(path) if setup.task.output.log_dir else path
+    at(folder)
+    where = to_wire(folder)
+    try:
+        setup.folder.check()
+    except FileExistsError:
+        return f"--log_dir {where}: is a file; name a folder"
+    except OSError as error:
+        return f"--log_dir {where}: {reason(error)}"
+    return ""

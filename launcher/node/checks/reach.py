@@ -1,0 +1,225 @@
+"""REACH: tries whether other nodes are where they seem to be, and lets them try this one.
+
+That something answers at an address does not show that it is the other node: each machine may have
+the same address for itself, as with docker0. So a node that is dialled proves which one it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from contextlib import suppress
+from functools import partial
+
+from ...common import system
+from ...common.errors import reason
+from ...common.network import any_address
+from ...control import frames, messages
+from ...control.reach_messages import Dial, Reached
+from ..machine import interfaces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...common.loop import Loop
+    from ...control.reach_messages import Network, Reach
+
+SECONDS = 2.0
+"""Seconds for all nodes of a request to answer."""
+
+HALF = 16
+"""Characters of a token that the caller sends; the other half is the answer."""
+
+MOST_CALLERS = 64
+"""Connections that are open at a time; the oldest one has to go."""
+
+BACKLOG = 1024
+"""Callers that may wait: in a large job many nodes dial one at once."""
+
+NO_ANSWER = "no answer"
+OTHER = "another machine has that address"
+
+
+class IdentityListener:
+    """Listens on all addresses of this node, and proves to callers which node it is.
+
+    Attributes:
+        token: what callers have to know one half of.
+        port: where it listens.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        """Open it on any free port.
+
+        Raises:
+            OSError: that is not possible.
+        """
+        self.token = system.urandom(HALF).hex()
+        self._loop = loop
+        self._callers: dict[int, socket.socket] = {}
+        self._listener = any_address()
+        try:
+            self._listener.bind(("", 0))
+            self._listener.listen(BACKLOG)
+        except OSError:
+            self._listener.close()
+            raise
+        self._listener.setblocking(False)
+        self.port = int(self._listener.getsockname()[1])
+        loop.add_reader(self._listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Take no more callers; a second call does nothing."""
+        if self._listener.fileno() >= 0:
+            self._loop.remove(self._listener.fileno())
+            self._listener.close()
+        while self._callers:
+            self._drop(next(iter(self._callers)))
+
+    def _accept(self) -> None:
+        try:
+            caller, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()  # no descriptors: better not to be reached than to try forever
+            return
+        caller.setblocking(False)
+        if len(self._callers) >= MOST_CALLERS:
+            self._drop(next(iter(self._callers)))
+        self._callers[caller.fileno()] = caller
+        self._loop.add_reader(caller.fileno(), partial(self._answer, caller, bytearray()))
+
+    def _answer(self, caller: socket.socket, said: bytearray) -> None:
+        if not _is_whole(caller, said):
+            return
+        with suppress(OSError):
+            if said == self.token[:HALF].encode():
+                caller.send(self.token[HALF:].encode())
+        self._drop(caller.fileno())
+
+    def _drop(self, fd: int) -> None:
+        self._loop.remove(fd)
+        self._callers.pop(fd).close()
+
+
+def _is_whole(line: socket.socket, said: bytearray) -> bool:
+    """Read more of one half of a token; return whether it is all there, or no more will come."""
+    try:
+        data = line.recv(HALF - len(said))
+    except BlockingIOError:  # the event was of a descriptor that had this number before
+        return False
+    except OSError:
+        return True
+    said += data
+    return not data or len(said) == HALF
+
+
+class Dials:
+    """Dials several addresses at once, and finds out which nodes they lead to."""
+
+    def __init__(
+        self, loop: Loop, dials: Sequence[Dial], ended: Callable[[tuple[str, ...]], None]
+    ) -> None:
+        """Begin; `ended` is called once with a verdict for each, "" or what is wrong."""
+        self._loop = loop
+        self._dials = dials
+        self._ended = ended
+        self._verdicts = [NO_ANSWER] * len(dials)
+        self._open: dict[int, socket.socket] = {}
+        self._timer = loop.call_later(SECONDS, self._end)
+        for at in range(len(dials)):
+            self._dial(at)
+        if not self._open:
+            self._timer.cancel()
+            self._timer = loop.call_later(0.0, self._end)
+
+    def close(self) -> None:
+        """End without a call."""
+        self._timer.cancel()
+        for one in self._open.values():
+            self._loop.remove(one.fileno())
+            one.close()
+        self._open = {}
+
+    def _dial(self, at: int) -> None:
+        address, port, _ = self._dials[at]
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            socket.inet_pton(family, address)
+            one = system.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError as error:
+            self._verdicts[at] = reason(error)
+            return
+        number = one.connect_ex((address, port))
+        if number not in {0, errno.EINPROGRESS}:
+            self._verdicts[at] = os.strerror(number).lower()
+            one.close()
+            return
+        self._open[at] = one
+        self._loop.add_writer(one.fileno(), lambda: self._connected(at, one))
+
+    def _connected(self, at: int, one: socket.socket) -> None:
+        self._loop.remove_writer(one.fileno())
+        number = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if number:
+            self._settle(at, os.strerror(number).lower())
+            return
+        self._loop.add_reader(one.fileno(), partial(self._answered, at, one, bytearray()))
+        with suppress(OSError):  # then there is something to read
+            one.send(self._dials[at].token[:HALF].encode())
+
+    def _answered(self, at: int, one: socket.socket, said: bytearray) -> None:
+        if _is_whole(one, said):
+            self._settle(at, "" if said == self._dials[at].token[HALF:].encode() else OTHER)
+
+    def _settle(self, at: int, verdict: str) -> None:
+        self._verdicts[at] = verdict
+        one = self._open.pop(at)
+        self._loop.remove(one.fileno())
+        one.close()
+        if not self._open:
+            self._end()
+
+    def _end(self) -> None:
+        self.close()
+        self._ended(tuple(self._verdicts))
+
+
+class Reaching:
+    """This node's part in the trials of one run."""
+
+    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
+        """Listen; answers go to `send`.
+
+        Raises:
+            OSError: that is not possible.
+        """
+        self._loop = loop
+        self._send = send
+        self._identity = IdentityListener(loop)
+        self._dials: list[Dials] = []
+
+    def network(self, env: dict[str, str], accelerator: str) -> Network:
+        """Return what HELLO says, given the variables of the workers and the kind of devices."""
+        return interfaces.network_of(env, accelerator, self._identity.port, self._identity.token)
+
+    def dial(self, request: Reach) -> None:
+        """Answer within `SECONDS` which of the nodes were reached."""
+        if dials := request.dials:
+            self._dials.append(Dials(self._loop, dials, partial(self._answer, request.id)))
+
+    def close_door(self) -> None:
+        """Be dialled no more."""
+        self._identity.close()
+
+    def close(self) -> None:
+        """End everything."""
+        self._identity.close()
+        while self._dials:
+            self._dials.pop().close()
+
+    def _answer(self, number: int, verdicts: tuple[str, ...]) -> None:
+        self._send(messages.pack(frames.REACHED, Reached(number, verdicts)))

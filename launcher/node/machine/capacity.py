@@ -1,0 +1,138 @@
+"""What this machine gives the workers: limits, memory, processors, and room in folders."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from ....accelerator.hardware import sysfs
+from ...common import network, system
+from ...common.network import lines_of
+from ...control.facts import Space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+LIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "nproc": resource.RLIMIT_NPROC,
+    "stack": resource.RLIMIT_STACK,
+}
+"""The limits by the names that limits.conf(5) has for them."""
+
+MOST_INTERFACES = 16
+"""Network interfaces that are reported."""
+
+NO_LIMIT = 1 << 60
+"""From here on a limit means none: that of cgroup v1 is the largest multiple of a page."""
+
+
+def limits() -> dict[str, int]:
+    """Return the soft limits of this process, which the workers inherit; -1 for none."""
+    soft = {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()}
+    return {name: limit if limit < NO_LIMIT else -1 for name, limit in soft.items()}
+
+
+def memory(root: str = "/") -> int:
+    """Return the bytes of memory of this machine, 0 if not known."""
+    for line in sysfs.text(f"{root}proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def cgroup_memory(root: str = "/") -> int:
+    """Return the smallest memory limit of the cgroups of this process, 0 for none.
+
+    Source: the kernel's cgroup-v2.rst and cgroup-v1/memory.rst.
+    """
+    found = [
+        int(text)
+        for folder in cgroups("memory", root)
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (text := sysfs.line(f"{folder}/{name}")).isdecimal()
+    ]
+    return min((limit for limit in found if limit < NO_LIMIT), default=0)
+
+
+def cpus(root: str = "/") -> float:
+    """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas."""
+    allowed = float(len(system.sched_getaffinity(0)))
+    return min([allowed, *(quota for folder in cgroups("cpu", root) for quota in _quota(folder))])
+
+
+def mtus() -> dict[str, int]:
+    """Return the MTU of each interface that is up and has an address, without loopback."""
+    names = [name for name, _ in network.interfaces() if name.isprintable()]
+    return network.mtus(names[:MOST_INTERFACES])
+
+
+def cgroups(controller: str, root: str) -> Iterator[str]:
+    """Yield the folders of this process's cgroup with a controller, and of those above it."""
+    for line in lines_of(f"{root}proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = f"{root}sys/fs/cgroup/{controllers}" if controllers else f"{root}sys/fs/cgroup"
+        while path.startswith("/"):
+            yield f"{top}{path}".rstrip("/")
+            if path == "/":
+                break
+            path = os.path.dirname(path)
+
+
+def space(role: str, path: str) -> Space:
+    """Return the room at a path, or in the nearest folder above it that exists."""
+    while not system.isdir(path) and path not in {"", "/"}:
+        path = os.path.dirname(path)
+    try:
+        found = system.statvfs(path)
+    except OSError:
+        return Space(role, path, 0, 0, -1, writable=False)
+    writable = not found.f_flag & os.ST_RDONLY and system.access(path, os.W_OK | os.X_OK)
+    return Space(role, path, *room(found), writable=writable)
+
+
+def room(found: os.statvfs_result) -> tuple[int, int, int]:
+    """Return total and free bytes, and free files, -1 for any number, of a file system.
+
+    Some in networks answer with the largest number there is (CephFS: files, s3fs: blocks).
+    """
+    total, free = (
+        min(blocks * found.f_frsize, NO_LIMIT) for blocks in (found.f_blocks, found.f_bavail)
+    )
+    return total, free, found.f_favail if found.f_files and found.f_favail < NO_LIMIT else -1
+
+
+def spaces(
+    workdir: str, log_dir: str, environ: Mapping[str, str], at: Callable[[str], object] = str
+) -> tuple[Space, ...]:
+    """Return the room in the folders of a job; without a log folder, there is none for that.
+
+    `at` is told each path before it is touched.
+    """
+    folders = {
+        "work": workdir,
+        "log": log_dir,
+        "tmp": environ.get("TMPDIR") or "/tmp",
+        "shm": "/dev/shm",
+    }
+    found = []
+    for role, path in folders.items():
+        if path:
+            at(path)
+            found.append(space(role, path))
+    return tuple(found)
+
+
+def _quota(folder: str) -> Iterator[float]:
+    """Yield the CPUs' worth of time that a cgroup allows, if it sets a limit."""
+    words = sysfs.text(f"{folder}/cpu.max").split()
+    if not words:
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        words = [sysfs.line(f"{folder}/{name}") for name in names]
+    if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
+        yield int(words[0]) / int(words[1])

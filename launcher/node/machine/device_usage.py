@@ -1,0 +1,88 @@
+"""How this machine's devices are used, asked by a forked child.
+
+A device that does not answer would block the process that asks, and the node launcher must go on.
+A child that cannot be killed is left to the kernel; no other is forked before it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ....accelerator.hardware import nvml
+from ...common import system
+from ...control.job_messages import DeviceUsage
+from .blocking import ChildCall, call_in_child
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...common.loop import Loop
+
+    Devices = tuple[DeviceUsage, ...]
+
+SECONDS = 2.0
+"""Seconds for the devices to answer."""
+
+DRIVER = "/dev/nvidiactl"
+"""Without this file there is nothing to ask."""
+
+
+def read() -> Devices:
+    """Return how the devices are used, as far as their vendor's library tells; it may block."""
+    return tuple(
+        DeviceUsage(one.index, one.uuid or "", one.busy, one.used or 0, one.total or 0)
+        for one in nvml.read("uuid", "busy", "used", "total")
+    )
+
+
+class DeviceQuestion:
+    """Asks all devices once at a time."""
+
+    def __init__(self, loop: Loop, ask: Callable[[], Devices] = read, driver: str = DRIVER) -> None:
+        self._loop = loop
+        self._ask = ask
+        self._driver = driver
+        self._call: ChildCall | None = None
+        self._waiting: list[Callable[[Devices], None]] = []
+
+    @property
+    def pid(self) -> int:
+        """The child that asks, 0 if there is none."""
+        return self._call.pid if self._call is not None else 0
+
+    def ask(self, answered: Callable[[Devices], None]) -> None:
+        """Call `answered` with the devices, () if they do not answer in time."""
+        asking = self._call is not None and self._call.asking
+        if (self.pid and not asking) or not system.exists(self._driver):
+            answered(())
+            return
+        self._waiting.append(answered)
+        if not asking:
+            self._fork()
+
+    def reaped(self, pid: int) -> None:
+        """Note that a child of this process was reaped."""
+        if self._call is not None:
+            self._call.reaped(pid)
+
+    def close(self) -> None:
+        """Kill the child, and give no answer any more."""
+        self._waiting.clear()
+        if self._call is not None:
+            self._call.close()
+
+    def _fork(self) -> None:
+        try:
+            self._call = ChildCall(self._loop, call_in_child(self._ask), SECONDS, self._end)
+        except OSError:
+            self._answer(())
+
+    def _end(self, data: bytes) -> None:
+        rows = json.loads(data) if data.endswith(b"]") else []
+        self._answer(tuple(DeviceUsage(*row) for row in rows))
+
+    def _answer(self, devices: Devices) -> None:
+        waiting, self._waiting = self._waiting, []
+        for answered in waiting:
+            answered(devices)

@@ -1,0 +1,116 @@
+"""The devices of this node: their vendor, which are visible, and what slots mean."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ....accelerator import detect, vendors
+from ...common import system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ....accelerator.hardware.pci import Function
+    from ...specs.host import Slot
+
+
+class Devices:
+    """The devices of this node."""
+
+    def __init__(self, own: Mapping[str, str], sent: Mapping[str, str], root: str = "/") -> None:
+        """Detect them, from the node's own environment (its masks) and the job's (the vendor).
+
+        Raises:
+            ValueError: the named vendor is not known.
+        """
+        self._environ = {**own, **sent}
+        self._root = root
+        self._accelerator = detect.detect(self._environ, root)
+        self.visible = detect.visible(self._accelerator, self._environ, root)
+        self._numa_nodes = 0
+
+    @property
+    def kind(self) -> str:
+        """The accelerator's name, "cpu" for none."""
+        return self._accelerator.name
+
+    @property
+    def title(self) -> str:
+        """The name of the devices in messages, in the plural."""
+        return self._accelerator.title
+
+    @property
+    def alone(self) -> bool:
+        """Whether each worker must see its own device only, as with --virtual_local_rank."""
+        return self._accelerator.alone
+
+    def entries(self, slots: Sequence[Slot]) -> tuple[tuple[str, ...], ...]:
+        """Return the devices that each slot means; () if slots are only a count.
+
+        Raises:
+            ValueError: a slot is not one of the visible devices.
+        """
+        if not self._accelerator.has_devices:
+            return ()
+        groups = _devices_of_each(slots)
+        try:
+            chosen = iter(detect.choose([one for own in groups for one in own], self.visible))
+        except ValueError as error:
+            raise ValueError(f"{error}{self._masked()}{self._short(groups)}") from None
+        return tuple(tuple(islice(chosen, len(own))) for own in groups)
+
+    def mask(self, entries: Sequence[str]) -> dict[str, str]:
+        """Return the variables that show a process these devices and no others."""
+        return vendors.mask(self._accelerator, entries)
+
+    def count(self) -> int:
+        """Return the default number of workers here: one per device, else one per NUMA node."""
+        if self.visible:
+            return len(self.visible)
+        if not self._numa_nodes:
+            from ..binding import topology
+
+            cores = topology.read_topology(allowed=system.sched_getaffinity(0))
+            self._numa_nodes = topology.numa_nodes(cores)
+        return self._numa_nodes
+
+    def addresses(self, entries: Sequence[str]) -> dict[str, str]:
+        """Return the PCI address of each device for which it is known."""
+        return detect.locate(self._accelerator, entries, self._environ, self._root)
+
+    def functions(self, addresses: Mapping[str, str]) -> dict[str, Function]:
+        """Return the PCI function of each device at a given address, if sysfs has it."""
+        from ....accelerator.hardware import pci
+
+        functions = {entry: pci.function(one, self._root) for entry, one in addresses.items()}
+        return {entry: one for entry, one in functions.items() if one}
+
+    def nodes_of(self, entries: Sequence[str]) -> dict[str, int | None]:
+        """Return the NUMA node of each device, None where it is not known."""
+        known = self.functions(self.addresses(entries))
+        return {entry: known[entry].node if entry in known else None for entry in entries}
+
+    def _masked(self) -> str:
+        """Return which variables limit the devices, in words."""
+        variables = detect.masks(self._accelerator, self._environ).items()
+        masks = " and ".join(f"{name}={value}" for name, value in variables)
+        return f", limited by {masks}" if masks else ""
+
+    def _short(self, groups: Sequence[Sequence[Slot]]) -> str:
+        """Return how many devices are missing, in words."""
+        wanted, workers = sum(map(len, groups)), len(groups)
+        if wanted <= len(self.visible):
+            return ""
+        each = "" if wanted == workers else f" with {wanted} devices"
+        here = f"{self._accelerator.title} here: {len(self.visible)}"
+        return f"; {here}, workers: {workers}{each}"
+
+
+def _devices_of_each(slots: Sequence[Slot]) -> list[tuple[Slot, ...]]:
+    """Return the devices that each slot stands for; numbers stand for themselves."""
+    if all(isinstance(slot, int) for slot in slots):
+        return [(slot,) for slot in slots]
+    from ...specs.host import devices_of
+
+    return [devices_of(slot) for slot in slots]

@@ -1,0 +1,223 @@
+"""END_JOB: find what a job has left on this machine, and end it.
+
+A process belongs to a job if it was started with the job's id and with pid and start time of a node
+launcher in its environment, as dsrun starts every worker. Names and command lines do not count.
+Other users' processes are left alone, root's as well: so that root ends its own jobs only.
+Signals are sent through pidfds that were open when the process was checked.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+
+from ...common import system
+from ...common.network import lines_of
+from ...control.job_messages import EndedJob
+from . import leftovers, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ...common.loop import Loop
+    from ...control.job_messages import EndJob
+
+LOOK = 0.1
+"""Seconds between two looks for processes that have been forked meanwhile, after SIGKILL."""
+
+SWEEPS = 5
+"""Looks in a row that find nothing new until nothing is taken to be left: a process that forks and
+ends at once has another pid each time."""
+
+LAUNCHER_TIME = 2.0
+"""Seconds for a guard to end what its killed node launcher leaves."""
+
+LOOKS = 50
+"""How often; what is left then is named. No time is set, as a look may take long itself."""
+
+
+class Found:
+    """A process, held by a pidfd.
+
+    Attributes:
+        text: the process in words.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Open it.
+
+        Raises:
+            OSError: there is no such process.
+        """
+        self.pid = pid
+        self.fd = system.pidfd_open(pid)
+        self.text = f"pid {pid}{_name(pid)}"
+
+    def send(self, number: int) -> None:
+        """Send a signal; one that has ended gets none."""
+        with suppress(OSError):
+            system.pidfd_send_signal(self.fd, number)
+
+    def close(self) -> None:
+        """Close its pidfd."""
+        system.close(self.fd)
+
+
+def find(job_id: str) -> Iterator[Found]:
+    """Yield the processes of a job, without this process and those above it.
+
+    The newest come first, each at once: one that forks and ends would soon be gone.
+    """
+    ours, wanted = processes.line_of(system.getpid()), os.fsencode(job_id)
+    for pid in processes.newest_first():
+        if pid not in ours and _belongs(pid, wanted):
+            yield from _held([pid], lambda pid: _belongs(pid, wanted))
+
+
+def kill_left(job_id: str) -> list[str]:
+    """Kill the processes of a job whose node launcher and guard are gone; return them as texts."""
+    stopped: dict[int, Found] = {}
+    for one in chain.from_iterable(find(job_id) for _ in range(SWEEPS)):
+        if one.pid not in stopped and leftovers.is_left(one.pid):
+            one.send(signal.SIGSTOP)  # it can fork no more
+            stopped[one.pid] = one
+        else:
+            one.close()
+    for one in stopped.values():
+        one.send(signal.SIGKILL)
+        one.close()
+    return [one.text for one in stopped.values()]
+
+
+def launchers(found: Iterable[Found]) -> list[Found]:
+    """Return the node launchers of these processes that are still running."""
+    owners = {leftovers.launcher_of(one.pid) for one in found} - {None}
+    started = dict(owner for owner in owners if owner is not None)
+    return list(_held(list(started), lambda pid: processes.started(pid) == started[pid]))
+
+
+def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[Found]:
+    """Yield those of these processes for which a condition holds once their pidfd is open."""
+    for pid in pids:
+        with suppress(OSError):
+            one = Found(pid)
+            if holds(pid) and processes.is_own(pid):
+                yield one
+            else:
+                one.close()
+
+
+def _belongs(pid: int, job_id: bytes) -> bool:
+    return (
+        leftovers.variable(pid, b"DSRUN_JOB_ID") == job_id
+        and leftovers.launcher_of(pid) is not None
+        and processes.is_own(pid)
+        and leftovers.numbered_as_here(pid)
+        and processes.started(pid) != 0
+    )
+
+
+def _name(pid: int) -> str:
+    words = " ".join(lines_of(f"/proc/{pid}/comm"))
+    return f" ({words})" if words else ""
+
+
+class Ending:
+    """Ends one job's processes: first by their node launcher, whose guard misses none."""
+
+    def __init__(self, loop: Loop, order: EndJob, ended: Callable[[EndedJob], None]) -> None:
+        """Prepare; `ended` is called once with the outcome."""
+        self._loop = loop
+        self._order = order
+        self._ended = ended
+        self._running: dict[int, Found] = {}
+        self._gone: list[str] = []
+        self._launchers: list[Found] = []
+        self._numbers: tuple[int, ...] = (order.number,)
+        self._timer = loop.call_later(order.grace, self._kill_launchers)
+
+    def begin(self) -> None:
+        """Send the first signal: to the node launchers, which stop their workers with it."""
+        found = list(find(self._order.job_id))
+        self._launchers = launchers(found)
+        for one in found:
+            self._watch(one)
+        for one in self._launchers or found:
+            one.send(self._order.number)
+            one.send(signal.SIGCONT)
+        self._wake_guards()
+        self._look()
+
+    def close(self) -> None:
+        """Leave everything as it is, without an outcome."""
+        self._timer.cancel()
+        for one in self._running.values():
+            self._loop.remove(one.fd)
+        for one in (*self._running.values(), *self._launchers):
+            one.close()
+        self._running, self._launchers = {}, []
+
+    def _watch(self, one: Found) -> None:
+        self._running[one.pid] = one
+        self._loop.add_reader(one.fd, partial(self._end_of, one))
+
+    def _sweep(self) -> bool:
+        """Signal what is there and was not yet known; return whether there was any."""
+        new = False
+        for one in find(self._order.job_id):
+            if one.pid in self._running:
+                one.close()
+                continue
+            for number in self._numbers:
+                one.send(number)
+            self._watch(one)
+            new = True
+        return new
+
+    def _end_of(self, one: Found) -> None:
+        self._loop.remove(one.fd)
+        one.close()
+        del self._running[one.pid]
+        self._gone.append(one.text)
+        self._look()
+
+    def _look(self) -> None:
+        """Finish if nothing is left; what was forked meanwhile gets the same signal."""
+        if not self._running and not any(self._sweep() for _ in range(SWEEPS)):
+            self._finish()
+
+    def _kill_launchers(self) -> None:
+        """End the grace: a guard whose node launcher is killed kills all that it has started."""
+        for one in self._launchers:
+            one.send(signal.SIGKILL)
+        self._wake_guards()
+        wait = LAUNCHER_TIME if self._launchers else 0.0
+        self._timer = self._loop.call_later(wait, lambda: self._kill(LOOKS))
+
+    def _wake_guards(self) -> None:
+        for launcher in self._launchers:
+            guard = processes.parent(launcher.pid)
+            for one in _held([guard] if guard > 1 else [], processes.is_own):
+                one.send(signal.SIGCONT)
+                one.close()
+
+    def _kill(self, looks: int) -> None:
+        """Kill everything again and again, so many times more, as it may fork meanwhile."""
+        self._numbers = (signal.SIGSTOP, signal.SIGKILL)
+        for _ in range(SWEEPS):
+            self._sweep()
+        for one in self._running.values():
+            one.send(signal.SIGKILL)
+        if looks:
+            self._timer = self._loop.call_later(LOOK, lambda: self._kill(looks - 1))
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        left = tuple(processes.stuck(pid) for pid in self._running)
+        self.close()
+        self._ended(EndedJob(tuple(self._gone), left))

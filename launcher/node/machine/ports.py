@@ -1,0 +1,172 @@
+"""The master port: reserved on the node that will use it, before its own program listens there."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import re
+import socket
+from contextlib import suppress
+
+from ...common import system
+from ...common.network import any_address, lines_of
+from ...common.values import NamedTuple
+from . import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BACKLOG = 4096
+
+
+APART = "127.77.85.69"
+"""A loopback address without any connections. A socket that is bound to all addresses conflicts
+with it; connections that have ended (TIME_WAIT), which have other addresses, do not."""
+
+
+class Reservation:
+    """A port that is reserved while the job runs.
+
+    It is held by a socket that is bound but never listens, with the option that lets rank 0's store
+    bind to the same port and listen there (socket(7), SO_REUSEADDR: only a listener conflicts). So
+    the port cannot be lost between its choice and its use. A second socket listens until the start,
+    so that the other nodes can try to connect; meanwhile no other program can bind to the port.
+    """
+
+    def __init__(self, port: int) -> None:
+        """Reserve `port`, or a free one for 0.
+
+        Raises:
+            OSError: it is taken.
+        """
+        if port and is_held(port):
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        self._hold = _bound(port)
+        self.port: int = self._hold.getsockname()[1]
+        try:
+            self._listener = _bound(self.port)
+        except OSError:
+            self._hold.close()
+            raise
+        try:
+            self._listener.listen(BACKLOG)
+        except OSError:
+            self.close()
+            raise
+
+    def open_to_store(self) -> None:
+        """Stop listening, so that rank 0 can."""
+        self._listener.close()
+
+    def close(self) -> None:
+        """Release the port."""
+        self._listener.close()
+        self._hold.close()
+
+
+def reserved(wanted: int) -> Reservation:
+    """Return the reservation of a port, or of a free one if it is taken, or for 0.
+
+    Raises:
+        OSError: no port is free.
+    """
+    try:
+        return Reservation(wanted)
+    except OSError:
+        if not wanted:
+            raise
+        return Reservation(0)
+
+
+def _bound(port: int) -> socket.socket:
+    one = any_address()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        one.bind(("", port))
+    except OSError:
+        one.close()
+        raise
+    return one
+
+
+def is_held(port: int) -> bool:
+    """Return whether a program has bound a port, listening or not."""
+    with system.socket() as one:
+        try:
+            one.bind((APART, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+_LISTENS = re.compile(
+    r" *\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A \S+ \S+ \S+ +(\d{1,10}) +\d+ (\d{1,20})(?: |$)",
+    re.ASCII,
+)
+"""A row of /proc/net/tcp of a socket that listens: its port, user and inode."""
+
+
+class ListeningSocket(NamedTuple):
+    """A socket that listens: the user who has made it, and its inode."""
+
+    uid: int
+    inode: str
+
+
+def listeners(port: int) -> list[ListeningSocket]:
+    """Return the sockets of this machine that listen on a port, at any address."""
+    tables = ("/proc/net/tcp", "/proc/net/tcp6")
+    return [one for table in tables for one in listening(lines_of(table), port)]
+
+
+def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
+    """Return the sockets that listen on a port, from the lines of /proc/net/tcp (proc(5)). Pure."""
+    rows = filter(None, map(_LISTENS.match, table))
+    return [ListeningSocket(int(row[2]), row[3]) for row in rows if int(row[1], 16) == port]
+
+
+def taken_problem(port: int) -> str:
+    """Return who holds a port, in words; or, for 0, that there is none left."""
+    if not port:
+        return "no port is free: see ip_local_port_range in /proc/sys/net/ipv4, and ss -tan"
+    sockets = listeners(port)
+    by = _holder(sockets[0].inode) if sockets else ""
+    if not sockets and is_held(port):
+        by = " by a program that does not listen yet, such as another job"
+    return f"port {port} is taken{by}: choose another --master_port, or omit it to get a free port"
+
+
+def _holder(inode: str) -> str:
+    name = holder(inode)
+    if not name:
+        return ""
+    comm = next(iter(lines_of(f"/proc/{name}/comm")), "?")
+    return f" by {comm.strip()} (pid {name})"
+
+
+def holder(inode: str, seconds: float = math.inf) -> str:
+    """Return the pid of a process that has a socket open, "" for none that may be seen.
+
+    The newest processes are looked at first, and no more after so many seconds of processor time.
+    """
+    late = system.process_time() + seconds
+    for name in map(str, processes.newest_first()):
+        if system.process_time() > late:
+            break
+        with suppress(OSError):
+            if any(
+                _target(name, fd) == f"socket:[{inode}]"
+                for fd in system.listdir(f"/proc/{name}/fd")
+            ):
+                return name
+    return ""
+
+
+def _target(pid: str, fd: str) -> str:
+    """Return what a descriptor refers to, "" if it has been closed."""
+    try:
+        return system.readlink(f"/proc/{pid}/fd/{fd}")
+    except OSError:
+        return ""

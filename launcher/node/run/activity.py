@@ -1,0 +1,211 @@
+"""ACTIVITY: what the workers here do, read from /proc at regular times while they run."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from ...common import system
+from ...common.network import lines_of
+from ...common.values import NamedTuple
+from ...control import frames, messages
+from ...control.activity_messages import Activity, RankActivity
+from ..full_check import throttling
+from ..machine import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ...common.loop import Loop, Timer
+    from ...control.activity_messages import LinkActivity
+    from ..workers.spawn import Process
+
+MOST_PROCESSES = 256
+"""Processes of a worker that are looked at; more are left out."""
+
+MOST_THREADS = 256
+"""Threads of a process whose children are looked for."""
+
+SHARE = 0.01
+"""Part of a core that idle processes use at most, for timers and watchdogs, and so may this."""
+
+LEAST = 0.02
+"""Seconds of CPU time that count as work in a short interval; the kernel counts ticks of 0.01."""
+
+MOVED = 8192
+"""Bytes a second that idle processes read and write at most: wake-ups, their own statistics."""
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+# Fields of /proc/PID/stat, counted from the state on (proc(5) counts it as field 3).
+_CPU, _THREADS = slice(11, 15), 17
+
+_IO = (b"rchar", b"wchar", b"read_bytes")
+"""Lines of /proc/PID/io; pages of files that are mapped are read from disks without a call."""
+
+
+class Work(NamedTuple):
+    """What a worker and its descendants have done since its start.
+
+    Attributes:
+        state: the kernel's letter for the worker itself, "" if it is gone.
+        pids: its processes, itself first.
+    """
+
+    state: str
+    cpu: float
+    main: float
+    waited: float
+    moved: int
+    pids: tuple[int, ...]
+
+
+class Sampler:
+    """Reports what some workers do, until it is cancelled."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        interval: float,
+        workers: Callable[[], Sequence[Process]],
+        printed: Callable[[int], int],
+        send: Callable[[bytes], None],
+        links: Callable[[], tuple[LinkActivity, ...]] = tuple,
+    ) -> None:
+        """Send the first ACTIVITY now.
+
+        Args:
+            loop: the event loop.
+            interval: seconds from one message to the next, or more if it takes long to make one.
+            workers: returns those that have not ended.
+            printed: returns how many bytes of a rank's output have been read.
+            send: takes each frame.
+            links: returns what has gone over the network.
+        """
+        self._loop = loop
+        self._interval = interval
+        self._workers = workers
+        self._printed = printed
+        self._send = send
+        self._links = links
+        self._idle: dict[int, Idle] = {}
+        self._throttled = throttling.read()
+        self._timer: Timer | None = None
+        self._sample()
+
+    def cancel(self) -> None:
+        """Send nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sample(self) -> None:
+        began, running = system.thread_time(), self._workers()
+        if running:
+            counted = throttling.read()
+            self._throttled = {**counted, **self._throttled}
+            throttled = throttling.seconds(self._throttled, counted)
+            rows = tuple(self._row(one.spec.rank, one.pid) for one in running)
+            activity = Activity(self._loop.clock(), throttled, rows, self._links())
+            self._send(messages.pack(frames.ACTIVITY, activity))
+        cost = system.thread_time() - began
+        self._timer = self._loop.call_later(max(self._interval, cost / SHARE), self._sample)
+
+    def _row(self, rank: int, pid: int) -> RankActivity:
+        work, printed = work_of(pid), self._printed(rank)
+        idle = self._idle.setdefault(rank, Idle(2 * self._interval))
+        seconds = idle.after(self._loop.clock(), work.cpu, work.moved, printed)
+        traced = seconds > 0 and any(map(is_traced, work.pids))
+        return RankActivity(
+            rank=rank,
+            pid=pid,
+            state=work.state,
+            cpu=round(work.cpu, 2),
+            waited=round(work.waited, 3),
+            moved=work.moved,
+            printed=printed,
+            idle=round(seconds, 2),
+            traced=traced,
+            main=round(work.main, 3),
+        )
+
+
+class Idle:
+    """For how long a worker has been idle, from what it has done in all."""
+
+    def __init__(self, most: float) -> None:
+        """Count at most so many seconds for one interval: this process may have been stopped."""
+        self._most = most
+        self._last: tuple[float, float, int, int] | None = None
+        self._seconds = 0.0
+
+    def after(self, now: float, cpu: float, moved: int, printed: int) -> float:
+        """Return the seconds at this time, given the sums so far."""
+        before, self._last = self._last, (now, cpu, moved, printed)
+        if before is None:
+            return 0.0
+        seconds = now - before[0]
+        idle = (
+            abs(cpu - before[1]) <= max(LEAST, SHARE * seconds)
+            and abs(moved - before[2]) <= MOVED * max(seconds, 1.0)
+            and printed == before[3]
+        )
+        self._seconds = self._seconds + min(seconds, self._most) if idle else 0.0
+        return self._seconds
+
+
+def work_of(pid: int) -> Work:
+    """Return what a worker has done; its processes that are gone count if it has reaped them."""
+    state, cpu, moved, pids = "", 0, 0, []
+    for one, fields in family(pid):
+        state = state or fields[0]
+        cpu += sum(map(int, fields[_CPU]))
+        moved += _moved(one)
+        pids.append(one)
+    return Work(state, cpu / _TICK, *_main(pid), moved, tuple(pids))
+
+
+def family(pid: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield a process and its descendants, each with its fields of /proc/PID/stat; not too many."""
+    waiting, seen = [pid], 0
+    while waiting and seen < MOST_PROCESSES:
+        one = waiting.pop(0)
+        with suppress(OSError):  # it has ended
+            fields = processes.stat(one)
+            seen += 1
+            yield one, fields
+            waiting += _children(one, int(fields[_THREADS]))
+
+
+def _children(pid: int, threads: int) -> Iterable[int]:
+    """Return the children of all threads of a process; [] where the kernel keeps no such lists."""
+    tasks = [str(pid)] if threads == 1 else system.listdir(f"/proc/{pid}/task")[:MOST_THREADS]
+    return [
+        int(one) for task in tasks for one in _read(f"/proc/{pid}/task/{task}/children").split()
+    ]
+
+
+def _moved(pid: int) -> int:
+    rows = (line.split(b": ") for line in _read(f"/proc/{pid}/io").splitlines())
+    return sum(int(row[1]) for row in rows if row[0] in _IO)
+
+
+def _main(pid: int) -> tuple[float, float]:
+    """Return the seconds for which a main thread ran, and was ready to (sched-stats.rst)."""
+    words = _read(f"/proc/{pid}/schedstat").split()
+    return (int(words[0]) / 1e9, int(words[1]) / 1e9) if len(words) > 1 else (0.0, 0.0)
+
+
+def is_traced(pid: int) -> bool:
+    """Return whether a debugger is attached to a process."""
+    rows = (line.split() for line in lines_of(f"/proc/{pid}/status"))
+    return any(row[:1] == ["TracerPid:"] and row[1:] != ["0"] for row in rows)
+
+
+def _read(path: str) -> bytes:
+    """Return what a file has, b"" if it is gone or forbidden."""
+    try:
+        with system.open_file(path, "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""

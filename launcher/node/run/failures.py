@@ -1,0 +1,67 @@
+"""What is known about workers that have failed; what is in files of the user, a child reads.
+
+A file system that does not answer is often why they have failed.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from ..workers import error_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..machine.blocking import Calls
+    from ..workers.group import FailureDetails
+    from ..workers.spawn import Process
+
+SECONDS = 5.0
+"""Seconds for the file systems to answer."""
+
+
+def find(
+    calls: Calls,
+    failed: Sequence[Process],
+    known: FailureDetails,
+    note: Callable[[str], None],
+    then: Callable[[FailureDetails], None],
+) -> None:
+    """Call `then` with what is known about workers, and what their files have.
+
+    Args:
+        calls: where the child belongs.
+        failed: the workers.
+        known: what is known without files.
+        note: takes a line for the user if nothing can be read.
+        then: called once, perhaps at once.
+    """
+
+    def answered(data: bytes) -> None:
+        try:
+            recorded, evidence = json.loads(data)
+        except ValueError:
+            note(
+                f"no answer from the file systems of failed workers for {SECONDS:g} s:"
+                " the report has neither their error files nor whether a disk is full"
+            )
+            then(known)
+        else:
+            then(known._replace(recorded=recorded, evidence=evidence))
+
+    try:
+        calls.call(partial(_read, failed, known.tails), SECONDS, answered)
+    except OSError:
+        answered(b"")
+
+
+def _read(failed: Sequence[Process], tails: Mapping[str, Sequence[str]]) -> list[object]:
+    from ..crash_evidence.watch import of_outputs
+
+    variable = error_file.VARIABLE.encode()
+    recorded = {
+        f"{one.spec.rank}": error_file.read(one.spec.env.get(variable, b"")) for one in failed
+    }
+    return [recorded, of_outputs(failed, tails)]

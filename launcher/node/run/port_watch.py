@@ -1,0 +1,83 @@
+"""Watches which user listens on the master port, from the workers' start until rank 0 listens.
+
+The socket that holds the port allows rank 0's store to listen on it, and so any program, also of
+another user, that sets SO_REUSEADDR. This cannot be prevented, so it is detected.
+"""
+
+from __future__ import annotations
+
+from ...common import system
+from ...common.network import lines_of
+from ..machine import descendants, ports, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...common import loop as loops
+    from ..workers.spawn import Process
+
+    Taken = Callable[[str], None]
+
+FIRST, LONGEST = 0.05, 1.0
+"""Seconds until the first check, and the most between two; each is twice the one before."""
+
+PATIENCE = 600.0
+"""Seconds after which rank 0 will not use the port any more."""
+
+
+class PortWatch:
+    """Checks a port until a program listens there, or rank 0 has ended."""
+
+    def __init__(self, loop: loops.Loop, port: int, rank0: Process, taken: Taken) -> None:
+        """Begin to check; `taken` is called once with a text if another user listens there."""
+        self._loop = loop
+        self._port = port
+        self._rank0 = rank0
+        self._taken = taken
+        self._pause = FIRST
+        self._last = loop.clock() + PATIENCE
+        self._over = False
+        loop.call_later(FIRST, self._check)
+
+    def close(self) -> None:
+        """Stop checking."""
+        self._over = True
+
+    def problem(self) -> str:
+        """Return which other user has taken the port, or "" if none has."""
+        if self._over:
+            return ""
+        uids = {one.uid for one in ports.listeners(self._port)}
+        self._over = bool(uids)
+        strangers = uids - {system.geteuid()}
+        strangers -= _ours() if strangers else set()
+        return _words(self._port, min(strangers)) if strangers else ""
+
+    def _check(self) -> None:
+        ended = self._rank0.status is not None or self._loop.clock() > self._last
+        if ended or self._over:
+            return
+        problem = self.problem()
+        if problem:
+            self._taken(problem)
+        self._pause = min(2 * self._pause, LONGEST)
+        self._loop.call_later(self._pause, self._check)
+
+
+def _ours() -> set[int]:
+    """Return the users of the job's own processes, which may differ after sudo."""
+    return {uid for pid in descendants.pids() for uid in processes.uids(pid)}
+
+
+def _words(port: int, uid: int) -> str:
+    return (
+        f"port {port} on {system.uname().nodename} was taken by uid {uid}{_name(uid)} before rank 0"
+        " listened there: start the job again; without --master_port a free port is chosen"
+    )
+
+
+def _name(uid: int) -> str:
+    """Return a user's name in brackets, from the machine's own file: a server may not answer."""
+    rows = [line.split(":") for line in lines_of("/etc/passwd")]
+    return next((f" ({row[0]})" for row in rows if row[2:3] == [str(uid)]), "")

@@ -1,0 +1,462 @@
+"""One program on this node, from JOB to DONE: its checks, its workers, and what they leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+
+from ...common import system
+from ...common.errors import DsrunError, in_words
+from ...common.event_queue import EventQueue
+from ...common.values import NamedTuple
+from ...control import frames, messages
+from ..machine import leftovers, processes
+from ..machine.blocking import Calls
+from ..workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
+from ..workers.group import WorkerGroup
+from ..workers.group_state import StopPolicy
+from ..workers.prepare import NodeSetup
+from ..workers.spawn import SpawnFailed, spawn
+from ..workers.worker_specs import WorkerSpecs
+from . import run_events as events
+from .run_state import NOT_EXECUTED, Phase, RunState
+from .services import Services
+from .watches import Watches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
+
+    from ...common.loop import Loop
+    from ..elastic.events import RoundsEvent
+    from ..elastic.rounds import NodeRounds
+    from ..preload.preloaded_workers import PreloadedWorkers
+    from ..preload.preloader import Preloader
+    from ..workers.events import GroupEvent
+    from ..workers.prepare import Found
+    from ..workers.spawn import Process
+
+
+CONFIRM = 2.0
+"""Seconds until a process that seems to be left over has to be there still."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Surroundings(NamedTuple):
+    """What a run has from the session that it is part of.
+
+    Attributes:
+        kept: the preloader of an earlier run on this line.
+        apart: returns the children of this process that belong to no run.
+        starting: called before workers start; it may stop the run.
+        started: called when they have been started.
+        queue: has what happens on this node; None for another one.
+    """
+
+    kept: Preloader | None = None
+    apart: Callable[[], Collection[int]] = tuple
+    starting: Callable[[], None] = _nothing
+    started: Callable[[], None] = _nothing
+    queue: EventQueue | None = None
+
+
+ALONE = Surroundings()
+
+
+class NodeRun:
+    """One task on this node.
+
+    Attributes:
+        former: children that earlier runs have left running; this run leaves them alone.
+        left: processes that could not be ended, as texts.
+        stuck: children that end by themselves once a disk answers.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        task: messages.NodeJob,
+        send: Callable[[bytes], None],
+        ended: Callable[[], None],
+        found: Found,
+        around: Surroundings = ALONE,
+    ) -> None:
+        """Prepare a task; frames are sent with `send`, and `ended` is called once.
+
+        `found` is what the checks of files have found.
+        """
+        self.task = task
+        kept = around.kept
+        others = {*around.apart(), *(kept.pids if kept else ())}
+        self.former = frozenset(processes.children()) - others
+        self._apart = around.apart
+        self._starting, self._started = around.starting, around.started
+        self.left: tuple[str, ...] = ()
+        self.stuck: Collection[int] = ()
+        self._loop = loop
+        self._send = send
+        self._ended = ended
+        self._queue = around.queue or EventQueue()
+        self._setup = NodeSetup(task, self._note, found)
+        self._specs = WorkerSpecs(self._setup, self._note)
+        self._group: WorkerGroup | None = None
+        self._rounds: NodeRounds | None = None
+        self._preloaded = self._preload(kept)
+        self._services = Services(loop, send, self._note, shard_queue=task.workers.shard_queue)
+        self._watches = Watches(loop, send, self._on_port_taken)
+        self._calls = Calls(loop)
+        self._state = RunState(elastic=task.has_rounds, preloads=self._preloaded is not None)
+        self._perform = self._table()
+
+    def _table(self) -> dict[type, Callable[[Any], object]]:
+        """Return what carries out each kind of effect."""
+        return {
+            events.BeginRounds: lambda it: self._begin_rounds(it.start),
+            events.Preload: lambda it: self._prepare(it.start),
+            events.Settle: lambda it: self._settle(it.start),
+            events.StartGroup: lambda it: self._start_group(*it),
+            events.LookForLeftovers: lambda _it: self._look_for_leftovers(),
+            events.Release: lambda _it: self._release(),
+            events.ReportExit: lambda it: self._report_exit(*it),
+            events.ReportNotStarted: lambda it: self._report_not_started(*it),
+            events.ReportEnd: self._report_end,
+            events.FindFailures: lambda _it: self._find_failures(),
+            events.KillAgent: lambda _it: self._kill_agent(),
+            events.StopGroup: lambda it: self._of_group.stop(*it[:2], delivered=it.delivered),
+            events.SignalGroup: lambda it: self._of_group.signal_all(it.number),
+            events.Feed: lambda it: self._of_group.feed(it.data),
+            events.EndInRound: lambda it: self._of_rounds.exited(*it),
+            events.NoneInRound: lambda it: self._of_rounds.not_started(it.number),
+            events.EndRound: lambda _it: self._of_rounds.workers_gone(),
+            events.StopRounds: lambda _it: self._of_rounds.stop(),
+            events.CloseRounds: lambda _it: self._of_rounds.close(self._tells(events.RoundsClosed)),
+            events.CancelPreload: lambda _it: self._of_preloader.cancel(),
+            events.EndPreloader: lambda _it: self._of_preloader.end(
+                self._tells(events.PreloaderGone)
+            ),
+        }
+
+    def _handle(self, event: object) -> None:
+        self._queue.put(self._step, event)
+
+    def _step(self, event: object) -> None:
+        for effect in self._state.step(event):
+            self._perform[type(effect)](effect)
+
+    def _tells(self, kind: Callable[[], object]) -> Callable[[], None]:
+        """Return what handles an event of this kind."""
+        return lambda: self._handle(kind())
+
+    @property
+    def _of_group(self) -> WorkerGroup:
+        assert self._group is not None
+        return self._group
+
+    @property
+    def _of_rounds(self) -> NodeRounds:
+        assert self._rounds is not None
+        return self._rounds
+
+    @property
+    def _of_preloader(self) -> PreloadedWorkers:
+        assert self._preloaded is not None
+        return self._preloaded
+
+    # -- what is known of it ----------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """Its phase."""
+        return self._state.phase
+
+    @property
+    def leaves_background(self) -> bool:
+        """Whether processes that it has left running may stay."""
+        return self._state.leaves_background
+
+    @property
+    def kept(self) -> Preloader | None:
+        """The preloader for the next run of a held node."""
+        return self._preloaded.kept if self._preloaded and self.task.held else None
+
+    @property
+    def active(self) -> bool:
+        """Whether processes of it may be running."""
+        return self.phase in {Phase.RUNNING, Phase.DISMISSING}
+
+    @property
+    def workers(self) -> Sequence[Process]:
+        """The workers that were started last."""
+        return self._group.processes if self._group is not None else ()
+
+    def hello(self) -> messages.Hello:
+        """Return this node's HELLO."""
+        return self._setup.hello(self._services.network(self._setup))
+
+    # -- what happens -----------------------------------------------------------------------
+
+    def open_to_store(self) -> None:
+        """Stop listening on the master port, so that rank 0's store can, and for other nodes."""
+        self._setup.open_to_store()
+        self._services.started(elastic=self.task.has_rounds)
+
+    def tell_peers(self, body: bytes) -> None:
+        """Tell the workers of a role, and those that start later, where those of others are.
+
+        Raises:
+            BadFrame: it is not valid.
+        """
+        from ...control.role_messages import RolePeers
+
+        peers = messages.unpack(RolePeers, body).peers
+        if self.phase in {Phase.PREPARED, Phase.RUNNING}:
+            self._setup.tell_peers(peers)
+
+    def start(self, start: messages.Start, *, looks: bool = False) -> None:
+        """Start the workers, or the agent that decides when they start.
+
+        With `looks`, look after that for what jobs that have ended have left.
+        """
+        self._handle(events.Started(start, looks))
+
+    def _look_for_leftovers(self) -> None:
+        """Name what jobs that have ended have left, and is still there soon; end what this one has.
+
+        If all processes of a job are killed one by one, as engines and schedulers do, those that
+        are killed last are there without their guard for a moment. A node that has come back to a
+        job has another node launcher than before.
+        """
+        found, job_id = leftovers.leftovers(), os.fsencode(self.task.job_id)
+        others = [pid for pid in found if leftovers.variable(pid, b"DSRUN_JOB_ID") != job_id]
+        if others:
+            self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
+        if found != others:
+            from ..machine.job_processes import kill_left
+
+            killed = ", ".join(kill_left(self.task.job_id))
+            self._note(f"killed what an earlier node launcher of this job had left: {killed}")
+
+    def _name_leftovers(self, found: Collection[int]) -> None:
+        if self.phase is not Phase.RUNNING:
+            return
+        for pid in leftovers.leftovers():
+            if pid in found:
+                self._note(
+                    f"left over on {self.task.host}: pid {pid} of a dsrun job that has ended"
+                )
+
+    def receive(self, kind: int, body: bytes) -> None:
+        """Handle a frame of the runner; ignore one that comes late.
+
+        Raises:
+            BadFrame: the frame is not valid in this run.
+        """
+        if self.phase in {Phase.DISMISSING, Phase.ENDED}:
+            return
+        if kind in frames.TO_ROUNDS:
+            if self._rounds is None:
+                raise frames.BadFrame("there are no rounds")
+            self._rounds.handlers[kind](body)
+        elif kind == frames.PROBE:
+            self._services.probe(messages.unpack(messages.Probe, body))
+        elif kind == frames.REACH:
+            self._services.reach(body, self._setup)
+        elif kind == frames.CREDIT and self._group is not None:
+            self._group.grant(frames.unpack_count(body))
+        elif kind == frames.INPUT:
+            self._handle(events.Input(body))
+        elif kind == frames.SHARD_ANSWER:
+            self._services.answer(*frames.unpack_answer(body))
+
+    def signal_all(self, number: int) -> None:
+        """Pass a signal to every worker."""
+        self._handle(events.Signalled(number))
+
+    def stop(self, number: int, grace: float, *, reason: str = "", delivered: bool = False) -> None:
+        """Stop the workers and start no other round; a run without workers ends at once.
+
+        With `delivered`, the workers have already got the signal.
+        """
+        self._handle(events.Stopped(number, grace, reason, delivered))
+
+    def abandon(self, reason: str) -> None:
+        """Continue without the runner: stop the workers and discard their output."""
+        if self._group is not None:
+            self._group.grant(frames.MOST)
+        self._services.close_queues()
+        self.stop(signal.SIGTERM, self.task.last_grace, reason=reason)
+
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children, given the wait status of each by pid."""
+        self._queue.put(self._reap, reaped)
+
+    def _reap(self, reaped: Mapping[int, int]) -> None:
+        for one in (self._preloaded, self._group, self._specs.files, self._calls):
+            if one is not None:
+                one.on_reaped(reaped)
+
+    def close(self) -> None:
+        """Release at once everything that was reserved or opened for it: another one follows."""
+        self._step(events.Closed())
+
+    def _release(self) -> None:
+        for one in (self._setup, self._specs, self._services, self._watches, self._calls):
+            one.close()
+        if self._preloaded is not None:
+            self._preloaded.close()
+
+    # -- workers ----------------------------------------------------------------------------
+
+    def _preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
+        """Let a preloader begin with its imports while the other nodes get ready."""
+        if not self.task.workers.preload and kept is None:
+            return None
+        from ..preload.preloaded_workers import PreloadedWorkers
+
+        return PreloadedWorkers(self._loop, self._setup, self._note, kept)
+
+    def _prepare(self, start: messages.Start) -> None:
+        then = partial(self._handle, events.Preloaded(start))
+        self._of_preloader.prepare(len(start.slots), then)
+
+    def _settle(self, start: messages.Start) -> None:
+        self._starting()
+        self._handle(events.Due(start))
+
+    def _start_group(self, start: messages.Start, early: Sequence[bytes]) -> None:
+        policy = StopPolicy(self._setup.program.no_python, self.task.supervision.allow_background)
+        credit = start.credit if self._group is None else self._group.credit
+        one = spawn if self._preloaded is None else self._preloaded.spawn
+        self._group = group = WorkerGroup(
+            self._loop, policy, self._on_group_event, self._excluded, one, credit, self._queue
+        )
+        try:
+            specs, logs = self._specs.make(start)
+            with (
+                self._services.with_queues(specs, start.generation) as given,
+                self._services.with_calls(given, self.task.payload, group) as called,
+                self._services.with_debugger(called, self.task) as every,
+            ):
+                group.start(every, logs)
+        except (SpawnFailed, OSError, ValueError, DsrunError) as error:
+            rank = start.first_rank + (start.only or 0) + len(group.processes)
+            self._handle(events.NotStarted(start, rank, in_words(error)))
+            return
+        self._started()
+        pids = tuple(one.pid for one in group.processes)
+        ranks = tuple(one.spec.rank for one in group.processes)
+        self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
+        self._watches.started(self._setup, start.master_port, group)
+        if self._setup.policy.report:
+            self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
+        if self._preloaded is not None:
+            self._preloaded.started(len(specs))
+        for data in early:
+            group.feed(data)
+
+    def _report_not_started(self, rank: int, reason: str) -> None:
+        """Report the worker that did not start as one that exited with 126, as shells do."""
+        text = f"not started: {reason}"
+        failed = messages.Exit(rank, 0, NOT_EXECUTED, False, system.monotonic(), text)
+        self._send(messages.pack(frames.EXIT, failed))
+
+    def _excluded(self) -> set[int]:
+        """Return the children that do not belong to the group of workers."""
+        agents = () if self._rounds is None else self._rounds.agents
+        return {*self._not_ours(), *agents, *self._services.pids}
+
+    def _not_ours(self) -> set[int]:
+        """Return the children that outlive this run, or that it ends last."""
+        preloaded = () if self._preloaded is None else self._preloaded.pids
+        own = self._specs.files.pids | self._calls.pids
+        return {*self.former, *self._apart(), *preloaded, *own}
+
+    def _on_port_taken(self, text: str) -> None:
+        """End the job: the workers would connect to another user's program."""
+        self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
+        self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
+
+    # -- rounds -----------------------------------------------------------------------------
+
+    def _begin_rounds(self, start: messages.Start) -> None:
+        from ..elastic.rounds import NodeRounds
+
+        told = self._send, self._on_rounds_event, self._calls, self._queue
+        self._rounds = NodeRounds(self._loop, self._setup, start, *told)
+        self._rounds.begin()
+
+    def _on_rounds_event(self, event: RoundsEvent) -> None:
+        from ..elastic import events as of_rounds
+
+        match event:
+            case of_rounds.StartWorkers(start):
+                self._handle(events.Requested(start))
+            case of_rounds.StopWorkers(number, grace):
+                self._handle(events.RoundStopped(number, grace))
+            case of_rounds.SignalWorkers(number):
+                self._handle(events.Signalled(number))
+            case of_rounds.RoundsEnded(reason):
+                self._handle(events.Stopped(signal.SIGTERM, 0, reason))
+
+    def _kill_agent(self) -> None:
+        """End all that the agent has started."""
+        self._rounds, heard = None, self._on_group_event
+        self._group = WorkerGroup(
+            self._loop, StopPolicy(), heard, self._not_ours, queue=self._queue
+        )
+        self._group.stop(signal.SIGKILL, 0)
+
+    # -- events of the workers --------------------------------------------------------------
+
+    def _on_group_event(self, event: GroupEvent) -> None:
+        """Send what workers write at once; all else waits for what is under way."""
+        if self.phase is Phase.ENDED:
+            return  # of a worker that could not be ended
+        match event:
+            case Output(rank, stream, data):
+                self._send(frames.pack_output(rank, stream, data))
+            case InputTaken(size):
+                self._send(frames.pack_count(frames.INPUT_ACK, size))
+            case Exited(process):
+                assert process.status is not None
+                code = os.waitstatus_to_exitcode(process.status)
+                self._handle(events.WorkerEnded(process, code))
+            case OrphansStopped(names):
+                self._queue.put(self._note, f"left running by the job, stopped: {names}")
+            case Ended(left):
+                group = self._of_group
+                ended = events.GroupEnded(left, group.may_stay(), bool(group.failed()))
+                self._handle(ended)
+
+    def _report_exit(self, process: Process, code: int) -> None:
+        rank = process.spec.rank
+        self._services.ended(rank)
+        now, causes = system.monotonic(), self._watches.causes(process, code)
+        ended = messages.Exit(rank, process.pid, code, process.signalled, now, *causes)
+        self._send(messages.pack(frames.EXIT, ended))
+
+    def _note(self, text: str) -> None:
+        self._send(messages.pack(frames.NOTE, messages.Note(text)))
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _find_failures(self) -> None:
+        from .failures import find
+
+        group = self._of_group
+        found = group.failed(), group.failures()
+        find(self._calls, *found, self._note, lambda it: self._handle(events.FailuresFound(it)))
+
+    def _report_end(self, end: events.ReportEnd) -> None:
+        """Report what is left."""
+        self.left = tuple(map(processes.stuck, end.left))
+        self.stuck = self._specs.files.stuck | self._calls.stuck
+        self._release()  # first: the next job may start as soon as the end is reported
+        done = messages.Done(self.left, **end.details._asdict(), reason=end.reason)
+        self._send(messages.pack(frames.DONE, done))
+        self._ended()

@@ -1,0 +1,105 @@
+"""What is watched of the workers: causes of ends, rank 0's port, cores, and what they do."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...control import frames, messages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...common.loop import Loop, Timer
+    from ...control.messages import NodeBindings, NodeJob
+    from ..crash_evidence.watch import DeathWatch
+    from ..workers.group import WorkerGroup
+    from ..workers.observed_affinity import AffinityWatch
+    from ..workers.prepare import NodeSetup
+    from ..workers.spawn import Process
+    from .activity import Sampler
+    from .port_watch import PortWatch
+
+
+class Watches:
+    """The watches of one run. Their modules are imported only if they are used."""
+
+    def __init__(
+        self, loop: Loop, send: Callable[[bytes], None], taken: Callable[[str], None]
+    ) -> None:
+        """Watch nothing yet; `taken` is called if another user's program listens on the port."""
+        self._loop = loop
+        self._send = send
+        self._taken = taken
+        self._port: PortWatch | None = None
+        self._affinity: AffinityWatch | None = None
+        self._sampling: Timer | Sampler | None = None
+        self._deaths: DeathWatch | None = None
+
+    def begin(self) -> None:
+        """Note what has been until now, to see the causes of ends that follow."""
+        from ..crash_evidence.watch import DeathWatch
+
+        if self._deaths is not None:
+            self._deaths.close()
+        self._deaths = DeathWatch()
+
+    def started(self, setup: NodeSetup, port: int, group: WorkerGroup) -> None:
+        """Watch workers that have just been started, given MASTER_PORT."""
+        self.begin()
+        if setup.task.rendezvous is None:  # else rank 0 does not have the store
+            self.watch_port(port, group.processes)
+        self._stop_sampling()
+        if setup.task.sample:
+            begin = partial(self._begin_sampling, setup.task, group)
+            self._sampling = self._loop.call_later(setup.task.sample, begin)
+
+    def watch_port(self, port: int, workers: Sequence[Process]) -> None:
+        """Watch which program listens on the port, if rank 0 is among these workers."""
+        rank0 = next((one for one in workers if one.spec.rank == 0), None)
+        if rank0 is not None:
+            from .port_watch import PortWatch
+
+            self._port = PortWatch(self._loop, port, rank0, self._taken)
+
+    def _begin_sampling(self, task: NodeJob, group: WorkerGroup) -> None:
+        from .activity import Sampler
+        from .links import links
+
+        given = group.running, group.printed, self._send
+        self._sampling = Sampler(
+            self._loop, task.sample, *given, links if task.watch.slow else tuple
+        )
+
+    def _stop_sampling(self) -> None:
+        if self._sampling is not None:
+            self._sampling.cancel()
+
+    def causes(self, ended: Process, code: int) -> tuple[str, str]:
+        """Return what this node knows about the cause of a worker's end: in short, and in lines."""
+        known = self._deaths.hint_and_evidence(ended, code) if self._deaths else ("", "")
+        return known[0] or self._port_problem(ended), known[1]
+
+    def _port_problem(self, ended: Process) -> str:
+        watch = self._port
+        return watch.problem() if watch and ended.spec.rank == 0 and ended.status else ""
+
+    def watch_affinity(self, bound: NodeBindings, workers: Sequence[Process]) -> None:
+        """Report what the workers are bound to, as the kernel has it."""
+        from ..workers.observed_affinity import AffinityWatch, placed
+
+        def report(values: Sequence[tuple[str, str]]) -> None:
+            found = bound._replace(workers=placed(bound.workers, values))
+            self._send(messages.pack(frames.BINDINGS, found))
+
+        self._affinity = AffinityWatch(self._loop, workers, report)
+
+    def close(self) -> None:
+        """Watch nothing any more; report what has been seen of the workers' cores."""
+        self._stop_sampling()
+        if self._deaths is not None:
+            self._deaths.close()
+        if self._port is not None:
+            self._port.close()
+        if self._affinity is not None:
+            self._affinity.finish()

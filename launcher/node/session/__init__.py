@@ -1,0 +1,1 @@
+"""A control line on this node: its runs, and what it does beside them."""

@@ -1,0 +1,262 @@
+"""Further node launchers on this node, for runs beside the first one's: lanes.
+
+Each is a child that serves its standard streams, as a session does. The control line of this node
+launcher carries the bytes, so a lane needs no other connection, whatever the backend.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import partial
+
+from ...backends.base import node_argv
+from ...common import system
+from ...control import command_messages, frames, messages
+from ...control.connection import UNREAD
+from ...specs.backend import BackendSettings
+from ..machine import processes
+from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...common.loop import Loop
+    from ...control.connection import Connection
+    from .signal_deduplicator import SignalDeduplicator
+
+BLOCK = 256 * 1024
+"""Bytes that are read and sent at a time."""
+
+FULL = 1 << 20
+"""Bytes that may wait on the link before the lanes have to."""
+
+KEPT = 16 * 1024
+"""Bytes of standard error kept to explain its end."""
+
+NOT_STARTED = 126
+"""Exit code of a program that cannot be executed, as of a shell (POSIX, 2.8.2)."""
+
+
+class Lanes:
+    """The lanes of one control line."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        link: Connection,
+        signals: SignalDeduplicator,
+        ended: Callable[[], None],
+    ) -> None:
+        """Begin without lanes; `ended` is called whenever none is left."""
+        self._loop = loop
+        self._link = link
+        self._signals = signals
+        link.when_drained(self._on_drained)
+        self._ended = ended
+        self._lanes: dict[int, Lane] = {}
+        self._newest = 0
+        self._closing = self._leaving = False
+
+    @property
+    def pids(self) -> set[int]:
+        """The guards of the lanes, which are children of this process."""
+        return {lane.pid for lane in self._lanes.values()}
+
+    @property
+    def over(self) -> bool:
+        """Whether no lane is left."""
+        return not self._lanes
+
+    def on_frame(self, body: bytes) -> None:
+        """Pass bytes on to a lane; start it first if its number is new.
+
+        Raises:
+            BadFrame: the frame is not valid.
+        """
+        number, data = frames.unpack_for(body)
+        if number in self._lanes:
+            self._lanes[number].feed(data)
+        elif data and number > self._newest:  # else it has just ended
+            self._newest = number
+            self._signals.settle()
+            if not (self._closing or self._leaving):
+                self._open(number).feed(data)
+
+    def _open(self, number: int) -> Lane:
+        lane = Lane(self._loop, number, self._link, partial(self._over, number))
+        self._lanes[number] = lane
+        lane.start()
+        self._signals.started()
+        return lane
+
+    def _over(self, number: int) -> None:
+        del self._lanes[number]
+        if not self._lanes:
+            self._ended()
+
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children, given the wait status of each by pid."""
+        for lane in tuple(self._lanes.values()):
+            if lane.pid in reaped:
+                lane.on_exit(os.waitstatus_to_exitcode(reaped[lane.pid]))
+
+    def _on_drained(self) -> None:
+        for lane in self._lanes.values():
+            lane.go_on()
+
+    def on_signal(self, number: int, *, delivered: bool, ends: bool) -> None:
+        """Handle a scheduler's signal to this node.
+
+        Args:
+            number: of the signal.
+            delivered: whether it has reached the lanes as well; else it is passed on.
+            ends: whether it makes node launchers leave.
+        """
+        self._leaving = self._leaving or ends
+        for pid in () if delivered else self.pids:
+            processes.send(pid, number)
+
+    def close(self) -> None:
+        """Have all lanes end their runs and leave: by the end of their lines.
+
+        If a signal makes them leave, their lines stay open, so that they can say so.
+        """
+        self._closing = True
+        if not (self._leaving and self._link.open):
+            for lane in tuple(self._lanes.values()):
+                lane.close()
+
+
+class Lane:
+    """One further node launcher.
+
+    Attributes:
+        pid: its guard's; 0 if it could not be started.
+    """
+
+    def __init__(self, loop: Loop, number: int, link: Connection, over: Callable[[], None]) -> None:
+        """Prepare it; `over` is called once, from the loop, when it has ended."""
+        self.pid = 0
+        self._loop = loop
+        self._number = number
+        self._link = link
+        self._over = over
+        self._stdin = self._stdout = self._stderr = -1
+        self._errors = b""
+        self._input = bytearray()
+        self._input_ended = False
+        self._code: int | None = None
+
+    def start(self) -> None:
+        """Start its guard, with this process's own Python and folder of dsrun."""
+        argv = [os.fsencode(word) for word in node_argv(BackendSettings(), "--stdio")]
+        try:
+            guard = spawn(WorkerSpec(0, argv, dict(os.environb), b".", keep_stdin=True))
+        except (SpawnFailed, OSError) as error:
+            self._errors, self._code = str(error).encode("utf-8", "replace"), NOT_STARTED
+            self._loop.call_later(0.0, self._settle)
+            return
+        self.pid = guard.pid
+        self._stdin, self._stdout, self._stderr = guard.stdin, guard.stdout, guard.stderr
+        self._loop.add_reader(self._stdout, self._read)
+        self._loop.add_reader(self._stderr, self._read_errors)
+
+    # -- from the runner ---------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        """Pass bytes on; b"" closes its line."""
+        self._input += data
+        self._input_ended = self._input_ended or not data
+        if len(self._input) > UNREAD:
+            self._input.clear()
+            self._close_input()
+        self._write()
+
+    def close(self) -> None:
+        """Close its line, and read what it still sends: nobody may take that any more."""
+        self.feed(b"")
+        self.go_on()
+
+    def _write(self) -> None:
+        if self._stdin < 0:
+            return
+        with suppress(BlockingIOError, BrokenPipeError):
+            while self._input:
+                del self._input[: system.write(self._stdin, self._input[:BLOCK])]
+        if self._input and not self._loop.has_writer(self._stdin):
+            self._loop.add_writer(self._stdin, self._write)
+        elif not self._input:
+            self._loop.remove(self._stdin)
+            if self._input_ended:
+                self._close_input()
+
+    def _close_input(self) -> None:
+        if self._stdin >= 0:
+            self._loop.remove(self._stdin)
+            system.close(self._stdin)
+            self._stdin = -1
+
+    # -- to the runner -----------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Pass on what it sends; while much waits on the link, it has to wait as well."""
+        data = self._read_from(self._stdout)
+        if data is None:
+            return
+        self._link.send(frames.pack_for(frames.FROM_LANE, self._number, data))
+        if not data:
+            self._loop.remove(self._stdout)
+            system.close(self._stdout)
+            self._stdout = -1
+            self._settle()
+        elif self._link.pending > FULL:
+            self._loop.remove(self._stdout)
+
+    def go_on(self) -> None:
+        """Read on, now that nothing waits on the link."""
+        if self._stdout >= 0:
+            self._loop.add_reader(self._stdout, self._read)
+
+    def _read_errors(self) -> None:
+        data = self._read_from(self._stderr)
+        if data is not None:
+            self._errors = (self._errors + data)[-KEPT:]
+        if data == b"":
+            self._close_errors()
+
+    def _read_from(self, fd: int) -> bytes | None:
+        """Return what has arrived, b"" at the end, None if there is nothing yet."""
+        try:
+            return system.read(fd, BLOCK)
+        except BlockingIOError:
+            return None
+
+    def _close_errors(self) -> None:
+        if self._stderr >= 0:
+            self._loop.remove(self._stderr)
+            system.close(self._stderr)
+            self._stderr = -1
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def on_exit(self, code: int) -> None:
+        """Handle the end of its guard. A node launcher without one leaves as well."""
+        self._code = code
+        self._input.clear()
+        self._close_input()
+        if self._stderr >= 0:
+            self._read_errors()
+        self._close_errors()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Report its end once the guard has ended, and everything it has sent was passed on."""
+        if self._code is None or self._stdout >= 0:
+            return
+        self._close_input()
+        errors = self._errors.decode("utf-8", "replace")
+        ended = command_messages.LaneEnd(self._number, self._code, errors)
+        self._link.send(messages.pack(frames.LANE_ENDED, ended))
+        self._over()

@@ -1,0 +1,406 @@
+"""A control line on a node, from its beginning to its end: runs, signals, and the guard.
+
+The runner sends a JOB for every run, and START once all nodes are ready for it. After a run's DONE
+the line serves the next JOB, until END or the end of the line.
+"""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+
+from ...common import loop as loops
+from ...common import system
+from ...common.event_queue import EventQueue
+from ...common.tell import tell
+from ...control import frames, messages
+from ...control.connection import Connection
+from ..guard import INITIAL_SILENCE, PASSED
+from ..machine import processes
+from ..run.run import NodeRun, Surroundings
+from ..run.run_state import Phase as RunPhase
+from . import session_state
+from .heartbeats import Heartbeats
+from .preparation import Preparation
+from .session_state import Phase, Seen, SessionState
+from .signal_deduplicator import TOGETHER, SignalDeduplicator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any
+
+    from ...control.stream import FrameStream
+    from ..guard import Guard
+    from ..workers.prepare import Found
+    from .machine_requests import MachineRequests
+    from .side_services import SideServices
+
+START_TIMEOUT = 600.0
+"""Seconds to wait for the first START."""
+
+ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+"""Signals of a scheduler that end this node's part of the job."""
+
+
+class Session:
+    """A control line on a node.
+
+    All that happens on the node is put in one queue, for this session, its run, the run's workers
+    and its rounds.
+    """
+
+    def __init__(self, line: FrameStream, loop: loops.Loop, guard: Guard, *, joined: bool) -> None:
+        """Serve `line` on `loop`, under `guard`.
+
+        With `joined`, this node has joined the job by itself: it exits with the exit code of the
+        job, and prints its report.
+        """
+        self._loop = loop
+        self._state = SessionState()
+        self._queue = EventQueue()
+        self._guard = guard
+        self._joined = joined
+        self._run: NodeRun | None = None
+        self._unsent: list[bytes] | None = None
+        self._peers = b""
+        self._looked = False
+        self._machine: MachineRequests | None = None
+        self._side_services: SideServices | None = None
+        self._signals = SignalDeduplicator(loop, self._on_signal)
+        self._link = Connection(loop, line, self._handlers(), self._lost)
+        self._link.when_drained(self._cleared)
+        self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
+        self._checks = Preparation(loop, self._send)
+        self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
+        self._perform = self._table()
+
+    def _handlers(self) -> dict[int, Callable[[bytes], None]]:
+        """Return what puts each kind of frame in the queue."""
+        handlers: dict[int, Callable[[bytes], None]] = {
+            frames.JOB: self._on_job,
+            frames.START: self._on_start,
+            frames.STOP: self._on_stop,
+            frames.SIGNAL: self._on_signal_frame,
+            frames.SUSPEND: self._on_lease,
+            frames.END: self._on_end,
+            frames.BEAT: self._on_beat,
+            frames.PEERS: self._on_peers,
+            **{kind: partial(self._pass_on, kind) for kind in frames.TO_RUN},
+            **{kind: partial(self._on_service_frame, kind) for kind in frames.TO_SIDE_SERVICES},
+            **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
+        }
+        return {kind: partial(self._queue.put, one) for kind, one in handlers.items()}
+
+    def _table(self) -> dict[type, Callable[[Any], object]]:
+        """Return what carries out each kind of effect."""
+        return {
+            session_state.Note: lambda it: self._note_end(*it),
+            session_state.StopRun: self._stop_active,
+            session_state.Abandon: lambda it: self._abandon(it.reason),
+            session_state.CloseServices: lambda _it: self._close_services(),
+            session_state.Clear: lambda _it: self._clear(),
+            session_state.LetStay: lambda _it: self._guard.let_stay(),
+            session_state.Spare: lambda it: self._spare(it.pids),
+            session_state.TellLeft: lambda _it: self._tell_left(),
+            session_state.Exit: lambda _it: self._loop.stop(),
+        }
+
+    def run(self) -> int:
+        """Serve the line until nothing more is to be done here; return the exit code."""
+        self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
+        self._guard.watch(
+            self._loop,
+            lambda number: self._signals.received(number, "guard"),
+            lambda: self._handle(session_state.GuardDied()),
+        )
+        self._loop.run()
+        self._guard.wake()
+        return self._state.code
+
+    # -- its state --------------------------------------------------------------------------
+
+    def _handle(self, event: object) -> None:
+        self._queue.put(self._step, event)
+
+    def _step(self, event: object) -> None:
+        for effect in self._state.step(event, self._look()):
+            self._perform[type(effect)](effect)
+
+    def _look(self) -> Seen:
+        """Return what the next step needs to know."""
+        run, services = self._run, self._side_services
+        supervision = run.task.supervision if run is not None else None
+        return Seen(
+            active=self._active is not None,
+            ended=self._ended,
+            grace=supervision.grace if supervision is not None else 0.0,
+            by_engine=run is not None and run.task.by_engine,
+            held=run is not None and run.task.held,
+            background=run is not None and run.leaves_background,
+            stuck=run.stuck if run is not None else (),
+            open=self._link.open,
+            unsent=self._link.pending,
+            services=services is not None and not services.over,
+        )
+
+    def _cleared(self) -> None:
+        self._handle(session_state.Cleared())
+
+    def _lost(self, reason: str) -> None:
+        self._handle(session_state.Lost(reason))
+
+    def _stop_active(self, stop: session_state.StopRun) -> None:
+        if self._run is not None:
+            self._run.stop(stop.number, stop.grace, reason=stop.reason, delivered=stop.delivered)
+
+    def _abandon(self, reason: str) -> None:
+        if self._run is not None:
+            self._run.abandon(reason)
+
+    def _close_services(self) -> None:
+        if self._side_services is not None:
+            self._side_services.close()
+
+    def _clear(self) -> None:
+        self._checks.close()
+        if self._checks.pids and not (self._run and self._run.leaves_background):
+            self._spare(self._checks.pids)
+        if self._machine is not None:
+            self._machine.close()
+
+    def _tell_left(self) -> None:
+        for words in self._run.left if self._run is not None else ():
+            tell(f"could not be ended: {words}")
+
+    @property
+    def _active(self) -> NodeRun | None:
+        """The run that is active, if any."""
+        return self._run if self._run is not None and self._run.active else None
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the newest run has ended."""
+        ended = self._run is not None and self._run.phase is RunPhase.ENDED
+        return ended and not self._checks.making
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def _on_job(self, body: bytes) -> None:
+        """Prepare a run; it replaces one that was not started."""
+        task = messages.unpack(messages.NodeJob, body)
+        if self._active:
+            raise frames.BadFrame("JOB while workers run")
+        if self._state.phase is not Phase.SERVING:
+            raise frames.BadFrame("JOB for a node launcher that is leaving")
+        self._checks.settle()
+        if self._run is not None:
+            self._run.close()
+        self._guard.keep_alive(self._loop, INITIAL_SILENCE)
+        self._heartbeats.lease = task.lease
+        self._checks.begin(task, partial(self._on_checked, task))
+
+    def _on_checked(self, task: messages.NodeJob, found: Found) -> None:
+        """Prepare the run, and say HELLO; every JOB has one, which may name problems."""
+        kept = None if self._run is None else self._run.kept
+        self._unsent = []  # what comes before HELLO would be of the run before
+        signals = self._signals
+        around = Surroundings(kept, self._apart, signals.settle, signals.started, self._queue)
+        self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
+        if task.part and self._peers:
+            self._run.tell_peers(self._peers)
+        unsent, self._unsent = self._unsent, None
+        self._send(messages.pack(frames.HELLO, self._run.hello()))
+        for frame in unsent:
+            self._send(frame)
+        self._heartbeats.count_anew()
+        if task.held:  # it may be long until a START
+            self._guard.keep_alive(self._loop, task.stillness)
+            self._begin_beats()
+
+    def _on_start(self, body: bytes) -> None:
+        start, run = messages.unpack(messages.Start, body), self._run
+        if run is None:
+            raise frames.BadFrame("START before JOB")
+        if run.phase is not RunPhase.PREPARED:
+            raise frames.BadFrame("a second START")
+        self._start_timer.cancel()
+        self._signals.settle()
+        if self._state.leaves:
+            return
+        self._guard.keep_alive(self._loop, run.task.stillness)
+        self._spare()
+        run.open_to_store()
+        # The runner then starts the other nodes, which must not connect to our own listener. A
+        # heartbeat says nothing of that: it may have been sent before.
+        self._send(frames.pack(frames.OPENED))
+        self._heartbeats.beat()
+        if self._link.open:
+            run.start(start, looks=not self._looked)
+        self._looked = True
+
+    def _on_peers(self, body: bytes) -> None:
+        """Keep what comes before a JOB has been checked; the newest is for all that follow."""
+        self._peers = body
+        if self._run is not None and self._run.task.part and not self._checks.making:
+            self._run.tell_peers(body)
+
+    def _pass_on(self, kind: int, body: bytes) -> None:
+        if self._run is None:
+            raise frames.BadFrame("there is no JOB yet")
+        self._run.receive(kind, body)
+
+    def _on_run_end(self) -> None:
+        self._handle(session_state.RunEnded())
+
+    def _spare(self, stuck: Collection[int] = ()) -> None:
+        """Have the guard leave alone what earlier runs have left, and what waits for a disk."""
+        self._guard.spare({*(self._run.former if self._run else ()), *stuck})
+
+    # -- beside the runs ---------------------------------------------------------------------
+
+    def _apart(self) -> set[int]:
+        """Return the children that belong to no run."""
+        owners = (self._side_services, self._machine, self._checks)
+        return {pid for one in owners if one is not None for pid in one.pids}
+
+    def _on_service_frame(self, kind: int, body: bytes) -> None:
+        if self._state.leaves and (self._side_services is None or kind == frames.EXEC):
+            return
+        if self._side_services is None:
+            from .side_services import SideServices
+
+            heard = self._signals, self._cleared
+            self._side_services = SideServices(self._loop, self._link, *heard)
+        if kind == frames.EXEC and not self._heartbeats.lease:
+            self._begin_without_job(body)
+        self._side_services.handlers[kind](body)
+
+    def _begin_without_job(self, body: bytes) -> None:
+        """Count the runner's silence from the first command on."""
+        from ...control import command_messages
+
+        lease = self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+        self._guard.keep_alive(self._loop, lease)
+        self._begin_beats()
+
+    # -- this machine -----------------------------------------------------------------------
+
+    def _on_machine(self, kind: int, body: bytes) -> None:
+        """Handle a request about this machine; what does so is imported for the first of them."""
+        if self._machine is None:
+            from .machine_requests import MachineRequests
+
+            workers = lambda: self._active.workers if self._active else ()  # noqa: E731
+            self._machine = MachineRequests(self._loop, self._send, workers)
+        self._machine.handlers[kind](body)
+
+    # -- the runner's silence ---------------------------------------------------------------
+
+    def _give_up(self, reason: str) -> None:
+        self._link.close()
+        self._lost(reason)
+
+    def _on_beat(self, _body: bytes) -> None:
+        """Answer the first beat with ours: the runner uses its nodes, this one later or never."""
+        if self._heartbeats.lease and not self._heartbeats.beating:
+            self._begin_beats()
+
+    def _begin_beats(self) -> None:
+        self._start_timer.cancel()
+        self._heartbeats.beat()
+
+    def _on_lease(self, body: bytes) -> None:
+        self._heartbeats.on_lease(body)
+
+    def _on_silence(self, reason: str) -> None:
+        self._note_end(reason)  # it arrives if the network is only slow
+        self._give_up(reason)
+
+    def _on_end(self, body: bytes) -> None:
+        end = messages.unpack(messages.End, body)
+        if self._joined:
+            from ...common.text import plain
+
+            system.write_error(plain(end.report))
+        self._handle(session_state.Ended(end.code if self._joined else None))
+
+    def _send(self, frame: bytes) -> None:
+        if self._unsent is None:
+            self._link.send(frame)
+        else:
+            self._unsent.append(frame)
+
+    def _note_end(self, text: str, number: int = signal.SIGKILL) -> None:
+        """Tell the runner why this node leaves."""
+        self._send(messages.pack(frames.NOTE, messages.Note(text, number)))
+
+    # -- signals ----------------------------------------------------------------------------
+
+    def _on_stop(self, body: bytes) -> None:
+        self._checks.settle()
+        stop, run = messages.unpack(messages.Stop, body), self._run
+        if run is None:
+            self._send(messages.pack(frames.DONE, messages.Done((), {})))
+        elif run.phase is RunPhase.PREPARED:
+            run.stop(stop.number, stop.grace)
+        else:
+            self._when_settled(run, stop.number, lambda: self._stop_run(run, stop))
+
+    def _stop_run(self, run: NodeRun, stop: messages.Stop) -> None:
+        delivered = self._signals.reached_workers(stop.number)
+        run.stop(stop.number, stop.grace, delivered=delivered)
+
+    def _on_signal_frame(self, body: bytes) -> None:
+        run, number = self._active, frames.unpack_signal(body)
+        if run is not None:
+            self._when_settled(run, number, lambda: self._signal_run(run, number))
+
+    def _signal_run(self, run: NodeRun, number: int) -> None:
+        same = self._signals.handled if run.task.settle else self._signals.reached_workers
+        if not same(number):
+            run.signal_all(number)
+
+    def _when_settled(self, run: NodeRun, number: int, act: Callable[[], None]) -> None:
+        """Act on a signal of the runner; if it may also reach this node directly, wait for that."""
+
+        def settled() -> None:
+            if self._signals.undecided(number):
+                self._loop.call_later(TOGETHER, settled)
+            else:
+                act()
+
+        if run.task.settle:
+            self._loop.call_later(run.task.settle, settled)
+        else:
+            act()
+
+    def _on_own_signal(self, number: int) -> None:
+        if number == signal.SIGCHLD:
+            self._reap()
+        else:
+            self._signals.received(number, "launcher")
+
+    def _reap(self) -> None:
+        """Reap every child that has ended, and tell whoever may have started it."""
+        reaped = processes.reap()
+        for one in (self._run, self._side_services, self._machine, self._checks):
+            if one is not None:
+                one.on_reaped(reaped)
+
+    def _on_signal(self, number: int, delivered: bool) -> None:
+        """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""
+        if self._side_services is not None:
+            self._side_services.on_signal(number, delivered=delivered, ends=number in ENDS)
+        if number == signal.SIGQUIT:
+            self._show()
+        elif number in ENDS:  # at once: workers that are about to start must not
+            self._step(session_state.EndSignal(number, delivered))
+        elif self._active and not delivered:
+            self._active.signal_all(number)
+
+    def _show(self) -> None:
+        """Print the workers of this node, if it has joined by itself (SIGQUIT)."""
+        if self._joined and self._active:
+            here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._active.workers)
+            tell(f"on this node: {here}; Ctrl-\\ on node 0 shows all")

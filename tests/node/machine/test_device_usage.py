@@ -1,0 +1,119 @@
+"""How devices are used, asked by a child that may hang or die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.control.job_messages import DeviceUsage
+from dsrun.launcher.node.machine import device_usage
+from dsrun.launcher.node.machine.device_usage import DeviceQuestion
+
+from ...support.limits import HANG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Devices = tuple[DeviceUsage, ...]
+
+pytestmark = pytest.mark.usefixtures("adopting")
+
+ONE = DeviceUsage(1, "GPU-x", None, 5, 10)
+HERE = "/dev/null"
+
+
+@pytest.fixture(autouse=True)
+def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child answers in time, however busy this machine is."""
+    monkeypatch.setattr(device_usage, "SECONDS", HANG)
+
+
+class Asked:
+    """A question, its answers, and a loop whose clock can be moved."""
+
+    def __init__(self, ask: Callable[[], Devices], driver: str = HERE) -> None:
+        self.skipped = 0.0
+        self.loop = Loop(lambda: time.monotonic() + self.skipped)
+        self.question = DeviceQuestion(self.loop, ask, driver)
+        self.answers: list[Devices] = []
+
+    def ask(self) -> None:
+        self.question.ask(self._answered)
+
+    def _answered(self, devices: Devices) -> None:
+        self.answers.append(devices)
+        self.loop.stop()
+
+    def reap(self) -> None:
+        """Reap the child, as the session does."""
+        pid = self.question.pid
+        os.waitpid(pid, 0)
+        self.question.reaped(pid)
+
+
+def hang() -> Devices:
+    signal.pause()
+    return ()
+
+
+def die() -> Devices:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ()
+
+
+def test_the_answer_of_the_child_comes_back() -> None:
+    asked = Asked(lambda: (ONE, ONE))
+    asked.ask()
+    asked.ask()  # while the child is busy: the same answer serves both
+    asked.loop.run()
+    assert asked.answers == [(ONE, ONE)] * 2
+    asked.reap()
+    asked.ask()
+    asked.loop.run()
+    assert asked.answers == [(ONE, ONE)] * 3
+    asked.reap()
+    assert asked.question.pid == 0
+
+
+def test_a_child_that_hangs_is_killed_and_not_asked_twice() -> None:
+    asked = Asked(hang)
+    asked.ask()
+    asked.skipped = device_usage.SECONDS
+    asked.loop.run()
+    assert asked.answers == [()]
+    asked.ask()  # it is not reaped yet: at once, without another child
+    assert asked.answers == [(), ()]
+    asked.reap()
+
+
+def test_a_child_that_dies_answers_nothing() -> None:
+    asked = Asked(die)
+    asked.ask()
+    asked.loop.run()
+    assert asked.answers == [()]
+    asked.reap()
+
+
+def test_without_a_driver_nothing_is_forked() -> None:
+    asked = Asked(hang, "/dev/none")
+    asked.ask()
+    assert asked.answers == [()]
+    assert asked.question.pid == 0
+
+
+def test_nothing_is_answered_once_it_is_closed() -> None:
+    asked = Asked(hang)
+    asked.ask()
+    asked.question.close()
+    asked.question.close()
+    assert asked.answers == []
+    asked.reap()
+
+
+def test_what_cannot_be_read_is_zero() -> None:
+    assert all(one.used <= one.total for one in device_usage.read())
