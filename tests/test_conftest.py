@@ -60,3 +60,22 @@ def test_what_a_failed_test_drops_does_not_fail_the_next(tmp_path: Path) -> None
     assert set(re.findall("^(?:ERROR|FAILED) .*::(\\w+)", shown, re.MULTILINE)) == {
         "test_that_fails_with_a_socket"
     }
+
+
+LATE = """
+import sys
+from tests.support.late import Late
+
+late = Late("wave")
+
+def test_that_does_not_use_it():
+    assert "wave" not in sys.modules
+
+def test_that_does():
+    assert late.open
+"""
+
+
+def test_a_module_is_imported_by_the_first_test_that_uses_it(tmp_path: Path) -> None:
+    """Torch in each process that runs tests would make all that they fork slow."""
+    assert "2 passed" in pytest(tmp_path, LATE)

@@ -19,7 +19,10 @@ class Late:
         """Return what the module has under this name.
 
         Raises:
-            AttributeError: nothing.
+            AttributeError: nothing, or the name is private: pytest looks for such in all that a
+                file has.
             ImportError: the module cannot be imported.
         """
+        if name.startswith("_") and name != "__version__":
+            raise AttributeError(name)
         return getattr(import_module(self._name), name)
