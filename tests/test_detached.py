@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -156,11 +157,21 @@ class Plain:
         """Someone who waits for it, once the job knows that."""
         before = self._waiting()
         waits = self._site.start("dsrun-job", "wait", self.id, *words)
-        wait_for(lambda: self._waiting() > before, "the file of one that waits")
+        try:
+            wait_for(lambda: self._waiting() > before, "the file of one that waits")
+        except TimeoutError:
+            self.process.kill()  # so that whoever waits for it ends
+            raise
         return waits
 
     def _waiting(self) -> int:
-        return sum("memfd:report" in one for one in descriptors(self.process.pid))
+        """Return how many files for reports it has, however many descriptors are open for each."""
+        found = set()
+        for one in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                if "memfd:report" in str(one.readlink()):
+                    found.add(one.stat().st_ino)
+        return len(found)
 
     def ended(self) -> str:
         """Let it end; return its last words."""
