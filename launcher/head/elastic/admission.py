@@ -56,7 +56,7 @@ class Membership:
         self._add = add
         self._log = log
         self._listed: dict[str, Host] | None = None
-        self._unlisted: set[RunNode] = set()
+        self._unlisted: list[RunNode] = []
         self._fresh: dict[str, Host] = {}
 
     def take(self, hosts: Sequence[Host]) -> None:
@@ -64,7 +64,7 @@ class Membership:
         known = {node.name: node for node in self._nodes}
         before, self._listed = self._listed or {}, {host.name: host for host in hosts}
         self._fresh = {name: host for name, host in self._listed.items() if name not in known}
-        self._unlisted = {node for node in self._nodes if node.name not in self._listed}
+        self._unlisted = [node for node in self._nodes if node.name not in self._listed]
         for node in self._unlisted:
             self._reconnector.drop(node)
         for name, host in self._listed.items():

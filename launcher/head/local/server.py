@@ -179,7 +179,7 @@ class LocalServer:
         self._log = log
         self._loop = loop
         self._verbs = verbs
-        self.callers: set[Caller] = set()
+        self.callers: dict[Caller, None] = {}
         self._listener: socket | None = None
         if line.getsockopt(SOL_SOCKET, SO_ACCEPTCONN):
             self._listener = line
@@ -221,8 +221,8 @@ class LocalServer:
 
     def _admit(self, line: socket) -> Caller:
         caller = Caller(self._loop, local.LocalStream(line), self._verbs, self._log)
-        self.callers.add(caller)
-        caller.on_close.append(lambda: self.callers.discard(caller))
+        self.callers[caller] = None
+        caller.on_close.append(lambda: self.callers.pop(caller, None))
         return caller
 
 

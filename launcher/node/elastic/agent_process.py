@@ -126,7 +126,7 @@ class AgentProcess:
         self._printed = b""
         self._line: socket.socket | None = None
         self._rest = b""
-        self._open: set[socket.socket] = {self._entry}
+        self._open: dict[socket.socket, None] = {self._entry: None}
         self._shims: dict[int, socket.socket] = {}
         self._requested: dict[int, dict[str, str]] = {}
         self._failure: AgentFailure | None = NO_REASON
@@ -183,7 +183,7 @@ class AgentProcess:
             return
         line = system.socket(fileno=fds[0])
         line.setblocking(False)
-        self._open.add(line)
+        self._open[line] = None
         message = json.loads(data)
         if "agent" in message:
             self._line = line
@@ -257,7 +257,7 @@ class AgentProcess:
 
     def _close(self, line: socket.socket) -> None:
         if line in self._open:
-            self._open.remove(line)
+            del self._open[line]
             self._loop.remove(line.fileno())
             line.close()
 

@@ -102,7 +102,7 @@ class _WorkerLines:
         self.generation = generation
         self.lines = lines
         self._socket = ours
-        self._open: set[_QueueLine] = set()
+        self._open: dict[_QueueLine, None] = {}
         lines.loop.add_reader(ours.fileno(), self._accept)
 
     def close(self, why: str) -> None:
@@ -115,7 +115,7 @@ class _WorkerLines:
 
     def remove(self, line: _QueueLine) -> None:
         """Close and remove a line."""
-        self._open.discard(line)
+        self._open.pop(line, None)
         line.close()
         self.lines.remove(line)
 
@@ -139,7 +139,7 @@ class _WorkerLines:
             received[0].close()
             self.close(f"more than {MOST_LINES} connections")
         else:
-            self._open.add(_QueueLine(self, received[0]))
+            self._open[_QueueLine(self, received[0])] = None
 
 
 class _QueueLine:
