@@ -103,7 +103,11 @@ def test_the_death_of_the_terminal_changes_nothing(site: Site) -> None:
 
 def descriptors(pid: int) -> list[str]:
     """What a process has open."""
-    return [str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()]
+    found = []
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            found.append(str(one.readlink()))
+    return found
 
 
 def test_what_is_known_of_a_job_whose_runner_was_killed(site: Site) -> None:
@@ -165,13 +169,7 @@ class Plain:
         return waits
 
     def _waiting(self) -> int:
-        """Return how many files for reports it has, however many descriptors are open for each."""
-        found = set()
-        for one in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):
-                if "memfd:report" in str(one.readlink()):
-                    found.add(one.stat().st_ino)
-        return len(found)
+        return sum("memfd:report" in one for one in descriptors(self.process.pid))
 
     def ended(self) -> str:
         """Let it end; return its last words."""

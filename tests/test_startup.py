@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,6 @@ from .recorded import Record
 from .support.checkout import BIN, IMPORTABLE
 from .support.limits import HANG
 from .support.played_hold import playing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DSRUN = (sys.executable, "-E", "-S", str(BIN / "dsrun"))
 HEAVY = frozenset(
@@ -180,11 +176,9 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     assert not [name for name in runner if name.startswith("dsrun.launcher.node")]
 
 
-def ours(log: str, recorded: Iterable[str]) -> list[str]:
+def ours(log: str) -> set[str]:
     """The modules of dsrun that `-v` tells of, also those that are imported by their name."""
-    names = {*re.findall(r"^import '(dsrun\.[\w.]+)'", log, re.MULTILINE)}
-    later = loaded(f"import {', '.join(LATER)}") - {*recorded}
-    return sorted(names - later)
+    return {*re.findall(r"^import '(dsrun\.[\w.]+)'", log, re.MULTILINE)}
 
 
 def test_a_start_loads_the_modules_that_are_listed(tmp_path: Path) -> None:
@@ -210,9 +204,9 @@ def test_a_start_loads_the_modules_that_are_listed(tmp_path: Path) -> None:
     assert ran.returncode == 0, text
     runner, seen, _ = text.partition("a worker is here\n")
     assert seen
-    recorded = START.values()
+    recorded, later = START.values(), loaded(f"import {', '.join(LATER)}")
     for name, started in (("runner", runner), ("node launcher", log.read_text())):
-        START.check(name, ours(started, recorded.get(name, ())))
+        START.check(name, sorted(ours(started) - (later - {*recorded.get(name, ())})))
 
 
 def test_a_job_that_binds_cores_and_keeps_logs_loads_nothing_heavy_on_the_node(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
@@ -61,6 +61,11 @@ def plan_of(nodes: int, slots: int = 2) -> Plan:
     """Return a plan of nodes n0, n1, ... with so many workers each."""
     hosts = [Host(f"n{at}", tuple(range(slots))) for at in range(nodes)]
     return Plan(lay_out(hosts), Program("train.py"), "ssh", None, None)
+
+
+def nobody(_host: object) -> Any:
+    """What adds nodes to a run that gets none."""
+    raise AssertionError("nobody is added")
 
 
 def sent_nodes(plan: Plan) -> list[SentNode]:

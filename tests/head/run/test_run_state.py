@@ -16,7 +16,7 @@ from dsrun.launcher.head.run.run_state import LAST_MARGIN, RunState
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.policies import CheckPolicy
 
-from ...support.run_nodes import plan_of, sent_nodes
+from ...support.run_nodes import nobody, plan_of, sent_nodes
 
 
 class Played:
@@ -27,7 +27,7 @@ class Played:
         spec = JobSpec("job", plan, "/work", checks=CheckPolicy(quick=False))
         self.nodes = list(sent_nodes(plan))
         nodes: list[Any] = self.nodes
-        self.state = RunState(spec, nodes, NoRestarts, _nobody, 0.0, 0.0)
+        self.state = RunState(spec, nodes, NoRestarts, nobody, 0.0, 0.0)
         self.now = 0.0
 
     def step(self, event: object) -> list[Any]:
@@ -38,10 +38,6 @@ class Played:
     def says(self, number: int, frame: bytes) -> list[Any]:
         ((kind, body),) = frames.Decoder().feed(frame)
         return self.step(NodeSent(self.nodes[number].connection, kind, body))
-
-
-def _nobody(_host: object) -> Any:
-    raise AssertionError("nobody is added")
 
 
 def test_a_node_that_connects_is_to_get_its_job() -> None:
