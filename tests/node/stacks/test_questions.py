@@ -62,13 +62,18 @@ def started(r: FakeRunner, folder: Path, python: str = sys.executable, **fields:
     yield lambda: r.output().count("ready") == times
 
 
-def both_wait(r: FakeRunner) -> Callable[[], bool]:
-    """Return whether the worker and its child are in their read, to be asked again and again."""
+def wait_in(r: FakeRunner, function: str, count: int) -> Callable[[], bool]:
+    """Return whether the worker and its children, so many in all, are in that kernel function."""
     pid = r.all(frames.STARTED)[-1]["pids"][0]
     return lambda: (
-        [(one.state, "pipe" in one.waits_in) for one in families([(0, pid)], children=True)]
-        == [("S", True)] * 2
+        [(one.state, function in one.waits_in) for one in families([(0, pid)], children=True)]
+        == [("S", True)] * count
     )
+
+
+def both_wait(r: FakeRunner) -> Callable[[], bool]:
+    """Return whether the worker and its child are in their read, to be asked again and again."""
+    return wait_in(r, "pipe", 2)
 
 
 def asked(r: FakeRunner, number: int = 7, **fields: object) -> Steps:
@@ -302,13 +307,22 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "answer", lambda *_: signal.pause())
 
 
+PAUSES = Program(
+    sys.executable,
+    ("-ISc", "import os, signal; os.write(1, b'ready\\n'); signal.pause()"),
+    no_python=True,
+    local_rank=False,
+)
+"""It runs no more once it waits, other than `WAITS`, which sleeps for short times."""
+
+
 @pytest.mark.usefixtures("stuck")
 def test_what_hangs_is_answered_by_states_in_time(runner: FakeRunner) -> None:
     """The child that reads is not taken for a process of the workers."""
 
     def history(r: FakeRunner) -> Steps:
-        yield from running(r)
-        yield lambda: {processes.stat(child)[0] for child in processes.children()} == {"S"}
+        yield from running(r, PAUSES)
+        yield wait_in(r, "pause", 1)
         for number in range(questions.AT_ONCE + 1):
             r.says(frames.STACKS_ASK, StacksAsk(number))
         yield r.got(frames.STACKS)
