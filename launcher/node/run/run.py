@@ -325,8 +325,9 @@ class NodeRun:
         self._of_preloader.prepare(len(start.slots), then)
 
     def _settle(self, start: messages.Start) -> None:
+        """Start the workers once signals that came before were handled, and what they do here."""
         self._starting()
-        self._handle(events.Due(start))
+        self._queue.put(self._handle, events.Due(start))
 
     def _start_group(self, start: messages.Start, early: Sequence[bytes]) -> None:
         policy = StopPolicy(self._setup.program.no_python, self.task.supervision.allow_background)

@@ -137,7 +137,7 @@ class Lane:
     """
 
     def __init__(self, loop: Loop, number: int, link: Connection, over: Callable[[], None]) -> None:
-        """Prepare it; `over` is called once, from the loop, when it has ended."""
+        """Prepare it; `over` is called once, when it has ended, or when it could not be started."""
         self.pid = 0
         self._loop = loop
         self._number = number
@@ -156,7 +156,7 @@ class Lane:
             guard = spawn(WorkerSpec(0, argv, dict(os.environb), b".", keep_stdin=True))
         except (SpawnFailed, OSError) as error:
             self._errors, self._code = str(error).encode("utf-8", "replace"), NOT_STARTED
-            self._loop.call_later(0.0, self._settle)
+            self._settle()
             return
         self.pid = guard.pid
         self._stdin, self._stdout, self._stderr = guard.stdin, guard.stdout, guard.stderr

@@ -226,7 +226,12 @@ class Session:
             raise frames.BadFrame("a second START")
         self._start_timer.cancel()
         self._signals.settle()
-        if self._state.leaves:
+        self._queue.put(self._start, start)
+
+    def _start(self, start: messages.Start) -> None:
+        """Start the run, unless a signal that came before ends this node's part."""
+        run = self._run
+        if run is None or self._state.leaves:
             return
         self._guard.keep_alive(self._loop, run.task.stillness)
         self._spare()
@@ -394,8 +399,8 @@ class Session:
             self._side_services.on_signal(number, delivered=delivered, ends=number in ENDS)
         if number == signal.SIGQUIT:
             self._show()
-        elif number in ENDS:  # at once: workers that are about to start must not
-            self._step(session_state.EndSignal(number, delivered))
+        elif number in ENDS:
+            self._handle(session_state.EndSignal(number, delivered))
         elif self._active and not delivered:
             self._active.signal_all(number)
 

@@ -14,10 +14,12 @@ from dsrun.launcher import __version__
 from dsrun.launcher.common.errors import LOST, SWEPT
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.node.machine import processes
+from dsrun.launcher.node.session import signal_deduplicator
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_runner import TRAP, WAITS, ran, running, stopped
 from ...support.leaks import open_files
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from ...support.fake_runner import FakeRunner, Steps
@@ -287,7 +289,10 @@ def test_a_lane_for_a_node_that_was_just_told_to_leave_is_not_started(runner: Fa
     assert runner.names() == []
 
 
-def test_a_signal_reaches_a_lane_that_was_just_being_started(runner: FakeRunner) -> None:
+def test_a_signal_reaches_a_lane_that_was_just_being_started(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal_deduplicator, "YOUNG", HANG)  # however busy this machine is
     lane = Lane(runner)
 
     def history(r: FakeRunner) -> Steps:
