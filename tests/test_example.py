@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("ci")
 
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
-SHORT = ("--batch", "50", "--log_every", "1")
+SHORT = ("--batch", "51", "--log_every", "1")
 
 Losses = dict[int, float]
 
@@ -46,12 +46,12 @@ def test_loss_falls(alone: Losses) -> None:
     assert alone[20] < alone[1] - 1.0
 
 
-def test_three_uneven_ranks_have_the_same_losses(alone: Losses) -> None:
-    with ranks(3, *SHORT, "--steps", "20", "--local_rank=0") as processes:
+def test_uneven_ranks_have_the_same_losses(alone: Losses) -> None:
+    with ranks(2, *SHORT, "--steps", "20", "--local_rank=0") as processes:
         outputs = [process.communicate(timeout=HANG)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    assert [process.returncode for process in processes] == [0, 0], outputs
     assert losses(outputs[0]) == pytest.approx(alone, abs=1e-4)
-    assert outputs[1:] == ["", ""]
+    assert outputs[1] == ""
 
 
 def test_goes_on_from_a_checkpoint_with_other_ranks(alone: Losses, tmp_path: Path) -> None:
@@ -67,17 +67,17 @@ def test_goes_on_from_a_checkpoint_with_other_ranks(alone: Losses, tmp_path: Pat
 
 def test_signals_to_any_rank_save_and_stop_all(tmp_path: Path) -> None:
     file = tmp_path / "model.pt"
-    # Two examples a step for three ranks: one of them has nothing to do, and must do it right.
-    endless = ("--batch", "2", "--log_every", "1", "--steps", "1000000")
+    # One example a step for two ranks: one of them has nothing to do, and must do it right.
+    endless = ("--batch", "1", "--log_every", "1", "--steps", "1000000")
     often = ("--checkpoint", str(file), "--checkpoint_every", "1000000")
-    with ranks(3, *endless, *often) as processes:
+    with ranks(2, *endless, *often) as processes:
         wait_for_step(processes[0])
         processes[1].send_signal(signal.SIGUSR1)
         while not file.exists():
             wait_for_step(processes[0])
-        processes[2].send_signal(signal.SIGTERM)
+        processes[1].send_signal(signal.SIGTERM)
         output = processes[0].communicate(timeout=HANG)[0]
-        assert [process.wait(HANG) for process in processes] == [0, 0, 0]
+        assert [process.wait(HANG) for process in processes] == [0, 0]
     assert "stopped by SIGTERM" in output
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
 

@@ -54,6 +54,12 @@ def test_launchers_of_two_kinds_stand_for_others_and_tests_take_turns(
     assert (chosen(launchers, "test", turn), chosen(launchers, "ci", turn)) == (first, both)
 
 
+@pytest.mark.parametrize("turn", range(3))
+def test_a_test_that_differs_by_the_launcher_alone_is_run_once(turn: int) -> None:
+    once = chosen(EVERYWHERE, "test", turn, ("one",))
+    assert ("," in once, chosen(EVERYWHERE, "ci", turn, ("one",))) == (False, once)
+
+
 def test_one_engine_of_each_family_stands_for_it() -> None:
     engines = ("openmpi4", "openmpi5", "mpich4", "mpich5", "impi", "slurm")
     expected = "openmpi5 one, mpich4 two, slurm three"

@@ -246,7 +246,7 @@ def test_a_blocked_signal_still_stops_the_job(
 def test_fork_bombs_are_ended_with_the_job(cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "seats"
     folder.mkdir()
-    code = f"say('is up')\n{BOMB.format(folder=folder, seats=160, lasts=2 * HANG)}"
+    code = f"say('is up')\n{BOMB.format(folder=folder, seats=60, lasts=2 * HANG)}"
     with Job(cluster, tmp_path, code, "--grace", "2", slots=1) as job:
         wait_for((folder / "full").exists, "as many processes as there may be")
         job.running.process.send_signal(TERM)

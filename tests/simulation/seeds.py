@@ -9,13 +9,13 @@ from pathlib import Path
 from ..support.checkout import CHECKOUT
 from .scenario import WITH_ELASTIC_ROLES, WITH_ROLES
 
-WORLDS = 300
+WORLDS = 230
 """How many of jobs of one program are played."""
 
-ROLES = 70
+ROLES = 50
 """And of jobs of several roles."""
 
-ELASTIC = 30
+ELASTIC = 20
 """And of those of which some are elastic."""
 
 PLAYED = 10_000

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 TIERS = ("test", "ci", "all")
 MOST = {"test": 1, "ci": 2}
-"""How many variants of a test on hosts are run, if its launchers do not need more."""
+"""How many variants of a test on hosts are run, if its launchers do not need more: one of those that
+differ by the launcher alone."""
 ENGINES = frozenset({"openmpi4", "openmpi5", "mpich4", "mpich5", "impi", "slurm"})
 KINDS = (("ssh", "openmpi5"), ("openmpi5", "ssh"), ("pdsh", "openmpi5"))
 """A launcher whose control line is a session, one that has it dialled back, and an engine: which
@@ -107,6 +108,8 @@ def choose(
     if tier == "all":
         return list(range(len(variants)))
     there = list(dict.fromkeys(launcher(variant) for variant in variants))
+    others = {frozenset(one for one in variant if one[1] not in LAUNCHERS) for variant in variants}
+    few = min(MOST[tier], len(others))
     engines_alone = bool(there) and ENGINES.issuperset(there)
     if each_launcher:
         most = len(there)
@@ -116,8 +119,8 @@ def choose(
     else:
         first = (KINDS if over_all_launchers(variants) else CLIENTS)[turn]
         there = sorted(there, key=lambda one: (*first, one).index(one))
-        most = MOST[tier]
-    return _different(variants, there, max(most, MOST[tier]))
+        most = few
+    return _different(variants, there, max(most, few))
 
 
 def _different(variants: Sequence[Variant], launchers: Sequence[str], most: int) -> list[int]:
