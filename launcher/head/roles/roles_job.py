@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections import deque
 from functools import partial
 
+from ...common.event_queue import EventQueue
+from ...common.loop import Alarm
 from ...common.output_file import is_page
 from ..job.ending import ending_of
 from ..job.job_socket import JobSocket, RunHistory
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...common.errors import DsrunError
-    from ...common.loop import Timer
     from ...specs.job import JobSpec
     from ...specs.roles import Role, RolesSpec
     from ..fleet.fleet import Fleet
@@ -76,14 +76,15 @@ class RolesJob:
         hosts = [node.host for node in spec.job.plan.nodes]
         plans = [role.job.plan for role in spec.roles]
         self._spares = Spares(hosts, plans, lost=self._is_lost)
-        self._events: deque[RoleEvent] = deque()
+        self._queue = EventQueue()
         self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
         self._socket: JobSocket | None = None
         self._observers: list[Callable[[str, Run], None]] = []
         self._hooks = self._told()
-        self.abandoned, self._code = False, 0
+        self.abandoned, self._over, self._code = False, False, 0
         self._requests = StopRequests()
-        self._timer: Timer | None = None
+        expire = partial(self.handle, events.TimePassed())
+        self._alarm = Alarm(self.loop, self.loop.awake, expire)
 
     def _role(self, number: int, role: Role) -> RoleRun:
         console: Any = RoleConsole(self._console, role.name, number)
@@ -212,21 +213,24 @@ class RolesJob:
 
     def handle(self, event: RoleEvent) -> None:
         """Tell the policy what has happened, and do what follows; one event after another."""
-        self._events.append(event)
-        if len(self._events) > 1:
-            return
-        was_over = self.policy.over
-        try:
-            while self._events:
-                self._note(self._events[0])
-                for action in self.policy.step(self.loop.awake(), self._events[0]):
-                    self._act(action)
-                self._events.popleft()
-        finally:
-            self._events.clear()
-        self._wait()
-        if not was_over:
-            self._look()
+        self._queue.put(self._step, event)
+
+    def _step(self, event: RoleEvent) -> None:
+        self._note(event)
+        for action in self.policy.step(self.loop.awake(), event):
+            self._act(action)
+        self._alarm.set(self.policy.due)
+        self._look()
+
+    def _look(self) -> None:
+        """End once the job is over, and all hooks have been told, after what is under way."""
+        self._queue.put(self._end_if_over, None)
+
+    def _end_if_over(self, _event: None) -> None:
+        leaving = any(role.leaving for role in self.roles.values())
+        if self.policy.over and not leaving and not self._over:
+            self._over = True
+            self._on_over()
 
     def _note(self, event: RoleEvent) -> None:
         match event:
@@ -236,13 +240,6 @@ class RolesJob:
                 self._publish()
             case events.RoleFailing(name) | events.RoleEnded(name):
                 self._readiness[name].stop()
-
-    def _wait(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if (due := self.policy.due) is not None:
-            delay = max(0.0, due - self.loop.awake())
-            self._timer = self.loop.call_later(delay, partial(self.handle, events.TimePassed()))
 
     def _act(self, action: RoleAction) -> None:
         match action:
@@ -303,12 +300,6 @@ class RolesJob:
     def _is_lost(self, name: str) -> bool:
         connections = self.fleet.nodes.values()
         return any(bool(one.lost) for one in connections if one.name == name)
-
-    def _look(self) -> None:
-        """End once the job is over, and all hooks have been told."""
-        leaving = self._events or any(role.leaving for role in self.roles.values())
-        if self.policy.over and not leaving:
-            self._on_over()
 
     # -- who is where -----------------------------------------------------------------------
 
