@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from dsrun.launcher.backends.child import KEPT, Child, spawn
 from dsrun.launcher.common.loop import Loop
 
+from ..support.leaks import open_files
 from ..support.limits import HANG
 from .commands import go_on
 
@@ -79,8 +78,7 @@ def test_whoever_has_waited_for_its_end_may_let_the_loop_go_on(*, silent: bool) 
 
 
 def test_what_cannot_be_started_leaves_no_descriptor_behind() -> None:
-    gc.collect()  # what other tests have left is not to go meanwhile
-    before = sorted(Path("/proc/self/fd").iterdir())
+    before = open_files()
     with pytest.raises(FileNotFoundError):
         spawn(["/no/such/program"], {})
-    assert sorted(Path("/proc/self/fd").iterdir()) == before
+    assert open_files() == before

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 TIERS = ("test", "ci", "all")
 MOST = {"test": 1, "ci": 2}
-"""How many variants of a test on hosts are run, if its launchers do not need more: one of those that
-differ by the launcher alone."""
+"""How many variants of a test on hosts are run, if its launchers do not need more.
+
+Of those that differ by the launcher alone it is one."""
 ENGINES = frozenset({"openmpi4", "openmpi5", "mpich4", "mpich5", "impi", "slurm"})
 KINDS = (("ssh", "openmpi5"), ("openmpi5", "ssh"), ("pdsh", "openmpi5"))
 """A launcher whose control line is a session, one that has it dialled back, and an engine: which

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +24,7 @@ from dsrun.launcher.node.workers.spawn import SpawnFailed
 
 from ...support.clock import Clock
 from ...support.fake_agent import FakeAgents, waited
+from ...support.leaks import open_files
 from ...support.node_setup import node_setup
 from ...support.specs import python
 
@@ -197,13 +196,8 @@ def test_one_that_cannot_be_started_leaves_nothing() -> None:
     assert open_files() == before
 
 
-def open_files() -> int:
-    gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_nothing_of_one_is_left_once_it_is_closed(agents: FakeAgents) -> None:
-    before = open_files() + 1  # the loop's own
+    before = len(open_files()) + 1  # the loop's own
     played = Played(agents)
     shims = played.agent.requests(0, 1)
     played.came()
@@ -215,7 +209,7 @@ def test_nothing_of_one_is_left_once_it_is_closed(agents: FakeAgents) -> None:
     for shim in shims:
         shim.close()
     assert waited(played.process.pid) == -signal.SIGKILL
-    assert open_files() == before
+    assert len(open_files()) == before
     assert played.came() == []
     assert processes.children() == []
     played.process.close()

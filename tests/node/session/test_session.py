@@ -5,7 +5,6 @@ The workers are real processes, and tiny.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import signal
@@ -34,6 +33,7 @@ from ...support.fake_runner import (
     running,
     stopped,
 )
+from ...support.leaks import open_files
 from ...support.silent_port import silent_port
 
 if TYPE_CHECKING:
@@ -197,8 +197,7 @@ def test_a_run_leaves_no_open_file(runner: FakeRunner, tmp_path: Path) -> None:
 
     def history(r: FakeRunner) -> Steps:
         for _ in range(3):
-            gc.collect()
-            counts.append(len(list(Path("/proc/self/fd").iterdir())))
+            counts.append(len(open_files()))
             more = {"log_dir": str(tmp_path / "logs")} if len(counts) == 2 else {}
             job = f"j{len(counts)}"
             yield from ran(r, "cat; exit 1", port=0, shard_queue=True, job_id=job, **more)

@@ -12,18 +12,14 @@ from dsrun.launcher.node.workers import calls
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.program import Program
 
+from ...support.leaks import open_files
+
 PAYLOAD = base64.b64encode(b"what to call").decode()
 SPECS = [WorkerSpec(rank, [b"python", b"call.py"], {}, b"/", fds=(9,)) for rank in (4, 5)]
 
 
-def descriptors() -> set[int]:
-    """Return all that are open, but that of the list itself."""
-    found = {int(one.name) for one in Path("/proc/self/fd").iterdir()}
-    return {fd for fd in found if Path(f"/proc/self/fd/{fd}").exists()}
-
-
 def test_each_worker_has_the_payload_and_a_pipe_of_its_own() -> None:
-    before: set[int] = descriptors()
+    before = open_files()
     ours: list[int] = []
     with calls.given(SPECS, PAYLOAD, lambda: ours) as given:
         for old, spec in zip(SPECS, given, strict=True):
@@ -40,11 +36,11 @@ def test_each_worker_has_the_payload_and_a_pipe_of_its_own() -> None:
     assert [os.read(fd, 10) for fd in ours] == [b"", b""]
     for fd in ours:
         os.close(fd)
-    assert descriptors() == before
+    assert open_files() == before
 
 
 def test_after_a_failed_start_nothing_stays_open() -> None:
-    before: set[int] = descriptors()
+    before = open_files()
     ours: list[int] = []
 
     def fail() -> None:
@@ -55,17 +51,17 @@ def test_after_a_failed_start_nothing_stays_open() -> None:
     with pytest.raises(OSError, match="no"):
         fail()
     os.close(ours[0])
-    assert descriptors() == before
+    assert open_files() == before
 
 
 def test_a_payload_that_is_none() -> None:
-    before = descriptors()
+    before = open_files()
     with (
         pytest.raises(ValueError, match="the payload is not base64: "),
         calls.given(SPECS, "Zm9v*", list),
     ):
         pass
-    assert descriptors() == before
+    assert open_files() == before
 
 
 def test_every_node_runs_its_own_program() -> None:

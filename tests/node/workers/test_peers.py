@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from contextlib import closing
 from pathlib import Path
@@ -10,12 +9,9 @@ from pathlib import Path
 from dsrun.launcher.node.workers.peers import RolePeers
 from dsrun.launcher.specs.role_words import LONGEST, Peers
 
+from ...support.leaks import open_files
+
 SERVER = Peers(("10.0.0.3",), (8000,))
-
-
-def descriptors() -> int:
-    gc.collect()  # what other tests have not closed
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_nothing_is_known_but_the_own_ports() -> None:
@@ -41,7 +37,7 @@ def test_words_and_variables_have_what_is_known() -> None:
 
 
 def test_a_file_is_replaced_at_once_and_closed_at_the_end() -> None:
-    before = descriptors()
+    before = open_files()
     with closing(RolePeers({})) as peers:
         peers.update({"server": SERVER})
         path = Path(peers.variables()["DSRUN_ROLES_FILE"])
@@ -50,7 +46,7 @@ def test_a_file_is_replaced_at_once_and_closed_at_the_end() -> None:
             assert "8000" in old.read()
         assert peers.variables()["DSRUN_ROLES_FILE"] == str(path)
         assert "9000" in path.read_text()
-    assert descriptors() == before
+    assert open_files() == before
 
 
 def test_a_list_that_is_too_long_for_an_argument_is_in_a_file() -> None:
