@@ -331,8 +331,11 @@ def test_the_last_run_of_a_line_that_is_not_held_waits_for_its_own(runs: Runs) -
     assert runs.forked(workers.spawn(spec()))
 
 
-def test_the_folder_that_the_workers_run_in_may_be_first_on_their_path(runs: Runs) -> None:
+def test_the_folder_that_the_workers_run_in_may_be_first_on_their_path(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The preloader has imported without it, so that it may be another one in another run."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     program = Program("train.py", python=sys.executable, folder_first=True)
     workers = runs.run(program=program)
     runs.imports(prefixes=["PYTHON"])

@@ -38,8 +38,9 @@ CUDA = {"DSRUN_ACCELERATOR": "cuda", "CUDA_VISIBLE_DEVICES": "3,5"}
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., WorkerSpecs]]:
-    """Make the workers of a task."""
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., WorkerSpecs]]:
+    """Make the workers of a task, where the environment has no PYTHONPATH."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     made = []
     (tmp_path / "train.py").touch()
 
