@@ -96,5 +96,4 @@ def on_engine_end(run: RunState, ended: EngineEnded) -> None:
         run.record.engine_ended(ended.cause, ended.code, run.now)
         run.stop(signal.SIGTERM)
     elif not run.started and not run.startup.abandon():
-        for node in waiting:
-            run.startup.fail(node, ended.cause)
+        run.startup.fail_all(waiting, ended.cause)

@@ -126,12 +126,18 @@ class Startup:
 
     def fail(self, node: RunNode, cause: str) -> None:
         """Record that a host cannot be used; the others now have only --connect_timeout left."""
-        node.ask_again()
-        if self._closed or node.settled:
-            return
-        node.fail(cause)
-        self._shorten_wait()
-        self._look()
+        self.fail_all([node], cause)
+
+    def fail_all(self, nodes: Sequence[RunNode], cause: str) -> None:
+        """Record that none of these hosts can be used, before looking whether others can start."""
+        for node in nodes:
+            node.ask_again()
+        failed = [] if self._closed else [node for node in nodes if not node.settled]
+        for node in failed:
+            node.fail(cause)
+        if failed:
+            self._shorten_wait()
+            self._look()
 
     def abandon(self) -> bool:
         """Give up now if some host cannot be used; return whether there is one."""

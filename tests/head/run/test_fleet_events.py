@@ -13,7 +13,7 @@ from dsrun.launcher.head.run.decisions import End, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT
-from dsrun.launcher.specs.policies import OutputPolicy
+from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy
 
 from ...support.fake_fleet import losses, refusal, story
 
@@ -237,6 +237,18 @@ def test_an_engine_that_ends_before_the_start_is_the_cause_for_all(fleet_of: Fle
     job.step()
     job.emit(EngineEnded("mpirun: no such option", 1, False))
     assert refusal(run) == ["n0, n1: mpirun: no such option"]
+
+
+def test_an_engine_that_ends_before_the_start_has_no_node_go_on_without_the_others(
+    fleet_of: FleetOf,
+) -> None:
+    """It ends its node launchers one after another."""
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(checks=CheckPolicy(quick=False, least=1))
+    job.node("n2").hello()
+    job.step()
+    job.emit(EngineEnded("mpirun ended (SIGKILL)", 75, True))
+    assert refusal(run) == ["n[0-2]: mpirun ended (SIGKILL)"]
 
 
 def test_an_engine_that_ends_because_a_node_failed_is_not_the_cause(fleet_of: FleetOf) -> None:
