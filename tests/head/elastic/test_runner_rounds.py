@@ -606,3 +606,20 @@ def test_nodes_that_were_reached_again_need_no_engine(fleet_of: FleetOf) -> None
     assert job.rounds.outlives_engine()
     job.fleet.emit(EngineEnded("mpirun has ended", 1, False))
     assert job.run.phase is Phase.RUNNING
+
+
+def test_a_job_that_was_stopped_by_an_engine_that_was_killed_has_not_ended_well(
+    fleet_of: FleetOf,
+) -> None:
+    """It has signalled its last node, and nothing needs it any more when its end is heard of."""
+    job = lost(fleet_of)
+    job.fleet.node("n1").hello()
+    job.fleet.step()
+    job.join("n1", "n0")
+    job.up("n1", "n0")
+    job.fleet.node("n0").notes("the node launcher got SIGTERM", 15)
+    end_well(job, "n0")
+    assert job.rounds.outlives_engine()
+    job.fleet.emit(EngineEnded("mpirun ended (SIGKILL)", 75, True))
+    end_well(job, "n1")
+    assert (story(job.run)["exit_code"], losses(job.run)[""]) == (75, "mpirun ended (SIGKILL)")
