@@ -159,6 +159,7 @@ class SessionState:
         """Begin without a run."""
         self.phase = Phase.SERVING
         self.code = 0
+        self._dismissed = False
         self._done: list[Any] = []
         self._handlers: dict[type, Callable[[Any, Seen], None]] = {
             Lost: self._on_lost,
@@ -196,9 +197,14 @@ class SessionState:
             self._end(seen)
 
     def _on_ended(self, ended: Ended, seen: Seen) -> None:
+        """Leave; what still runs is killed, which the guard does only if it lives."""
         if ended.code is not None:
             self.code = ended.code
-        self._end(seen)
+        if seen.active:
+            self.phase, self._dismissed = Phase.LEAVING, True
+            self._done.append(StopRun(signal.SIGKILL, 0.0))
+        else:
+            self._end(seen)
 
     def _on_end_signal(self, got: EndSignal, seen: Seen) -> None:
         reason = f"the node launcher got {signal.Signals(got.number).name}"
@@ -233,8 +239,9 @@ class SessionState:
         if not seen.open:
             self._done.append(TellLeft())
             self._end(seen)
-        elif self.phase is Phase.LEAVING and seen.held:
-            self._end(seen)  # the runner keeps the line, for runs that this session cannot serve
+        elif self.phase is Phase.LEAVING and (seen.held or self._dismissed):
+            # The runner of held nodes keeps the line, for runs that this session cannot serve.
+            self._end(seen)
 
     def _on_cleared(self, _event: Cleared, seen: Seen) -> None:
         if self.phase is Phase.CLEARING:

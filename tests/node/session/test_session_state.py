@@ -67,6 +67,13 @@ def test_the_end_waits_for_commands_and_for_what_is_sent() -> None:
     assert SessionState().step(Cleared(), DONE) == []
 
 
+def test_an_end_kills_what_runs_first_as_the_guard_may_be_dead() -> None:
+    state = SessionState()
+    assert state.step(Ended(7), ACTIVE) == [StopRun(signal.SIGKILL, 0.0)]
+    assert (state.phase, state.code) == (Phase.LEAVING, 7)
+    assert state.step(RunEnded(), DONE) == [Clear(), Exit()]
+
+
 def test_a_lost_runner_has_the_workers_stopped_first() -> None:
     state = SessionState()
     gone = Abandon("lost contact with the runner: why")
