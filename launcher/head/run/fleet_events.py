@@ -88,7 +88,7 @@ def on_node_end(run: RunState, node: RunNode, cause: str) -> None:
 def on_engine_end(run: RunState, ended: EngineEnded) -> None:
     """Stop the run: the engine has ended, though node launchers may still be running."""
     waiting = [node for node in run.nodes if not node.over]
-    stopped = ended.killed and run.record.discard_node_signal()
+    stopped = ended.killed and run.record.discard_node_signal(run.now)
     if run.started and not stopped and run.restarts.outlives_engine():
         run.log(ended.cause, "debug")
     elif run.started and (waiting or run.record.cut_off or ended.killed):

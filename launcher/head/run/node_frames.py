@@ -227,7 +227,7 @@ def _lose_guard(run: RunState, node: RunNode, reason: str) -> None:
 def _stop_by(run: RunState, number: int) -> None:
     """Stop the run: a node launcher has received a signal that ends it."""
     if not run.stopping:  # else the engine sent it because another node had ended
-        run.record.stopped_by_node(number)
+        run.record.stopped_by_node(number, run.now)
     run.stop(number)
 
 

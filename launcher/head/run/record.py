@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ..report.slow import Slow
     from .run_node import RunNode
 
+WITH_ENGINE = 0.5
+"""Seconds within which a node's signal is heard of before the end of the engine that has sent it:
+the runner hears of that at once, but may be busy."""
+
 
 class JobRecord:
     """Exits, losses and signals; times are on the runner's monotonic clock.
@@ -39,7 +43,7 @@ class JobRecord:
         self.hangs: list[Hang] = []
         self.slow: list[Slow] = []
         self.outliving: dict[str, float] = {}
-        self._by_node = False
+        self._by_node: float | None = None
         self._exits: list[tuple[RunNode, Exit]] = []
         self._losses: list[Loss] = []
         self._unexplained: set[str] = set()
@@ -76,18 +80,21 @@ class JobRecord:
         if not self.stop_signal:
             self.stop_signal, self.stop_reason = number, why
 
-    def stopped_by_node(self, number: int) -> None:
+    def stopped_by_node(self, number: int, at: float) -> None:
         """Record a signal that a node launcher received from a scheduler or an engine."""
-        self._by_node = self.stop_signal == 0
+        self._by_node = None if self.stop_signal else at
         self.stop_signal = self.stop_signal or number
 
-    def discard_node_signal(self) -> bool:
+    def discard_node_signal(self, at: float) -> bool:
         """Discard a signal received by a node: it was a consequence of the engine's end.
+
+        One that came long before is none: schedulers send SIGTERM, and later SIGKILL.
 
         Returns:
             whether there was one.
         """
-        discarded, self._by_node = self._by_node, False
+        since, self._by_node = self._by_node, None
+        discarded = since is not None and at - since <= WITH_ENGINE
         if discarded:
             self.stop_signal = 0
         return discarded
@@ -108,8 +115,8 @@ class JobRecord:
         if cut is None:
             self._losses.append(Loss(at, "", cause, code, "lost the engine"))
             return
-        others = [one for one in self._losses if one != cut]
-        self._losses = [*others, Loss(cut.at, cut.host, cause, code)]
+        known = Loss(cut.at, cut.host, cause, code)
+        self._losses = [known if one == cut else one for one in self._losses]
 
     def explain_by_engine(self, engine: EngineEnded | None, at: float) -> bool:
         """Record the end of an engine, known once it is closed, if it is the cause.
@@ -119,7 +126,7 @@ class JobRecord:
         """
         if engine is None:
             return False
-        by_engine = engine.killed and self.discard_node_signal()
+        by_engine = engine.killed and self.discard_node_signal(at)
         if by_engine or self.cut_off:
             self.engine_ended(engine.cause, engine.code, at)
             return True

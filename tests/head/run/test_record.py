@@ -7,7 +7,7 @@ import signal
 from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control.messages import Done, Exit
 from dsrun.launcher.head.report.report import Loss, Report
-from dsrun.launcher.head.run.record import JobRecord
+from dsrun.launcher.head.run.record import WITH_ENGINE, JobRecord
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
 
@@ -124,17 +124,25 @@ def test_too_few_nodes_for_too_long() -> None:
 
 def test_a_signal_that_came_of_a_killed_engine_is_none() -> None:
     job = Told()
-    job.record.stopped_by_node(signal.SIGTERM)
+    job.record.stopped_by_node(signal.SIGTERM, 20.0)
     assert job.report().stop_signal == signal.SIGTERM
-    job.record.discard_node_signal()
+    assert job.record.discard_node_signal(20.0 + WITH_ENGINE)
     assert job.report().stop_signal == 0
+
+
+def test_a_signal_long_before_an_engine_is_killed_is_the_cause() -> None:
+    """As a scheduler ends a job."""
+    job = Told()
+    job.record.stopped_by_node(signal.SIGTERM, 20.0)
+    assert not job.record.discard_node_signal(50.0)
+    assert job.report().stop_signal == signal.SIGTERM
 
 
 def test_a_signal_of_the_users_stays_whatever_becomes_of_the_engine() -> None:
     job = Told()
     job.record.stop_signal = signal.SIGINT
-    job.record.stopped_by_node(signal.SIGTERM)
-    job.record.discard_node_signal()
+    job.record.stopped_by_node(signal.SIGTERM, 20.0)
+    assert not job.record.discard_node_signal(20.0)
     assert job.report().stop_signal == signal.SIGINT
 
 
