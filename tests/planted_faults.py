@@ -41,9 +41,24 @@ LEFT_OUT = shutil.ignore_patterns(
 ISOLATED = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist")
 
+ROUNDS = ("tests/head/elastic/test_rounds.py",)
+RUN = ("tests/head/run/test_run.py", "tests/head/elastic/test_runner_rounds.py")
+
 ELSEWHERE = {
+    "launcher/head/elastic/round_actions.py": ROUNDS,
+    "launcher/head/elastic/round_events.py": ROUNDS,
+    "launcher/head/fleet/events.py": ("tests/head/run/test_fleet_events.py",),
     "launcher/head/hold/serve.py": ("tests/commands/test_hold.py",),
+    "launcher/head/roles/role_actions.py": ("tests/head/roles/test_policy.py",),
+    "launcher/head/roles/role_events.py": ("tests/head/roles/test_policy.py",),
+    "launcher/head/run/decisions.py": RUN,
+    "launcher/head/run/effects.py": RUN,
+    "launcher/head/run/run_rounds.py": RUN,
+    "launcher/node/elastic/effects.py": ("tests/node/elastic/test_rounds.py",),
+    "launcher/node/elastic/events.py": ("tests/node/elastic/test_rounds.py",),
+    "launcher/node/run/run_events.py": ("tests/node/run/test_run.py",),
     "launcher/node/session/session.py": ("tests/node/session/test_session_signals.py",),
+    "launcher/node/workers/events.py": ("tests/node/workers/test_group.py",),
 }
 """Further files of tests of a module, where one alone would be too long, or is another thing."""
 

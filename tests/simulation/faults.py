@@ -386,6 +386,7 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
         Faults.kill,
     ),
     "kill agent": Faults.kill,
+    "kill engine": Faults.kill,
     "kill both": Faults.kill_both,
     **dict.fromkeys(
         ("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),

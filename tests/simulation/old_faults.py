@@ -222,12 +222,12 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-signal-of-a-killed-engine-is-the-cause": (
         Replacement(
             "launcher/head/run/fleet_events.py",
-            "    if ended.killed:\n        run.record.discard_node_signal()\n",
-            "",
+            "stopped = ended.killed and run.record.discard_node_signal(run.now)",
+            "stopped = False",
         ),
         Replacement(
             "launcher/head/run/record.py",
-            "by_engine = engine.killed and self.discard_node_signal()",
+            "by_engine = engine.killed and self.discard_node_signal(at)",
             "by_engine = False",
         ),
     ),

@@ -1,20 +1,25 @@
-"""How a world starts node launchers: its ssh, as a backend of the real runner."""
+"""How a world starts node launchers: its ssh or its MPI launcher, as a backend of the runner."""
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from dsrun.launcher.backends import causes
-from dsrun.launcher.backends.events import SessionEnded, SessionStarted
+from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded, SessionStarted
 from dsrun.launcher.backends.stdio import SessionStream
 from dsrun.launcher.common import system
+from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.node import main
 
+from .at_end import AtEnd
+from .engine import Engine
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dsrun.launcher.backends.base import Command, Dial
     from dsrun.launcher.backends.events import Emit
@@ -51,7 +56,13 @@ class Remote:
 
     transport: Literal["stdio", "dial"] = "stdio"
 
-    def __init__(self, kernel: Kernel, hosts: Sequence[HostSpec], login: Host) -> None:
+    def __init__(
+        self, kernel: Kernel, hosts: Sequence[HostSpec], login: Host, engine: str = ""
+    ) -> None:
+        """Start them over ssh, or by an engine, which is `strict` or `tolerant`.
+
+        Later ones, in place of those that are lost, are started one by one.
+        """
         self.sessions: dict[str, list[Process]] = {}
         self._kernel = kernel
         self._hosts = {one.name: one for one in hosts}
@@ -59,6 +70,10 @@ class Remote:
         self._runner: Process | None = None
         self._ends = -1
         self._emits: list[Emit] = []
+        self._engine: Engine | None = None
+        if engine:
+            tolerant = engine == "tolerant"
+            self._engine = Engine(kernel, login, self._tell_of_engine, tolerant=tolerant)
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return "": it can start all nodes."""
@@ -74,7 +89,11 @@ class Remote:
         """Prepare nothing."""
 
     def close(self) -> None:
-        """Do nothing: a node launcher ends when its line closes."""
+        """End the engine; a node launcher ends when its line closes."""
+        if self._engine is not None:
+            self._engine.close()
+            with suppress(BlockingIOError):
+                self._hear(self._heard)
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
         """Start the node launcher of every node."""
@@ -83,6 +102,8 @@ class Remote:
             self._open(loop)
         start = len(self._emits)
         self._emits.append(emit)
+        if self._engine is not None and start == 0:
+            self._engine.begin(len(nodes))
         for node in nodes:
             host = self._kernel.hosts[node.host.name]
             spec = self._hosts[host.name]
@@ -93,14 +114,18 @@ class Remote:
         """Open the pipe through which the world tells what becomes of sessions."""
         self._runner = self._kernel.process
         read, write = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._ends = write
+        self._heard, self._ends = read, write
         loop.add_reader(read, lambda: self._hear(read))
 
     def _hear(self, fd: int) -> None:
         for line in system.read(fd, 1 << 16).splitlines():
             told = json.loads(line)
             emit = self._emits[told["start"]]
-            if "cause" in told:
+            if "engine" in told:
+                emit(EngineEnded(told["engine"], LOST, told["killed"]))
+            elif "output" in told:
+                emit(EngineOutput(told["output"]))
+            elif "cause" in told:
                 emit(SessionEnded(told["rank"], told["cause"]))
             else:
                 stream = SessionStream(told["fd"], system.dup(told["fd"]))
@@ -113,18 +138,39 @@ class Remote:
             line = json.dumps({**session._asdict(), **event})
             runner.get(self._ends).try_write(line.encode() + b"\n")
 
+    def _tell_of_engine(self, how: str, killed: bool) -> None:
+        """Tell how the engine has ended."""
+        self._tell(_Session(0, 0), engine=how, killed=killed)
+
+    def _engine_of(self, session: _Session) -> Engine | None:
+        """Return the engine, if this session is of its."""
+        return self._engine if session.start == 0 else None
+
+    def _fail(self, session: _Session, host: Host, cause: str) -> None:
+        """Tell that a node launcher cannot be started; an engine names the host first."""
+        engine = self._engine_of(session)
+        if engine is not None:
+            self._tell(session, output=f"mpirun: {host.name}: {cause}")
+        self._tell(session, cause=cause)
+        if engine is not None:
+            engine.has_ended(None, 1)
+
     def _connect(self, session: _Session, host: Host, spec: HostSpec) -> None:
         """Log in, as the world, and start a node launcher."""
-        runner = self._runner
+        runner, engine = self._runner, self._engine_of(session)
+        if engine is not None and not engine.starts:
+            return
         if runner is None or not runner.alive or runner.exiting:
+            if engine is not None:
+                engine.has_ended(None, 1)  # the node launcher that it starts dials in vain
             return
         network = self._kernel.network
         if network.is_cut(self._login, host) or network.is_cut(host, self._login) or not host.on:
-            self._kernel.at(10.0, partial(self._tell, session, cause="no answer: timed out"))
+            self._kernel.at(10.0, partial(self._fail, session, host, "no answer: timed out"))
             return
         if spec.start == "refused":
             self._happens(host.name, fault="refuse", target=host.name)
-            self._tell(session, cause=REFUSED)
+            self._fail(session, host, REFUSED)
             return
         ours, theirs = self._kernel.link(self._login, host)
         errors, stderr = self._kernel.network.channel(host, self._login)
@@ -135,10 +181,12 @@ class Remote:
             guard = self._begin(host, {0: theirs, 1: theirs, 2: errors})
         except OSError:
             runner.remove(fd)
-            self._tell(session, cause=FULL)
+            self._fail(session, host, FULL)
             return
         self.sessions.setdefault(host.name, []).append(guard)
-        at_end = _AtEnd(partial(self._ended, session, host, guard, stderr))
+        if engine is not None:
+            engine.has_started(guard, host)
+        at_end = AtEnd(partial(self._ended, session, host, guard, stderr))
         guard.watchers.append(cast("Any", at_end))
         if spec.start == "killed" and len(self.sessions[host.name]) == 1:
             self._kernel.at(0.05, partial(self._kill, host, guard))
@@ -180,15 +228,10 @@ class Remote:
             return
         errors = bytes(stderr.incoming.arrived).decode("utf-8", "replace")  # type: ignore[attr-defined]
         code = os.waitstatus_to_exitcode(guard.status or 0)
+        engine = self._engine_of(session)
+        if engine is not None:
+            self._kernel.at(
+                network.delay(host, self._login), partial(engine.has_ended, guard, code)
+            )
+            return
         self._tell(session, cause=causes.explain_end(code, errors))
-
-
-class _AtEnd:
-    """Something that is told when a process ends."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-
-    def changed(self) -> None:
-        """Hear of the end."""
-        self._call()

@@ -280,6 +280,8 @@ class Scenario(NamedTuple):
         looks: at the job, while it runs.
         crowd: how many processes of others each host has.
         roles: of a job of several; none for one program.
+        engine: whether an engine starts the node launchers, which ends when one of them fails
+            (`strict`) or goes on (`tolerant`); `` for ssh.
     """
 
     seed: int
@@ -304,6 +306,7 @@ class Scenario(NamedTuple):
     looks: tuple[Look, ...] = ()
     crowd: int = 1
     roles: tuple[RolePart, ...] = ()
+    engine: str = ""
 
     @property
     def stops_hang(self) -> bool:
@@ -350,19 +353,37 @@ WITH_ROLES = 1_000_000
 WITH_ELASTIC_ROLES = 1_100_000
 """And from here on some of these roles are elastic."""
 
+WITH_ENGINES = 1_200_000
+"""And from here on an engine starts the node launchers of a job of one program."""
+
 
 def scenario(seed: int) -> Scenario:
     """Return the world of a seed."""
+    if seed >= WITH_ENGINES:
+        return _by_engine(Random(f"engine {seed}"), _of_one_program(seed))
     if seed >= WITH_ROLES:
         return _with_roles(Random(f"roles {seed}"), _plain(seed))
-    one = _wider(Random(f"wider {seed}"), _plain(seed))
-    one = _by_torch(Random(f"torch {seed}"), one)
-    one = _in_haste(Random(f"haste {seed}"), one)
-    one = _at_the_same_time(Random(f"same {seed}"), one)
+    one = _of_one_program(seed)
     chance = Random(f"hold {seed}")
     if chance.random() >= HELD or len(one.hosts) > 5:
         return one
     return _held(chance, one)
+
+
+def _of_one_program(seed: int) -> Scenario:
+    one = _wider(Random(f"wider {seed}"), _plain(seed))
+    one = _by_torch(Random(f"torch {seed}"), one)
+    one = _in_haste(Random(f"haste {seed}"), one)
+    return _at_the_same_time(Random(f"same {seed}"), one)
+
+
+def _by_engine(chance: Random, one: Scenario) -> Scenario:
+    """Let an engine start the node launchers; it may be killed."""
+    if chance.random() < 0.25:
+        anchor = chance.choice(("start", "connected", *("running",) * 3, "stopping", "ending"))
+        after = chance.choice((0.0, 0.01, 1.0, 5.0)) * chance.random()
+        one = one._replace(faults=(*one.faults, Fault(anchor, after, "kill engine", "login")))
+    return one._replace(engine="tolerant" if one.elastic is not None else "strict")
 
 
 def _plain(seed: int) -> Scenario:
@@ -482,9 +503,9 @@ def _at_the_same_time(chance: Random, one: Scenario) -> Scenario:
         more.append(_while_starting(chance, one))
     if chance.random() < 0.06:
         heals = one.lease * chance.uniform(0.93, 1.0)
-        more.append(
-            Fault("running", chance.random(), "busy runner", "login", heals, chance.randrange(8))
-        )
+        busy = Fault("running", chance.random(), "busy runner", "login", heals, chance.randrange(8))
+        if all(fault.kind != "suspend runner" for fault in one.faults):  # `fg` would end both
+            more.append(busy)
     if one.changes and chance.random() < 0.3:
         more.append(_beside_change(chance, one))
     return one._replace(faults=(*one.faults, *more)) if more else one

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from ..support.checkout import CHECKOUT
-from .scenario import WITH_ELASTIC_ROLES, WITH_ROLES
+from .scenario import WITH_ELASTIC_ROLES, WITH_ENGINES, WITH_ROLES
 
 WORLDS = 230
 """How many of jobs of one program are played."""
@@ -18,11 +18,17 @@ ROLES = 50
 ELASTIC = 20
 """And of those of which some are elastic."""
 
+ENGINES = 30
+"""And of jobs that an engine starts."""
+
 PLAYED = 10_000
 """Seeds below this were all played, and are clean."""
 
 PLAYED_ROLES = 1_000
 """And so many of those of jobs of roles, and of those with elastic ones."""
+
+PLAYED_ENGINES = 1_000
+"""And of those with engines."""
 
 
 def seeds() -> list[int]:
@@ -35,10 +41,12 @@ def seeds() -> list[int]:
     first = int(given) if given else first_of(commit_of(CHECKOUT))
     with_roles = WITH_ROLES + first % (PLAYED_ROLES - ROLES + 1)
     elastic = WITH_ELASTIC_ROLES + first % (PLAYED_ROLES - ELASTIC + 1)
+    engines = WITH_ENGINES + first % (PLAYED_ENGINES - ENGINES + 1)
     return [
         *range(first, first + WORLDS),
         *range(with_roles, with_roles + ROLES),
         *range(elastic, elastic + ELASTIC),
+        *range(engines, engines + ENGINES),
     ]
 
 

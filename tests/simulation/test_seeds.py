@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..support.checkout import CHECKOUT
-from .scenario import WITH_ELASTIC_ROLES, WITH_ROLES
-from .seeds import ELASTIC, PLAYED, ROLES, WORLDS, commit_of, first_of, seeds
+from .scenario import WITH_ELASTIC_ROLES, WITH_ENGINES, WITH_ROLES
+from .seeds import ELASTIC, ENGINES, PLAYED, ROLES, WORLDS, commit_of, first_of, seeds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 def test_the_seed_that_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSRUN_TEST_SEED", "7")
-    first, elastic = WITH_ROLES + 7, WITH_ELASTIC_ROLES + 7
+    first, elastic, engines = WITH_ROLES + 7, WITH_ELASTIC_ROLES + 7, WITH_ENGINES + 7
     assert seeds() == [
         *range(7, 7 + WORLDS),
         *range(first, first + ROLES),
         *range(elastic, elastic + ELASTIC),
+        *range(engines, engines + ENGINES),
     ]
     monkeypatch.delenv("DSRUN_TEST_SEED")
     assert seeds()[0] == first_of(commit_of(CHECKOUT))

@@ -162,7 +162,7 @@ class World:
             self._add_host(spec)
         self.login.has_names = bool(scenario.looks)
         self.streams = Streams(self.kernel, self.login, scenario.streams)
-        self.remote = Remote(self.kernel, self.all_hosts, self.login)
+        self.remote = Remote(self.kernel, self.all_hosts, self.login, scenario.engine)
         self.runner: Process | None = None
 
     @property
@@ -399,7 +399,8 @@ class World:
         if elastic is not None and elastic.torch == "rendezvous":
             met = Rendezvous("c10d", "", JOB, 1, 1, {"timeout": "60"}, "", elastic.restarts, 0.1)
         program = Program(SCRIPT, python=PYTHON)
-        return Plan(lay_out(hosts), program, "ssh", None, None, rendezvous=met)
+        launcher = "openmpi" if self.scenario.engine else "ssh"
+        return Plan(lay_out(hosts), program, launcher, None, None, rendezvous=met)
 
     def _change(self, run: Run, change: Change) -> None:
         """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""

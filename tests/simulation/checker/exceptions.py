@@ -123,7 +123,8 @@ def _unguarded(facts: Facts, problem: Problem) -> bool:
     found = [(event, what) for event, what in _faults(facts, "kill", "freeze", until=float("inf"))]
     here = {(event.fields["fault"], what) for event, what in found if event.host == problem.host}
     healed = any(
-        event.host == problem.host and event.fields["target"] == "launcher"
+        event.host == problem.host
+        and event.fields.get("what", "freeze launcher") == "freeze launcher"
         for _, event in facts.of_kind("healed")
     )
     return {("kill", "guard"), ("freeze", "launcher")} <= here and not healed
@@ -216,13 +217,17 @@ def _stopped(facts: Facts, problem: Problem) -> bool:
 def _holder_lost(facts: Facts, problem: Problem) -> bool:
     """Return whether the host, or its node launcher, stood still before, or was cut off.
 
-    A line that fails is noticed at once.
+    A line that fails is noticed at once, as is the end of an engine, which gives workers grace.
     """
     until = problem.time - truth.MOMENT
     struck = _struck(facts, problem.host, "launcher", "guard", until=until)
     failed = _faults(facts, "reset", "garbage", until=problem.time)
     here = any(event.fields["target"] == problem.host for event, _ in failed)
-    return struck or here or _cut_off(facts, problem.host, until)
+    ended = any(
+        event.host == problem.host and event.fields.get("by")
+        for event, _ in _faults(facts, "kill", until=problem.time)
+    )
+    return struck or here or ended or _cut_off(facts, problem.host, until)
 
 
 def _in_background(facts: Facts, problem: Problem) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..history import Event
 
-OWN = ("runner", "guard", "launcher", "logs", "lane", "agent")
+OWN = ("runner", "guard", "launcher", "logs", "lane", "agent", "engine")
 """Roles of dsrun's own processes."""
 
 STOP_SIGNALS = (1, 2, 3, 15)

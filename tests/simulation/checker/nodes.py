@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from ..history import Event
     from .facts import Facts, Problem, Process
 
+ENGINE = "mpirun ended "
+"""With these words begins why a job has ended that has lost its engine."""
+
 SILENT = "no heartbeat for "
 """How the runner begins to say that it has not heard of a node."""
 
 LATE = 1.0
 """Seconds, beyond the lease, after which a silent node must have been missed."""
 
-CONNECTED = 3.0
+CONNECTED = 6.0
 """Seconds after the start of a node launcher until the runner must know of it."""
 
 FORMING = 3.0
@@ -83,7 +86,9 @@ def silence_is_real(facts: Facts) -> Iterator[Finding]:
         for index, event in facts.of_kind("fault")
         if event.fields["fault"] in {"freeze", "suspend"} and what(event) == "runner"
     ]
-    ends = [end for begin, end in stood if end - begin >= 0.75 * lease]
+    # Of two stops at once the first that heals ends both.
+    seen = [(begin, min(end for _, end in stood if end > begin)) for begin, _ in stood]
+    ends = [end for begin, end in seen if end - begin >= 0.75 * lease]
     for index, event in losses(facts):
         silent = event.fields["reason"].startswith(SILENT)
         if silent and any(end <= event.time < end + 0.9 * lease for end in ends):
@@ -119,7 +124,7 @@ def given_up_rightly(facts: Facts) -> Iterator[Finding]:
     """A job has not too few nodes while there are enough that nothing has hit since they began."""
     least, removed = facts.asked("least", 0), _removed(facts)
     for lost in facts.report.get("lost", ()):
-        if lost["host"] or not facts.asked("elastic"):
+        if lost["host"] or not facts.asked("elastic") or lost["reason"].startswith(ENGINE):
             continue
         there = {
             one.host

@@ -63,12 +63,15 @@ def host_of(event: Event) -> str:
 
 
 def healed(facts: Facts, index: int) -> float:
-    """Return when a fault was undone, infinity for never."""
+    """Return when a fault was undone, infinity for never.
+
+    A cable that is mended is mended in both directions.
+    """
     fault = facts.history[index]
+    cut = str(fault.fields.get("what")).startswith("cut")
+    names = ("fault", "target") if cut else ("fault", "target", "what")
     for number, event in facts.of_kind("healed"):
-        same = all(
-            event.fields.get(name) == fault.fields.get(name) for name in ("fault", "target", "what")
-        )
+        same = all(event.fields.get(name) == fault.fields.get(name) for name in names)
         if number > index and same and event.host == fault.host:
             return event.time
     return float("inf")
@@ -84,6 +87,11 @@ def _runner_still(facts: Facts, since: float, until: float) -> bool:
         for index, one in facts.of_kind("fault")
         if one.fields["fault"] in {"freeze", "suspend"} and what(one) == "runner"
     )
+
+
+def _follows(event: Event) -> bool:
+    """Return whether a fault follows of another one: an engine ends what it has started."""
+    return event.fields.get("by") == "engine"
 
 
 def _none(_facts: Facts, _index: int, _event: Event) -> Iterator[Candidate]:
@@ -149,14 +157,15 @@ def _silences_all(facts: Facts, index: int, event: Event) -> Iterator[Candidate]
 
     It forgives them what it has not heard meanwhile.
     """
-    if healed(facts, index) - event.time >= 0.9 * facts.asked("lease", 0.0):
+    early = not any(one.since < index for one in facts.workers)
+    if early or healed(facts, index) - event.time >= 0.9 * facts.asked("lease", 0.0):
         yield Candidate(index, "lost", None, event.time, float("inf"), False)
 
 
 def _ends_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """The control line of a node ends, which is noticed at once."""
     used = any(one.host == event.host and one.lives_at(index) for one in facts.workers)
-    certain = used and event.host not in hurt(facts, index)
+    certain = used and event.host not in hurt(facts, index) and not _follows(event)
     certain = certain and not _runner_still(facts, event.time, event.time + MOMENT)
     yield Candidate(index, "lost", event.host, event.time, event.time, certain)
 
@@ -213,7 +222,7 @@ def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
         near = [n for n, one in enumerate(facts.history) if one.time <= until]
         known = event.host not in hurt(facts, near[-1] + 1)
         still = _runner_still(facts, event.time, until)
-        certain = work and until < facts.over[1] and known and not still
+        certain = work and until < facts.over[1] and known and not still and not _follows(event)
         yield Candidate(index, "signal", number, event.time, event.time, certain)
     else:
         yield Candidate(index, "failure", None, event.time, float("inf"), False)
@@ -236,6 +245,7 @@ FAULTS: dict[tuple[str, str], Callable[[Facts, int, Event], Iterator[Candidate]]
     ("kill", "guard"): _ends_node,
     ("kill", "lane"): _may_end_node,
     ("kill", "agent"): _may_end_node,
+    ("kill", "engine"): _may_end_any,
     ("freeze", "launcher"): _silences,
     ("freeze", "guard"): _may_end_node,
     ("freeze", "lane"): _silences,

@@ -52,6 +52,7 @@ class Host:
         self.wall = chance.uniform(-1.0, 1.0)
         self.processes: dict[int, Process] = {}
         self.ports: dict[int, list[TcpSocket]] = {}
+        self._given: set[int] = set()
         self.names: dict[str, NamedSocket] = {}
         self.has_names = False
         self.most_processes = pids - FIRST_PID
@@ -117,14 +118,15 @@ class Host:
         return process
 
     def free_port(self) -> int:
-        """Return a port that no socket has.
+        """Return a port that no socket has had: by it worlds know a round of an elastic job.
 
         Raises:
             OSError: there is none.
         """
         for _ in range(1000):
             port = self.kernel.random.randrange(32768, 61000)
-            if port not in self.ports:
+            if port not in self.ports and port not in self._given:
+                self._given.add(port)
                 return port
         raise error(errno.EADDRINUSE)
 
