@@ -175,6 +175,11 @@ class NodeRun:
         return self._state.phase
 
     @property
+    def looks(self) -> bool:
+        """Whether what jobs that have ended have left is still to be looked for."""
+        return self._state.looks
+
+    @property
     def leaves_background(self) -> bool:
         """Whether processes that it has left running may stay."""
         return self._state.leaves_background
@@ -228,18 +233,25 @@ class NodeRun:
         """Name what jobs that have ended have left, and is still there soon; end what this one has.
 
         If all processes of a job are killed one by one, as engines and schedulers do, those that
-        are killed last are there without their guard for a moment. A node that has come back to a
-        job has another node launcher than before.
+        are killed last are there without their guard for a moment.
+        """
+        others = self.end_leftovers()
+        if others:
+            self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
+
+    def end_leftovers(self) -> list[int]:
+        """End what this job has left; return what other jobs that have ended have left.
+
+        A node that has come back to a job has another node launcher than before.
         """
         found, job_id = leftovers.leftovers(), os.fsencode(self.task.job_id)
         others = [pid for pid in found if leftovers.variable(pid, b"DSRUN_JOB_ID") != job_id]
-        if others:
-            self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
         if found != others:
             from ..machine.job_processes import kill_left
 
             killed = ", ".join(kill_left(self.task.job_id))
             self._note(f"killed what an earlier node launcher of this job had left: {killed}")
+        return others
 
     def _name_leftovers(self, found: Collection[int]) -> None:
         if self.phase is not Phase.RUNNING:

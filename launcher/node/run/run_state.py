@@ -72,6 +72,7 @@ class RunState:
 
     Attributes:
         phase: its phase.
+        looks: whether what jobs that have ended have left is still to be looked for.
         leaves_background: whether processes that it has left running may stay.
     """
 
@@ -84,7 +85,7 @@ class RunState:
         self.leaves_background = False
         self._elastic, self._preloads = elastic, preloads
         self._workers, self._rounds = Workers.NONE, Rounds.NONE
-        self._looks = False
+        self.looks = False
         self._last: events.GroupEnded | None = None
         self._early: list[bytes] = []
         self._unended: list[int] = []
@@ -123,7 +124,7 @@ class RunState:
 
     def _on_started(self, started: events.Started) -> None:
         """Start the workers, or the agent that decides when they start."""
-        self.phase, self._looks = Phase.RUNNING, started.looks
+        self.phase, self.looks = Phase.RUNNING, started.looks
         if self._elastic:
             self._rounds = Rounds.OPEN
             self._done.append(events.BeginRounds(started.start))
@@ -150,8 +151,8 @@ class RunState:
 
     def _look(self) -> None:
         """Look for leftovers once the first workers were started."""
-        if self._looks:
-            self._looks = False
+        if self.looks:
+            self.looks = False
             self._done.append(events.LookForLeftovers())
 
     def _on_not_started(self, missing: events.NotStarted) -> None:

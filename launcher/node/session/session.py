@@ -168,6 +168,8 @@ class Session:
             self._spare(self._checks.pids)
         if self._machine is not None:
             self._machine.close()
+        if self._run is not None and (self._run.looks or not self._looked):
+            self._run.end_leftovers()  # it has not started workers, which is when it looks
 
     def _tell_left(self) -> None:
         for words in self._run.left if self._run is not None else ():

@@ -88,8 +88,9 @@ def test_several_runs_on_one_line(runner: FakeRunner) -> None:
     assert [done["reason"] for done in runner.all(frames.DONE)] == ["", "", ""]
 
 
-def test_leftovers_of_other_jobs_are_looked_for_once(
-    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("runs", [2, 0])
+def test_leftovers_are_looked_for_once_also_by_who_leaves_before_a_start(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch, runs: int
 ) -> None:
     looks = list[int]()
 
@@ -100,8 +101,9 @@ def test_leftovers_of_other_jobs_are_looked_for_once(
     monkeypatch.setattr(leftovers, "leftovers", look)
 
     def history(r: FakeRunner) -> Steps:
-        yield from ran(r, "exit 0")
-        yield from ran(r, "exit 0")
+        for _ in range(runs):
+            yield from ran(r, "exit 0")
+        yield from prepared(r, "exit 0")
         r.end()
 
     assert runner.play(history) == 0
