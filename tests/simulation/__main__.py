@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from itertools import chain
 from multiprocessing import Pool
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -156,14 +157,16 @@ def _rules(verdict: Verdict) -> set[str]:
 
 
 def _seeds(text: str) -> Iterable[int]:
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+    parts = [part.partition("-") for part in text.split(",")]
+    return chain.from_iterable(
+        range(int(first), int(last or first) + 1) for first, _, last in parts
+    )
 
 
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=_seeds, help="FIRST-LAST: play these")
+    parser.add_argument("--seeds", type=_seeds, help="FIRST-LAST[,...]: play these")
     parser.add_argument("--seed", type=int, help="play this one")
     parser.add_argument("--trace", action="store_true", help="tell its story")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing world simpler")

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..planted_faults import ISOLATED, choose, diff
 from ..support.checkout import CHECKOUT
 from .old_faults import OLD_FAULTS, OUT_OF_REACH, replant
+from .scenario import WITH_ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -137,10 +138,16 @@ def play(copy: Path, *options: str) -> str:
     return lines[-1] if lines else f"found: exit code {result.returncode}"
 
 
+def _seeds(worlds: int) -> str:
+    """Return so many seeds, a fifth of them of jobs that an engine starts."""
+    engines = worlds // 5
+    return f"0-{worlds - engines - 1},{WITH_ENGINES}-{WITH_ENGINES + engines - 1}"
+
+
 def unclean(worlds: int) -> list[str]:
     """Return the seeds that have problems without a fault."""
     with copied() as copy:
-        told = play(copy, "--seeds", f"0-{worlds - 1}")
+        told = play(copy, "--seeds", _seeds(worlds))
     return re.findall(r"\d+", told.rpartition("with problems")[2])
 
 
@@ -151,7 +158,7 @@ def measure(cases: Sequence[Case], worlds: int, without: Sequence[str]) -> int:
         with copied() as copy:
             case.plant(copy)
             given = ("--without", *without) if without else ()
-            told = play(copy, "--first", "--seeds", f"0-{worlds - 1}", *given)
+            told = play(copy, "--first", "--seeds", _seeds(worlds), *given)
         found += not told.startswith("clean")
         print(f"{case.name}: {told}", flush=True)
         if case.text and told.startswith("clean"):

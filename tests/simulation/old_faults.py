@@ -171,8 +171,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-held-node-that-must-leave-stays": (
         Replacement(
             SESSION_STATE,
-            "elif self.phase is Phase.LEAVING and seen.held:",
-            "elif self.phase is Phase.OVER and seen.held:",
+            "and (seen.held or self._dismissed):",
+            "and self._dismissed:",
         ),
     ),
     "notes-before-hello-are-the-former-runs": (
@@ -295,10 +295,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
 
 OUT_OF_REACH = frozenset(
     (
-        "no-grace-where-an-engine-ends",
         "a-held-node-that-must-leave-stays",
         "notes-before-hello-are-the-former-runs",
-        "a-signal-of-a-killed-engine-is-the-cause",
     )
 )
-"""Faults that need engines, which no world has, or more holds than there are."""
+"""Faults that need more holds than there are."""
