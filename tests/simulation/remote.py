@@ -90,7 +90,7 @@ class Remote:
 
     def close(self) -> None:
         """End the engine; a node launcher ends when its line closes."""
-        if self._engine is not None:
+        if self._engine is not None and self._emits:
             self._engine.close()
             with suppress(BlockingIOError):
                 self._hear(self._heard)

@@ -188,13 +188,13 @@ class SessionState:
         if self.phase is Phase.CLEARING:
             self._end(seen)
             return
-        if not seen.ended:
+        if not (seen.ended or self._dismissed):
             self.code = LOST
-        if seen.active:
+        if not seen.active:
+            self._end(seen)
+        elif not self._dismissed:
             self.phase = Phase.LEAVING
             self._done.append(Abandon(f"lost contact with the runner: {lost.reason}"))
-        else:
-            self._end(seen)
 
     def _on_ended(self, ended: Ended, seen: Seen) -> None:
         """Leave; what still runs is killed, which the guard does only if it lives."""
@@ -217,12 +217,16 @@ class SessionState:
         An engine that ends kills the guards of all nodes, as it knows no other processes. Then
         nothing is wrong here, and the workers have their grace period.
         """
-        self.code, reason = LOST, "its guard was killed"
+        reason = "its guard was killed"
         stop = StopRun(signal.SIGTERM, seen.grace if seen.by_engine else 0, reason)
+        if not self._dismissed:
+            self.code = LOST
         self._leave(reason, signal.SIGKILL, stop, seen)
 
     def _leave(self, reason: str, number: int, stop: StopRun, seen: Seen) -> None:
         """Serve no other run; stop the one that is active, or end the session now."""
+        if self._dismissed:
+            return
         if seen.active or seen.ended:
             self._done.append(Note(reason, number))
         if seen.active:

@@ -71,7 +71,10 @@ def test_an_end_kills_what_runs_first_as_the_guard_may_be_dead() -> None:
     state = SessionState()
     assert state.step(Ended(7), ACTIVE) == [StopRun(signal.SIGKILL, 0.0)]
     assert (state.phase, state.code) == (Phase.LEAVING, 7)
+    for event in (TERM, GuardDied(), Lost("why")):
+        assert state.step(event, ACTIVE) == [], "it is killed already"
     assert state.step(RunEnded(), DONE) == [Clear(), Exit()]
+    assert state.code == 7
 
 
 def test_a_lost_runner_has_the_workers_stopped_first() -> None:
