@@ -171,8 +171,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-held-node-that-must-leave-stays": (
         Replacement(
             SESSION_STATE,
-            "and (seen.held or self._dismissed):",
-            "and self._dismissed:",
+            "elif self.phase is Phase.LEAVING and seen.held:",
+            "elif self.phase is Phase.OVER and seen.held:",
         ),
     ),
     "notes-before-hello-are-the-former-runs": (

@@ -24,14 +24,16 @@ class Phase(Enum):
     Attributes:
         SERVING: it serves one run after another.
         LEAVING: it waits for the end of the active run; no other run follows.
+        DISMISSED: the same, but the runner has ended it: the run is killed.
         CLEARING: it waits for the end of what it has started beside its runs, and of what is sent.
         OVER: the process ends.
     """
 
     SERVING = 1
     LEAVING = 2
-    CLEARING = 3
-    OVER = 4
+    DISMISSED = 3
+    CLEARING = 4
+    OVER = 5
 
 
 class Seen(NamedTuple):
@@ -159,7 +161,6 @@ class SessionState:
         """Begin without a run."""
         self.phase = Phase.SERVING
         self.code = 0
-        self._dismissed = False
         self._done: list[Any] = []
         self._handlers: dict[type, Callable[[Any, Seen], None]] = {
             Lost: self._on_lost,
@@ -177,7 +178,8 @@ class SessionState:
 
     def step(self, event: object, seen: Seen) -> list[Any]:
         """Handle an event; return what is to be done, in this order."""
-        self._handlers[type(event)](event, seen)
+        if self.phase is not Phase.DISMISSED or type(event) is RunEnded:
+            self._handlers[type(event)](event, seen)
         done, self._done = self._done, []
         return done
 
@@ -188,20 +190,20 @@ class SessionState:
         if self.phase is Phase.CLEARING:
             self._end(seen)
             return
-        if not (seen.ended or self._dismissed):
+        if not seen.ended:
             self.code = LOST
-        if not seen.active:
-            self._end(seen)
-        elif not self._dismissed:
+        if seen.active:
             self.phase = Phase.LEAVING
             self._done.append(Abandon(f"lost contact with the runner: {lost.reason}"))
+        else:
+            self._end(seen)
 
     def _on_ended(self, ended: Ended, seen: Seen) -> None:
         """Leave; what still runs is killed, which the guard does only if it lives."""
         if ended.code is not None:
             self.code = ended.code
         if seen.active:
-            self.phase, self._dismissed = Phase.LEAVING, True
+            self.phase = Phase.DISMISSED
             self._done.append(StopRun(signal.SIGKILL, 0.0))
         else:
             self._end(seen)
@@ -217,16 +219,12 @@ class SessionState:
         An engine that ends kills the guards of all nodes, as it knows no other processes. Then
         nothing is wrong here, and the workers have their grace period.
         """
-        reason = "its guard was killed"
+        self.code, reason = LOST, "its guard was killed"
         stop = StopRun(signal.SIGTERM, seen.grace if seen.by_engine else 0, reason)
-        if not self._dismissed:
-            self.code = LOST
         self._leave(reason, signal.SIGKILL, stop, seen)
 
     def _leave(self, reason: str, number: int, stop: StopRun, seen: Seen) -> None:
         """Serve no other run; stop the one that is active, or end the session now."""
-        if self._dismissed:
-            return
         if seen.active or seen.ended:
             self._done.append(Note(reason, number))
         if seen.active:
@@ -243,9 +241,10 @@ class SessionState:
         if not seen.open:
             self._done.append(TellLeft())
             self._end(seen)
-        elif self.phase is Phase.LEAVING and (seen.held or self._dismissed):
-            # The runner of held nodes keeps the line, for runs that this session cannot serve.
+        elif self.phase is Phase.DISMISSED:
             self._end(seen)
+        elif self.phase is Phase.LEAVING and seen.held:
+            self._end(seen)  # the runner keeps the line, for runs that this session cannot serve
 
     def _on_cleared(self, _event: Cleared, seen: Seen) -> None:
         if self.phase is Phase.CLEARING:

@@ -70,7 +70,7 @@ def test_the_end_waits_for_commands_and_for_what_is_sent() -> None:
 def test_an_end_kills_what_runs_first_as_the_guard_may_be_dead() -> None:
     state = SessionState()
     assert state.step(Ended(7), ACTIVE) == [StopRun(signal.SIGKILL, 0.0)]
-    assert (state.phase, state.code) == (Phase.LEAVING, 7)
+    assert (state.phase, state.code) == (Phase.DISMISSED, 7)
     for event in (TERM, GuardDied(), Lost("why")):
         assert state.step(event, ACTIVE) == [], "it is killed already"
     assert state.step(RunEnded(), DONE) == [Clear(), Exit()]
