@@ -1,7 +1,7 @@
 """Plant faults in modules of dsrun, one at a time, and run the tests of that module alone.
 
     python -m tests.planted_faults --count 100 --seed 1
-    python -m tests.planted_faults --module launcher/node/guard.py --count 20
+    python -m tests.planted_faults --module launcher/node/guard.py --count 20 --behaviour
     python -m tests.planted_faults --list
 
 Each fault is planted in a copy of the checkout, and its tests run in a process namespace of their
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .support.checkout import CHECKOUT
-from .support.faults import Fault, faults_of, is_python
+from .support.faults import BEHAVIOUR, Fault, faults_of, is_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,21 +141,29 @@ def tests_of(module: str) -> list[str]:
     return [name for name in names if (CHECKOUT / name).exists()]
 
 
-def choose(names: Sequence[str], count: int, seed: int) -> list[Plant]:
-    """Return faults spread evenly over the modules: what a module gets is the seed's alone."""
-    rows = [_by_chance(name, seed) for name in names]
+def choose(names: Sequence[str], count: int, seed: int, kinds: Sequence[str] = ()) -> list[Plant]:
+    """Return faults spread evenly over the modules: what a module gets is the seed's alone.
+
+    Args:
+        names: of the modules.
+        count: how many faults.
+        seed: what chance starts from.
+        kinds: of faults, or none for all kinds.
+    """
+    rows = [_by_chance(name, seed, kinds) for name in names]
     random.Random(seed).shuffle(rows)
     turns = (plant for turn in zip_longest(*rows) for plant in turn if plant is not None)
     return list(islice(turns, count))
 
 
-def _by_chance(module: str, seed: int) -> Iterator[Plant]:
+def _by_chance(module: str, seed: int, kinds: Sequence[str]) -> Iterator[Plant]:
     """Give all faults of a module in the order of chance, where each kind has the same."""
     chance = random.Random(f"{seed} {module}")
     source = (CHECKOUT / module).read_text()
     by_kind: dict[str, list[Fault]] = {}
     for fault in faults_of(source):
-        by_kind.setdefault(fault.kind, []).append(fault)
+        if not kinds or fault.kind in kinds:
+            by_kind.setdefault(fault.kind, []).append(fault)
     while by_kind:
         some = by_kind[chance.choice(list(by_kind))]
         fault = some.pop(chance.randrange(len(some)))
@@ -242,10 +250,17 @@ def main() -> None:
     parser.add_argument(
         "--module", action="append", default=[], help="modules that start with this path alone"
     )
+    parser.add_argument(
+        "--behaviour",
+        action="store_const",
+        const=BEHAVIOUR,
+        default=(),
+        help="leave out what changes a figure, a word or a default",
+    )
     parser.add_argument("--list", action="store_true", help="show the faults and run nothing")
     given = parser.parse_args()
     names = [name for name in modules() if name.startswith(tuple(given.module) or "launcher/")]
-    plants = choose(names, given.count, given.seed)
+    plants = choose(names, given.count, given.seed, given.behaviour)
     if given.list:
         print(*map(diff, plants), sep="\n\n")
         return

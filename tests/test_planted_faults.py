@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from . import planted_faults
-from .support.faults import faults_of, is_python
+from .support.faults import BEHAVIOUR, faults_of, is_python
 
 
 def spoiled(source: str) -> set[str]:
@@ -31,6 +31,8 @@ def spoiled(source: str) -> set[str]:
         ("a = f(b - c)", {"a = f(b + c)"}),
         ("if a:\n    b = c", {"if (not (a)):\n    b = c"}),
         ("f(a if b else c)", {"f(a if (not (b)) else c)"}),
+        ("a = [A.B] and A.C", {"a = [A.C] and A.C", "a = [A.B] and A.B", "a = [A.B] or A.C"}),
+        ("a = A.B", set()),
         ("for a in b:\n    break", {"for a in b:\n    continue"}),
         (
             "def f() -> None:\n    a = b\n    c = d",
@@ -73,6 +75,12 @@ def test_a_seed_chooses_the_same_faults_of_a_module_whatever_else_is_chosen() ->
     among_all = [one for one in planted_faults.choose(names, 200, 3) if one.module == guard]
     assert among_all == planted_faults.choose([guard], len(among_all), 3)
     assert planted_faults.choose([guard], 20, 3) != planted_faults.choose([guard], 20, 4)
+
+
+def test_only_some_kinds_can_be_asked_for() -> None:
+    guard = "launcher/node/guard.py"
+    chosen = planted_faults.choose([guard], 1000, 3, BEHAVIOUR)
+    assert {one.fault.kind for one in chosen} == set(BEHAVIOUR)
 
 
 def test_the_tests_of_a_module_stand_where_it_stands() -> None:

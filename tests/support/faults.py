@@ -30,6 +30,9 @@ _OTHER = {
     ast.Sub: ("-", "+"),
 }
 _HINTS = {"annotation", "returns"}
+BEHAVIOUR = ("condition", "dropped call", "early return", "member")
+"""Kinds that change what is done: a wrong state, a lost event, a signal that is not sent."""
+
 _TIMED = {"call_later", "sleep", "poll", "timeout", "wait"}
 
 
@@ -74,6 +77,7 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self._data = source.encode()
         self._tree = ast.parse(source)
+        self._members = _members(self._tree)
         self._lines = [0]
         for line in source.encode().splitlines(keepends=True):
             self._lines.append(self._lines[-1] + len(line))
@@ -117,6 +121,13 @@ class _Reader:
                 yield self._fault("break/continue", node, "continue")
             case ast.Continue():
                 yield self._fault("break/continue", node, "break")
+            case _:
+                yield from self._value(node)
+
+    def _value(self, node: ast.AST) -> Iterator[Fault]:
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=member):
+                yield from self._other_member(node, owner, member)
             case ast.Constant():
                 yield from self._constant(node)
             case ast.Tuple(ctx=ast.Load()) | ast.List(ctx=ast.Load()) | ast.Set() | ast.Dict():
@@ -146,6 +157,14 @@ class _Reader:
                 start, _ = self._place(statement)
                 indent = " " * statement.col_offset
                 yield Fault("early return", start, start, f"return\n{indent}")
+
+    def _other_member(self, node: ast.Attribute, owner: str, member: str) -> Iterator[Fault]:
+        """Give a state, a signal or a kind of message for each other one that the source knows."""
+        known = self._members.get(owner, ())
+        if member in known:
+            for other in known:
+                if other != member:
+                    yield self._fault("member", node, f"{owner}.{other}")
 
     def _constant(self, node: ast.Constant) -> Iterator[Fault]:
         if isinstance(node.value, bool):
@@ -179,6 +198,16 @@ class _Reader:
     def _text(self, node: ast.AST) -> str:
         start, end = self._place(node)
         return self._data[start:end].decode()
+
+
+def _members(tree: ast.Module) -> dict[str, list[str]]:
+    """Return the members, named in capitals, that a source knows of enums and modules."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=member) if member.isupper():
+                found.setdefault(owner, set()).add(member)
+    return {owner: sorted(members) for owner, members in found.items()}
 
 
 def _is_left_alone(node: ast.AST) -> bool:
