@@ -33,6 +33,7 @@ from .support.faults import BEHAVIOUR, Fault, faults_of, is_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
 FOLDERS = ("control", "node", "head")
 LEFT_OUT = shutil.ignore_patterns(
@@ -57,7 +58,6 @@ ELSEWHERE = {
     "launcher/node/elastic/effects.py": ("tests/node/elastic/test_rounds.py",),
     "launcher/node/elastic/events.py": ("tests/node/elastic/test_rounds.py",),
     "launcher/node/run/run_events.py": ("tests/node/run/test_run.py",),
-    "launcher/node/session/session.py": ("tests/node/session/test_session_signals.py",),
     "launcher/node/workers/events.py": ("tests/node/workers/test_group.py",),
 }
 """Further files of tests of a module, where one alone would be too long, or is another thing."""
@@ -134,11 +134,22 @@ def modules() -> list[str]:
 
 
 def tests_of(module: str) -> list[str]:
-    """Return the files of tests of a module."""
+    """Return the files of tests of a module, as `test_spawn.py` and `test_spawn_limits.py` are."""
     path = Path(module)
-    mirrored = Path("tests", *path.parent.parts[1:], f"test_{path.name}")
-    names = (mirrored.as_posix(), *ELSEWHERE.get(module, ()))
-    return [name for name in names if (CHECKOUT / name).exists()]
+    folder = Path("tests", *path.parent.parts[1:])
+    beside = {one.stem for one in (CHECKOUT / path.parent).glob("*.py")}
+    found = [
+        (folder / test.name).as_posix()
+        for test in sorted((CHECKOUT / folder).glob(f"test_{path.stem}*.py"))
+        if _subject(test.stem.removeprefix("test_"), beside) == path.stem
+    ]
+    return found + [name for name in ELSEWHERE.get(module, ()) if (CHECKOUT / name).exists()]
+
+
+def _subject(name: str, modules: AbstractSet[str]) -> str:
+    """Return the module with the longest name that the name of a file of tests begins with."""
+    own = [one for one in modules if f"{name}_".startswith(f"{one}_")]
+    return max(own, key=len, default="")
 
 
 def choose(names: Sequence[str], count: int, seed: int, kinds: Sequence[str] = ()) -> list[Plant]:

@@ -86,3 +86,12 @@ def test_only_some_kinds_can_be_asked_for() -> None:
 def test_the_tests_of_a_module_stand_where_it_stands() -> None:
     assert planted_faults.tests_of("launcher/node/guard.py") == ["tests/node/test_guard.py"]
     assert planted_faults.tests_of("launcher/node/none_such.py") == []
+
+
+def test_tests_are_those_of_the_module_with_the_longest_name() -> None:
+    start = "tests/head/run/test_run_start.py"
+    assert start in planted_faults.tests_of("launcher/head/run/run_start.py")
+    assert start not in planted_faults.tests_of("launcher/head/run/run.py")
+    assert "tests/head/elastic/test_rounds_ends.py" in (
+        planted_faults.tests_of("launcher/head/elastic/rounds.py")
+    )

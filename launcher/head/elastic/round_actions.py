@@ -56,7 +56,7 @@ class DropNode(NamedTuple):
 
     node: int
     reason: str
-    for_good: bool = False
+    for_good: bool
 
 
 class CheckNodes(NamedTuple):

@@ -84,7 +84,7 @@ class WorkerFailed(NamedTuple):
     what: str
     code: int
     node: int
-    final: bool = False
+    final: bool
 
 
 class RestartRequested(NamedTuple):

@@ -43,7 +43,7 @@ class NodeDisconnected(NamedTuple):
     node: NodeConnection
     reason: str
     fault: str
-    direct: bool = False
+    direct: bool
 
 
 class NodeSilent(NamedTuple):

@@ -198,7 +198,7 @@ class Lanes:
         self._unexplained[first] = lost
         for connection in lost:
             connection.close(reason)
-            self._fleet.emit(NodeDisconnected(connection, reason, ""))
+            self._fleet.emit(NodeDisconnected(connection, reason, "", direct=False))
         self.forget_unused()
 
     def on_first_ended(self, first: NodeConnection, cause: str) -> None:

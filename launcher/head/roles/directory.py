@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..run.run import Run
     from ..run.run_node import RunNode
 
 
@@ -43,10 +42,10 @@ class Directory:
         self._alone = len({*hosts}) == 1
         self._proven: dict[tuple[str, str], str] = {}
 
-    def update(self, role: str, run: Run) -> list[str]:
+    def update(self, role: str, known: Iterable[RunNode]) -> list[str]:
         """Take the nodes that a role has now; return which of them have other ports, as texts."""
         before = dict(self.ports(role))
-        nodes = sorted((node for node in run.nodes if not node.over), key=lambda one: one.node.rank)
+        nodes = sorted((node for node in known if not node.over), key=lambda one: one.node.rank)
         places = tuple(self._place(node) for node in nodes if node.hello)
         if places:
             self.places[role] = places

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from ...common.loop import Timer
     from ...specs.roles import Role
     from ..fleet.fleet import Fleet
-    from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.events import Observer, RunEvent
     from .directory import Directory
     from .role_events import RoleEvent
 
@@ -98,11 +97,13 @@ class RoleReadiness:
         self._timer: Timer | None = None
         self._reached = self._met = False
 
-    def observe(self, run: Run) -> None:
+    def watch_output(
+        self, observe: Callable[[Observer], None], warn: Callable[[str], None]
+    ) -> None:
         """Look at the output of a run that has not begun, if that tells when it is ready."""
         if self._role.ready.kind == "line":
-            self._line = LineWatch(self._role.ready.what, run.warn)
-            run.observe(self._line.on_event)
+            self._line = LineWatch(self._role.ready.what, warn)
+            observe(self._line.on_event)
 
     def starting(self) -> None:
         """Find out how its nodes can be reached, while its workers start."""

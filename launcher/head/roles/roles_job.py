@@ -99,7 +99,7 @@ class RolesJob:
 
     def _observe(self, name: str, run: Run) -> None:
         """Look at a run of a role that has not begun."""
-        self._readiness[name].observe(run)
+        self._readiness[name].watch_output(run.observe, run.warn)
         self.histories[name] = RunHistory(self.loop.clock, self.histories[name])
         run.observe(self.histories[name].on_event)
         for observe in self._observers:
@@ -308,7 +308,7 @@ class RolesJob:
         run = self.roles[name].run
         if run is None or run.ending:
             return
-        for text in self.directory.update(name, run):
+        for text in self.directory.update(name, run.nodes):
             self.log(text, "warning")
         self._publish()
 

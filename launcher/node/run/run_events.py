@@ -177,7 +177,7 @@ class StopGroup(NamedTuple):
 
     number: int
     grace: float
-    delivered: bool = False
+    delivered: bool
 
 
 class SignalGroup(NamedTuple):

@@ -162,7 +162,7 @@ class RunState:
         if self._rounds is not Rounds.NONE:
             ranks = range(missing.rank, start.first_rank + len(start.slots))
             self._done += [events.EndInRound(rank, NOT_EXECUTED) for rank in ranks]
-        self._done.append(events.StopGroup(signal.SIGTERM, 0))
+        self._done.append(events.StopGroup(signal.SIGTERM, 0, delivered=False))
 
     def _on_input(self, given: events.Input) -> None:
         """Pass on standard input, or keep it until the workers have been started."""
@@ -181,7 +181,7 @@ class RunState:
             self._workers = Workers.NONE
             self._done += [events.CancelPreload(), events.NoneInRound(stop.number)]
         elif self._workers is Workers.RUNNING:
-            self._done.append(events.StopGroup(stop.number, stop.grace))
+            self._done.append(events.StopGroup(stop.number, stop.grace, delivered=False))
 
     def _on_worker_ended(self, ended: events.WorkerEnded) -> None:
         if self.phase is Phase.ENDED:

@@ -23,6 +23,7 @@ from dsrun.launcher.resources import discovery
 from dsrun.launcher.resources.discovery import discover
 from dsrun.launcher.resources.hostfile import parse_hostfile
 from dsrun.launcher.resources.select import read_update
+from dsrun.launcher.specs.host_updates import HostUpdates
 
 from ...support.checkout import BIN
 from ...support.clock import Clock
@@ -149,6 +150,28 @@ def test_hosts_are_chosen_of_a_new_list_as_of_the_first() -> None:
     assert updates is not None
     names = [host.name for host in read_update(updates, b"n1 slots=2\nn2 slots=2\nn3 slots=2\n")]
     assert names == ["n1", "n3"]
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_a_job_names_a_program_or_a_hostfile(tmp_path: Path, script: bool) -> None:
+    listed = tmp_path / "hosts"
+    listed.write_text("n1 slots=2\n")
+    printed = program(tmp_path, 'echo "n2:2"') if script else ""
+    clock = Clock()
+    taken: list[list[str]] = []
+
+    def take(hosts: Sequence[Host]) -> bool:
+        taken.append([host.name for host in hosts])
+        clock.loop.stop()
+        return True
+
+    updates = HostUpdates(printed, "" if script else str(listed))
+    watch = host_watch.of(updates, clock.loop, take, pytest.fail)
+    clock.go(host_watch.EVERY)
+    if not taken:
+        clock.loop.run()
+    watch.close()
+    assert taken == [["n2"] if script else ["n1"]]
 
 
 # -- programs -------------------------------------------------------------------------------------

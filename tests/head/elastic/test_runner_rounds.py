@@ -114,11 +114,14 @@ def test_a_failure_is_followed_by_a_round_of_the_same(fleet_of: FleetOf) -> None
     assert (story(job.run)["exit_code"], story(job.run)["failures"]) == (0, [])
 
 
-def test_a_worker_that_was_killed_is_told_with_its_signal(fleet_of: FleetOf) -> None:
+@pytest.mark.parametrize(("code", "how"), [(1, "exited 1"), (-9, "was killed by signal 9")])
+def test_a_worker_that_failed_is_told_with_its_code_or_its_signal(
+    code: int, how: str, fleet_of: FleetOf
+) -> None:
     job = started(fleet_of("n0", "n1"))
-    job.fleet.node("n0").exits(1, -9)
+    job.fleet.node("n0").exits(1, code)
     job.fleet.step()
-    assert job.fleet.said("warning") == ["restart 1/3: rank 1 on n0 was killed by signal 9"]
+    assert job.fleet.said("warning") == [f"restart 1/3: rank 1 on n0 {how}"]
 
 
 def test_a_failure_beyond_the_last_restart_ends_the_job(fleet_of: FleetOf) -> None:

@@ -298,7 +298,7 @@ def test_the_end_of_a_line_is_told_to_the_run_that_uses_the_node(fleet_of: Fleet
     job.node("n0").leaves()
     job.step()
     node = job.fleet.nodes[0]
-    assert job.events == [NodeDisconnected(node, "closed by the other end", "")]
+    assert job.events == [NodeDisconnected(node, "closed by the other end", "", direct=False)]
     assert node.lost == "the connection to its node launcher ended (closed by the other end)"
     assert job.said() == []
 

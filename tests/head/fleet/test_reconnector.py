@@ -96,3 +96,14 @@ def test_a_lost_node_does_not_wait_for_strangers() -> None:
     job.go(PAUSES.first + 1)
     (at,) = [at for at, name in job.begun if name == "n2"]
     assert at - began == pytest.approx(PAUSES.first, abs=2 * PACE)
+
+
+def test_who_waits_for_its_turn_or_is_being_tried_is_not_tried_twice() -> None:
+    job = Job(1 << 30, "n1")
+    job.lose("n1")
+    job.returns.expect(job.peers[0])
+    job.go(PAUSES.first + 1)
+    assert job.names() == ["n1"]
+    job.returns.expect(job.peers[0])
+    job.go(PAUSES.longest)
+    assert job.names() == ["n1"], "that attempt is still under way"

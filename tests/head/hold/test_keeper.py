@@ -39,7 +39,7 @@ class Lost:
 def test_pauses_grow_until_the_node_is_back() -> None:
     lost = Lost()
     node = lost.node()
-    lost.keeper.on_event(NodeDisconnected(node, "closed", ""))
+    lost.keeper.on_event(NodeDisconnected(node, "closed", "", direct=True))
     assert lost.keeper.reasons == {node: "closed"}
     for _ in range(6):
         tries = len(lost.tried)
@@ -64,7 +64,7 @@ def test_pauses_grow_until_the_node_is_back() -> None:
 def test_the_cause_that_a_backend_knows_is_the_reason() -> None:
     lost = Lost()
     node, other = lost.node(), lost.node("n1")
-    lost.keeper.on_event(NodeDisconnected(node, "closed", ""))
+    lost.keeper.on_event(NodeDisconnected(node, "closed", "", direct=True))
     lost.keeper.on_event(NodeEnded(node, "killed by SIGKILL"))
     lost.keeper.on_event(NodeEnded(node, ""))
     lost.keeper.on_event(NodeEnded(other, "not one that is lost"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from dsrun.launcher.common.errors import DsrunError, LostError, UsageError
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, local
 from dsrun.launcher.head.hold import work
 
 from ...support.fake_roles import FakeRoles
@@ -66,3 +66,13 @@ def test_an_error_before_the_start_is_its_end(error: DsrunError, code: int) -> N
     ending = roles.job.conclude()
     assert (ending.code, str(ending.error)) == (code, "role server: no such folder")
     roles.close()
+
+
+def test_nobody_can_ask_it_any_more_once_its_nodes_are_given_back(roles: FakeRoles) -> None:
+    one = work.of_roles(roles.job)
+    one.end(signal.SIGTERM, "")
+    roles.step()
+    roles.ends("trainer", -signal.SIGTERM, told=True)
+    roles.ends("server", -signal.SIGTERM, told=True)
+    one.conclude(cast("Job", FakeJob()))
+    local.listener(local.JOB, roles.job.spec.job.job_id).close()  # the name is free

@@ -32,7 +32,7 @@ def run(fleet_of: FleetOf) -> Run:
 
 def directory(run: Run, *hosts: str) -> Directory:
     made = Directory(hosts or ("n0", "n1", "n2"))
-    assert made.update("server", run) == []
+    assert made.update("server", run.nodes) == []
     return made
 
 
@@ -52,7 +52,7 @@ def test_roles_on_one_host_find_each_other_there(run: Run) -> None:
 def test_a_lost_node_is_left_out(run: Run) -> None:
     known = directory(run)
     run.nodes[0].lose("gone")
-    known.update("server", run)
+    known.update("server", run.nodes)
     assert known.peers()["server"].hosts == ("n1",)
 
 
@@ -67,7 +67,7 @@ def test_another_port_is_told(run: Run) -> None:
     hello = run.nodes[1].hello
     assert hello is not None
     run.nodes[1].hello = hello._replace(ports=(7000, 8001))
-    told = known.update("server", run)
+    told = known.update("server", run.nodes)
     assert told == ["server: the former port on n1 is taken: 8001 in place of 7001"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from dsrun.launcher.common.errors import LOST, TOO_FEW
-from dsrun.launcher.control.messages import Done, Exit
+from dsrun.launcher.control.messages import Done, Exit, NodeBindings
 from dsrun.launcher.head.report.report import Loss, Report
 from dsrun.launcher.head.run.record import WITH_ENGINE, JobRecord
 
@@ -180,3 +180,10 @@ def test_a_host_is_named_once() -> None:
     report = job.report()
     assert (report.job_id, report.world_size, report.hosts) == ("j", 4, ("n0",))
     assert (report.began, report.ended) == (10.0, 10.0)
+
+
+def test_what_workers_are_bound_to_is_in_the_report_where_it_is_known() -> None:
+    job = Told()
+    bound = NodeBindings("cuda", ())
+    job.nodes[1].bound = bound
+    assert job.report().bound == (("n1", bound),)

@@ -8,6 +8,7 @@ import pytest
 
 from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Done, Hello
 from dsrun.launcher.head.run.run_node import (
     NOT_REACHED,
@@ -132,3 +133,15 @@ def test_a_run_has_those_nodes_of_its_plan_that_the_fleet_has(fleet_of: FleetOf)
     assert found[0].connection is job.fleet.nodes[1]
     with pytest.raises(UsageError, match=r"^n2: not among the connected nodes: n0, n1$"):
         members(plan._replace(nodes=plan.nodes[2:]), job.fleet)
+
+
+def test_a_worker_ends_once_in_each_round_and_that_of_the_previous_one_may_come_late() -> None:
+    limits = second().limits
+    for rank in (2, 3, 2, 3):
+        limits.check_end(rank)
+    with pytest.raises(frames.BadFrame, match=r"^5 exits of 2 workers$"):
+        limits.check_end(2)
+    limits.assign((2, 3))
+    limits.check_end(2)
+    with pytest.raises(frames.BadFrame, match=r"^rank 0 is not on this node$"):
+        limits.check_end(0)

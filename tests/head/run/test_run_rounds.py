@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.run import decisions
+from dsrun.launcher.head.run import decisions, events
 from dsrun.launcher.head.run.run_node import assigned
+from dsrun.launcher.head.run.start_message import start_message
 
 from ...support.elastic_run import Job
 
@@ -40,3 +41,20 @@ def test_a_node_that_is_released_is_stopped_with_grace(fleet_of: FleetOf) -> Non
     job.run.handle(decisions.Release(job.run.nodes[1]))
     ((kind, stop),) = job.fleet.news("n1")
     assert (kind, stop["grace"]) == ("STOP", job.run.spec.supervision.grace)
+
+
+def test_observers_see_each_round_with_its_nodes(fleet_of: FleetOf) -> None:
+    job = Job(fleet_of("n0", "n1"))
+    seen: list[object] = []
+    job.run.observe(seen.append)
+    job.ready()
+    node = job.run.nodes[1]
+    plan = assigned(job.run.plan, [node])
+    job.run.handle(decisions.FormRound([node], plan, "n1", 4000, 2, 1, 3))
+    place = start_message(job.run.plan, node.node, "n1", 4001, 0, "")
+    job.run.handle(decisions.BeginRound(3, place, [node]))
+    rounds = [one for one in seen if isinstance(one, events.Round)]
+    assert [(one.number, one.restarts, one.world_size, one.hosts) for one in rounds] == [
+        (2, 1, 2, ("n1",)),
+        (3, 0, 2, ("n1",)),
+    ]

@@ -5,14 +5,20 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.head.run.start_message import round_frames, start_message, window, world_of
+from dsrun.launcher.head.run.start_message import (
+    StagedStart,
+    round_frames,
+    start_message,
+    window,
+    world_of,
+)
 from dsrun.launcher.resources.world_info import decode
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
-from ...support.run_nodes import plan_of
+from ...support.run_nodes import SentNode, plan_of, sent_nodes
 
 MIB = 1 << 20
 
@@ -74,3 +80,35 @@ def test_each_node_has_its_own_place_and_all_have_the_rest() -> None:
         start._replace(first_rank=2, slots=(2,), node_rank=1),
         start._replace(first_rank=3, slots=("x", "y"), node_rank=2),
     ]
+
+
+def kept_back(*, begins: bool) -> tuple[StagedStart, list[SentNode], list[str]]:
+    """A start that three nodes are sent, and what it has told to send, by the nodes' names."""
+    nodes, sent = sent_nodes(plan_of(3)), list[str]()
+    staged = StagedStart(nodes[0], lambda effect: sent.extend(node.name for node in effect.nodes))
+    staged.send([(node, b"START") for node in nodes], begins=begins)
+    return staged, nodes, sent
+
+
+def test_the_others_start_once_the_first_has_answered_or_is_lost() -> None:
+    staged, nodes, sent = kept_back(begins=True)
+    assert (sent, [node.begun for node in nodes]) == (["n0"], [True, False, False])
+    staged.on_answer(nodes[1])
+    assert sent == ["n0"], "it is not the first"
+    for _ in range(2):
+        staged.on_answer(nodes[0])
+    assert (sent, all(node.begun for node in nodes)) == (["n0", "n1", "n2"], True)
+
+
+def test_a_start_for_a_round_begins_no_workers() -> None:
+    staged, nodes, sent = kept_back(begins=False)
+    staged.on_answer(nodes[0])
+    assert (sent, [node.begun for node in nodes]) == (["n0", "n1", "n2"], [False] * 3)
+
+
+@pytest.mark.parametrize(("cancel", "left"), [(False, ["n0", "n2"]), (True, ["n0"])])
+def test_a_start_that_is_dropped_is_not_sent(cancel: bool, left: list[str]) -> None:
+    staged, nodes, sent = kept_back(begins=True)
+    staged.cancel() if cancel else staged.drop(nodes[1])
+    staged.on_answer(nodes[0])
+    assert sent == left

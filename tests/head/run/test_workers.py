@@ -137,3 +137,19 @@ def test_a_node_has_no_word_on_the_workers_of_others() -> None:
         "  n0: ranks 0-1, pids 7,101, up for 0.0 s",
         "  n1: ranks 2-3, pids 102-103, up for 0.0 s",
     ]
+
+
+def test_which_nodes_have_started_workers() -> None:
+    job = Watched()
+    assert job.workers.began(job.peers[1])
+    node = lay_out([Host("n9", (0,))])[0]
+    other = RunNode(NodeConnection(node), node, 9)
+    assert not job.workers.began(other)
+
+
+def test_where_a_rank_runs() -> None:
+    job = Watched()
+    first, second = job.peers
+    assert (job.workers.runs(second, 3), job.workers.runs(first, 3)) == (True, False)
+    job.end(3)
+    assert not job.workers.runs(second, 3)

@@ -192,6 +192,15 @@ def test_after_the_end_there_is_no_other_round(
         assert played.came() == []
 
 
+def test_what_happens_after_it_is_closed_begins_nothing(played: TorchRounds) -> None:
+    played.started()
+    played.rounds.close()
+    assert played.rounds.over
+    played.rounds.exited(4, 7)
+    played.rounds.workers_gone()
+    assert played.came() == []
+
+
 # -- the notice -----------------------------------------------------------------------------------
 
 

@@ -92,7 +92,7 @@ def test_what_may_stay_stays() -> None:
 
 def test_a_worker_that_cannot_be_started_ends_the_others() -> None:
     done = running(state()).step(events.NotStarted(START, 5, "no such file"))
-    stop = events.StopGroup(signal.SIGTERM, 0)
+    stop = events.StopGroup(signal.SIGTERM, 0, delivered=False)
     assert done == [events.ReportNotStarted(5, "no such file"), stop]
 
 
@@ -144,7 +144,7 @@ def test_the_end_of_a_rounds_workers_is_the_agents() -> None:
     told = [events.ReportExit(ended, 7), events.EndInRound(5, 7)]
     assert one.step(events.WorkerEnded(ended, 7)) == told
     assert one.step(events.RoundStopped(signal.SIGTERM, 9.0)) == [
-        events.StopGroup(signal.SIGTERM, 9.0)
+        events.StopGroup(signal.SIGTERM, 9.0, delivered=False)
     ]
     assert one.step(CLEAN) == [events.EndRound()]
     assert one.step(events.RoundStopped(signal.SIGTERM, 9.0)) == []
@@ -166,7 +166,7 @@ def test_after_the_rounds_the_agent_ends_and_then_the_run() -> None:
 
 def test_a_stop_in_a_round_ends_its_workers_first() -> None:
     one = elastic()
-    stop = events.StopGroup(signal.SIGTERM, 9.0)
+    stop = events.StopGroup(signal.SIGTERM, 9.0, delivered=False)
     assert one.step(STOPPED) == [events.StopRounds(), stop]
     assert one.step(CLEAN) == [events.CloseRounds()]
 
