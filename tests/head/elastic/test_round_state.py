@@ -57,3 +57,13 @@ def test_nothing_is_watched_once_it_has_ended() -> None:
     present.end()
     clock.go(6.0)
     assert late == [5]
+
+
+def test_failures_end_nothing_before_all_losses_are_known() -> None:
+    clock = Clock()
+    present, told = CurrentRound((3, 5)), list[int]()
+    present.await_losses(clock.timers, 2.0, lambda: told.append(present.undecided))
+    present.await_losses(clock.timers, 3.0, lambda: told.append(present.undecided))
+    assert (present.undecided, told) == (2, [])
+    clock.go(4.0)
+    assert told == [1, 0]

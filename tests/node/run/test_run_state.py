@@ -183,3 +183,12 @@ def test_after_the_end_nothing_is_done(event: object) -> None:
     one = running(state())
     one.step(CLEAN)
     assert one.step(event) == []
+
+
+def test_what_ended_jobs_have_left_is_looked_for_once_the_first_workers_run() -> None:
+    one = state()
+    one.step(events.Started(START, looks=True))
+    assert one.looks
+    due = events.Due(START)
+    assert one.step(due) == [events.StartGroup(START, []), events.LookForLeftovers()]
+    assert not one.looks

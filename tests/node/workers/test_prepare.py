@@ -12,6 +12,7 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.node.checks import preflight
+from dsrun.launcher.node.checks.file_checks import check
 from dsrun.launcher.node.machine import ports
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import BindingPolicy
@@ -188,6 +189,15 @@ def test_a_port_is_reserved_until_it_is_let_go(make: Callable[..., NodeSetup]) -
     setup.close()
     assert not ports.is_held(port)
     setup.close()
+
+
+def test_a_synced_folder_is_released_with_the_rest(make: Callable[..., NodeSetup]) -> None:
+    task, released = make().task, list[bool]()
+    found = check(task)._replace(release=lambda: released.append(True))
+    setup = NodeSetup(task, pytest.fail, found)
+    assert released == []
+    setup.close()
+    assert released == [True]
 
 
 def test_a_port_that_is_taken(make: Callable[..., NodeSetup]) -> None:
