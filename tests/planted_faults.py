@@ -46,11 +46,13 @@ ROUNDS = ("tests/head/elastic/test_rounds.py",)
 RUN = ("tests/head/run/test_run.py", "tests/head/elastic/test_runner_rounds.py")
 
 ELSEWHERE = {
+    "launcher/head/elastic/admission.py": RUN,
     "launcher/head/elastic/round_actions.py": ROUNDS,
     "launcher/head/elastic/round_events.py": ROUNDS,
     "launcher/head/fleet/events.py": ("tests/head/run/test_fleet_events.py",),
     "launcher/head/fleet/listener.py": ("tests/head/fleet/test_packages.py",),
     "launcher/head/hold/serve.py": ("tests/commands/test_hold.py",),
+    "launcher/head/job/launch.py": ("tests/head/job/test_job.py",),
     "launcher/head/roles/role_actions.py": ("tests/head/roles/test_policy.py",),
     "launcher/head/roles/role_events.py": ("tests/head/roles/test_policy.py",),
     "launcher/head/run/decisions.py": RUN,

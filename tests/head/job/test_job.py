@@ -135,14 +135,17 @@ def test_a_job_that_cannot_start_has_a_report_and_raises(job: Job) -> None:
 
 
 def test_a_fault_of_dsruns_own_has_a_report_and_raises(job: Job) -> None:
-    def history(_nodes: Nodes) -> Steps:
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        nodes[0].prints(1, "half a line", stream=2)
+        nodes[0].exits(0, 7)
+        yield nodes[0].got(frames.STOP)
         raise RuntimeError("a bug")
-        yield
 
     with pytest.raises(RuntimeError, match="a bug"):
         job.play(history)
     assert (job.report()["exit_code"], job.report()["error"]) == (70, "RuntimeError: a bug")
-    assert job.lines() == [OPENING]
+    assert job.lines() == [OPENING, "n0:1| half a line"]
 
 
 def test_no_report_is_written_where_none_is_asked_for(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control import local
+from dsrun.launcher.head.job.job_socket import RunHistory
+from dsrun.launcher.head.run.events import Exit, RanksActive, Round
 
+from ...support.activity import Worked
 from ...support.asked_run import AskedRun, new_job_id
 from ...support.checkout import IMPORTABLE
 from ...support.local_control import ended
@@ -90,3 +93,16 @@ def test_a_job_of_one_program_has_no_roles(
     asked: AskedOf, do: str, fields: dict[str, str], why: str
 ) -> None:
     assert asked("n0").error(do=do, **fields) == why
+
+
+def test_another_round_has_ends_and_idle_times_of_its_own() -> None:
+    seen = RunHistory(lambda: 7.0)
+    active, ended = Worked(0, 1).says(), Exit(1, "n0", 41, 3, False, "")
+    happens = (RanksActive("n0", active), ended)
+    for event in happens:
+        seen.on_event(event)
+    assert (seen.idle, seen.exits) == ({0: 0.0, 1: 0.0}, {1: (3, False)})
+    again = Round(2, 1, 2, ("n0",))
+    seen.on_event(again)
+    assert (seen.idle, seen.exits, seen.round, seen.restarts) == ({}, {}, 2, 1)
+    assert list(seen.past) == [(7.0, ended), (7.0, again)]

@@ -98,3 +98,14 @@ def test_the_code_of_a_job_that_could_not_start_counts_as_well(
         requeueing({code}, job)
     assert (slurm / "asked").exists() is (code == 69)
     assert requeueing({code}, lambda: 0) == 0
+
+
+def test_a_job_that_ends_with_such_a_code_is_requeued(
+    slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scontrol(slurm)
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    assert requeueing({85}, lambda: 3) == 3
+    assert not (slurm / "asked").exists()
+    assert requeueing({85}, lambda: 85) == 85
+    assert (slurm / "asked").read_text().endswith("requeue 12\n")

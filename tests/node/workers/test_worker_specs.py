@@ -231,3 +231,12 @@ def test_others_are_left_as_they_are(
     (spec, _), _ = make(**fields).make(START)
     assert spec.hook == b""
     assert variables(spec, "TORCH_FR_BUFFER_SIZE") == [None]
+
+
+def test_what_is_known_before_the_start_is_what_all_workers_have_alike(
+    make: Callable[..., WorkerSpecs],
+) -> None:
+    common = make(env={**CUDA, "MINE": "1"}).common()
+    known = {name.decode(): value.decode() for name, value in common.items()}
+    assert (known["MINE"], known["DSRUN_JOB_ID"]) == ("1", "j")
+    assert not known.keys() & {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"}
