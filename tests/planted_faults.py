@@ -59,6 +59,7 @@ ELSEWHERE = {
     "launcher/head/run/effects.py": RUN,
     "launcher/head/run/file_lists.py": ("tests/head/run/test_quick_check.py",),
     "launcher/head/run/run_rounds.py": RUN,
+    "launcher/head/run/run_start.py": RUN,
     "launcher/node/elastic/effects.py": ("tests/node/elastic/test_rounds.py",),
     "launcher/node/elastic/events.py": ("tests/node/elastic/test_rounds.py",),
     "launcher/node/run/run_events.py": ("tests/node/run/test_run.py",),

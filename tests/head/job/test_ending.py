@@ -13,6 +13,8 @@ from dsrun.launcher.head.run.decisions import Refuse
 from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
 
+from ...support.node_facts import facts
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -80,3 +82,17 @@ def test_a_job_that_ends_well_would_not_fail_again(fleet_of: Callable[..., FakeF
     run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
     job.end_well(run)
     assert ending_of(run).code == 0
+
+
+def test_what_nodes_have_said_of_themselves_is_in_the_report(
+    fleet_of: Callable[..., FakeFleet],
+) -> None:
+    job = fleet_of("n0", "n1")
+    told = facts(wall=1.0)
+    run = job.run()
+    job.node("n0").hello(port=29500, facts=told)
+    job.node("n1").hello()
+    job.step()
+    report = ending_of(run).report
+    assert report is not None
+    assert [(name, one.wall) for name, one in report.facts] == [("n0", 1.0)]

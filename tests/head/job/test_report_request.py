@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.report.hangs import Hang
 from dsrun.launcher.head.run.events import RanksStarted, from_json
 
 from ...support.asked_run import AskedRun, chunks, events
@@ -38,7 +39,14 @@ def test_events_and_the_newest_output_come_first(asked: AskedOf) -> None:
     assert past[-1] == RanksStarted("n0", (0, 1))
 
 
-def test_a_hang_and_a_loss_are_told(asked: AskedOf) -> None:
+def test_a_loss_is_told(asked: AskedOf) -> None:
     job = asked("n0", "n1")
     job.run.record.lost("n1", "no heartbeat", job.run.loop.clock())
     assert "\n  lost n1: no heartbeat" in job.answer(do="report")["text"]
+
+
+def test_only_a_hang_that_lasts_is_told(asked: AskedOf) -> None:
+    job = asked("n0")
+    hang = Hang(5.0, "rank 1 waits", (1,), ("n0",), 60.0)
+    job.run.record.hangs += [hang._replace(sentence="rank 0 waits", lasted=70.0), hang]
+    assert job.answer(do="report")["text"].splitlines()[1:] == ["  it hangs: rank 1 waits"]

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import Start
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.messages import Probe, Start
 from dsrun.launcher.node.crash_evidence import memory, watch
 from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
 from dsrun.launcher.node.machine import leftovers, ports, processes
@@ -91,6 +92,17 @@ def test_workers_start_print_and_end(make: Callable[..., Played]) -> None:
     assert started == {"ranks": [4, 5], "pids": [one.pid for one in played.run.workers]}
     assert done["tails"] == {"5": ["5 1 6\n", ""]}
     assert (done["left"], played.run.left) == ([], ())
+
+
+def test_addresses_are_probed_before_the_start(make: Callable[..., Played]) -> None:
+    played = make(shell("true"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        probe = Probe(("127.0.0.1",), listener.getsockname()[1])
+        for frame in frames.Decoder().feed(messages.pack(frames.PROBE, probe)):
+            played.run.receive(*frame)
+        played.until(lambda: played.names() == ["PROBED"])
+    assert played.all(frames.PROBED) == [{"verdicts": [""]}]
+    played.run.close()
 
 
 def test_workers_may_call_a_function(make: Callable[..., Played]) -> None:
