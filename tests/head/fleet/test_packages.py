@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -71,10 +71,15 @@ class Loop:
 
     def __init__(self) -> None:
         self.writers: list[int] = []
+        self.write: dict[int, Callable[[], None]] = {}
         self.timers: list[tuple[float, Callable[[], None]]] = []
 
-    def add_writer(self, fd: int, _call: Callable[[], None]) -> None:
+    def add_writer(self, fd: int, call: Callable[[], None]) -> None:
         self.writers.append(fd)
+        self.write[fd] = call
+
+    def remove_writer(self, fd: int) -> None:
+        del self.write[fd]
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         self.timers.append((seconds, call))
@@ -87,7 +92,8 @@ class Play:
     def __init__(self) -> None:
         self.loop = Loop()
         self.dropped: list[str] = []
-        self.packages = Packages(self.loop, lambda *_: None, self.drop)  # type: ignore[arg-type]
+        serve: Any = lambda caller, act: act(caller)  # noqa: E731
+        self.packages = Packages(self.loop, serve, self.drop)  # type: ignore[arg-type]
 
     def drop(self, caller: Caller) -> None:
         self.dropped.append(caller.source)
@@ -102,6 +108,30 @@ class Play:
     @property
     def served(self) -> int:
         return len(self.loop.writers)
+
+
+class Line:
+    """A connection that takes in two parts what is sent."""
+
+    def __init__(self) -> None:
+        self.pending = 0
+
+    def send(self, _data: bytes) -> None:
+        self.pending = 2
+
+    def flush(self) -> None:
+        self.pending -= 1
+
+
+def test_who_has_been_sent_all_is_not_written_to_any_more() -> None:
+    play = Play()
+    caller: Any = play.call("a")
+    caller.line = Line()
+    for _ in range(2):
+        play.loop.write[caller.fd]()
+    assert caller.line.pending == 1
+    play.loop.write[caller.fd]()
+    assert play.loop.write == {}
 
 
 def test_one_source_gets_half_of_the_places() -> None:
