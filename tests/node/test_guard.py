@@ -132,6 +132,15 @@ def test_a_node_launcher_that_stands_still_is_ended_with_all_it_has_started() ->
     assert (guard.returncode, errors) == (LOST, SILENT)
 
 
+def test_a_node_launcher_blocks_no_signals() -> None:
+    """What it starts would inherit that."""
+    shown = "print(len(signal.pthread_sigmask(signal.SIG_BLOCK, [])), flush=True)"
+    body = f"print(os.getpid())\n{shown}"
+    with guarded(body) as (guard, _):
+        assert guard.stdout is not None
+        assert guard.stdout.read() == "0\n"
+
+
 def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> None:
     with guarded(STILL, first=PATIENCE) as (guard, _):
         errors = guard.communicate(timeout=HANG)[1]

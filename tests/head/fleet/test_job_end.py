@@ -71,3 +71,12 @@ def test_a_node_that_never_connects_or_never_answers_is_given_up(fleet_of: Fleet
     fleet.go(ORDER.grace + MARGIN)
     end.wait()
     assert end.unreached == {"n0": "no answer", "n1": "no answer"}
+
+
+def test_it_waits_until_the_last_has_answered(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0", connect=False)
+    end = begun(fleet)
+    said = messages.pack(frames.ENDED_JOB, NOTHING)
+    fleet.fleet.loop.call_later(0.0, lambda: fleet.node("n0").says(said))
+    end.wait()
+    assert end.outcomes == {"n0": NOTHING}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.events import (
+    CheckWarning,
     Exit,
     JobEnded,
     Lost,
@@ -15,6 +19,8 @@ from dsrun.launcher.head.run.events import (
     RanksStarted,
     Round,
     Started,
+    as_json,
+    from_json,
 )
 
 from ...support.elastic_run import Job, started
@@ -91,3 +97,24 @@ def test_a_run_without_observers_has_nobody_to_tell(fleet_of: FleetOf) -> None:
     assert run.state.observers is None
     assert run.output.observers is None
     assert ending_of(run).code == 0
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Started("j", 4, ("n0", "n1"), MASTER),
+        RanksStarted("n1", (2, 3)),
+        Exit(3, "n1", 4003, 7, False, "a hint"),
+        Lost("n1", "no power", survived=True),
+        Round(2, 1, 4, ("n0",)),
+        CheckWarning("n1: its clock is 9 s late"),
+    ],
+)
+def test_what_is_kept_is_the_same_in_json(event: RunEvent) -> None:
+    told = json.loads(json.dumps(as_json(event)))
+    assert from_json(told) == event
+
+
+@pytest.mark.parametrize("told", [{}, {"event": "Unknown"}, {"event": "Lost", "host": 1}])
+def test_what_is_no_event_of_this_version_is_none(told: dict[str, Any]) -> None:
+    assert from_json(told) is None

@@ -26,6 +26,7 @@ def test_each_worker_has_the_payload_and_a_pipe_of_its_own() -> None:
             source, sink = map(int, spec.argv[2:])
             assert spec.fds == (9, source, sink)
             assert spec.argv[:2] == old.argv
+            assert not os.get_inheritable(source), "only to the workers that are given it"
             assert os.pread(source, 100, 0) == b"what to call"
             with pytest.raises(PermissionError):
                 os.pwrite(source, b"x", 0)

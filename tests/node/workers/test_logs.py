@@ -12,6 +12,7 @@ import pytest
 from dsrun.launcher.node.workers.logs import RECORDED, JobFolder, job_folder, named_log, own_log
 from dsrun.launcher.specs.program import Program
 
+from ...support.leaks import open_files
 from ...support.tasks import task_of
 
 NOBODY = 65534
@@ -21,9 +22,11 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give fil
 
 def written(path: Path, data: bytes) -> None:
     """Write this in a round into the file that a LogsSpecs has named."""
+    before = open_files()
     log = named_log({1: str(path)}, pytest.fail)
     log.write(1, data)
     log.close()
+    assert open_files() == before
 
 
 def test_a_named_file_is_made_private_and_anew_in_every_round(tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ import signal; signal.pause()
 
 def test_what_is_read_and_written_of_a_worker_never_waits() -> None:
     process = spawn(python("import sys; sys.stdin.read()", keep_stdin=True))
+    assert (process.status, process.signalled) == (None, False)
     fds = (process.stdin, process.stdout, process.stderr)
     assert [os.get_blocking(fd) for fd in fds] == [False] * 3
     assert finished(process) == (0, b"", b"")

@@ -21,6 +21,7 @@ from dsrun.launcher.specs.host import Slot
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
+from ...support.leaks import open_files
 from ...support.node_setup import node_setup
 from ...support.tasks import task_of
 from ...support.written_logs import write
@@ -231,6 +232,17 @@ def test_others_are_left_as_they_are(
     (spec, _), _ = make(**fields).make(START)
     assert spec.hook == b""
     assert variables(spec, "TORCH_FR_BUFFER_SIZE") == [None]
+
+
+def test_files_of_a_round_are_closed_before_those_of_the_next(
+    make: Callable[..., WorkerSpecs],
+) -> None:
+    specs = make()
+    specs.make(START)
+    before = open_files()
+    (spec, _), _ = specs.make(START)
+    assert open_files() == before
+    assert "TORCHELASTIC_ERROR_FILE" in {name.decode() for name in spec.env}
 
 
 def test_what_is_known_before_the_start_is_what_all_workers_have_alike(
