@@ -106,3 +106,13 @@ def test_a_node_with_workers_of_a_run_that_is_over_is_started_anew(hold_of: Hold
     assert fake.hold.nodes.lost("n0") == LEFT_BEHIND
     fake.job.go(PAUSES.first)
     assert fake.job.node("n0").got(frames.JOB)()
+
+
+def test_a_hold_that_ends_looks_for_nobody(hold_of: HoldOf) -> None:
+    fake = hold_of("n0", "n1").ready()
+    before = len(fake.job.backend.started)
+    fake.job.node("n1").leaves()
+    fake.job.step()
+    fake.hold.nodes.close()
+    fake.job.clock.go(2 * PAUSES.longest)
+    assert len(fake.job.backend.started) == before
