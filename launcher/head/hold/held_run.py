@@ -217,10 +217,9 @@ class HeldRun:
     def _finish(self) -> None:
         assert self._work is not None
         ending = self._work.conclude(self._job)
-        if self.run is not None:
-            self._hold.nodes.settle(self.run)
-        else:
-            self._hold.nodes.look()  # roles have settled theirs
+        run = self.run
+        # Roles have settled theirs.
+        self._hold.nodes.settle(run.nodes if run is not None and run.started else ())
         self._end(ending)
 
     def _close(self, why: DsrunError) -> None:

@@ -12,7 +12,7 @@ from .survey import Survey, muted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...common.errors import DsrunError
     from ...specs.hold import HoldSpec
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
-    from ..run.run import Run
+    from ..run.run_node import RunNode
     from .survey import Facts
 
 LEFT_BEHIND = "its node launcher still had workers of an earlier run"
@@ -127,9 +127,9 @@ class HeldNodes:
 
     # -- lost nodes ---------------------------------------------------------------------------
 
-    def settle(self, run: Run) -> None:
-        """Take care of nodes that a run, which is over, has lost or left with workers on them."""
-        for node in run.nodes if run.started else ():
+    def settle(self, nodes: Iterable[RunNode]) -> None:
+        """Take care of lost nodes, and of those of a run that has left workers on them."""
+        for node in nodes:
             if node.connection.connected and node.done is None:
                 self._fleet.dismiss(node.connection, LEFT_BEHIND)
         self.look()
