@@ -111,6 +111,14 @@ def test_runs_on_a_hold_of_ones_own(owned: Owned, tmp_path: Path) -> None:
     assert owned.run(script)[0]["code"] == 3
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT])
+def test_signals_for_runs_do_not_end_it(owned: Owned, number: int) -> None:
+    owned.client.ask({"do": "describe"}, seconds=LONG)
+    owned.process.send_signal(number)
+    assert owned.client.ask({"do": "describe"}, seconds=LONG)["ok"]
+    assert owned.process.poll() is None
+
+
 def test_it_ends_with_its_caller(owned: Owned) -> None:
     owned.client.ask({"do": "describe"}, seconds=LONG)
     owned.client.close()

@@ -12,7 +12,7 @@ import pytest
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import EngineEnded
 from dsrun.launcher.common.errors import NodeError, UsageError
-from dsrun.launcher.control import frames, messages, round_messages
+from dsrun.launcher.control import frames, local, messages, round_messages
 from dsrun.launcher.head.job import launch
 from dsrun.launcher.head.job.start import Start
 from dsrun.launcher.head.run.record import JobRecord
@@ -104,6 +104,16 @@ def test_a_job_that_ends_well(job: Job) -> None:
     assert job.play(well) == 0
     assert job.lines() == [OPENING]
     assert (job.report()["exit_code"], job.report()["job_id"]) == (0, "j")
+
+
+def test_a_job_has_a_name_by_which_it_can_be_asked_while_it_runs(job: Job) -> None:
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        with pytest.raises(OSError, match="in use"):
+            local.listener(local.JOB, "j")
+        nodes[0].stops(0, 1)
+
+    job.play(history)
 
 
 def test_a_job_that_fails_is_told_of(job: Job) -> None:
