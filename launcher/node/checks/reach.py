@@ -211,10 +211,6 @@ class Reaching:
         if dials := request.dials:
             self._dials.append(Dials(self._loop, dials, partial(self._answer, request.id)))
 
-    def close_door(self) -> None:
-        """Be dialled no more."""
-        self._identity.close()
-
     def close(self) -> None:
         """End everything."""
         self._identity.close()

@@ -13,7 +13,7 @@ from ...control import frames, messages
 from ...specs import environment
 from . import effects, events
 from .change_notice import ChangeNotice
-from .rounds_state import Phase, RoundsState
+from .rounds_state import RoundsState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,11 +121,6 @@ class NodeRounds:
     def agents(self) -> Sequence[int]:
         """The agent's processes, which may be replaced during a round."""
         return self._agent.pids
-
-    @property
-    def over(self) -> bool:
-        """Whether there is no further round."""
-        return self._state.phase is Phase.OVER
 
     def exited(self, rank: int, code: int) -> None:
         """Tell the agent that a worker of the present round has ended.

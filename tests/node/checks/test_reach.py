@@ -150,9 +150,9 @@ def test_callers_who_say_nothing_make_room(two: Two) -> None:
 def test_a_closed_door_refuses(two: Two) -> None:
     _, other = two.networks
     with two.call():
-        two.nodes[1].close_door()
+        two.nodes[1].close()
     assert two.dial(Dial("127.0.0.1", other.port, other.token)) == ["connection refused"]
-    two.nodes[1].close_door()
+    two.nodes[1].close()
 
 
 def test_without_descriptors_the_door_closes(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:

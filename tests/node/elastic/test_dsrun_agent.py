@@ -316,7 +316,6 @@ def test_a_node_without_descriptors_has_failed(played: Played, spare: int) -> No
         ("AGENT_FAILED", {"reason": reason, "unusable": False}),
         RoundsEnded(reason),
     ]
-    assert played.rounds.over
 
 
 # -- the end --------------------------------------------------------------------------------------
@@ -364,7 +363,6 @@ def test_after_the_end_there_is_no_other_round(
 ) -> None:
     when(played)
     played.rounds.stop()
-    assert played.rounds.over
     played.exits(7, 7)
     played.change()
     played.forms(SECOND)

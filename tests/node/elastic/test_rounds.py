@@ -157,7 +157,6 @@ def test_the_agents_end_is_the_end_of_the_rounds(
     played.started()
     played.agent.leaves(**left)
     assert played.came() == out
-    assert played.rounds.over
 
 
 def stop(played: TorchRounds) -> None:
@@ -178,7 +177,6 @@ def test_after_the_end_there_is_no_other_round(
     played.change()
     played.rounds.exited(4, 0)
     end(played)
-    assert played.rounds.over
     played.rounds.exited(5, 0)
     played.change()
     played.forms()
@@ -195,7 +193,6 @@ def test_after_the_end_there_is_no_other_round(
 def test_what_happens_after_it_is_closed_begins_nothing(played: TorchRounds) -> None:
     played.started()
     played.rounds.close()
-    assert played.rounds.over
     played.rounds.exited(4, 7)
     played.rounds.workers_gone()
     assert played.came() == []
