@@ -415,4 +415,9 @@ KEPT = {
         program=ProgramSpec(term="slow", child="bomb"),
         engine="strict",
     ),
+    "a cause that was known before the connection ended was not told": Scenario(
+        seed=390,
+        hosts=(HostSpec("n1", 2, delay=0.2), HostSpec("n2", 1)),
+        faults=(Fault("start", 1.0, "kill launcher", "n1"),),
+    ),
 }

@@ -218,15 +218,19 @@ class Remote:
         self._kernel.tell("fault", host, fields)
 
     def _ended(self, session: _Session, host: Host, guard: Process, stderr: object) -> None:
-        """Tell the runner that a session has ended, if the network lets it know."""
-        self._kernel.at(0.01, partial(self._tell_end, session, host, guard, stderr))
+        """Tell the runner that a session has ended, if the network lets it know, and why.
+
+        That may come before the end of the control line: pdsh has a connection of its own.
+        """
+        pause = 0.01 + self._kernel.network.delay(host, self._login)
+        self._kernel.at(pause, partial(self._tell_end, session, host, guard, stderr))
 
     def _tell_end(self, session: _Session, host: Host, guard: Process, stderr: object) -> None:
         network = self._kernel.network
         if network.is_cut(host, self._login):
             self._kernel.at(1.0, partial(self._tell_end, session, host, guard, stderr))
             return
-        errors = bytes(stderr.incoming.arrived).decode("utf-8", "replace")  # type: ignore[attr-defined]
+        errors = stderr.incoming.unread.decode("utf-8", "replace")  # type: ignore[attr-defined]
         code = os.waitstatus_to_exitcode(guard.status or 0)
         engine = self._engine_of(session)
         if engine is not None:

@@ -304,6 +304,12 @@ def lost_at_end(history: History, reason: str = "closed") -> History:
     return at_end(history, "head", "lost", node="n1", reason=reason, survived=True)
 
 
+def lose_sight(history: History) -> History:
+    """Tell nothing of a lost node but that its connection has ended."""
+    (lost,) = history[where(history, "report")[0]].fields["report"]["lost"]
+    return alter_report(history, lost=[{**lost, "reason": "its connection has ended"}])
+
+
 def fault_last(history: History) -> History:
     """Let the fault happen after the report."""
     fault = history.pop(where(history, "fault")[0])
@@ -621,6 +627,7 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
     ),
     ("a fault after the end", "cause_is_a_fault", histories.failed, fault_last),
     ("a fault passed over", "cause_is_named", histories.well, unnoticed),
+    ("a kill not told", "kill_is_told", histories.launcher_killed, lose_sight),
     ("the second failure", "first_cause", histories.failed, early_fault),
     ("lost for nothing", "loss_is_a_fault", histories.well, lost_at_end),
     (

@@ -287,6 +287,8 @@ class Fleet:
         node = self.nodes[rank]
         if node.state is NodeState.CONNECTING:
             node.close(cause)
+        elif node.connected:
+            node.cause = cause
         self.emit(NodeEnded(node, cause))
         if self._lanes is not None:
             self._lanes.on_first_ended(node, cause)
@@ -352,7 +354,7 @@ class Fleet:
 
     def _on_disconnect(self, node: NodeConnection, reason: str) -> None:
         fault = node.fault()
-        node.close(fault or f"the connection to its node launcher ended ({reason})")
+        node.close(fault or node.cause or f"the connection to its node launcher ended ({reason})")
         if self._closing:
             self._stop_when_alone()
         else:

@@ -35,6 +35,7 @@ class NodeConnection:
         state: whether there is a connection.
         attempt: how often it was reached again; what becomes of earlier sessions does not count.
         lost: why there is none, "" while there is one or none has been tried.
+        cause: why its session has ended, if the backend knows that before the connection ends.
         answered: whether it has sent HELLO, so that its exit is worth waiting for.
         beats: whether it has been sent START, so that heartbeats are expected.
         unanswered: how many JOBs it has not answered with HELLO yet.
@@ -50,7 +51,7 @@ class NodeConnection:
         self.origin = node
         self.is_lane = is_lane
         self.state = NodeState.CONNECTING
-        self.lost = ""
+        self.lost = self.cause = ""
         self.answered = self.beats = self.returns = False
         self.attempt = self.unanswered = self.used = 0
         self.on_event: Callable[[FleetEvent], None] | None = None
@@ -76,7 +77,7 @@ class NodeConnection:
 
     def open(self, connection: Connection) -> None:
         """Use this connection from now on."""
-        self.state, self.lost = NodeState.CONNECTED, ""
+        self.state, self.lost, self.cause = NodeState.CONNECTED, "", ""
         self.answered = self.beats = False
         self.unanswered = 0
         self._connection = connection

@@ -53,7 +53,7 @@ def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
         if reason != CLOSED:  # else its session has ended there, and its workers end at once
             run.record.outliving[node.name] = seconds
         run.restarts.await_end(node, seconds)
-        run.lose(node, node.connection.lost, explained=bool(fault))
+        run.lose(node, node.connection.lost, explained=bool(fault or node.connection.cause))
     elif not run.started and fault:
         run.startup.fail(node, fault)
     elif not run.started and node.hello:

@@ -363,6 +363,21 @@ def test_what_an_engine_says_goes_to_every_run_and_what_a_backend_warns_of_to_th
     assert job.said("warning") == ["a new host key"]
 
 
+def test_a_cause_counts_for_the_connection_of_its_session_alone(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.listen("n0")
+    job.emit(SessionEnded(0, "killed by SIGKILL"))
+    job.node("n0").leaves()
+    job.step()
+    node = job.fleet.nodes[0]
+    assert node.lost == "killed by SIGKILL"
+    job.fleet.reach(node)
+    job.step()
+    job.node("n0").leaves()
+    job.step()
+    assert node.lost == "the connection to its node launcher ended (closed by the other end)"
+
+
 # -- reached again, added -------------------------------------------------------------------------
 
 

@@ -180,6 +180,18 @@ def test_a_guards_word_that_all_is_swept_takes_the_doubt_away(
     assert len(story(run)["unseen"]) == unseen
 
 
+def test_a_cause_may_be_known_before_the_connection_ends(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.emit(SessionEnded(1, "killed by SIGKILL"))
+    assert run.phase is Phase.RUNNING
+    job.node("n1").leaves()
+    job.step()
+    job.node("n0").stops(0, 1)
+    job.step()
+    assert (run.phase, losses(run)) == (Phase.OVER, {"n1": "killed by SIGKILL"})
+
+
 def test_the_line_of_a_node_that_is_stopping_ends(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()

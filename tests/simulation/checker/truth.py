@@ -360,6 +360,19 @@ def cause_is_named(facts: Facts) -> Iterator[Finding]:
             yield Finding(one.at, f"{one.cause} of {one.place!r} is not in the report")
 
 
+def kill_is_told(facts: Facts) -> Iterator[Finding]:
+    """A node that is lost by nothing but the kill of its node launcher is reported as that."""
+    faults = [one for one in facts.of_kind("fault") if one[0] < facts.over[0]]
+    if len(faults) != 1 or not facts.report:
+        return
+    ((index, event),) = faults
+    if (event.fields["fault"], what(event)) != ("kill", "launcher"):
+        return
+    for lost in facts.report.get("lost", ()):
+        if lost["host"] == event.host and "killed" not in lost["reason"]:
+            yield Finding(index, f"the loss of {event.host} is told as: {lost['reason']}")
+
+
 def first_cause(facts: Facts) -> Iterator[Finding]:
     """The cause in the report is the first fault that had an effect."""
     for one in earlier(facts):
@@ -404,7 +417,8 @@ def _last_round_began(facts: Facts) -> float:
 
 
 RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    *(known_faults, faultless_ends_well, cause_is_a_fault, cause_is_named, first_cause),
+    *(known_faults, faultless_ends_well, cause_is_a_fault, cause_is_named),
+    *(kill_is_told, first_cause),
 )
 
 

@@ -54,6 +54,11 @@ class Channel:
         """Bytes that can be written now."""
         return WINDOW - self._sent - len(self.arrived)
 
+    @property
+    def unread(self) -> bytes:
+        """All that was written and not read, whether it has arrived or not."""
+        return bytes(self.arrived) + b"".join(self._on_way)
+
     def put(self, data: bytes) -> None:
         """Send bytes; b"" is the end."""
         self._on_way.append(data)
