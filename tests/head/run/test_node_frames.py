@@ -328,6 +328,25 @@ def test_a_signal_to_a_node_launcher_stops_all_and_is_the_cause(fleet_of: FleetO
     assert (story(run)["signal"], story(run)["exit_code"]) == (12, 140)
 
 
+def end_well(job: FakeFleet, name: str, *ranks: int) -> None:
+    for rank in ranks:
+        job.node(name).exits(rank, 0)
+    job.node(name).done()
+    job.step()
+
+
+def test_a_signal_to_a_node_on_which_all_has_ended_stops_nobody(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    end_well(job, "n1", 2, 3)
+    job.node("n1").notes("got SIGTERM", 15)
+    job.step()
+    assert job.said("warning") == ["n1: got SIGTERM"]
+    assert (run.stopping, job.news("n0")) == (False, [])
+    end_well(job, "n0", 0, 1)
+    assert (story(run)["signal"], story(run)["exit_code"]) == (None, 0)
+
+
 def test_a_signal_while_it_is_stopped_is_no_cause_but_is_passed_on(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()

@@ -10,16 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 from .facts import KILL, STOP_SIGNALS, Finding
-from .truth import healed, host_of, what
+from .truth import ENGINE, healed, host_of, what
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..history import Event
     from .facts import Facts, Problem, Process
-
-ENGINE = "mpirun ended "
-"""With these words begins why a job has ended that has lost its engine."""
 
 SILENT = "no heartbeat for "
 """How the runner begins to say that it has not heard of a node."""

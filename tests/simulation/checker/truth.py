@@ -25,6 +25,9 @@ PATIENCE = 9.0
 EXPLAINED = 1.0 + MOMENT
 """Seconds from a failure within which the loss of a node counts as its cause."""
 
+ENGINE = "mpirun ended "
+"""With these words begins why a job has ended that has lost its engine."""
+
 ENDING = (1, 2, 15)
 """HUP, INT and TERM end a job when dsrun gets them."""
 
@@ -92,6 +95,12 @@ def _runner_still(facts: Facts, since: float, until: float) -> bool:
 def _follows(event: Event) -> bool:
     """Return whether a fault follows of another one: an engine ends what it has started."""
     return event.fields.get("by") == "engine"
+
+
+def _engine_was_killed(facts: Facts, index: int) -> bool:
+    """Return whether the engine was killed before an event."""
+    killed = (number for number, one in facts.of_kind("fault") if what(one) == "engine")
+    return any(number < index for number in killed)
 
 
 def _none(_facts: Facts, _index: int, _event: Event) -> Iterator[Candidate]:
@@ -205,6 +214,9 @@ def _is_unheard(facts: Facts, host: str) -> bool:
 
 def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A signal ends the job, or is passed on to the workers, which may die of it."""
+    if _follows(event) and _engine_was_killed(facts, index):
+        yield Candidate(index, "lost", None, event.time, float("inf"), False)
+        return
     number = event.fields.get("number", 15)
     if what(event) in {"launcher", "guard"} and not any(
         one.host == event.host and one.since < index for one in facts.workers
@@ -361,7 +373,10 @@ def cause_is_named(facts: Facts) -> Iterator[Finding]:
 
 
 def kill_is_told(facts: Facts) -> Iterator[Finding]:
-    """A node that is lost by nothing but the kill of its node launcher is reported as that."""
+    """A node that is lost by nothing but the kill of its node launcher is reported as that.
+
+    An engine may have ended because of it.
+    """
     faults = [one for one in facts.of_kind("fault") if one[0] < facts.over[0]]
     if len(faults) != 1 or not facts.report:
         return
@@ -369,7 +384,8 @@ def kill_is_told(facts: Facts) -> Iterator[Finding]:
     if (event.fields["fault"], what(event)) != ("kill", "launcher"):
         return
     for lost in facts.report.get("lost", ()):
-        if lost["host"] == event.host and "killed" not in lost["reason"]:
+        told = "killed" in lost["reason"] or lost["reason"].startswith(ENGINE)
+        if lost["host"] == event.host and not told:
             yield Finding(index, f"the loss of {event.host} is told as: {lost['reason']}")
 
 
