@@ -212,6 +212,11 @@ def _is_unheard(facts: Facts, host: str) -> bool:
     return any(event.fields["fault"] in slow and host_of(event) == host for event in faults)
 
 
+def _is_met(worker: Process, event: Event) -> bool:
+    """Return whether a worker runs long enough for a signal to its node to mean something."""
+    return worker.ended_at > event.time + MOMENT or bool(worker.sent((*STOP_SIGNALS, KILL)))
+
+
 def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A signal ends the job, or is passed on to the workers, which may die of it."""
     if _follows(event) and _engine_was_killed(facts, index):
@@ -225,7 +230,8 @@ def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     if number in ENDING:
         hosts = {event.host, host_of(event)}
         work = any(
-            one.lives_at(index) and (what(event) == "runner" or one.host in hosts)
+            one.lives_at(index)
+            and (what(event) == "runner" or (one.host in hosts and _is_met(one, event)))
             for one in facts.workers
         )
         if what(event) != "runner" and _is_unheard(facts, event.host):
