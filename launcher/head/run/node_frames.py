@@ -212,7 +212,7 @@ def on_note(run: RunState, node: RunNode, body: bytes) -> None:
         _lose_guard(run, node, note.text)
         return
     run.warn(f"{node.name}: {note.text}")
-    if note.signal and not node.over:  # else the job has nothing there that could be meant
+    if note.signal and not node.over:  # else nothing of the job is left there to be stopped
         _stop_by(run, note.signal)
 
 
