@@ -19,7 +19,6 @@ from dsrun.launcher.head.job import launch
 from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.job.start import Start
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run.decisions import Resize
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
 from dsrun.launcher.node.facts import libraries
 from dsrun.launcher.planning import elastic as elastic_plans
@@ -408,7 +407,7 @@ class World:
         if change.nodes:
             with suppress(UsageError):
                 run.state.restarts.check_size(change.nodes)
-                run.handle(Resize(change.nodes))
+                run.resize(change.nodes)
             return
         self.record("login", "listed", hosts=[*change.hosts])
         known = {spec.name: spec for spec in self.all_hosts}

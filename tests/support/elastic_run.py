@@ -9,7 +9,6 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.job import list_hosts
-from dsrun.launcher.head.run.decisions import Resize
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
@@ -65,7 +64,7 @@ class Job:
 
     def resize(self, nodes: int) -> str:
         words = self.rounds.check_size(nodes)
-        self.run.handle(Resize(nodes))
+        self.run.resize(nodes)
         return words
 
     def ready(self) -> None:

@@ -8,7 +8,6 @@ from ...common.errors import UsageError
 from ...control import frames
 from ...control.job_status import as_fields
 from ...resources.ranges import show_slots
-from ..run.decisions import Resize
 from .job_status import status
 
 TYPE_CHECKING = False
@@ -106,7 +105,7 @@ class JobRequests:
         if type(nodes) is not int or not 0 < nodes < 10_000_000:
             raise UsageError("invalid request: expected nodes, a number above 0")
         words = self._run.state.restarts.check_size(nodes)
-        self._run.handle(Resize(nodes))
+        self._run.resize(nodes)
         return {"words": words}
 
     # -- output -----------------------------------------------------------------------------

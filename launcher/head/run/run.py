@@ -240,6 +240,10 @@ class Run:
         """Handle a signal that does not end the run."""
         self.handle(decisions.OtherSignal(number))
 
+    def resize(self, nodes: int) -> None:
+        """Form rounds of at most so many nodes from now on."""
+        self.handle(decisions.Resize(nodes))
+
     def call_off(self, reason: str) -> None:
         """Give up the start for this reason; if the program is running already, only warn."""
         self.handle(decisions.CallOff(reason))
