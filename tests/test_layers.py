@@ -80,14 +80,7 @@ def test_the_tables_of_dsrun_are_followed() -> None:
 
 
 HOLD_THE_RUN = {
-    "local.job_requests -> job.job_socket",
-    "local.job_requests -> run.run",
-    "local.job_status -> job.job_socket",
-    "local.job_status -> run.run",
-    "local.job_status -> run.run_node",
-    "local.job_status -> run.workers",
     "local.relay -> run.events",
-    "local.run_control -> run.run",
     "shards.requests -> run.run_node",
     "stacks.collect -> run.run_node",
     "stacks.collect -> run.workers",

@@ -37,7 +37,7 @@ LATER = (
     "dsrun.launcher.head.diagnosis.verdict",
     "dsrun.launcher.head.fleet.node_queries",
     "dsrun.launcher.head.job.report_request",
-    "dsrun.launcher.head.local.job_requests",
+    "dsrun.launcher.head.job.job_requests",
     "dsrun.launcher.head.local.server",
     "dsrun.launcher.node.run.activity",
     "dsrun.launcher.node.run.links",

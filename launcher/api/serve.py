@@ -17,8 +17,8 @@ from ..common import entry
 from ..common.errors import DsrunError, Fault, UsageError
 from ..common.loop import Loop
 from ..common.values import NamedTuple
+from ..head.job.control import send, stop
 from ..head.local.relay import Relay
-from ..head.local.run_control import send, stop
 from ..head.local.server import LocalServer
 
 TYPE_CHECKING = False

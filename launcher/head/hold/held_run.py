@@ -10,8 +10,8 @@ from ...common import signals, system
 from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
+from ..job import control
 from ..job.job import Job
-from ..local import run_control
 from ..local.relay import Relay
 from ..output.console import Console
 from ..report.ending import Ending
@@ -128,10 +128,10 @@ class HeldRun:
         if self._detachment is not None:
             self._detachment.watch(run, partial(self._detachment.leave, self._tell_running))
         self._work = Work(
-            send=partial(run_control.send, run),
+            send=partial(control.send, run),
             end=run.end_by,
             pass_on=run.pass_on,
-            stop=partial(run_control.stop, run),
+            stop=partial(control.stop, run),
             refuse=lambda error: run.handle(Refuse(error)),
             conclude=self._conclude,
         )

@@ -151,7 +151,7 @@ def _restart(_caller: Caller, _request: Message, _fds: list[int]) -> Message:
 
 def verbs_of(run: Run, seen: RunHistory) -> dict[str, Verb]:
     """Return what can be asked about a run."""
-    from ..local.job_requests import JobRequests
+    from .job_requests import JobRequests
     from .report_request import report
 
     return {**JobRequests(run, seen).verbs, "report": report(run, seen)}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...common.wording import counted
-from ..local.job_requests import LogReader
 from ..report.ending import Ending
 from ..report.report import duration
 from ..run.events import as_json
 from .ending import ending_of
+from .job_requests import LogReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

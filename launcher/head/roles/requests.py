@@ -11,10 +11,10 @@ from ...common.errors import UsageError
 from ...common.wording import counted
 from ...control.job_status import JobStatus, NodeStatus, as_fields
 from ..job.ending import ending_of
+from ..job.job_requests import follow, ranks_of, signal_of
 from ..job.job_socket import RunHistory, verbs_of
+from ..job.job_status import status
 from ..job.report_request import send_past, troubles
-from ..local.job_requests import follow, ranks_of, signal_of
-from ..local.job_status import status
 from ..report.report import duration
 from . import role_events as events
 from .control import pass_on

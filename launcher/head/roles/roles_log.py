@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..local.job_requests import LogReader
+from ..job.job_requests import LogReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

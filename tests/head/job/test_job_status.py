@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control.job_status import JobStatus, NodeStatus
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
-from dsrun.launcher.head.local.job_status import status
+from dsrun.launcher.head.job.job_status import status
 from dsrun.launcher.head.report.slow import Slow
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import ElasticPolicy

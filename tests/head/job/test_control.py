@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.head.local.run_control import send, stop
+from dsrun.launcher.head.job.control import send, stop
 from dsrun.launcher.head.run.phase import Phase
 
 from ...support.fake_fleet import FakeFleet

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..fleet.node_queries import Used
-    from ..job.job_socket import RunHistory
+    from ..local.server import Caller, Message, Verb
     from ..run.run import Run
     from ..stacks.view import RankView
-    from .server import Caller, Message, Verb
+    from .job_socket import RunHistory
 
 MOST_PENDING = 1 << 20
 """Bytes that may wait for a caller that follows the output; more is left out."""

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...control.job_status import RankState
-    from ..job.job_socket import RunHistory
     from ..run.run import Run
     from ..run.run_node import RunNode
     from ..run.workers import Worker
+    from .job_socket import RunHistory
 
 
 def status(run: Run, seen: RunHistory, *, ranks: bool) -> JobStatus:

@@ -14,7 +14,7 @@ from dsrun.launcher.control.job_messages import Usage
 from dsrun.launcher.control.stack_messages import Stacks
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.local.job_requests import MOST_PENDING
+from dsrun.launcher.head.job.job_requests import MOST_PENDING
 from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.specs.policies import ElasticPolicy
 
