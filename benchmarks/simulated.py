@@ -121,7 +121,7 @@ def run(
     job = Job(spec, console, loop, lambda _ending: None)
     job.assemble(fleet)
     with announced(fleet, [part], spec, console) as dial:
-        serve(job, [part], dial)
+        serve(job, fleet, [part], dial)
     spent = time.process_time() - before
     console.close()
     _, _, used = os.wait4(backend.pid, 0)

@@ -16,8 +16,6 @@ from functools import partial
 from ..common import entry
 from ..common.errors import DsrunError, Fault, UsageError
 from ..common.loop import Loop
-from ..common.values import NamedTuple
-from ..head.job.control import send, stop
 from ..head.local.relay import Relay
 from ..head.local.server import LocalServer
 
@@ -26,10 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from ..head.job.control import JobControl
     from ..head.local.server import Caller, Verb
     from ..head.report.ending import Ending
-    from ..head.roles.roles_job import RolesJob
-    from ..head.run.run import Run
     from ..specs.job import JobSpec
     from ..specs.roles import RolesSpec
 
@@ -37,22 +34,6 @@ if TYPE_CHECKING:
 
 INHERIT = "inherit"
 """The output of a job goes to the standard streams of this process."""
-
-
-class _Work(NamedTuple):
-    """What runs: one program, or the roles of a job.
-
-    Attributes:
-        ending: returns whether it is ending.
-        end: ends it as this signal does.
-        send: acts on the number of a signal.
-        stop: stops it, given seconds of grace or None.
-    """
-
-    ending: Callable[[], bool]
-    end: Callable[[int], None]
-    send: Callable[[object], None]
-    stop: Callable[[object], None]
 
 
 class Service:
@@ -66,9 +47,9 @@ class Service:
         }
         self.gone = False
         self._loop = loop
-        self._work: _Work | None = None
+        self._job: JobControl | None = None
         self._caller: Caller | None = None
-        self._early: list[Callable[[_Work], None]] = []
+        self._early: list[Callable[[JobControl], None]] = []
         self._request: Message | None = None
 
     def serve(self) -> None:
@@ -96,8 +77,8 @@ class Service:
         if self.gone:
             return
         self.gone = True
-        if self._work is not None and not self._work.ending():
-            self._work.end(signal.SIGHUP)
+        if self._job is not None and not self._job.ending():
+            self._job.end(signal.SIGHUP, "")
         else:
             self._loop.stop()
 
@@ -129,33 +110,25 @@ class Service:
         spec = spec._replace(plan=start.plan)
         relay = _relay(self._loop, caller, spec, inherits=inherits)
 
-        def on_run(run: Run) -> None:
-            run.observe(relay.tell)
-            actions = run.end_by, partial(send, run), partial(stop, run)
-            self._begin(_Work(lambda: run.ending, *actions))
-
-        return launch(spec, start, backend_for(spec), self._loop, _as_console(relay), on_run)
+        begin = partial(self._begin, relay)
+        return launch(spec, start, backend_for(spec), self._loop, _as_console(relay), begin)
 
     def _conduct_roles(self, caller: Caller, spec: RolesSpec, *, inherits: bool) -> Ending:
         """Run a job of several roles."""
         from ..head.job.start import prepare
 
         start = prepare(spec.job.plan, spec.job.settings)
-        from ..head.roles import control
         from ..head.roles.launch import conduct
 
         relay = _relay(self._loop, caller, spec.job, inherits=inherits)
 
-        def on_job(job: RolesJob) -> None:
-            job.observe_runs(lambda role, run: run.observe(partial(relay.tell, role=role)))
-            actions = job.end, partial(control.send, job), partial(control.stop, job)
-            self._begin(_Work(lambda: job.ending, *actions))
+        begin = partial(self._begin, relay)
+        return conduct(spec, start, self._loop, _as_console(relay), begin)
 
-        return conduct(spec, start, self._loop, _as_console(relay), on_job)
-
-    def _begin(self, work: _Work) -> None:
-        """Note what is about to begin."""
-        self._work = work
+    def _begin(self, relay: Relay, job: JobControl) -> None:
+        """Have a job that is about to begin observed for the program."""
+        job.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
+        self._job = job
         self._loop.call_later(0.0, self._catch_up)
 
     # -- requests ---------------------------------------------------------------------------
@@ -169,28 +142,28 @@ class Service:
         self._loop.stop()
 
     def _on_signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        return self._act(lambda work: work.send(request.get("number")))
+        return self._act(lambda job: job.send(request.get("number")))
 
     def _on_stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        return self._act(lambda work: work.stop(request.get("grace")))
+        return self._act(lambda job: job.stop(request.get("grace")))
 
-    def _act(self, act: Callable[[_Work], None]) -> Message:
+    def _act(self, act: Callable[[JobControl], None]) -> Message:
         """Do something to what runs; while there is nothing yet, once it has begun."""
-        if self._work is None:
+        if self._job is None:
             self._early.append(act)
         else:
-            act(self._work)
+            act(self._job)
         return {}
 
     def _catch_up(self) -> None:
         """Do what was requested before it has begun."""
-        work, early = self._work, self._early
-        assert work is not None
+        job, early = self._job, self._early
+        assert job is not None
         for act in early:
             with suppress(DsrunError):
-                act(work)
-        if self.gone and not work.ending():
-            work.end(signal.SIGHUP)
+                act(job)
+        if self.gone and not job.ending():
+            job.end(signal.SIGHUP, "")
 
 
 def _relay(loop: Loop, caller: Caller, spec: JobSpec, *, inherits: bool) -> Relay:

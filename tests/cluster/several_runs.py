@@ -91,8 +91,8 @@ class Runs:
         run.begin()
         self._connect()
         run.wait()
-        run.release(run.nodes)
-        ending = ending_of(run)
+        run.release(run.state.nodes)
+        ending = ending_of(run.view())
         if ending.report is None:
             self.note(run=name, error=str(ending.error), code=ending.code)
             return

@@ -296,9 +296,9 @@ class Script:
 
         def observe(_event: object = None) -> None:
             held = self._hold.runs.get(spec.job_id)
-            if held is not None and held.run is not None and not observed:
-                observed.append(held.run)
-                self._world._observe(held.run, of=number)
+            if held is not None and held.job.assembled and not observed:
+                observed.append(held.job)
+                self._world._observe(held.job, of=number)
 
         def over(code: int, report: object) -> None:
             self._world.end_job(number, code, report)

@@ -27,8 +27,7 @@ from .world import REPORT, World, patience
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dsrun.launcher.head.roles.roles_job import RolesJob
-    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.job.control import JobControl
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Process
@@ -139,13 +138,12 @@ class RolesWorld(World):
             max_restarts=max(0, part.restarts),
         )
 
-    def _on_job(self, job: RolesJob) -> None:
-        names = [role.name for role in self.scenario.roles]
-        job.observe_runs(lambda name, run: self._observe_role(names.index(name), run))
-
-    def _observe_role(self, number: int, run: Run) -> None:
+    def _on_job(self, job: JobControl) -> None:
         """Record what the runner loses."""
-        run.observe(partial(self._on_run_event, number))
+        names = [role.name for role in self.scenario.roles]
+        job.observe_runs(
+            lambda run: run.observe(partial(self._on_run_event, names.index(run.role)))
+        )
 
     def _on_run_event(self, number: int, event: object) -> None:
         if isinstance(event, Lost):

@@ -17,8 +17,10 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.job import launch
 from dsrun.launcher.head.job.job import list_hosts
+from dsrun.launcher.head.job.job_requests import check_size
 from dsrun.launcher.head.job.start import Start
 from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.run.decisions import Resize
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
 from dsrun.launcher.node.facts import libraries
 from dsrun.launcher.planning import elastic as elastic_plans
@@ -51,7 +53,8 @@ from .torch_agent import TorchAgent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.job.job import Job
+    from dsrun.launcher.head.report.ending import Ending
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Process
@@ -352,7 +355,10 @@ class World:
         def backend_for(node: Node) -> Part:
             return Part(remote, [node])
 
-        ending = launch.launch(spec, start, backend_for, loop, console, self._observe)
+        def conduct(job: Job) -> Ending:
+            return launch.conduct(job, start, backend_for, lambda _: self._observe(job))
+
+        ending = launch.conclude(spec, loop, console, conduct)
         if ending.error is not None:
             system.write_error(f"dsrun: {ending.error}\n")
         return ending.code
@@ -402,27 +408,28 @@ class World:
         launcher = "openmpi" if self.scenario.engine else "ssh"
         return Plan(lay_out(hosts), program, launcher, None, None, rendezvous=met)
 
-    def _change(self, run: Run, change: Change) -> None:
+    def _change(self, job: Job, change: Change) -> None:
         """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
         if change.nodes:
             with suppress(UsageError):
-                run.state.restarts.check_size(change.nodes)
-                run.resize(change.nodes)
+                check_size(job.view(), change.nodes)
+                job.handle(Resize(change.nodes))
             return
         self.record("login", "listed", hosts=[*change.hosts])
         known = {spec.name: spec for spec in self.all_hosts}
         hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
-        if not list_hosts(run, hosts):
-            run.loop.call_later(1.0, partial(self._change, run, change))
+        if not list_hosts(job.view, job.handle, hosts):
+            job.loop.call_later(1.0, partial(self._change, job, change))
             return
         for name in (one for one in known if one not in change.hosts):
             self.record("login", "fault", fault="remove", target=name)
 
-    def _observe(self, run: Run, **job: int) -> None:
-        """Record what observers of a run are told; `job` is its number, if there are several."""
+    def _observe(self, job: Job, **number: int) -> None:
+        """Record what observers of a job are told; `number` is its own, if there are several."""
         for change in self.scenario.changes:
-            run.loop.call_later(change.after, partial(self._change, run, change))
-        run.observe(Observer(self, job, elastic=run.spec.elastic is not None).observe)
+            job.loop.call_later(change.after, partial(self._change, job, change))
+        observer = Observer(self, number, elastic=job.spec.elastic is not None)
+        job.observed.observe(observer.observe)
 
     def began(self, ranks: Mapping[str, Sequence[int]], job: Mapping[str, int]) -> None:
         """Record a round of which the runner knows all workers.

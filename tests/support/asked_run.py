@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.job.job_socket import RunHistory, socket_of
+from dsrun.launcher.head.job.job_socket import JobSocket, RunHistory, of_one_program, verbs_of
 
 from .limits import HANG
 from .local_control import request
@@ -37,7 +37,9 @@ class AskedRun:
     def __init__(self, fleet: FakeFleet, run: Run) -> None:
         self.fleet, self.run = fleet, run
         self.seen = RunHistory(run.loop.clock)
-        self.socket = socket_of(run, self.seen)
+        run.observe(self.seen.on_event)
+        verbs = verbs_of(run.view, run.handle, run.log, run.fleet, self.seen)
+        self.socket = JobSocket(run.loop, run.spec.job_id, lambda: of_one_program(verbs), run.log)
         self._lines: dict[socket.socket, frames.Decoder] = {}
 
     def call(self) -> socket.socket:

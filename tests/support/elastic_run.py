@@ -9,6 +9,8 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.job import list_hosts
+from dsrun.launcher.head.job.job_requests import check_size
+from dsrun.launcher.head.run.decisions import Resize
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
@@ -60,11 +62,11 @@ class Job:
         return self.made[0]
 
     def list_hosts(self, hosts: Sequence[Host]) -> bool:
-        return list_hosts(self.run, hosts)
+        return list_hosts(self.run.view, self.run.handle, hosts)
 
     def resize(self, nodes: int) -> str:
-        words = self.rounds.check_size(nodes)
-        self.run.resize(nodes)
+        words = check_size(self.run.view(), nodes)
+        self.run.handle(Resize(nodes))
         return words
 
     def ready(self) -> None:
@@ -98,7 +100,7 @@ class Job:
     def finish(self, *names: str, generation: int) -> None:
         """Have the workers of nodes exit with 0 in a round, which their node launchers report."""
         for name in names:
-            (node,) = [one for one in self.run.nodes if one.name == name]
+            (node,) = [one for one in self.run.state.nodes if one.name == name]
             for worker in node.node.workers():
                 self.fleet.node(name).exits(worker.rank, 0)
             finished = round_messages.Finished(generation)
@@ -115,7 +117,7 @@ class Job:
     def up(self, *names: str) -> None:
         """Have the workers of nodes run, and forget what was sent and said."""
         for name in names:
-            (node,) = [one for one in self.run.nodes if one.name == name]
+            (node,) = [one for one in self.run.state.nodes if one.name == name]
             self.fleet.up(name, *(worker.rank for worker in node.node.workers()))
             self.fleet.news(name)
         self.fleet.said()
@@ -133,7 +135,7 @@ def started(fleet: FakeFleet, **limits: Any) -> Job:
 def end_well(job: Job, *names: str) -> None:
     """Have the workers of these nodes exit with 0."""
     for name in names:
-        (node,) = [one for one in job.run.nodes if one.name == name]
+        (node,) = [one for one in job.run.state.nodes if one.name == name]
         for worker in node.node.workers():
             job.fleet.node(name).exits(worker.rank, 0)
         job.fleet.node(name).done()

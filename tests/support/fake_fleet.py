@@ -17,6 +17,7 @@ from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run import Owner, Run
+from dsrun.launcher.head.run.run_view import RunView
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.head.output.console import Console
     from dsrun.launcher.head.run.effects import Ready
     from dsrun.launcher.head.run.restart_policy import Course, RestartPolicy
+    from dsrun.launcher.head.run.run import Asks
     from dsrun.launcher.head.run.run_node import RunNode
     from dsrun.launcher.specs.plan import Node
 
@@ -203,7 +205,7 @@ class FakeFleet:
         *names: str,
         restarts: Callable[[Course], RestartPolicy] = NoRestarts,
         plan: dict[str, Any] | None = None,
-        asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
+        asks: Asks | None = None,
         on_ready: Callable[[Ready], None] | None = None,
         on_over: Callable[[], None] | None = None,
         **spec: Any,
@@ -230,9 +232,10 @@ class FakeFleet:
         self.step()
         return run
 
-    def ready(self, run: Run, **facts: Any) -> None:
-        """Have all nodes of a run say HELLO, and reach the master."""
-        first, *others = [self.node(node.name) for node in run.nodes if not node.reason]
+    def ready(self, run: Run | RunView | None = None, **facts: Any) -> None:
+        """Have all nodes of a run, or of all hosts, say HELLO, and reach the master."""
+        names = [one.name for one in nodes_of(run) if not one.reason] if run else self.hosts
+        first, *others = map(self.node, names)
         first.hello(**{"port": 29500} | facts)
         for node in others:
             node.hello(**{"port": None} | facts)
@@ -248,15 +251,15 @@ class FakeFleet:
         self.begin_workers(run)
         return run
 
-    def begin_workers(self, run: Run) -> None:
+    def begin_workers(self, run: Run | RunView) -> None:
         """Have a run that has begun started on all of its nodes, whose workers then run."""
         self.ready(run)
-        for node in run.nodes:
+        for node in nodes_of(run):
             self.node(node.name).beats()
             self.step()
-        for node in run.nodes:
+        for node in nodes_of(run):
             self.up(node.name, *(one.rank for one in node.node.workers()))
-        for node in run.nodes:
+        for node in nodes_of(run):
             self.news(node.name)
 
     def up(self, name: str, *ranks: int) -> None:
@@ -265,9 +268,9 @@ class FakeFleet:
         self.node(name).says(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
         self.step()
 
-    def end_well(self, run: Run) -> None:
+    def end_well(self, run: Run | RunView) -> None:
         """Have all workers exit with 0, and every node say that nothing is left."""
-        for node in run.nodes:
+        for node in nodes_of(run):
             for worker in node.node.workers():
                 self.node(node.name).exits(worker.rank, 0)
             self.node(node.name).done()
@@ -276,7 +279,7 @@ class FakeFleet:
     def tell_end(self, run: Run) -> None:
         """Tell the observers of a run that its job is over, as the job does."""
         if run.state.observers:
-            run.state.observers.ended(ending_of(run))
+            run.state.observers.ended(ending_of(run.view()))
 
     # -- time, and what has come of it ------------------------------------------------------
 
@@ -314,10 +317,15 @@ class FakeFleet:
         return [t for level, t in said if (level in levels if levels else level != "debug")]
 
 
+def nodes_of(run: Run | RunView) -> Sequence[RunNode]:
+    """Return the nodes of a run."""
+    return run.nodes if isinstance(run, RunView) else run.state.nodes
+
+
 def story(run: Run) -> dict[str, Any]:
     """Return how a run has ended, which is over, as --report_file has it."""
-    assert run.phase is Phase.OVER
-    return ending_of(run).data
+    assert run.state.phase is Phase.OVER
+    return ending_of(run.view()).data
 
 
 def losses(run: Run) -> dict[str, str]:
@@ -327,9 +335,9 @@ def losses(run: Run) -> dict[str, str]:
 
 def refusal(run: Run) -> list[str]:
     """Return the reasons why a run, which is over, was not started."""
-    assert run.phase is Phase.OVER
-    assert isinstance(run.error, NodeError)
-    head, *reasons = str(run.error).split("\n")
+    assert run.state.phase is Phase.OVER
+    assert isinstance(run.state.error, NodeError)
+    head, *reasons = str(run.state.error).split("\n")
     assert head == "the job cannot start, nothing was left running:"
     return [line.strip() for line in reasons]
 

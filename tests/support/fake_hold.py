@@ -22,6 +22,7 @@ from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.roles import Role, RolesSpec
 
 from .fake_fleet import FakeFleet
 from .limits import HANG
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dsrun.launcher.head.output.console import Console
-    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.run.run_view import RunView
     from dsrun.launcher.specs.host import Host, Slot
 
 LONG = HANG
@@ -80,11 +81,9 @@ class FakeHold:
         self.clients.append(Client(self))
         return self.clients[-1]
 
-    def run_of(self, job: str) -> Run:
+    def run_of(self, job: str) -> RunView:
         """Return the run of a job that has begun."""
-        run = self.hold.runs[job].run
-        assert run is not None
-        return run
+        return self.hold.runs[job].job.view()
 
     def wait_for(self, happened: Callable[[], bool]) -> None:
         """Let happen what can, until something that a thread has a part in has happened."""
@@ -100,8 +99,8 @@ class FakeHold:
             client.leave()
         self.job.step()
         for run in tuple(self.hold.runs.values()):
-            if run.run is not None:
-                run.run.handle(End())
+            if run.job.assembled:
+                run.job.handle(End())
         with suppress(AssertionError):
             self.wait_for(lambda: not self.hold.runs)
         self.job.close()
@@ -143,19 +142,23 @@ class Client:
         places: Mapping[str, Sequence[Slot]],
         busy: str = "wait",
         relay: int | None = None,
+        role: str = "",
         **spec: Any,
     ) -> dict[str, Any] | None:
         """Ask for a run on these slots; return an answer that comes at once.
 
-        With `relay`, its events are sent to the client, with so many streams to print on.
+        With `relay`, its events are sent to the client, with so many streams to print on. With
+        `role`, that is the name of the job's one role.
         """
         hosts = [self._fake.job.hosts[name]._replace(slots=tuple(s)) for name, s in places.items()]
         plan = Plan(lay_out(hosts), Program("x.py"), "ssh", None, None)
-        wanted = JobSpec(**{"job_id": job, "plan": plan, "workdir": "/work"} | spec)
+        wanted: Any = JobSpec(**{"job_id": job, "plan": plan, "workdir": "/work"} | spec)
         streams = [self._pipe() for _ in range(2)]
         null = os.open(os.devnull, os.O_RDONLY)
         fds = [null, *streams]
         more = {} if relay is None else {"relay": True}
+        if role:
+            wanted, more["roles"] = RolesSpec(wanted, (Role(role, wanted, "job"),)), True
         sent = fds[: 3 if relay is None else 1 + relay]
         answer = self.ask("run", sent, spec=codec.encode(wanted), busy=busy, **more)
         for fd in fds:

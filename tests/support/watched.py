@@ -102,7 +102,7 @@ class Watched:
         self.silent: set[str] = set()
         self.folder = ""
         self.began = fleet.clock.now
-        self.ranks = [Rank(one.rank, self.began) for one in run.workers.running]
+        self.ranks = [Rank(one.rank, self.began) for one in run.state.workers.running]
         run.observe(self.events.append)
 
     @property
@@ -154,7 +154,7 @@ class Watched:
         return Stacks(number, tuple(states), tuple(threads), tuple(calls), self.folder)
 
     def _nodes(self) -> list[tuple[Any, list[Rank]]]:
-        running = {one.rank: one.host for one in self.run.workers.running}
+        running = {one.rank: one.host for one in self.run.state.workers.running}
         return [
             (self.fleet.node(name), [one for one in self.ranks if running.get(one.number) == name])
             for name in sorted({*running.values()} - self.mute - self.silent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...common.errors import in_words
-from .all_running import AllRolesRunning, AllRunning
+from .all_running import AllRunning
 from .console import DetachedConsole
 from .keeper import Keeper
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...common.loop import Loop
+    from ..job.control import JobControl
     from ..output.console import Console
     from ..report.ending import Ending
-    from ..roles.roles_job import RolesJob
-    from ..run.run import Run
 
 
 class Detachment:
@@ -39,15 +38,10 @@ class Detachment:
         """The id of the job."""
         return os.path.basename(self._keeper.folder)
 
-    def watch(self, run: Run, then: Callable[[], None]) -> None:
-        """Observe a run before it begins; `then` is called from the loop once all workers run."""
-        self._keeper.observe(run)
-        AllRunning(run, then)
-
-    def watch_roles(self, job: RolesJob, then: Callable[[], None]) -> None:
-        """Observe a job of roles before it begins; `then` is called once all workers run."""
-        job.observe_runs(lambda _, run: self._keeper.observe(run))
-        job.observe_runs(AllRolesRunning(job.roles, then).observe)
+    def watch(self, job: JobControl, then: Callable[[], None]) -> None:
+        """Observe a job before it begins; `then` is called from the loop once all workers run."""
+        job.observe_runs(self._keeper.observe)
+        job.observe_runs(AllRunning(job.roles, then).observe)
 
     def leave(self, then: Callable[[], None]) -> None:
         """Let go of the terminal, and call `then` from the loop once all is written there."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ..report.ending import Ending
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.run_view import ObservedRun
 
 LAST_WAIT = 10.0
 """Seconds for the disk to take what waits at the end of a job."""
@@ -45,12 +45,11 @@ class Keeper:
         loop.open_to_threads()
         self._journal = JournalWriter(os.path.join(folder, job_folder.JOURNAL), self._failed)
 
-    def observe(self, run: Run) -> None:
+    def observe(self, run: ObservedRun) -> None:
         """Keep what happens in a run; times count from the first one on."""
         if not self._observed:
-            self._began, self._observed = run.record.began, True
-        role = run.spec.role
-        run.observe(partial(self.on_event, role=role))
+            self._began, self._observed = run.view().record.began, True
+        run.observe(partial(self.on_event, role=run.role))
 
     def message(self, text: str) -> None:
         """Keep a message of dsrun's own."""

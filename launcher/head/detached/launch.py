@@ -7,7 +7,6 @@ import signal
 
 from ...common.loop import Loop
 from ...common.tell import tell
-from ...common.values import NamedTuple
 from ..job.launch import launch
 from ..output.console import Console
 from ..report.ending import Ending
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.plan import Node
     from ...specs.roles import RolesSpec
+    from ..job.control import JobControl
     from ..job.start import Start
-    from ..roles.roles_job import RolesJob
-    from ..run.run import Run
 
     Conduct: TypeAlias = Callable[[Loop, Any, "_Terminal"], Ending]
 
@@ -49,7 +47,7 @@ def run(parent: Parent, spec: JobSpec, start: Start, backend_for: Callable[[Node
         return launch(spec, start, backend_for, loop, console, terminal.watch)
 
     folder = new_folder(spec, os.environ, os.getpid())
-    return _run(parent, spec, start, folder, conduct)
+    return _run(parent, spec, start, folder, conduct, reconnects=spec.elastic is not None)
 
 
 def run_roles(parent: Parent, spec: RolesSpec, start: Start) -> int:
@@ -57,13 +55,22 @@ def run_roles(parent: Parent, spec: RolesSpec, start: Start) -> int:
     from ..roles import launch as roles
 
     def conduct(loop: Loop, console: Any, terminal: _Terminal) -> Ending:
-        return roles.conduct(spec, start, loop, console, terminal.watch_roles)
+        return roles.conduct(spec, start, loop, console, terminal.watch)
 
     folder = new_folder(spec.job, os.environ, os.getpid(), roles=spec.roles)
-    return _run(parent, spec.job, start, folder, conduct)
+    restarts = any(one.on_failure == "restart" or one.job.elastic is not None for one in spec.roles)
+    return _run(parent, spec.job, start, folder, conduct, reconnects=restarts)
 
 
-def _run(parent: Parent, spec: JobSpec, start: Start, folder: str, conduct: Conduct) -> int:
+def _run(
+    parent: Parent,
+    spec: JobSpec,
+    start: Start,
+    folder: str,
+    conduct: Conduct,
+    *,
+    reconnects: bool,
+) -> int:
     """Run a job that is kept in a folder; return the exit code.
 
     Raises:
@@ -72,7 +79,7 @@ def _run(parent: Parent, spec: JobSpec, start: Start, folder: str, conduct: Cond
     loop, shown = Loop(), spec.output
     screen = Console(loop, colour=shown.color, level=shown.level, fold="never")
     detachment = Detachment(loop, folder, screen, shown.level)
-    terminal = _Terminal(parent, detachment, start.parts)
+    terminal = _Terminal(loop, parent, detachment, spec, start.parts, reconnects=reconnects)
     try:
         ending = conduct(loop, detachment.console, terminal)
     except Exception as error:
@@ -90,77 +97,63 @@ def _tell(text: str, _level: str) -> None:
     tell(text)
 
 
-class _Started(NamedTuple):
-    """A job that the terminal can end while it starts.
-
-    Attributes:
-        ending: returns whether it is ending.
-        end: ends it as this signal does.
-        warn: prints a warning.
-        reconnects: whether it connects again to nodes that were lost.
-    """
-
-    spec: JobSpec
-    loop: Loop
-    ending: Callable[[], bool]
-    end: Callable[[int], None]
-    warn: Callable[[str], None]
-    reconnects: bool
-
-
 class _Terminal:
     """The terminal in which the user has started the job."""
 
-    def __init__(self, parent: Parent, detachment: Detachment, parts: Sequence[Part]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        parent: Parent,
+        detachment: Detachment,
+        spec: JobSpec,
+        parts: Sequence[Part],
+        *,
+        reconnects: bool,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            loop: of the job.
+            parent: is told once all workers run.
+            detachment: what the job has in place of the terminal from then on.
+            spec: the job.
+            parts: each backend with the nodes it starts.
+            reconnects: whether the job connects again to nodes that were lost.
+        """
+        self._loop = loop
         self._parent: Parent | None = parent
         self._detachment = detachment
-        self._parts = parts
+        self._spec, self._parts, self._reconnects = spec, parts, reconnects
 
-    def watch(self, run: Run) -> None:
-        """Observe a run before it begins: leave once it runs, and end it with the parent before."""
-        elastic = run.spec.elastic is not None
-        job = _Started(run.spec, run.loop, lambda: run.ending, run.end_by, run.warn, elastic)
-        self._detachment.watch(run, lambda: self._on_running(job))
-        self._begin(job)
-
-    def watch_roles(self, roles: RolesJob) -> None:
-        """Do the same for a job of roles: leave once the workers of all of them run."""
-
-        def warn(text: str) -> None:
-            roles.log(text, "warning")
-
-        restarts = any(
-            one.on_failure == "restart" or one.job.elastic is not None for one in roles.spec.roles
-        )
-        whole = roles.spec.job
-        job = _Started(whole, roles.loop, lambda: roles.ending, roles.end, warn, restarts)
-        self._detachment.watch_roles(roles, lambda: self._on_running(job))
-        self._begin(job)
-
-    def _begin(self, job: _Started) -> None:
+    def watch(self, job: JobControl) -> None:
+        """Observe a job before it begins: leave once it runs, and end it with the parent before."""
+        self._detachment.watch(job, self._on_running)
         if self._parent is not None:
-            job.loop.add_reader(self._parent.fileno(), lambda: self._on_parent_gone(job))
+            self._loop.add_reader(self._parent.fileno(), lambda: self._on_parent_gone(job))
         # An allocation of its own ends with it.
         own = self._parent is not None and self._parent.handed_over
-        if not own and (note := notes.of_scheduler(job.spec, os.environ)):
-            job.warn(note)
+        if not own and (note := notes.of_scheduler(self._spec, os.environ)):
+            self._warn(note)
 
-    def _on_running(self, job: _Started) -> None:
+    def _warn(self, text: str) -> None:
+        self._detachment.console.log(text, "warning")
+
+    def _on_running(self) -> None:
         """Let the terminal go; from now on it is as under nohup."""
         if self._parent is not None:
-            job.loop.remove(self._parent.fileno())
+            self._loop.remove(self._parent.fileno())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        if job.reconnects and (note := notes.of_agent(self._parts, os.environ)):
-            job.warn(note)
+        if self._reconnects and (note := notes.of_agent(self._parts, os.environ)):
+            self._warn(note)
         self._detachment.leave(self.leave)
 
-    def _on_parent_gone(self, job: _Started) -> None:
+    def _on_parent_gone(self, job: JobControl) -> None:
         """End the job: nobody knows that it has begun."""
         if self._parent is not None:
-            job.loop.remove(self._parent.fileno())
+            self._loop.remove(self._parent.fileno())
             self._parent = None
         if not job.ending():
-            job.end(signal.SIGHUP)
+            job.end(signal.SIGHUP, "")
 
     def leave(self) -> None:
         """Let the parent print the job's id and exit, unless it has done so or is gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from functools import partial
 
-from ...common.errors import NO_PROGRESS, NodeError, UsageError
+from ...common.errors import NO_PROGRESS, NodeError
 from ...common.exit_codes import as_shell
 from ...common.loop import Alarm
 from ...common.wording import counted
@@ -296,19 +296,6 @@ class RunnerRounds:
         if node.cleaned_up:
             self._handle(events.WorkersGone(node.number))
         self._admission.on_node_end(node, cause)
-
-    def check_size(self, nodes: int) -> str:
-        """Return what to tell the user who asks for rounds of at most so many nodes.
-
-        Raises:
-            UsageError: the job's limits do not allow it.
-        """
-        least, most = self._limits.least, self._limits.most
-        if not least <= nodes <= most:
-            raise UsageError(f"this job takes {least} to {most} nodes, not {nodes}")
-        present = sum(not node.over for node in self._nodes)
-        more = f"; there are {present} now" if present < nodes else ""
-        return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
     def _resize(self, wanted: Resize) -> None:
         self._log(f"resizing to {counted(wanted.nodes, 'node')}, as dsrun-job asks")

@@ -10,14 +10,12 @@ from ...common import signals, system
 from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
-from ..job import control
+from ..job.control import control_of
 from ..job.job import Job
 from ..local.relay import Relay
 from ..output.console import Console
 from ..report.ending import Ending
-from ..run.decisions import Refuse
 from ..run.run import Owner
-from .work import Work, of_roles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +25,9 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.roles import RolesSpec
     from ..detached.detachment import Detachment
+    from ..job.control import JobControl
     from ..local.server import Caller, Message
-    from ..run.run import Run
+    from ..roles.roles_job import RolesJob
     from .hold import Hold
 
     Streams = tuple[int, ...]
@@ -46,6 +45,7 @@ class HeldRun:
     Attributes:
         spec: the job.
         caller: the client.
+        job: its job, which has no run yet while it waits.
         since: when it has begun, in seconds since the epoch; None while it waits.
     """
 
@@ -71,7 +71,8 @@ class HeldRun:
             roles: its roles; None if it has one program.
         """
         self._roles = roles
-        self._work: Work | None = None
+        self._control: JobControl | None = None
+        self._conclude = self._conclude_one
         self.spec = spec
         self.caller = caller
         self.since: float | None = None
@@ -89,7 +90,7 @@ class HeldRun:
             console = self._detachment.console
         elif screen is None or request.get("relay") is True:
             console = self._relay = Relay(caller, spec.output.level, screen)
-        self._job = Job(spec, console, hold.loop, self._leave, self._writes)
+        self.job = Job(spec, console, hold.loop, self._leave, self._writes)
         self._had = False
         caller.on_close.append(self._on_client_gone)
 
@@ -98,14 +99,9 @@ class HeldRun:
         """The id of its job."""
         return self.spec.job_id
 
-    @property
-    def run(self) -> Run | None:
-        """Its run, once it has begun."""
-        return self._job.run
-
     def wait(self, blockers: Sequence[str]) -> None:
         """Tell the user which jobs have the slots that it waits for."""
-        self._job.console.log(f"waiting for job {', '.join(blockers)} on the same slots")
+        self.job.console.log(f"waiting for job {', '.join(blockers)} on the same slots")
 
     def begin(self) -> None:
         """Start it on its slots, which are free."""
@@ -116,48 +112,48 @@ class HeldRun:
             self._fail(error)
 
     def _begin(self) -> None:
-        self._job.open()
+        self.job.open()
         self._hold.nodes.check(self.spec.plan)
         if self._roles is not None:
             self._begin_roles(self._roles)
             return
-        run = self._job.assemble(self._hold.fleet, Owner(on_over=self._finish))
-        run.input_fd = self._streams[0]
-        if self._relay is not None:
-            run.observe(self._relay.tell)
-        if self._detachment is not None:
-            self._detachment.watch(run, partial(self._detachment.leave, self._tell_running))
-        self._work = Work(
-            send=partial(control.send, run),
-            end=run.end_by,
-            pass_on=run.pass_on,
-            stop=partial(control.stop, run),
-            refuse=lambda error: run.handle(Refuse(error)),
-            conclude=self._conclude,
-        )
-        self._job.begin()
+        owner = Owner(on_over=self._finish)
+        self.job.assemble(self._hold.fleet, owner, self._streams[0])
+        self._watch(control_of(self.job))
+        self.job.begin()
 
-    def _conclude(self, job: Job) -> Ending:
+    def _watch(self, job: JobControl) -> None:
+        """Take the control of a job that is about to begin, and have it observed for the client."""
+        self._control = job
+        if (relay := self._relay) is not None:
+            job.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
+        if self._detachment is not None:
+            self._detachment.watch(job, partial(self._detachment.leave, self._tell_running))
+
+    def _conclude_one(self) -> Ending:
         """Give the nodes of one program back, and return how it has ended."""
-        run = job.run
-        assert run is not None
-        run.leave()
-        run.release(run.nodes)
-        return job.conclude()
+        nodes, ending = self.job.leave(), self.job.conclude()
+        self._hold.nodes.settle(nodes if self.job.view().started else ())
+        return ending
 
     def _begin_roles(self, spec: RolesSpec) -> None:
+        from ..roles.control import control_of
         from ..roles.roles_job import RolesJob
 
-        roles = RolesJob(spec, self._hold.fleet, self._job.console, self._finish)
-        self._job.draw, self._job.tell = roles.painter(), roles.tell
-        self._job.console.on_broken_pipe = roles.on_broken_output
-        if (relay := self._relay) is not None:
-            roles.observe_runs(lambda role, run: run.observe(partial(relay.tell, role=role)))
-        if self._detachment is not None:
-            leave = partial(self._detachment.leave, self._tell_running)
-            self._detachment.watch_roles(roles, leave)
-        self._work = of_roles(roles)
+        roles = RolesJob(spec, self._hold.fleet, self.job.console, self._finish)
+        self.job.draw, self.job.tell = roles.painter(), roles.tell
+        self.job.console.on_broken_pipe = roles.on_broken_output
+        self._watch(control_of(roles))
+        self._conclude = partial(self._conclude_roles, roles)
         roles.begin()
+
+    def _conclude_roles(self, roles: RolesJob) -> Ending:
+        """Return how roles have ended, which have given back their nodes."""
+        ending = roles.conclude()
+        self.job.hooks = roles.tell_end(ending)
+        roles.close()
+        self._hold.nodes.settle(())
+        return ending
 
     def _tell_running(self) -> None:
         """Let the client go, as all workers of its detached job run."""
@@ -167,10 +163,10 @@ class HeldRun:
         """End it for an error; a fault of dsrun ends no other job."""
         if not isinstance(error, DsrunError):
             error = Fault(unexpected(error, self._hold.log))
-        if self._work is None:
+        if self._control is None:
             self._close(error)
         else:
-            self._work.refuse(error)
+            self._control.refuse(error)
 
     def refuse(self, why: DsrunError) -> None:
         """End it, as it cannot run here now; its report file says so."""
@@ -178,15 +174,15 @@ class HeldRun:
 
     def signal(self, number: int) -> None:
         """Handle a signal that the client has got."""
-        if self._work is None:
+        if self._control is None:
             if number in self._ends | STOP_SIGNALS:
                 self._close(_Interrupted(number))
         elif self._relay is not None:
-            self._work.send(number)
+            self._control.send(number)
         elif number in self._ends:
-            self._work.end(number, "")
+            self._control.end(number, "")
         elif number != signal.SIGTSTP:
-            self._work.pass_on(number)
+            self._control.pass_on(number)
 
     def stop(self, grace: object) -> None:
         """Stop it, with another grace than its own if that is a number of seconds.
@@ -194,18 +190,18 @@ class HeldRun:
         Raises:
             UsageError: the grace is not a number of seconds.
         """
-        if self._work is None:
+        if self._control is None:
             self.end(signal.SIGTERM)
         else:
-            self._work.stop(grace)
+            self._control.stop(grace)
 
     def end(self, number: int) -> None:
         """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
         why = "" if number else RELEASED
-        if self._work is None:
+        if self._control is None:
             self._close(_Interrupted(number or signal.SIGTERM, why))
         else:
-            self._work.end(number or signal.SIGTERM, why)
+            self._control.end(number or signal.SIGTERM, why)
 
     def _on_client_gone(self) -> None:
         left = self._detachment is not None and self._detachment.complete
@@ -215,12 +211,7 @@ class HeldRun:
     # -- the end ------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        assert self._work is not None
-        ending = self._work.conclude(self._job)
-        run = self.run
-        # Roles have settled theirs.
-        self._hold.nodes.settle(run.nodes if run is not None and run.started else ())
-        self._end(ending)
+        self._end(self._conclude())
 
     def _close(self, why: DsrunError) -> None:
         """End it without a run."""
@@ -230,7 +221,7 @@ class HeldRun:
         """Let the slots go, and answer once others have been told and all output is written."""
         self._had = self._hold.free(self)
         system.close(self._streams[0])
-        self._job.end(ending)
+        self.job.end(ending)
 
     def _writes(self) -> bool:
         """Return whether --report_file is written here: unless the client does it and still can.

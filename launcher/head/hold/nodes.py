@@ -51,12 +51,12 @@ class HeldNodes:
         """Ask all nodes what they are, once they are connected; `on_over` is called at the end."""
         self._fleet.watch()  # those that have answered hear of this process while others start
         self._first = Survey(self._spec.job, self._fleet, console, on_over)
-        self._first.run.begin()
+        self._first.begin()
 
     def cancel(self, number: int) -> None:
         """Give up asking all nodes, because of this signal."""
         if self._first is not None:
-            self._first.run.end_by(number)
+            self._first.cancel(number)
 
     def keep(self) -> DsrunError | None:
         """Keep the nodes that have been asked; return why that is not possible, None if it is."""
@@ -149,7 +149,7 @@ class HeldNodes:
 
         survey = Survey(self._spec.job._replace(plan=plan), self._fleet, muted(), over)
         node.try_again()
-        survey.run.begin()
+        survey.begin()
         self._fleet.reach(node)
 
     def _on_reached(

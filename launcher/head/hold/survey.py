@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from ..run.decisions import End
+from ..run.decisions import End, EndSignal
 from ..run.run import Owner, Run
 
 TYPE_CHECKING = False
@@ -35,7 +35,6 @@ class Survey:
     """Asks the nodes of a plan what they are, with all the checks of a start.
 
     Attributes:
-        run: the run that is not started.
         facts: by the names of the hosts, once it is over and there is no error.
     """
 
@@ -47,29 +46,37 @@ class Survey:
         on_over: Callable[[], None],
     ) -> None:
         """Prepare it; `on_over` is called from the loop once it is over."""
-        self.run = Run(spec, fleet, console, owner=Owner(self._on_ready, self._on_over))
+        self._run = Run(spec, fleet, console, owner=Owner(self._on_ready, self._on_over))
         self.facts: Mapping[str, Facts] = {}
         self._tell = on_over
+
+    def begin(self) -> None:
+        """Ask each node as soon as it is connected."""
+        self._run.begin()
+
+    def cancel(self, number: int) -> None:
+        """Give up asking, because of this signal."""
+        self._run.handle(EndSignal(number))
 
     @property
     def error(self) -> DsrunError | None:
         """Why some node cannot be used; None if all can."""
-        return self.run.error
+        return self._run.state.error
 
     def _on_ready(self, ready: Ready) -> None:
         slots = {node.host.name: node.slots or () for node in ready.plan.nodes}
         self.facts = {
             node.name: Facts(slots[node.name], node.hello.accelerator)
-            for node in self.run.nodes
+            for node in self._run.state.nodes
             if node.hello
         }
-        self.run.handle(End())
+        self._run.handle(End())
 
     def _on_over(self) -> None:
-        run = self.run
+        run, nodes = self._run, self._run.state.nodes
         run.leave()
-        run.release(run.nodes)
-        for node in run.nodes:
+        run.release(nodes)
+        for node in nodes:
             if node.connection.connected:
                 run.fleet.expect_beats(node.connection)
         self._tell()

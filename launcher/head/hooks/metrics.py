@@ -6,7 +6,6 @@ import os
 
 from ... import __version__
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ..run.events import Exit, JobEnded, Lost, Round, Started
 from .counts import Counts
 from .exposition import Metric, text
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...specs.job import JobSpec
     from ..run.events import RunEvent
+    from ..run.run_view import RunView
 
 INTERVAL = 5.0
 """Seconds between two writes."""
@@ -30,26 +30,6 @@ SOON = (Started, Round, Exit)
 """Events after which the file is written at once, but not more often than ten times a second."""
 
 
-class RunState(NamedTuple):
-    """What a run is doing at one time.
-
-    Attributes:
-        launcher: what starts the node launchers.
-        phase: as a word.
-        began: when it began, on the loop's clock.
-        world_size: the number of ranks.
-        running: how many of them run.
-        nodes: how many nodes take part.
-    """
-
-    launcher: str
-    phase: str
-    began: float
-    world_size: int
-    running: int
-    nodes: int
-
-
 class MetricsFile:
     """Writes the metrics of one run from its beginning to its end."""
 
@@ -58,12 +38,12 @@ class MetricsFile:
         spec: JobSpec,
         loop: Loop,
         log: Callable[[str, str], None],
-        state: Callable[[], RunState],
+        view: Callable[[], RunView],
     ) -> None:
-        """Begin to write the metrics of a job; `state` returns what its run is doing."""
+        """Begin to write the metrics of a job; `view` returns how its run is now."""
         path, self._job_id = spec.hooks.metrics_file, spec.job_id
         assert path is not None
-        self._metrics = RunMetrics(loop.clock, state)
+        self._metrics = RunMetrics(loop.clock, view)
         self.writer = MetricsWriter(loop, path, self._text, log)
 
     def close(self) -> None:
@@ -134,9 +114,9 @@ class MetricsWriter:
 class RunMetrics:
     """The metrics of one run, from its events."""
 
-    def __init__(self, clock: Callable[[], float], state: Callable[[], RunState]) -> None:
-        """Begin without events; `state` returns what the run is doing."""
-        self._clock, self._state = clock, state
+    def __init__(self, clock: Callable[[], float], view: Callable[[], RunView]) -> None:
+        """Begin without events; `view` returns how it is now."""
+        self._clock, self._view = clock, view
         self._counts = Counts(clock)
         self._goodput = Goodput(clock)
 
@@ -149,22 +129,23 @@ class RunMetrics:
 
     def now(self) -> list[Metric]:
         """Return the metrics as of now."""
-        state = self._state()
-        self._goodput.look(state)
-        return [*self._of_job(state), *self._of_ranks()]
+        run = self._view()
+        self._goodput.look(run)
+        return [*self._of_job(run), *self._of_ranks()]
 
-    def _of_job(self, state: RunState) -> Iterator[Metric]:
+    def _of_job(self, run: RunView) -> Iterator[Metric]:
         counts, goodput = self._counts, self._goodput
-        about = {"version": __version__, "launcher": state.launcher, "pid": str(os.getpid())}
+        present = sum(not node.over for node in run.nodes)
+        about = {"version": __version__, "launcher": run.plan.launcher, "pid": str(os.getpid())}
         yield Metric("job_info", "The job, its launcher and the version of dsrun.", ((about, 1.0),))
-        phases = ({"phase": state.phase}, 1.0)
+        phases = ({"phase": run.phase.name.lower()}, 1.0)
         yield Metric("job_phase", "The phase of the job.", (phases,))
         yield _one("seconds", "Seconds since the job began.", goodput.passed)
-        yield _one("world_size", "Number of ranks.", state.world_size)
-        states = {"running": state.running, **counts.ended}
+        yield _one("world_size", "Number of ranks.", run.world_size)
+        states = {"running": len(run.workers.running), **counts.ended}
         rows = tuple(({"state": state}, float(count)) for state, count in states.items())
         yield Metric("ranks", "Ranks of this round by state.", rows)
-        yield _one("nodes", "Nodes that take part.", state.nodes)
+        yield _one("nodes", "Nodes that take part.", present)
         yield _one("nodes_lost_total", "Nodes that were lost.", counts.lost)
         yield _one("rounds_total", "Starts of the workers.", counts.rounds)
         yield _one("restarts_total", "Restarts after a failure.", counts.restarts)
@@ -210,11 +191,11 @@ class Goodput:
         self._all = False
         self.seconds = 0.0
 
-    def look(self, state: RunState) -> None:
+    def look(self, run: RunView) -> None:
         """Count the time since the last look if all ranks ran; see whether they run now."""
         self.interrupt()
-        self._began = state.began
-        self._all = 0 < state.world_size <= state.running
+        self._began = run.record.began
+        self._all = 0 < run.world_size <= len(run.workers.running)
 
     def interrupt(self) -> None:
         """Do the same for ranks of which one has just ended."""

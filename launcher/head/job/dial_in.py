@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..fleet.fleet import Fleet
     from ..output.console import Console
-    from .first_node import Startable
+    from .control import JobControl
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def announced(
 
 
 @contextmanager
-def shared(fleet: Fleet, spec: JobSpec, console: Console, start: Startable) -> Iterator[None]:
+def shared(fleet: Fleet, spec: JobSpec, console: Console, job: JobControl) -> Iterator[None]:
     """Listen on node 0 of a --no_ssh job: the other nodes dial its control port and share a secret.
 
     Raises:
@@ -60,10 +60,10 @@ def shared(fleet: Fleet, spec: JobSpec, console: Console, start: Startable) -> I
     if not secret:
         console.log(WARNING, "warning")
     context, pin = tls.make_certificate()
-    verifier = SecretVerifier(spec.plan, secret, pin, fleet.on_stream, start.call_off)
+    verifier = SecretVerifier(spec.plan, secret, pin, fleet.on_stream, job.call_off)
     port = spec.dial_in.known_port(spec.plan.master_port)
     with _open(fleet.loop, context, ("",), port, verifier, console):
-        look_for_another(spec, fleet.loop, start, pin)
+        look_for_another(spec, fleet.loop, job, pin)
         yield
 
 

@@ -7,25 +7,25 @@ from ..report.ending import Ending
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..report.report import Report
-    from ..run.run import Run
+    from ..run.run_view import RunView
 
 
-def ending_of(run: Run) -> Ending:
+def ending_of(run: RunView) -> Ending:
     """Return how a run has ended, as far as is known now."""
     return Ending(run.spec.job_id, run.error or _report(run))
 
 
-def fails(run: Run) -> bool:
+def fails(run: RunView) -> bool:
     """Return whether a run ends with a failure, as far as is known now."""
     return run.error is not None or bool(_known(run).exit_code)
 
 
-def _known(run: Run) -> Report:
+def _known(run: RunView) -> Report:
     clean = run.spec.supervision.graceful_term_ok
     return run.record.report(run.nodes, run.world_size, graceful_term_ok=clean)
 
 
-def _report(run: Run) -> Report:
+def _report(run: RunView) -> Report:
     known = _known(run)
     facts = ((node.name, node.hello.facts) for node in run.nodes if node.hello)
     ran = run.plan.program, run.spec.workdir

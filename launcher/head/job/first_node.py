@@ -13,36 +13,16 @@ from ...specs.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from ...common.loop import Loop
     from ...specs.job import JobSpec
     from ...specs.plan import Plan
-
-    class Startable(Protocol):
-        """A run, or a job of several roles.
-
-        Attributes:
-            started: whether workers run, or have run.
-            ending: whether it ends.
-        """
-
-        @property
-        def started(self) -> bool: ...
-
-        @property
-        def ending(self) -> bool: ...
-
-        def call_off(self, reason: str) -> None:
-            """Give up the start for this reason; if workers run already, only warn."""
-            ...
-
+    from .control import JobControl
 
 LOOK_AGAIN = 1.0
 """Seconds between two attempts to reach another node 0."""
 
 
-def look_for_another(spec: JobSpec, loop: Loop, start: Startable, pin: str) -> None:
+def look_for_another(spec: JobSpec, loop: Loop, job: JobControl, pin: str) -> None:
     """On node 0, check until the job runs whether another machine answers at --master_addr.
 
     An address that is not one of this machine's may still lead here (a forwarded port, a service):
@@ -62,12 +42,12 @@ def look_for_another(spec: JobSpec, loop: Loop, start: Startable, pin: str) -> N
 
     def look() -> None:
         seen = ""
-        while not seen and not (start.started or start.ending) and not _is_own(first):
+        while not seen and not (job.started() or job.ending()) and not _is_own(first):
             seen = _call(first, port, secret, plan)
             if not seen:
                 time.sleep(LOOK_AGAIN)
         if seen not in {"", pin}:
-            loop.call_soon_threadsafe(lambda: start.call_off(reason))
+            loop.call_soon_threadsafe(lambda: job.call_off(reason))
 
     if len(plan.nodes) > 1:
         loop.open_to_threads()

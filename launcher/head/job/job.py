@@ -11,6 +11,7 @@ from ..run.decisions import ListHosts, OutputBroken
 from ..run.phase import Phase
 from ..run.restart_policy import NoRestarts
 from ..run.run import Owner, Run
+from ..run.run_view import ObservedRun
 from ..watch.attach import attach, painter, report_text
 from .banner import banner
 from .ending import ending_of
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from ...specs.host_updates import HostUpdates
     from ...specs.job import JobSpec
     from ..fleet.fleet import Fleet
+    from ..local.server import Verb
     from ..output.console import Console
     from ..run.restart_policy import Course, RestartPolicy
+    from ..run.run import Asks
     from ..run.run_node import RunNode
-    from .job_socket import JobSocket
+    from ..run.run_view import RunView
+    from .job_socket import JobSocket, RunHistory
 
 
 class Job:
@@ -39,7 +43,6 @@ class Job:
         spec: what it is.
         console: where its output and messages go.
         loop: runs it.
-        run: its run, once it is put together; None before.
         hooks: called in a thread once it has ended: each waits until other programs have been told.
         draw: draws its picture (`painter`); None if none was asked for.
         tell: called with its ending for those who wait for that, and for nothing else of the job.
@@ -63,7 +66,7 @@ class Job:
             writes: returns whether --report_file is written here.
         """
         self.spec = spec
-        self.run: Run | None = None
+        self._run: Run | None = None
         self.console, self.loop = console, loop
         self._leave, self._writes = leave, writes
         self.hooks: Sequence[Callable[[], None]] = ()
@@ -90,42 +93,106 @@ class Job:
                 " (send one with --export NAME)"
             )
 
-    def assemble(self, fleet: Fleet, owner: Owner | None = None) -> Run:
-        """Return its run on a fleet, with its restart policy and all that observes it.
+    def assemble(self, fleet: Fleet, owner: Owner | None = None, input_fd: int = 0) -> None:
+        """Prepare its run on a fleet, with its restart policy and all that observes it.
 
         Args:
             fleet: has its nodes.
             owner: what is done in place of the usual; None for nothing.
+            input_fd: the descriptor of the standard input that rank 0 gets, if that was requested.
 
         Raises:
             UsageError: the folder of --sync cannot be read, or is too large.
         """
-        policy, asks = _restarts(self.spec), _asks(self.spec)
+        policy, asks = _restarts(self.spec), self._asks(fleet)
         run = Run(self.spec, fleet, self.console, policy, asks, owner)
+        run.input_fd = input_fd
         self.hooks = attach(run)
         if self.spec.elastic is not None and self.spec.updates is not None:
             watch_hosts(run, self.spec.updates)
         if is_page(self.spec.output.report_file):
-            self.draw = painter(self.loop.clock, run)
+            self.draw = painter(self.loop.clock, run.observe)
         self.console.on_broken_pipe = lambda: run.handle(OutputBroken())
-        self.run = run
-        return run
+        self._run = run
+
+    def _asks(self, fleet: Fleet) -> Asks | None:
+        """Return what makes what brings the folder of --sync to a node before its JOB."""
+        sync = self.spec.sync
+        if sync is None:
+            return None
+        from .synced_start import SyncedStart
+
+        return lambda *run: SyncedStart(sync, fleet, self.console.log, *run).prepare
+
+    # -- its run ----------------------------------------------------------------------------
+
+    @property
+    def assembled(self) -> bool:
+        """Whether it has a run."""
+        return self._run is not None
+
+    @property
+    def _known(self) -> Run:
+        assert self._run is not None
+        return self._run
+
+    @property
+    def observed(self) -> ObservedRun:
+        """Its run, for those who observe it."""
+        return ObservedRun(self.spec.role, self._known.observe, self._known.view)
+
+    def view(self) -> RunView:
+        """Return how its run is now."""
+        return self._known.view()
+
+    def handle(self, decision: object) -> None:
+        """Have its run carry out a decision."""
+        self._known.handle(decision)
+
+    def verbs(self, seen: RunHistory) -> dict[str, Verb]:
+        """Return what can be asked about its run, given what was seen of it."""
+        from .job_socket import verbs_of
+
+        run = self._known
+        return verbs_of(run.view, run.handle, self.console.log, run.fleet, seen)
 
     def begin(self, *, listens: bool = True) -> None:
         """Begin its run.
 
         Unless it `listens` not, it takes requests of dsrun-job from when node launchers start.
         """
-        assert self.run is not None
         if listens:
             self.loop.call_later(0.0, self._listen)
-        self.run.begin()
+        self._known.begin()
 
     def _listen(self) -> None:
-        if self.run is not None and not self._closed:
-            from .job_socket import RunHistory, socket_of
+        if self._closed:
+            return
+        from .job_socket import JobSocket, RunHistory, of_one_program
 
-            self._socket = socket_of(self.run, RunHistory(self.loop.clock))
+        seen = RunHistory(self.loop.clock)
+        self._known.observe(seen.on_event)
+        self._socket = JobSocket(
+            self.loop,
+            self.spec.job_id,
+            lambda: of_one_program(self.verbs(seen)),
+            self.console.log,
+        )
+
+    def wait(self) -> None:
+        """Wait until its run is over, and give the nodes back to the fleet."""
+        self._known.wait()
+
+    def leave(self, wanted: Callable[[RunNode], bool] = lambda _: True) -> list[RunNode]:
+        """Give the nodes of its run, which is over, back to the fleet; return those `wanted`.
+
+        These also release ports and log files of a run that was not started.
+        """
+        run = self._known
+        run.leave()
+        nodes = [node for node in run.view().nodes if wanted(node)]
+        run.release(nodes)
+        return nodes
 
     def close(self) -> None:
         """Take no more requests of dsrun-job."""
@@ -144,11 +211,11 @@ class Job:
 
         That is made once; and anew if the end of an engine, known later, explains more.
         """
-        run = self.run
-        assert run is not None
-        explained = run.record.explain_by_engine(run.fleet.engine_end, self.loop.clock())
+        run = self._known
+        record, engine_end = run.view().record, run.fleet.engine_end
+        explained = record.explain_by_engine(engine_end, self.loop.clock())
         if self._ending is None or explained:
-            self._ending = ending_of(run)
+            self._ending = ending_of(run.view())
         return self._ending
 
     def end(self, ending: Ending) -> None:
@@ -159,8 +226,8 @@ class Job:
         self.close()
         if shown := ending.words(self.console.still_shows):
             self.console.print_report(shown)
-        if self.run is not None:
-            self.run.tell_end(ending)
+        if self._run is not None:
+            self._run.tell_end(ending)
         self._aside(self.hooks, lambda: self.console.flush(lambda: self._write(ending)))
 
     def _write(self, ending: Ending) -> None:
@@ -213,15 +280,20 @@ def watch_hosts(run: Run, updates: HostUpdates) -> None:
     """Watch the list of hosts of an elastic run."""
     from ..elastic import host_watch
 
-    take = partial(list_hosts, run)
-    run.close_too(host_watch.of(updates, run.loop, take, run.warn).close)
+    def warn(text: str) -> None:
+        run.log(text, "warning")
+
+    take = partial(list_hosts, run.view, run.handle)
+    run.close_too(host_watch.of(updates, run.loop, take, warn).close)
 
 
-def list_hosts(run: Run, hosts: Sequence[Host]) -> bool:
+def list_hosts(
+    view: Callable[[], RunView], handle: Callable[[object], None], hosts: Sequence[Host]
+) -> bool:
     """Have an elastic run use these hosts; return False where it cannot yet, before the start."""
-    running = run.phase is Phase.RUNNING
+    running = view().phase is Phase.RUNNING
     if running:
-        run.handle(ListHosts(hosts))
+        handle(ListHosts(hosts))
     return running
 
 
@@ -237,13 +309,3 @@ def _restarts(spec: JobSpec) -> Callable[[Course], RestartPolicy]:
 
         return lambda course: RunnerRounds(course, limits)
     return NoRestarts
-
-
-def _asks(spec: JobSpec) -> Callable[[Run], Callable[[RunNode], None]] | None:
-    """Return what makes what brings the folder of --sync to a node before its JOB."""
-    sync = spec.sync
-    if sync is None:
-        return None
-    from .synced_start import SyncedStart
-
-    return lambda run: SyncedStart(run, sync).prepare

@@ -5,18 +5,21 @@ from __future__ import annotations
 import signal
 
 from ...common.errors import UsageError
+from ...common.wording import counted
 from ...control import frames
 from ...control.job_status import as_fields
 from ...resources.ranges import show_slots
+from ..run.decisions import EndSignal, Resize, SignalRanks, Stop
 from .job_status import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..fleet.fleet import Fleet
     from ..fleet.node_queries import Used
     from ..local.server import Caller, Message, Verb
-    from ..run.run import Run
+    from ..run.run_view import RunView
     from ..stacks.view import RankView
     from .job_socket import RunHistory
 
@@ -31,9 +34,25 @@ class JobRequests:
         verbs: by the names that requests give.
     """
 
-    def __init__(self, run: Run, seen: RunHistory) -> None:
-        self._run = run
-        self._seen = seen
+    def __init__(
+        self,
+        view: Callable[[], RunView],
+        handle: Callable[[object], None],
+        log: Callable[[str, str], None],
+        fleet: Fleet,
+        seen: RunHistory,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            view: returns how the run is now.
+            handle: takes decisions for it.
+            log: prints a message, given its text and level.
+            fleet: has its nodes.
+            seen: what was seen of it so far.
+        """
+        self._view, self._handle, self._log = view, handle, log
+        self._fleet, self._seen = fleet, seen
         self.verbs: dict[str, Verb] = {
             "status": self._status,
             "usage": self._usage,
@@ -45,7 +64,7 @@ class JobRequests:
         }
 
     def _status(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        return as_fields(status(self._run, self._seen, ranks=request.get("ranks") is True))
+        return as_fields(status(self._view(), self._seen, ranks=request.get("ranks") is True))
 
     def _usage(self, caller: Caller, request: Message, _fds: list[int]) -> None:
         """Answer with what each node that is connected reports: (host, usage) of each."""
@@ -54,15 +73,15 @@ class JobRequests:
             rows = [[node.name, one._asdict()] for node, one in used.items()]
             caller.answer({"nodes": rows}, request)
 
-        nodes = [node.connection for node in self._run.nodes if not node.over]
-        question = self._run.fleet.node_queries.ask_usage(nodes, answer)
+        nodes = [node.connection for node in self._view().nodes if not node.over]
+        question = self._fleet.node_queries.ask_usage(nodes, answer)
         caller.on_close.append(question.drop)
 
     def _stacks(self, caller: Caller, request: Message, _fds: list[int]) -> None:
         """Answer once the nodes have told where the ranks are, after an event for each rank."""
         from ..stacks import collect, wire
 
-        run, idle = self._run, self._seen.idle
+        run, idle = self._view(), self._seen.idle
         running = {one.rank for one in run.workers.running}
         ranks = ranks_of(request) or []
         if not running:
@@ -76,36 +95,40 @@ class JobRequests:
             caller.answer({}, request)
 
         how = {name: request.get(name) is True for name in ("native", "save")}
-        question = collect.collect(run.fleet, run.nodes, run.workers, answer, ranks=ranks, **how)
+        question = collect.collect(self._fleet, run.nodes, run.workers, answer, ranks=ranks, **how)
         caller.on_close.append(question.drop)
 
     # -- signals ----------------------------------------------------------------------------
 
     def _signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
         """Send a signal to every worker, whatever it does to them."""
-        number, run = signal_of(request), self._run
-        if not run.started or run.stopping:
+        number, run = signal_of(request), self._view()
+        if not run.runs:
             raise UsageError(f"its workers are not running: it is {run.phase.name.lower()}")
-        run.warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks")
-        run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+        self._warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks")
+        self._handle(SignalRanks(number))
         return {"ranks": len(run.workers.running)}
 
     def _stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
-        number, run = signal_of(request), self._run
-        run.warn("stopping the job, as dsrun-job asks")
-        run.end_by(number)
+        number = signal_of(request)
+        self._warn("stopping the job, as dsrun-job asks")
+        self._handle(EndSignal(number))
+        run = self._view()
         if request.get("now") is True and run.started and not run.ending:
-            run.warn("killing all ranks now")
-            run.stop(number, 0.0)
+            self._warn("killing all ranks now")
+            self._handle(Stop(number, 0.0))
         return {"grace": run.spec.supervision.grace}
+
+    def _warn(self, text: str) -> None:
+        self._log(text, "warning")
 
     def _scale(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
         nodes = request.get("nodes")
         if type(nodes) is not int or not 0 < nodes < 10_000_000:
             raise UsageError("invalid request: expected nodes, a number above 0")
-        words = self._run.state.restarts.check_size(nodes)
-        self._run.resize(nodes)
+        words = check_size(self._view(), nodes)
+        self._handle(Resize(nodes))
         return {"words": words}
 
     # -- output -----------------------------------------------------------------------------
@@ -148,6 +171,22 @@ class LogReader:
             self._hosts[rank] = host
             self._caller.event({"event": "rank", "rank": rank, "host": host})
         self._caller.chunk(frames.output_body(rank, stream, data))
+
+
+def check_size(run: RunView, nodes: int) -> str:
+    """Return what to tell the user who asks for rounds of at most so many nodes.
+
+    Raises:
+        UsageError: the limits of the job do not allow it, or dsrun does not decide on it.
+    """
+    limits = run.spec.elastic
+    if limits is None or run.spec.plan.rendezvous is not None:
+        raise UsageError("the number of its nodes is fixed; --elastic_training lets it change")
+    if not limits.least <= nodes <= limits.most:
+        raise UsageError(f"this job takes {limits.least} to {limits.most} nodes, not {nodes}")
+    present = sum(not node.over for node in run.nodes)
+    more = f"; there are {present} now" if present < nodes else ""
+    return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
 
 def follow(caller: Caller, seen: RunHistory, feed: Callable[[int, str, int, bytes], None]) -> None:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...common.loop import Loop
+    from ..fleet.fleet import Fleet
     from ..local.server import Caller, LocalServer, Message, Verb
     from ..local.waiters import Waiters
     from ..report.ending import Ending
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.run_view import RunView
 
 
 MOST_EVENTS = 20_000
@@ -39,12 +40,13 @@ class RunHistory:
         exits: how ranks of this round have ended: (code, whether they were being stopped).
         idle: for how many seconds ranks have done nothing, if nodes report that (RanksActive).
         followers: called with rank, host, stream and bytes of all output.
+        clock: that of the loop.
         past: the newest events, beside the output, each with its time on the clock.
     """
 
     def __init__(self, clock: Callable[[], float], former: RunHistory | None = None) -> None:
         """Note times on the loop's clock; who follows the former run follows this one, too."""
-        self._clock = clock
+        self.clock = clock
         self.past: deque[tuple[float, RunEvent]] = deque(maxlen=MOST_EVENTS)
         self.tail = Tail()
         self.round = self.restarts = 0
@@ -60,7 +62,7 @@ class RunHistory:
             self._on_output(event)
             return
         if type(event) in KEPT:
-            self.past.append((self._clock(), event))
+            self.past.append((self.clock(), event))
         if type(event) is Exit:
             self.exits[event.rank] = event.code, event.stopped
         elif type(event) is RanksActive:
@@ -134,31 +136,31 @@ class JobSocket:
             self._waiters.tell(ending)
 
 
-def socket_of(run: Run, seen: RunHistory) -> JobSocket:
-    """Return the socket of a run, whose history is kept from now on."""
-    run.observe(seen.on_event)
+def verbs_of(
+    view: Callable[[], RunView],
+    handle: Callable[[object], None],
+    log: Callable[[str, str], None],
+    fleet: Fleet,
+    seen: RunHistory,
+) -> dict[str, Verb]:
+    """Return what can be asked about a run; the arguments are as in `JobRequests`."""
+    from .job_requests import JobRequests
+    from .report_request import report
 
-    def verbs() -> dict[str, Verb]:
-        known = {**verbs_of(run, seen), "restart": _restart}
-        return {name: _of_one_program(verb) for name, verb in known.items()}
+    return {**JobRequests(view, handle, log, fleet, seen).verbs, "report": report(view, seen)}
 
-    return JobSocket(run.loop, run.spec.job_id, verbs, run.log)
+
+def of_one_program(verbs: Mapping[str, Verb]) -> dict[str, Verb]:
+    """Return what can be asked of a job of one program, given what can be asked of its run."""
+    return {name: _without_role(verb) for name, verb in {**verbs, "restart": _restart}.items()}
 
 
 def _restart(_caller: Caller, _request: Message, _fds: list[int]) -> Message:
     raise UsageError("only a role of a job can be started again, with --role")
 
 
-def verbs_of(run: Run, seen: RunHistory) -> dict[str, Verb]:
-    """Return what can be asked about a run."""
-    from .job_requests import JobRequests
-    from .report_request import report
-
-    return {**JobRequests(run, seen).verbs, "report": report(run, seen)}
-
-
-def _of_one_program(verb: Verb) -> Verb:
-    """Return a verb of a job without roles, which refuses a request that names one."""
+def _without_role(verb: Verb) -> Verb:
+    """Return a verb that refuses a request which names a role."""
 
     def answer(caller: Caller, request: Message, fds: list[int]) -> Message | None:
         if "role" in request:

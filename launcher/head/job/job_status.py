@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...control.job_status import RankState
-    from ..run.run import Run
     from ..run.run_node import RunNode
+    from ..run.run_view import RunView
     from ..run.workers import Worker
     from .job_socket import RunHistory
 
 
-def status(run: Run, seen: RunHistory, *, ranks: bool) -> JobStatus:
+def status(run: RunView, seen: RunHistory, *, ranks: bool) -> JobStatus:
     """Return the status of a run as of now, without its ranks if they are many and not needed."""
-    spec, tail, now = run.spec, seen.tail, system.time() - run.loop.clock()
+    spec, tail, now = run.spec, seen.tail, system.time() - seen.clock()
     running = run.workers.running
     hosts = {one.host for one in running}
     return JobStatus(
@@ -45,7 +45,7 @@ def status(run: Run, seen: RunHistory, *, ranks: bool) -> JobStatus:
     )
 
 
-def _node(run: Run, node: RunNode, hosts: set[str]) -> NodeStatus:
+def _node(run: RunView, node: RunNode, hosts: set[str]) -> NodeStatus:
     if node.reason:
         return NodeStatus(node.name, "lost", node.reason)
     if node.done:
@@ -56,7 +56,7 @@ def _node(run: Run, node: RunNode, hosts: set[str]) -> NodeStatus:
 
 
 def _ranks(
-    run: Run, seen: RunHistory, running: dict[int, Worker], now: float
+    run: RunView, seen: RunHistory, running: dict[int, Worker], now: float
 ) -> Iterator[RankStatus]:
     """Yield every rank of the plan; `now` is what to add to the loop's clock."""
     nodes = {node.node.rank: node for node in run.nodes if not node.over}
@@ -77,7 +77,7 @@ def _ranks(
             )
 
 
-def _slow(run: Run, host: str, rank: int) -> str:
+def _slow(run: RunView, host: str, rank: int) -> str:
     if not run.record.slow:
         return ""
     from ..report.slow import causes

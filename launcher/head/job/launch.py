@@ -13,6 +13,7 @@ from ...control import messages
 from ..fleet.fleet import Fleet
 from ..output.console import Console
 from ..report.ending import Ending
+from .control import control_of
 from .job import Job
 
 TYPE_CHECKING = False
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ...backends.base import Dial, Part
     from ...specs.job import JobSpec
     from ...specs.plan import Node
-    from ..run.run import Run
+    from .control import JobControl
     from .start import Start
 
 OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
@@ -56,7 +57,7 @@ def launch(
     backend_for: Callable[[Node], Part],
     loop: Loop,
     console: Console,
-    on_run: Callable[[Run], None] = lambda _: None,
+    on_job: Callable[[JobControl], None] = lambda _: None,
 ) -> Ending:
     """Run a job, and print its output and its report; return how it has ended.
 
@@ -66,9 +67,9 @@ def launch(
         backend_for: returns the backend for a node that joins later.
         loop: is run until the job has ended.
         console: is closed at the end.
-        on_run: called with the run before it begins.
+        on_job: called with the job before it begins.
     """
-    return conclude(spec, loop, console, lambda job: _conduct(job, start, backend_for, on_run))
+    return conclude(spec, loop, console, lambda job: conduct(job, start, backend_for, on_job))
 
 
 def conclude(
@@ -92,51 +93,53 @@ def conclude(
     return ended[0]
 
 
-def _conduct(
+def conduct(
     job: Job,
     start: Start,
     backend_for: Callable[[Node], Part],
-    on_run: Callable[[Run], None],
+    on_job: Callable[[JobControl], None],
 ) -> Ending:
-    """Run a job until its nodes have ended; nothing is left running then."""
+    """Run a job until its nodes have ended; nothing is left running then.
+
+    The arguments are as in `launch`.
+    """
     spec, loop, log = job.spec, job.loop, job.console.log
     try:
         job.open()
         fleet = Fleet(nodes_of(start), loop, log, spec.supervision.heartbeat_timeout, backend_for)
-        run = job.assemble(fleet)
-        on_run(run)
-        handle_signals(loop, spec, run.end_by, run.pass_on)
-        with _listening(run, start.parts, job.console) as dial:
-            return serve(job, start.parts, dial)
+        job.assemble(fleet)
+        control = control_of(job)
+        on_job(control)
+        handle_signals(loop, spec, control)
+        with listening(control, fleet, start.parts, spec, job.console) as dial:
+            return serve(job, fleet, start.parts, dial)
     except DsrunError as error:
         return Ending(spec.job_id, error)
 
 
-def serve(job: Job, parts: Sequence[Part], dial: Dial | None = None) -> Ending:
+def serve(job: Job, fleet: Fleet, parts: Sequence[Part], dial: Dial | None = None) -> Ending:
     """Connect the fleet of a job, wait until its run is over, then close the fleet.
 
     Args:
         job: not begun yet.
+        fleet: has its nodes.
         parts: each backend with the nodes it starts.
         dial: where node launchers dial, for the backends that need it.
 
     Raises:
         DsrunError: some node cannot take part; nothing is left running.
     """
-    run = job.run
-    assert run is not None
-    fleet = run.fleet
     try:
         job.begin()
         fleet.connect(parts, dial)
-        run.wait()
-        if not run.state.abandoned:
+        job.wait()
+        if not job.view().abandoned:
             fleet.close(_end_message(job))
     finally:
         fleet.disconnect()
         job.close()
-    if run.error is not None:
-        raise run.error
+    if (error := job.view().error) is not None:
+        raise error
     return job.conclude()
 
 
@@ -152,29 +155,26 @@ def nodes_of(start: Start) -> list[Node]:
     return sorted((node for part in start.parts for node in part.nodes), key=lambda one: one.rank)
 
 
-def _listening(
-    run: Run, parts: Sequence[Part], console: Console
+def listening(
+    job: JobControl, fleet: Fleet, parts: Sequence[Part], spec: JobSpec, console: Console
 ) -> AbstractContextManager[Dial | None]:
     """Return a context in which a listener takes node launchers that dial in, if there are any."""
     if not any(part.backend.transport == "dial" for part in parts):
         return nullcontext()
     from . import dial_in
 
-    if BACKENDS[run.plan.launcher].joins:
-        return dial_in.shared(run.fleet, run.spec, console, run)
-    return dial_in.announced(run.fleet, parts, run.spec, console)
+    if BACKENDS[spec.plan.launcher].joins:
+        return dial_in.shared(fleet, spec, console, job)
+    return dial_in.announced(fleet, parts, spec, console)
 
 
-def handle_signals(
-    loop: Loop, spec: JobSpec, end: Callable[[int], None], pass_on: Callable[[int], None]
-) -> None:
+def handle_signals(loop: Loop, spec: JobSpec, job: JobControl) -> None:
     """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup).
 
     Args:
-        loop: calls one of the others with the number of a signal.
-        spec: names the signals that end the job.
-        end: handles those.
-        pass_on: handles `OTHER_SIGNALS`.
+        loop: calls the job with each signal that ends it, and with each of `OTHER_SIGNALS`.
+        spec: names those that end it.
+        job: is told of them.
     """
     names = spec.supervision.end_signals
     ends = {signals.parse("--signals_to_handle", name) for name in names}
@@ -182,6 +182,9 @@ def handle_signals(
         ends.discard(signal.SIGHUP)
 
     def act(number: int) -> None:
-        (end if number in ends else pass_on)(number)
+        if number in ends:
+            job.end(number, "")
+        else:
+            job.pass_on(number)
 
     loop.on_signals({*ends, *OTHER_SIGNALS}, act)

@@ -11,17 +11,19 @@ from .job_requests import LogReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..local.server import Caller, Message, Verb
     from ..report.report import Report
-    from ..run.run import Run
+    from ..run.run_view import RunView
     from .job_socket import RunHistory
 
 
-def report(run: Run, seen: RunHistory) -> Verb:
-    """Return the verb of a run."""
+def report(view: Callable[[], RunView], seen: RunHistory) -> Verb:
+    """Return the verb of a run, given what returns how it is now."""
 
     def answer(caller: Caller, request: Message, _fds: list[int]) -> Message:
-        now = run.loop.clock()
+        run, now = view(), seen.clock()
         if request.get("events") is True:
             send_past(caller, seen, began(run, seen))
         ending = ending_of(run)
@@ -36,12 +38,12 @@ def report(run: Run, seen: RunHistory) -> Verb:
     return answer
 
 
-def began(run: Run, seen: RunHistory) -> float:
+def began(run: RunView, seen: RunHistory) -> float:
     """Return when the first thing has happened."""
     return min([run.record.began, *(at for at, _ in list(seen.past)[:1])])
 
 
-def words(run: Run, report: Report) -> str:
+def words(run: RunView, report: Report) -> str:
     """Return how a job does, in words."""
     hosts = counted(len(report.hosts), "host")
     ranks = f"{len(run.workers.running)} of {counted(report.world_size, 'rank')}"

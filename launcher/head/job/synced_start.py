@@ -16,12 +16,14 @@ from ..sync.source import Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ...control.messages import NodeJob
     from ...specs.sync import SyncSpec
-    from ..run.run import Run
+    from ..fleet.fleet import Fleet
+    from ..run.run import Handle, SendJob
     from ..run.run_node import RunNode
+    from ..run.run_view import RunView
     from ..sync.node_sync import Copy
 
 NAMED = 5
@@ -31,13 +33,30 @@ NAMED = 5
 class SyncedStart:
     """Has the folder on each node before the node gets its JOB."""
 
-    def __init__(self, run: Run, sync: SyncSpec) -> None:
+    def __init__(
+        self,
+        sync: SyncSpec,
+        fleet: Fleet,
+        log: Callable[..., None],
+        send_job: SendJob,
+        handle: Handle,
+        view: Callable[[], RunView],
+    ) -> None:
         """Read the folder.
+
+        Args:
+            sync: the folder, and what to leave out.
+            fleet: has the nodes.
+            log: prints a message, given its text and maybe a level.
+            send_job: sends a node its JOB, given what returns the task as it is there, or None.
+            handle: is told of a node that cannot have the folder.
+            view: returns how the run is now.
 
         Raises:
             UsageError: it cannot be read, or is too large.
         """
-        self._run = run
+        self._fleet, self._log = fleet, log
+        self._send_job, self._handle, self._view = send_job, handle, view
         self._source = Source(sync, os.environ)
         self._probe = SharedProbe(sync.source)
         self._unsettled: set[RunNode] = set()
@@ -49,31 +68,29 @@ class SyncedStart:
 
     def prepare(self, node: RunNode) -> None:
         """Have the folder on a node, then send it JOB; this machine's own uses the folder."""
-        run, connection = self._run, node.connection
-        if is_child(run.spec, node.node):
-            run.send_job(node)
+        if is_child(self._view().spec, node.node):
+            self._send_job(node, None)
             return
         one = NodeSync(
             self._source,
             self._probe,
             partial(self._on_outcome, node),
-            wanted=lambda: not run.ending,
-            log=lambda text: run.log(f"{node.name}: {text}", "debug"),
+            wanted=lambda: not self._view().ending,
+            log=lambda text: self._log(f"{node.name}: {text}", "debug"),
         )
         self._unsettled.add(node)
-        one.begin(run.fleet.commands, run.fleet.nodes[connection.number])
+        one.begin(self._fleet.commands, self._fleet.nodes[node.connection.number])
 
     def _on_outcome(self, node: RunNode, outcome: Copy | str) -> None:
-        run = self._run
         self._unsettled.discard(node)
         self._note_number(node, outcome)
         if isinstance(outcome, str):
-            run.handle(FailStart(node, outcome))
+            self._handle(FailStart(node, outcome))
         elif not outcome.folder:
-            run.log(f"{node.name}: shares the folder of --sync", "debug")
-            run.send_job(node)
+            self._log(f"{node.name}: shares the folder of --sync", "debug")
+            self._send_job(node, None)
         else:
-            run.send_job(node, partial(self._placed, outcome))
+            self._send_job(node, partial(self._placed, outcome))
 
     def _placed(self, copy: Copy, task: NodeJob) -> NodeJob:
         """Return the task of a node that has a copy of the folder."""
@@ -89,17 +106,17 @@ class SyncedStart:
             )
         if not any(one.connection.connected for one in self._unsettled):
             for line in by_cause(self._apart):
-                self._run.warn(line)
+                self._log(line, "warning")
             self._apart.clear()
 
     def _name_the_rest(self) -> None:
         """Say what is not synced, or may be missing on the nodes."""
         source = self._source
         if source.skipped:
-            self._run.warn(f"--sync: not copied: {_named(source.skipped)}")
+            self._log(f"--sync: not copied: {_named(source.skipped)}", "warning")
         if source.outside:
             names = _named(source.outside)
-            self._run.log(f"--sync: links that point out of the folder stay as they are: {names}")
+            self._log(f"--sync: links that point out of the folder stay as they are: {names}")
 
 
 def placed(task: NodeJob, moved: Mapping[str, str], copy: str) -> NodeJob:

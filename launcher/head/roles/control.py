@@ -6,7 +6,8 @@ import signal
 from functools import partial
 
 from ...common.errors import UsageError
-from ...control import frames
+from ..job.control import JobControl
+from ..run.decisions import SignalRanks
 from . import role_events as events
 
 TYPE_CHECKING = False
@@ -14,14 +15,29 @@ if TYPE_CHECKING:
     from .roles_job import RolesJob
 
 
+def control_of(job: RolesJob) -> JobControl:
+    """Return the control of a job of roles."""
+    return JobControl(
+        roles=tuple(job.roles),
+        started=lambda: job.started,
+        ending=lambda: job.ending,
+        end=job.end,
+        pass_on=job.pass_on,
+        send=partial(send, job),
+        stop=partial(stop, job),
+        refuse=job.refuse,
+        call_off=job.call_off,
+        observe_runs=job.observe_runs,
+    )
+
+
 def pass_on(job: RolesJob, number: int) -> int:
     """Send a signal to the ranks of all roles; return how many run."""
     ranks = 0
     for role in job.roles.values():
-        run = role.run
-        if run is not None and run.started and not run.stopping:
+        if (run := role.view) is not None and run.runs:
             ranks += len(run.workers.running)
-            run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+            role.handle(SignalRanks(number))
     return ranks
 
 

@@ -9,7 +9,6 @@ from ..hooks.event_json import event_json
 from ..hooks.exposition import Metric, joint, text
 from ..hooks.metrics import MetricsWriter, RunMetrics
 from ..run.events import JobEnded
-from ..watch.attach import run_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ..hooks.commands import CommandQueue
     from ..report.ending import Ending
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.run_view import ObservedRun
     from .policy import RoleCourse
 
 
@@ -62,11 +61,11 @@ class RolesHooks:
         """Print a message, from a thread."""
         self._loop.call_soon_threadsafe(lambda: self._log(words, level))
 
-    def observe(self, role: str, run: Run) -> None:
+    def observe(self, run: ObservedRun) -> None:
         """Tell of a run of a role that has not begun."""
         if self._writer is not None:
-            self._metrics[role] = RunMetrics(run.loop.clock, partial(run_state, run))
-        run.observe(partial(self._on_event, role))
+            self._metrics[run.role] = RunMetrics(self._loop.clock, run.view)
+        run.observe(partial(self._on_event, run.role))
 
     def _on_event(self, role: str, event: RunEvent) -> None:
         if type(event) is JobEnded:

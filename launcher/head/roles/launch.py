@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 
 from ...backends import BACKENDS
@@ -10,20 +9,21 @@ from ...common.errors import DsrunError
 from ...common.loop import Loop
 from ...control.messages import End
 from ..fleet.fleet import Fleet
-from ..job.launch import conclude, handle_signals, nodes_of
+from ..job.launch import conclude, handle_signals, listening, nodes_of
 from ..job.start import backend_for, prepare
 from ..output.console import Console
 from ..report.ending import Ending
+from .control import control_of
 from .roles_job import RolesJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from ...backends.base import Dial, Part
     from ...specs.plan import Node
     from ...specs.roles import RolesSpec
+    from ..job.control import JobControl
     from ..job.job import Job
     from ..job.start import Start
 
@@ -73,7 +73,7 @@ def conduct(
     start: Start,
     loop: Loop,
     console: Console,
-    on_job: Callable[[RolesJob], None] = lambda _: None,
+    on_job: Callable[[JobControl], None] = lambda _: None,
     later: Callable[[Node], Part] | None = None,
 ) -> Ending:
     """Run a job of roles, and print its output and its report; return how it has ended.
@@ -96,7 +96,7 @@ def _conduct(
     whole: Job,
     spec: RolesSpec,
     start: Start,
-    on_job: Callable[[RolesJob], None],
+    on_job: Callable[[JobControl], None],
     later: Callable[[Node], Part],
 ) -> Ending:
     """Run the roles until all nodes have ended; nothing is left running then."""
@@ -106,10 +106,11 @@ def _conduct(
         fleet = Fleet(nodes_of(start), loop, console.log, lease, later, shares=True)
         job = RolesJob(spec, fleet, console, loop.stop)
         whole.draw, whole.tell = job.painter(), job.tell
-        on_job(job)
+        control = control_of(job)
+        on_job(control)
         console.on_broken_pipe = job.on_broken_output
-        handle_signals(loop, spec.job, job.end, job.pass_on)
-        with _listening(job, start, console) as dial:
+        handle_signals(loop, spec.job, control)
+        with listening(control, fleet, start.parts, spec.job, console) as dial:
             ending = _serve(job, start, dial)
         whole.hooks = job.tell_end(ending)
         return ending
@@ -133,17 +134,3 @@ def _serve(job: RolesJob, start: Start, dial: Dial | None) -> Ending:
     finally:
         fleet.disconnect()
         job.close()
-
-
-def _listening(
-    job: RolesJob, start: Start, console: Console
-) -> AbstractContextManager[Dial | None]:
-    """Return a context in which node launchers can dial in, if some do."""
-    if not any(part.backend.transport == "dial" for part in start.parts):
-        return nullcontext()
-    from ..job import dial_in
-
-    whole = job.spec.job
-    if BACKENDS[whole.plan.launcher].joins:
-        return dial_in.shared(job.fleet, whole, console, job)
-    return dial_in.announced(job.fleet, start.parts, whole, console)

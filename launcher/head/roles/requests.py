@@ -12,7 +12,6 @@ from ...common.wording import counted
 from ...control.job_status import JobStatus, NodeStatus, as_fields
 from ..job.ending import ending_of
 from ..job.job_requests import follow, ranks_of, signal_of
-from ..job.job_socket import RunHistory, verbs_of
 from ..job.job_status import status
 from ..job.report_request import send_past, troubles
 from ..report.report import duration
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..fleet.node_queries import Used
+    from ..job.job_socket import RunHistory
     from ..local.server import Caller, Message, Verb
-    from ..run.run import Run
+    from ..run.run_view import RunView
+    from .role_run import RoleRun
     from .roles_job import RolesJob
 
 OF_ROLES = ("stacks", "scale")
@@ -62,17 +63,18 @@ class RolesRequests:
         """Answer for the role that a request names, or for all."""
         if request.get("role") is None:
             return of_all(caller, request, fds)
-        run, seen = self._run(request["role"])
-        return verbs_of(run, seen)[name](caller, request, fds)
+        role, _ = self._role(named := request["role"])
+        verbs = role.verbs(self._job.histories[named])
+        return verbs[name](caller, request, fds)
 
-    def _run(self, role: object) -> tuple[Run, RunHistory]:
+    def _role(self, role: object) -> tuple[RoleRun, RunView]:
         known = self._job.roles
         if not isinstance(role, str) or role not in known:
             raise UsageError(f"no role {str(role)[:40]}; its roles are {', '.join(known)}")
-        run = known[role].run
+        run = known[role].view
         if run is None:
             raise UsageError(f"{role} has not begun")
-        return run, self._job.histories[role]
+        return known[role], run
 
     def _needs_role(self, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
         raise UsageError(f"--role NAME: expected one of {', '.join(self._job.roles)}")
@@ -80,9 +82,9 @@ class RolesRequests:
     # -- all roles --------------------------------------------------------------------------
 
     @property
-    def _runs(self) -> list[tuple[str, Run, RunHistory]]:
+    def _runs(self) -> list[tuple[str, RunView, RunHistory]]:
         """The present runs of the roles that have one, or the last ones."""
-        runs = ((name, role.run) for name, role in self._job.roles.items())
+        runs = ((name, role.view) for name, role in self._job.roles.items())
         return [(name, run, self._job.histories[name]) for name, run in runs if run is not None]
 
     def _status(self, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
@@ -131,7 +133,7 @@ class RolesRequests:
 
     def _words(self, name: str) -> Iterator[str]:
         """Yield lines on how a role does."""
-        course, run = self._job.policy.courses[name], self._job.roles[name].run
+        course, run = self._job.policy.courses[name], self._job.roles[name].view
         if run is None or not course.ran:
             yield f"  {name}: {course.state.value}"
             return
@@ -189,8 +191,8 @@ class RolesRequests:
         """Start a role again, whose workers run."""
         if request.get("role") is None:
             self._needs_role(_caller, request, _fds)
-        run, _ = self._run(name := request["role"])
-        if not run.started or run.stopping or self._job.policy.ending:
+        _, run = self._role(name := request["role"])
+        if not run.runs or self._job.policy.ending:
             raise UsageError(f"{name} does not run: it is {self._state(name)}")
         self._job.log(f"{name}: starting it again, as dsrun-job asks", "warning")
         self._job.handle(events.RestartRequested(name))

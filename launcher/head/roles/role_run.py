@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
+    from ..job.job_socket import RunHistory
+    from ..local.server import Verb
     from ..output.console import Console
     from ..run.effects import Ready
     from ..run.events import RunEvent
-    from ..run.run import Run
+    from ..run.run_view import ObservedRun, RunView
     from .role_events import RoleEvent
 
     Tell = Callable[[RoleEvent], None]
@@ -49,7 +51,7 @@ class RoleRun:
         fleet: Fleet,
         console: Console,
         tell: Tell,
-        observe: Callable[[Run], None],
+        observe: Callable[[ObservedRun], None],
         on_left: Callable[[], None],
         owner: Owner,
     ) -> None:
@@ -79,14 +81,24 @@ class RoleRun:
         self._free_at = 0.0
 
     @property
-    def run(self) -> Run | None:
-        """Its present run, or the last one; None before the first."""
-        return self._job.run if self._job is not None else None
+    def view(self) -> RunView | None:
+        """How its present run is now, or the last one; None before the first."""
+        return self._job.view() if self._job is not None and self._job.assembled else None
+
+    def handle(self, decision: object) -> None:
+        """Have its present run, if there is one, carry out a decision."""
+        if self._job is not None and self._job.assembled:
+            self._job.handle(decision)
+
+    def verbs(self, seen: RunHistory) -> dict[str, Verb]:
+        """Return what can be asked about its run, given what was seen of it."""
+        assert self._job is not None
+        return self._job.verbs(seen)
 
     @property
     def unfinished(self) -> list[str]:
         """The names of the nodes on which something of it may still run."""
-        run = self.run
+        run = self.view
         waits = run is not None and run.started and not run.ending
         return [node.name for node in run.nodes if not node.over] if run and waits else []
 
@@ -104,76 +116,77 @@ class RoleRun:
         self._started.clear()
         self.leaving += 1
         try:
-            run = job.assemble(self._fleet, self._owner)
+            job.assemble(self._fleet, self._owner)
         except DsrunError as error:
             self._end(job, Ending(self.spec.job_id, error))
             return
         # A line on missing devices is printed at the first start.
         workers = self.spec.workers._replace(expects_devices=False)
         self.spec = self.spec._replace(workers=workers)
-        run.observe(self._on_event)
-        self._observe(run)
-        lost = [node.connection for node in run.nodes if node.connection.lost]
+        job.observed.observe(self._on_event)
+        self._observe(job.observed)
+        connections = [node.connection for node in job.view().nodes]
+        lost = [one for one in connections if one.lost]
         for connection in lost:
             connection.try_again()
-        for node in run.nodes:
-            if node.connection.connected:
-                self._watch(run, node.connection)
+        for connection in connections:
+            if connection.connected:
+                self._watch(job, connection)
         job.begin(listens=False)
         for connection in lost:
             self._fleet.reach(connection)
 
     def _on_ready(self, ready: Ready) -> None:
         """Wait with the start; a node that is lost meanwhile is not noticed by the run."""
-        run, self._ready = self.run, ready
-        assert run is not None
-        for node in run.nodes:
+        job, self._ready = self._job, ready
+        assert job is not None
+        for node in job.view().nodes:
             if not node.over:
                 connection = node.connection
                 connection.returns = self.spec.elastic is not None
                 self._fleet.expect_beats(connection)
-                self._watch(run, connection)
+                self._watch(job, connection)
         waits = self._free_at - self._fleet.loop.clock()
         if waits > 0:
-            run.log(f"waiting {waits:.0f} s until its workers on lost nodes have ended")
+            self._console.log(f"waiting {waits:.0f} s until its workers on lost nodes have ended")
         self._fleet.loop.call_later(max(waits, 0.0), lambda: self._tell_prepared(ready))
 
     def _tell_prepared(self, ready: Ready) -> None:
         """Tell that the nodes are ready, unless the run has been given up meanwhile."""
-        if self._ready is ready and self.run is not None and not self.run.ending:
+        run = self.view
+        if self._ready is ready and run is not None and not run.ending:
             self._tell(RolePrepared(self.name))
 
-    def _watch(self, run: Run, connection: NodeConnection) -> None:
+    def _watch(self, job: Job, connection: NodeConnection) -> None:
         """Give the run up if this connection is lost before the start."""
         if not any(one is connection for one, _ in self._watched):
-            watch = partial(self._on_early_loss, run, connection)
+            watch = partial(self._on_early_loss, job, connection)
             connection.on_close.append(watch)
             self._watched.append((connection, watch))
 
-    def _on_early_loss(self, run: Run, connection: NodeConnection, reason: str) -> None:
-        self._refuse(run, _early(connection, reason))
-
-    def _refuse(self, run: Run, why: str) -> None:
-        if not run.started and not run.ending:
-            run.handle(Refuse(NodeError(why)))
+    def _on_early_loss(self, job: Job, connection: NodeConnection, reason: str) -> None:
+        _refuse(job, _early(connection, reason))
 
     def publish(self, frame: bytes, *, starts: bool = False) -> None:
         """Send PEERS to its nodes if its workers run or start, unless they have it."""
-        run = self.run
+        run = self.view
         if run is None or run.stopping or not (run.started or starts) or frame == self._published:
             return
         self._published = frame
-        run.send([node for node in run.nodes if not node.over], frame)
+        for node in run.nodes:
+            if not node.over:
+                node.send(frame)
 
     def start(self) -> None:
         """Start the workers: its nodes are ready, unless one of them is being lost just now."""
-        run, watched = self.run, [connection for connection, _ in self._watched]
+        job, watched = self._job, [connection for connection, _ in self._watched]
+        assert job is not None
         self._forget_watches()
         lost = next((one for one in watched if not one.connected), None)
-        if lost is not None and run is not None:
-            self._refuse(run, _early(lost, lost.lost))
-        elif run is not None and self._ready is not None:
-            run.handle(Start(*self._ready))
+        if lost is not None:
+            _refuse(job, _early(lost, lost.lost))
+        elif self._ready is not None:
+            job.handle(Start(*self._ready))
 
     def _forget_watches(self) -> None:
         for connection, watch in self._watched:
@@ -192,9 +205,10 @@ class RoleRun:
 
     def _on_ranks(self, ranks: tuple[int, ...]) -> None:
         """Note that workers run; in a later round of an elastic role, that does not matter."""
-        assert self.run is not None
+        run = self.view
+        assert run is not None
         self._started.update(ranks)
-        if len(self._started) >= (self.run.plan.world_size or 0):
+        if len(self._started) >= (run.plan.world_size or 0):
             self._tell(RoleStarted(self.name))
 
     def _look(self) -> None:
@@ -202,7 +216,7 @@ class RoleRun:
 
         That of an elastic role is stopping, too, once its work is done.
         """
-        run = self.run
+        run = self.view
         if self._stopped or run is None:
             return
         if run.phase is Phase.STOPPING and fails(run):
@@ -220,38 +234,37 @@ class RoleRun:
             why: what is told in place of a user's signal, "" for the signal; None if not a signal
                 is the reason, but the end of the job.
         """
-        run, self._stopped = self.run, True
+        run, self._stopped = self.view, True
         if run is None or run.ending:
             return
         if why is not None:
             run.record.stopped_by(number, why)
         if run.started:
-            run.handle(Stop(number, 0.0 if kill else None))
+            self.handle(Stop(number, 0.0 if kill else None))
         else:
-            run.handle(End())
+            self.handle(End())
 
     def abandon(self) -> None:
         """Wait for nothing that still runs."""
-        if self.run is not None and not self.run.ending:
-            self.run.handle(Abandon())
+        run = self.view
+        if run is not None and not run.ending:
+            self.handle(Abandon())
 
     def _finish(self) -> None:
         """Give the nodes back, and tell how the run has ended."""
-        job, run = self._job, self.run
+        job = self._job
         assert job is not None
-        assert run is not None
+        run = job.view()
         self._forget_watches()
         self._note_outliving(run)
-        run.leave()
         # A connection that was lost may be another role's by now.
-        own = [node for node in run.nodes if node.connection.on_event is None]
-        run.release(own)
+        own = job.leave(lambda node: node.connection.on_event is None)
         for node in own if run.started else ():
             if node.connection.connected and node.done is None:
                 self._fleet.dismiss(node.connection, LEFT_BEHIND)
         self._end(job, job.conclude())
 
-    def _note_outliving(self, run: Run) -> None:
+    def _note_outliving(self, run: RunView) -> None:
         """Note when the workers on nodes that were lost have ended, at the latest.
 
         The guard of a node may have said already that it has ended them.
@@ -270,6 +283,11 @@ class RoleRun:
     def _left(self, _ending: Ending) -> None:
         self.leaving -= 1
         self._on_left()
+
+
+def _refuse(job: Job, why: str) -> None:
+    if not job.view().started and not job.view().ending:
+        job.handle(Refuse(NodeError(why)))
 
 
 def _early(connection: NodeConnection, reason: str) -> str:

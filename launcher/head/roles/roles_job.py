@@ -10,7 +10,7 @@ from ...common.loop import Alarm
 from ...common.output_file import is_page
 from ..job.ending import ending_of
 from ..job.job_socket import JobSocket, RunHistory
-from ..run.decisions import Refuse, ReplaceHost
+from ..run.decisions import CallOff, OtherSignal, Refuse, ReplaceHost
 from ..run.events import Lost, Round
 from ..run.phase import Phase
 from ..run.run import Owner
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ..output.console import Console
     from ..report.ending import Ending
     from ..run.events import RunEvent
-    from ..run.run import Run
     from ..run.run_node import RunNode
+    from ..run.run_view import ObservedRun
     from .hooks import RolesHooks
     from .role_actions import RoleAction
     from .role_events import RoleEvent
@@ -79,7 +79,7 @@ class RolesJob:
         self._queue = EventQueue()
         self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
         self._socket: JobSocket | None = None
-        self._observers: list[Callable[[str, Run], None]] = []
+        self._observers: list[Callable[[ObservedRun], None]] = []
         self._hooks = self._told()
         self.abandoned, self._over, self._code = False, False, 0
         self._requests = StopRequests()
@@ -89,26 +89,28 @@ class RolesJob:
     def _role(self, number: int, role: Role) -> RoleRun:
         console: Any = RoleConsole(self._console, role.name, number)
         job = job_of(role, self.spec.job)
-        observe = partial(self._observe, role.name)
         owner = Owner(greeting=self.directory.frame, on_unreached=self._on_unreached)
-        return RoleRun(job, self.fleet, console, self.handle, observe, self._look, owner)
+        return RoleRun(job, self.fleet, console, self.handle, self._observe, self._look, owner)
 
     def _ready(self, role: Role) -> RoleReadiness:
         users = [other.name for other in self.spec.roles if role.name in other.after]
         return RoleReadiness(role, users, self.fleet, self.directory, self.handle)
 
-    def _observe(self, name: str, run: Run) -> None:
+    def _observe(self, run: ObservedRun) -> None:
         """Look at a run of a role that has not begun."""
-        self._readiness[name].watch_output(run.observe, run.warn)
+        name = run.role
+        self._readiness[name].watch_output(
+            run.observe, lambda text: self.log(f"{name}: {text}", "warning")
+        )
         self.histories[name] = RunHistory(self.loop.clock, self.histories[name])
         run.observe(self.histories[name].on_event)
         for observe in self._observers:
-            observe(name, run)
-        run.observe(partial(self._on_run_event, name, run))
+            observe(run)
+        run.observe(partial(self._on_run_event, run))
 
-    def _on_run_event(self, name: str, run: Run, event: RunEvent) -> None:
-        if type(event) in {Lost, Round} and run.started:
-            self._update(name)
+    def _on_run_event(self, run: ObservedRun, event: RunEvent) -> None:
+        if type(event) in {Lost, Round} and run.view().started:
+            self._update(run.role)
 
     def _told(self) -> RolesHooks | None:
         """Return what tells other programs of the job, if it has any."""
@@ -121,8 +123,8 @@ class RolesJob:
         self.observe_runs(hooks.observe)
         return hooks
 
-    def observe_runs(self, observe: Callable[[str, Run], None]) -> None:
-        """Have a function called with the name of a role and each of its runs, before it begins."""
+    def observe_runs(self, observe: Callable[[ObservedRun], None]) -> None:
+        """Have a function called with each run of a role before it begins."""
         self._observers.append(observe)
 
     def painter(self) -> Callable[[Ending], str] | None:
@@ -178,16 +180,16 @@ class RolesJob:
 
     def call_off(self, reason: str) -> None:
         """Give up the start for this reason; if workers run already, only warn."""
-        first = next(iter(self.roles.values())).run
-        if self.started or first is None:
+        first = next(iter(self.roles.values()))
+        if self.started or first.view is None:
             self.log(reason, "warning")
         else:
-            first.call_off(reason)
+            first.handle(CallOff(reason))
 
     def refuse(self, error: DsrunError) -> None:
         """End the job with this error; if workers run already, only log it."""
-        first = next(iter(self.roles.values())).run
-        if self.started or first is None:
+        first = next(iter(self.roles.values()))
+        if self.started or first.view is None:
             self.log(str(error), "error")
         else:
             first.handle(Refuse(error))
@@ -198,7 +200,7 @@ class RolesJob:
 
     def so_far(self) -> RolesEnding:
         """Return the same as far as is known while it runs."""
-        runs = {name: role.run for name, role in self.roles.items()}
+        runs = {name: role.view for name, role in self.roles.items()}
         return self._ended({name: ending_of(run) if run else None for name, run in runs.items()})
 
     def _ended(self, endings: Mapping[str, Ending | None]) -> RolesEnding:
@@ -289,13 +291,13 @@ class RolesJob:
     def _move_elastic(self, lost: str) -> None:
         """Have a spare in place of a lost node in the next round of each elastic role there."""
         for name, role in self.roles.items():
-            run = role.run
+            run = role.view
             if run is None or run.phase is not Phase.RUNNING or run.spec.elastic is None:
                 continue
             for spare in self._move(name, lost).values():
                 nodes = role.spec.plan.nodes
                 host = next(one.host for one in nodes if one.host.name == spare)
-                run.handle(ReplaceHost(lost, host))
+                role.handle(ReplaceHost(lost, host))
 
     def _is_lost(self, name: str) -> bool:
         connections = self.fleet.nodes.values()
@@ -305,7 +307,7 @@ class RolesJob:
 
     def _update(self, name: str) -> None:
         """Take the nodes of a role as they are now, and tell all roles."""
-        run = self.roles[name].run
+        run = self.roles[name].view
         if run is None or run.ending:
             return
         for text in self.directory.update(name, run.nodes):
@@ -356,8 +358,7 @@ class RolesJob:
             self.fleet.suspend()
             return
         for role in self.roles.values():
-            if role.run is not None:
-                role.run.pass_on(number)
+            role.handle(OtherSignal(number))
 
     def on_broken_output(self) -> None:
         """Stop the job: the reader of its output has gone."""

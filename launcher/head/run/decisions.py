@@ -211,6 +211,12 @@ class OtherSignal(NamedTuple):
     number: int
 
 
+class SignalRanks(NamedTuple):
+    """Every worker is to get a signal, whatever it does to them."""
+
+    number: int
+
+
 class OutputBroken(NamedTuple):
     """The reader of the run's output has gone."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 
-from ...common.errors import UsageError
 from ...common.values import NamedTuple
 from .decisions import EndWhenOver, Stop
 
@@ -111,14 +110,6 @@ if TYPE_CHECKING:
             """Return the number of workers for the report."""
             ...
 
-        def check_size(self, nodes: int) -> str:
-            """Return what to tell the user who asks for rounds of at most so many nodes.
-
-            Raises:
-                DsrunError: that is not possible.
-            """
-            ...
-
         def close(self) -> None:
             """Start nothing more: the run is being stopped, or is over."""
             ...
@@ -209,14 +200,6 @@ class NoRestarts:
     def world_size(self, planned: int) -> int:
         """Return the number of workers of the plan."""
         return planned
-
-    def check_size(self, nodes: int) -> str:
-        """Refuse: the number of nodes cannot change, or dsrun does not decide on it.
-
-        Raises:
-            UsageError: always.
-        """
-        raise UsageError("the number of its nodes is fixed; --elastic_training lets it change")
 
     def close(self) -> None:
         """Nothing to do."""

@@ -18,6 +18,7 @@ from .phase import Phase
 from .restart_policy import NoRestarts
 from .run_node import RunNode, members
 from .run_state import RunState
+from .run_view import RunView
 from .tasks import tasks
 
 TYPE_CHECKING = False
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from ...common.errors import DsrunError
     from ...control.messages import NodeJob
     from ...specs.host import Host
     from ...specs.job import JobSpec
-    from ...specs.plan import Plan
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
@@ -42,7 +41,9 @@ if TYPE_CHECKING:
     from .stdin import Stdin
 
     Restarts = Callable[[Course], RestartPolicy]
-    Asks = Callable[["Run"], Callable[[RunNode], None]]
+    Handle = Callable[[object], None]
+    SendJob = Callable[[RunNode, Callable[[NodeJob], NodeJob] | None], None]
+    Asks = Callable[[SendJob, Handle, Callable[[], RunView]], Callable[[RunNode], None]]
 
 
 class Owner(NamedTuple):
@@ -72,7 +73,6 @@ class Run:
         spec: its job.
         fleet: the fleet whose nodes it uses.
         loop: that of the fleet.
-        nodes: those of its state, as are `record` and `workers`.
         output: what its workers write.
         debugging: ranks that a debugger is attached to, or that wait for one.
         input_fd: the descriptor of the standard input that rank 0 gets, if that was requested.
@@ -94,7 +94,8 @@ class Run:
     ) -> None:
         """Prepare a run of the fleet's nodes that the plan has.
 
-        `asks` returns what sends JOB, by `send_job`, once a node may have it.
+        `asks` is given `send_job`, `handle` and `view`. It returns what sends a node its JOB as
+        soon as it may have that; None for at once.
         """
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self._console, self._owner = console, owner or Owner()
@@ -102,14 +103,13 @@ class Run:
         nodes = members(spec.plan, fleet)
         times = self.loop.clock(), self.loop.awake()
         self.state = RunState(spec, nodes, restarts, self._find, *times)
-        self.nodes, self.record, self.workers = nodes, self.state.record, self.state.workers
         self.debugging: set[int] = set()
         self.output = RunOutput(console, OutputFilter(spec), self.state.window)
         self._queue = EventQueue()
         self._alarm = Alarm(
             self.loop, self.loop.awake, partial(self.handle, decisions.TimePassed())
         )
-        self._ask = asks(self) if asks else self.send_job
+        self._ask = asks(self.send_job, self.handle, self.view) if asks else self.send_job
         self._closers: list[Callable[[], None]] = []
         self._perform = self._table()
         if (observer := self.state.restarts.observer) is not None:
@@ -120,7 +120,7 @@ class Run:
         fleet, output, console = self.fleet, self.output, self._console
         return {
             effects.Ask: lambda it: self._ask(it.node),
-            effects.Send: lambda it: self.send(*it),
+            effects.Send: lambda it: self._send(*it),
             effects.CloseLine: lambda it: it.node.connection.close(it.reason),
             effects.ExpectBeats: lambda it: fleet.expect_beats(it.node.connection),
             effects.SendBeats: lambda _it: fleet.watch(),
@@ -154,7 +154,7 @@ class Run:
         self._queue.put(self._step, event)
 
     def _step(self, event: object) -> None:
-        if self.phase is Phase.OVER:
+        if self.state.phase is Phase.OVER:
             return
         state, loop = self.state, self.loop
         try:
@@ -197,7 +197,7 @@ class Run:
 
     def begin(self) -> None:
         """Send JOB to every connected node; the others get it when they connect."""
-        self.fleet.lend([node.connection for node in self.nodes], self.on_event)
+        self.fleet.lend([node.connection for node in self.state.nodes], self.on_event)
         self.handle(decisions.Begin())
         if self.spec.checks.quick:
             # Imported after JOB was sent, while the nodes prepare themselves.
@@ -209,7 +209,7 @@ class Run:
     def wait(self) -> None:
         """Wait until the run is over, then give its nodes back to the fleet."""
         try:
-            if self.phase is not Phase.OVER:
+            if self.state.phase is not Phase.OVER:
                 self.loop.run()
         finally:
             self.leave()
@@ -222,70 +222,27 @@ class Run:
 
     def release(self, nodes: Sequence[RunNode]) -> None:
         """Make these nodes release ports and log files of a run that was not started."""
-        if not self.started:
-            self.send(nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
-
-    def end_by(self, number: int, why: str = "") -> None:
-        """Handle a signal that ends the run; `why` is told in its place if nobody has sent it."""
-        self.handle(decisions.EndSignal(number, why))
-
-    def stop(self, number: int, grace: float | None = None) -> None:
-        """Stop every node with this signal; a second call passes on its signal.
-
-        `grace` is in seconds; None is that of the job. A later one can only shorten it.
-        """
-        self.handle(decisions.Stop(number, grace))
-
-    def pass_on(self, number: int) -> None:
-        """Handle a signal that does not end the run."""
-        self.handle(decisions.OtherSignal(number))
-
-    def resize(self, nodes: int) -> None:
-        """Form rounds of at most so many nodes from now on."""
-        self.handle(decisions.Resize(nodes))
-
-    def call_off(self, reason: str) -> None:
-        """Give up the start for this reason; if the program is running already, only warn."""
-        self.handle(decisions.CallOff(reason))
-
-    # -- what is known of it --------------------------------------------------------------------
-
-    @property
-    def phase(self) -> Phase:
-        """Its current phase."""
-        return self.state.phase
-
-    @property
-    def started(self) -> bool:
-        """Whether its workers were started."""
-        return self.state.started
-
-    @property
-    def plan(self) -> Plan:
-        """Which node has which ranks, for an elastic job in the current round."""
-        return self.state.plan
-
-    @property
-    def error(self) -> DsrunError | None:
-        """Why it was refused; None if it was not."""
-        return self.state.error
-
-    @property
-    def stopping(self) -> bool:
-        """Whether it is being stopped, or has ended on all nodes."""
-        return self.state.stopping
-
-    @property
-    def ending(self) -> bool:
-        """Whether it has ended on all nodes."""
-        return self.state.ending
-
-    @property
-    def world_size(self) -> int:
-        """How many workers it has."""
-        return self.state.restarts.world_size(self.plan.world_size or 0)
+        if not self.state.started:
+            self._send(nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
 
     # -- who sees it ----------------------------------------------------------------------------
+
+    def view(self) -> RunView:
+        """Return how it is now."""
+        state = self.state
+        size = state.restarts.world_size(state.plan.world_size or 0)
+        return RunView(
+            state.spec,
+            state.plan,
+            state.phase,
+            state.started,
+            state.abandoned,
+            state.error,
+            size,
+            state.nodes,
+            state.record,
+            state.workers,
+        )
 
     def observe(self, observer: Observer) -> None:
         """Call `observer` from the loop with every event of this run (`events`) from now on."""
@@ -309,14 +266,10 @@ class Run:
         """Print a message for the user."""
         self._console.log(text, level)
 
-    def warn(self, text: str) -> None:
-        """Print a warning for the user."""
-        self._console.log(text, "warning")
-
     # -- effects --------------------------------------------------------------------------------
 
-    def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
-        """Send these nodes a frame."""
+    @staticmethod
+    def _send(nodes: Sequence[RunNode], frame: bytes) -> None:
         for node in nodes:
             node.send(frame)
 
@@ -325,7 +278,7 @@ class Run:
         task, node.asked = self._task(node.node), self.loop.clock()
         node.task = change(task) if change else task
         node.connection.send_job(messages.pack(frames.JOB, node.task))
-        if self.started and self._owner.greeting is not None:
+        if self.state.started and self._owner.greeting is not None:
             node.send(self._owner.greeting())
 
     def _on_unreached(self, node: RunNode) -> None:
@@ -380,4 +333,4 @@ class Run:
         def show(views: Mapping[int, RankView]) -> None:
             self.log(Shown(views).text(gap="\n"), "error")
 
-        collect(self.fleet, self.nodes, self.workers, show)
+        collect(self.fleet, self.state.nodes, self.state.workers, show)

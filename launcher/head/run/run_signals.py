@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 
 from ...control import frames
-from .decisions import EndSignal, OtherSignal, OutputBroken
+from .decisions import EndSignal, OtherSignal, OutputBroken, SignalRanks
 from .effects import ShowStacks, Suspend
 
 TYPE_CHECKING = False
@@ -44,6 +44,7 @@ def table(run: RunState) -> dict[type, Callable[..., None]]:
     return {
         EndSignal: partial(on_end_signal, run, StopRequests()),
         OtherSignal: lambda it: on_other_signal(run, it.number),
+        SignalRanks: lambda it: signal_ranks(run, it.number),
         OutputBroken: lambda _it: on_broken_output(run),
     }
 
@@ -84,7 +85,7 @@ def on_other_signal(run: RunState, number: int) -> None:
     if run.ending:
         return
     if number in {signal.SIGUSR1, signal.SIGUSR2}:
-        run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+        signal_ranks(run, number)
     elif number == signal.SIGTSTP:
         run.do(Suspend())
     elif number == signal.SIGQUIT:
@@ -92,6 +93,11 @@ def on_other_signal(run: RunState, number: int) -> None:
         run.log(progress(run), "error")
         if run.workers.running:
             run.do(ShowStacks())
+
+
+def signal_ranks(run: RunState, number: int) -> None:
+    """Send every worker a signal."""
+    run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
 
 
 def progress(run: RunState) -> str:

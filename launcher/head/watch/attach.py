@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from ...specs.job import JobSpec
     from ..fleet.node_queries import Question
-    from ..hooks.metrics import RunState
     from ..report.ending import Ending
+    from ..run.events import Observer
     from ..run.run import Run
+    from ..run.run_view import ObservedRun
     from ..stacks.view import RankView
     from .alert_action import AlertAction
 
@@ -32,7 +33,11 @@ def alert_action(run: Run) -> AlertAction:
     """Return what acts on the findings about a run."""
     from .alert_action import AlertAction
 
-    return AlertAction(lambda: run.phase is Phase.RUNNING, run.tell, run.warn, run.handle)
+    def warn(text: str) -> None:
+        run.log(text, "warning")
+
+    state = run.state
+    return AlertAction(lambda: state.phase is Phase.RUNNING, run.tell, warn, run.handle)
 
 
 def rules(run: Run) -> None:
@@ -54,8 +59,8 @@ def slow(run: Run) -> None:
     """Watch for ranks, hosts and links of a run for which the rest waits."""
     from .slow import SlowWatch
 
-    clock, found = run.loop.clock, run.record.slow
-    watch = SlowWatch(clock, run.nodes, run.workers, found, alert_action(run), run.tell)
+    clock, state, action = run.loop.clock, run.state, alert_action(run)
+    watch = SlowWatch(clock, state.nodes, state.workers, state.record.slow, action, run.tell)
     run.observe(watch.on_event)
 
 
@@ -63,28 +68,30 @@ def hang(run: Run) -> None:
     """Watch a run for hangs."""
     from .hang import HangReport, HangWatch
 
+    state = run.state
+
     def take_stacks(
         answered: Callable[[Mapping[int, RankView]], None], *, save: bool = False
     ) -> Question:
         from ..stacks.collect import collect
 
-        return collect(run.fleet, run.nodes, run.workers, answered, save=save)
+        return collect(run.fleet, state.nodes, state.workers, answered, save=save)
 
     def exempt() -> bool:
-        stands = run.phase is not Phase.RUNNING or bool(run.debugging)
-        return stands or run.output.held_up(run.nodes)
+        stands = state.phase is not Phase.RUNNING or bool(run.debugging)
+        return stands or run.output.held_up(state.nodes)
 
     report = HangReport(
         run.spec.job_id,
         run.spec.watch,
-        run.record.hangs,
+        state.record.hangs,
         run.log,
         run.tell,
         lambda *found: alert_action(run).perform(*found),
         take_stacks,
     )
     watch = HangWatch(
-        run.loop, run.nodes, run.workers, report, exempt, lambda: run.fleet.node_queries.read
+        run.loop, state.nodes, state.workers, report, exempt, lambda: run.fleet.node_queries.read
     )
     run.observe(watch.on_event)
 
@@ -93,29 +100,16 @@ def debugging(run: Run) -> None:
     """Let editors reach the debuggers of a run's ranks."""
     from ..debug.debugging import Debugging
 
-    watch = Debugging(run.spec, run.fleet, run.nodes, run.workers, run.log, run.debugging)
+    nodes, workers = run.state.nodes, run.state.workers
+    watch = Debugging(run.spec, run.fleet, nodes, workers, run.log, run.debugging)
     run.observe(watch.on_event)
-
-
-def run_state(run: Run) -> RunState:
-    """Return what a run is doing, for its metrics."""
-    from ..hooks.metrics import RunState
-
-    return RunState(
-        launcher=run.plan.launcher,
-        phase=run.phase.name.lower(),
-        began=run.record.began,
-        world_size=run.world_size,
-        running=len(run.workers.running),
-        nodes=sum(not node.over for node in run.nodes),
-    )
 
 
 def metrics(run: Run) -> Callable[[], None]:
     """Write the metrics of a run; return what waits until the last are written."""
     from ..hooks.metrics import MetricsFile
 
-    hook = MetricsFile(run.spec, run.loop, run.log, lambda: run_state(run))
+    hook = MetricsFile(run.spec, run.loop, run.log, run.view)
     run.observe(hook.on_event)
     return hook.close
 
@@ -124,7 +118,7 @@ def commands(run: Run) -> Callable[[], None]:
     """Run a command for each event of a run; return what waits until the last have ended."""
     from ..hooks.commands import EventCommands
 
-    hook = EventCommands(run.spec, run.loop, run.log, run.record)
+    hook = EventCommands(run.spec, run.loop, run.log, run.state.record)
     run.observe(hook.on_event)
     return hook.close
 
@@ -157,22 +151,23 @@ def attach(run: Run) -> list[Callable[[], None]]:
     return [hook(run) for applies, hook in HOOKS if applies(run.spec)]
 
 
-def painter(clock: Callable[[], float], run: Run | None = None) -> Callable[[Ending], str]:
-    """Return what draws a picture of a run once it has ended; of one that was refused without it.
+def painter(
+    clock: Callable[[], float], observe: Callable[[Observer], None] = lambda _: None
+) -> Callable[[Ending], str]:
+    """Return what draws a picture of a run once it has ended, or was refused.
 
     Args:
         clock: that of the loop.
-        run: is observed from now on.
+        observe: has a function called with every event of the run; one that was refused has none.
     """
     timeline = import_module("..picture.timeline", __package__).Timeline(clock)
-    if run is not None:
-        run.observe(timeline.on_event)
+    observe(timeline.on_event)
     return _drawer(timeline)
 
 
 def roles_painter(
     clock: Callable[[], float], ends: Mapping[str, str]
-) -> tuple[Callable[[str, Run], None], Callable[[Ending], str]]:
+) -> tuple[Callable[[ObservedRun], None], Callable[[Ending], str]]:
     """Return what observes each run of a role before it begins, and the same as `painter`.
 
     Args:
@@ -182,9 +177,9 @@ def roles_painter(
     kind = import_module("..picture.roles_timeline", __package__).RolesTimeline
     timeline = kind(clock, ends)
 
-    def observe(role: str, run: Run) -> None:
-        timeline.restart(role)
-        run.observe(partial(timeline.on_event, role))
+    def observe(run: ObservedRun) -> None:
+        timeline.restart(run.role)
+        run.observe(partial(timeline.on_event, run.role))
 
     return observe, _drawer(timeline)
 

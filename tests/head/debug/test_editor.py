@@ -95,7 +95,7 @@ def test_a_slow_editor_holds_the_program_back_and_gets_everything(desk_of: DeskO
         return got >= printed
 
     wait_for(all_is_read, "everything")
-    assert desk.run.phase.name == "RUNNING"
+    assert desk.run.state.phase.name == "RUNNING"
 
 
 @pytest.mark.parametrize("leaves", [False, True])

@@ -18,7 +18,7 @@ def test_an_editor_gets_a_program_that_knows_the_worker_s_socket(desk_of: DeskOf
     desk = desk_of()
     desk.connect()
     ((kind, command),) = desk.sent()
-    task, other = [node.task for node in desk.run.nodes]
+    task, other = [node.task for node in desk.run.state.nodes]
     assert task is not None
     assert other is not None
     assert kind == "EXEC"

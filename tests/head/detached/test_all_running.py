@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from dsrun.launcher.head.detached.all_running import AllRolesRunning, AllRunning
+from dsrun.launcher.head.detached.all_running import AllRunning
 from dsrun.launcher.head.run.events import Exit, RanksStarted, Round, Started
 
 if TYPE_CHECKING:
@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 class FakeRun:
     """A run of nodes that have begun, or not."""
 
+    role = ""
+
     def __init__(self, *names: str, rendezvous: object = None) -> None:
         self.plan = SimpleNamespace(rendezvous=rendezvous)
         self.nodes = [SimpleNamespace(name=name, over=False) for name in names]
         self.begun: set[str] = set()
         self.workers = SimpleNamespace(began=lambda node: node.name in self.begun)
-        self.observe: Any = self._observe
         self.told = 0
-        AllRunning(cast("Any", self), self._tell)
+        AllRunning([self.role], self._tell).observe(cast("Any", self))
 
-    def _observe(self, observer: Callable[[object], None]) -> None:
+    def observe(self, observer: Callable[[object], None]) -> None:
+        """Keep who observes it."""
         self.tell = observer
+
+    def view(self) -> FakeRun:
+        """Return the run."""
+        return self
 
     def _tell(self) -> None:
         self.told += 1
@@ -74,11 +80,12 @@ def test_with_torchs_rendezvous_the_own_nodes_count() -> None:
 
 def test_of_roles_it_is_told_once_after_the_last_one() -> None:
     told: list[str] = []
-    job = AllRolesRunning(["server", "trainer"], lambda: told.append("all"))
+    job = AllRunning(["server", "trainer"], lambda: told.append("all"))
     runs = {}
     for role in ("server", "trainer", "server"):  # the server starts again meanwhile
         runs[role] = FakeRun("n0", "n1")
-        job.observe(role, cast("Any", runs[role]))
+        runs[role].role = role
+        job.observe(cast("Any", runs[role]))
     runs["server"].tells(START, FIRST, SECOND)
     assert told == []
     runs["trainer"].tells(START, FIRST)

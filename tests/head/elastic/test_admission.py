@@ -64,7 +64,7 @@ def test_a_node_that_comes_back_is_compared_with_those_that_are_there(
     strict: bool, fleet_of: FleetOf
 ) -> None:
     job = lost(fleet_of, checks=CheckPolicy(strict=strict))
-    present = job.run.nodes[0]
+    present = job.run.state.nodes[0]
     assert present.hello is not None
     present.hello = present.hello._replace(facts=facts())
     other = facts(wall=time.time(), env={"NCCL_DEBUG": "WARN"})
@@ -86,7 +86,7 @@ def test_a_node_that_comes_back_is_compared_with_those_that_are_there(
 
 def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
     job = lost(fleet_of)
-    present = job.run.nodes[0]
+    present = job.run.state.nodes[0]
     assert present.hello is not None
     present.hello = present.hello._replace(facts=facts())
     older = facts().versions | {"torch": "2.3.0"}
@@ -125,14 +125,14 @@ def test_what_may_run_on_a_lost_node_is_known_until_it_is_back(fleet_of: FleetOf
     job.fleet.node("n1").leaves()
     job.fleet.step()
     unseen = "may still be running on n1: pids 4002-4003"
-    assert job.run.nodes[1].left == unseen
+    assert job.run.state.nodes[1].left == unseen
     job.fleet.go(PAUSES.first + 0.5)
     job.fleet.emit(SessionEnded(1, "no route"))
     job.fleet.go(2 * PAUSES.first + 1)
-    assert job.run.nodes[1].left == unseen
+    assert job.run.state.nodes[1].left == unseen
     job.fleet.node("n1").hello()
     job.fleet.step()
-    assert job.run.nodes[1].left == "", "its node launcher looks"
+    assert job.run.state.nodes[1].left == "", "its node launcher looks"
 
 
 def test_a_node_that_is_back_for_no_round_knows_of_nothing_that_it_had_left(
@@ -229,7 +229,7 @@ def test_a_host_off_the_list_is_let_go(fleet_of: FleetOf) -> None:
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
     assert job.round("n0")["world_size"] == 2
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
     job.up("n0")
     job.list_hosts([Host("n0", (0, 1)), Host("n1", (0,))])
     job.fleet.go(1)

@@ -25,7 +25,7 @@ def test_only_failures_of_the_given_classes_lead_to_a_restart(
     job = started(fleet_of("n0"), restart_on=frozenset({"preempted", "node"}))
     job.fleet.node("n0").exits(1, code)
     job.fleet.step()
-    assert job.run.stopping is not goes_on
+    assert job.run.state.stopping is not goes_on
     no = "no restart: rank 1 on n0 exited 7; its class is unknown, not node, preempted"
     assert (f"{no} (--restart_on)" in job.fleet.said("warning")) is not goes_on
 
@@ -35,12 +35,12 @@ def test_the_output_of_this_round_counts_and_no_other(fleet_of: FleetOf) -> None
     job.fleet.node("n0").prints(1, NO_MODULE, 2)
     job.fleet.node("n0").exits(1, 1)
     job.fleet.step()
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
     job.join("n0")
     job.up("n0")
     job.fleet.node("n0").exits(1, 1)
     job.fleet.step()
-    assert job.run.stopping
+    assert job.run.state.stopping
 
 
 def test_what_others_have_printed_may_be_behind_a_failure(fleet_of: FleetOf) -> None:
@@ -52,7 +52,7 @@ def test_what_others_have_printed_may_be_behind_a_failure(fleet_of: FleetOf) -> 
     job.fleet.node("n0").prints(1, CLOSED, 2)
     job.fleet.node("n0").exits(1, 1)
     job.fleet.step()
-    assert job.run.stopping
+    assert job.run.state.stopping
 
 
 def test_the_end_of_a_connection_by_itself_is_one_of_the_network(fleet_of: FleetOf) -> None:
@@ -60,14 +60,14 @@ def test_the_end_of_a_connection_by_itself_is_one_of_the_network(fleet_of: Fleet
     job.fleet.node("n0").prints(1, CLOSED, 2)
     job.fleet.node("n0").exits(1, 1)
     job.fleet.step()
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
 
 
 def test_without_classes_every_failure_does(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     job.fleet.node("n0").exits(1, 7)
     job.fleet.step()
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
 
 
 def test_what_fails_while_a_round_ends_anyway_ends_nothing(fleet_of: FleetOf) -> None:
@@ -75,4 +75,4 @@ def test_what_fails_while_a_round_ends_anyway_ends_nothing(fleet_of: FleetOf) ->
     job.fleet.node("n0").exits(1, -15)
     job.fleet.node("n0").exits(0, 7)
     job.fleet.step()
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING

@@ -76,16 +76,16 @@ def forget(job: Job, *names: str) -> None:
 
 def fail(job: Job, name: str) -> None:
     """Have the workers of a node fail, and all nodes of the round be ready for another."""
-    node = next(one for one in job.run.nodes if one.name == name)
+    node = next(one for one in job.run.state.nodes if one.name == name)
     for worker in node.node.workers():
         job.fleet.node(name).exits(worker.rank, 7)
     job.fleet.step()
-    job.join(*[one.name for one in job.run.nodes if one.number in job.rounds._rounds.members])
+    job.join(*[one.name for one in job.run.state.nodes if one.number in job.rounds._rounds.members])
 
 
 def test_who_has_just_passed_at_the_start_is_not_asked_again(fleet_of: FleetOf) -> None:
     job = running(fleet_of, "n0", "n1")
-    assert job.run.plan.world_size == 4
+    assert job.run.state.plan.world_size == 4
     assert count(job, "n0") == 0, "since the start"
 
 
@@ -112,7 +112,7 @@ def test_a_member_that_fails_is_left_out_and_its_failure_not_counted(fleet_of: F
     tell(job, "n0")
     job.fleet.step()
     assert job.fleet.node("n0").got(frames.ROUND)()
-    assert job.run.plan.world_size == 2
+    assert job.run.state.plan.world_size == 2
 
 
 def test_a_spare_that_passes_takes_the_place(fleet_of: FleetOf) -> None:
@@ -123,7 +123,7 @@ def test_a_spare_that_passes_takes_the_place(fleet_of: FleetOf) -> None:
     assert count(job, "n2") == 1, "it passed long ago"
     tell(job, "n0", "n2")
     job.join()
-    assert [node.host.name for node in job.run.plan.nodes] == ["n0", "n2"]
+    assert [node.host.name for node in job.run.state.plan.nodes] == ["n0", "n2"]
 
 
 def test_a_node_that_is_lost_meanwhile_is_just_lost(fleet_of: FleetOf) -> None:
@@ -141,7 +141,7 @@ def test_a_job_ends_if_too_few_nodes_pass(fleet_of: FleetOf) -> None:
     job = running(fleet_of, "n0", "n1", least=2)
     fail(job, "n1")
     tell(job, "n1", code=1)
-    assert job.run.phase is Phase.STOPPING
+    assert job.run.state.phase is Phase.STOPPING
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
     assert losses(job.run) == {"n1": BAD}
@@ -183,7 +183,7 @@ def test_the_end_of_a_job_stops_the_command(fleet_of: FleetOf) -> None:
     job.run.handle(Stop(15))
     job.fleet.step()
     assert all(exec_nodes.was_sent(node, frames.EXEC_STOP) for node in job.fleet.nodes())
-    assert job.run.phase is Phase.STOPPING
+    assert job.run.state.phase is Phase.STOPPING
 
 
 @pytest.mark.parametrize(("seconds", "fresh"), [(FRESH - 1.0, True), (FRESH + 1.0, False)])

@@ -14,7 +14,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.rounds import SETTLE
 from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, TOO_FEW
-from dsrun.launcher.head.run.decisions import Stop
+from dsrun.launcher.head.run.decisions import EndSignal, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import BEYOND
 
@@ -56,7 +56,7 @@ def test_a_ready_agent_before_the_start_is_none(fleet_of: FleetOf) -> None:
     assert fleet.fleet.nodes[1].lost == (
         "it sent an invalid frame of kind 41: the job has not started"
     )
-    assert job.run.nodes[1].reason == fleet.fleet.nodes[1].lost
+    assert job.run.state.nodes[1].reason == fleet.fleet.nodes[1].lost
 
 
 def test_a_node_that_cannot_be_reached_at_the_start_is_looked_for(fleet_of: FleetOf) -> None:
@@ -101,7 +101,7 @@ def test_a_failure_is_followed_by_a_round_of_the_same(fleet_of: FleetOf) -> None
     job.fleet.node("n1").exits(2, 7)
     job.fleet.step()
     assert job.fleet.said("warning") == ["restart 1/3: rank 2 on n1 exited 7"]
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
     job.join("n1")
     assert job.fleet.news("n0") == [["LEAVE_ROUND", "b''"]]
     job.join("n0")
@@ -141,7 +141,7 @@ def test_codes_that_are_not_worth_a_restart_are_those_of_a_shell(
     job = started(fleet_of("n0"), final=frozenset({143}))
     job.fleet.node("n0").exits(1, code)
     job.fleet.step()
-    assert job.run.stopping is final
+    assert job.run.state.stopping is final
 
 
 def test_a_failure_while_it_is_stopped_is_noted_and_no_more(fleet_of: FleetOf) -> None:
@@ -160,7 +160,7 @@ def test_what_fails_of_the_loss_of_a_node_ends_nothing(fleet_of: FleetOf) -> Non
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 1)
     job.fleet.step()
-    assert not job.run.stopping
+    assert not job.run.state.stopping
     job.fleet.go(SETTLE / 2)
     job.lose("n1")
     job.join("n0")
@@ -168,16 +168,16 @@ def test_what_fails_of_the_loss_of_a_node_ends_nothing(fleet_of: FleetOf) -> Non
     job.fleet.go(SETTLE)
     alone = job.round("n0")
     assert (alone["generation"], alone["world_size"], alone["restarts"]) == (2, 2, 0)
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
 
 
 def test_where_no_node_is_lost_it_was_a_failure(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
     job.fleet.go(SETTLE - 0.5)
-    assert not job.run.stopping
+    assert not job.run.state.stopping
     job.fleet.go(0.5)
-    assert job.run.stopping
+    assert job.run.state.stopping
     job.fleet.node("n0").stops(1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
@@ -286,7 +286,7 @@ def test_what_is_left_of_a_lost_node_does_not_end_a_job_that_waits_for_another(
         fleet.node("n0").exits(rank, -15, told=True)
     fleet.node("n0").done()
     fleet.step()
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
     assert "lost n0: its guard was killed; going on without it" in fleet.said()
     fleet.go(61.0)
     assert story(job.run)["exit_code"] == TOO_FEW_CODE
@@ -431,9 +431,9 @@ def test_too_few_nodes_for_too_long_end_the_job(fleet_of: FleetOf) -> None:
     job.fleet.node("n0").exits(0, 1)
     job.fleet.node("n1").leaves()
     job.fleet.go(19.5)
-    assert not job.run.stopping
+    assert not job.run.state.stopping
     job.fleet.go(0.5)
-    assert job.run.stopping
+    assert job.run.state.stopping
     job.fleet.node("n0").stops(1)
     job.fleet.step()
     end = story(job.run)
@@ -446,7 +446,7 @@ def test_a_job_that_is_stopped_is_not_given_up_as_well(fleet_of: FleetOf) -> Non
     job.fleet.backend.absent = {"n1"}
     job.fleet.node("n1").leaves()
     job.fleet.go(5)
-    job.run.end_by(15)
+    job.run.handle(EndSignal(15))
     job.fleet.go(20)
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
@@ -504,7 +504,7 @@ def test_a_node_that_can_do_nothing_is_not_looked_for(fleet_of: FleetOf) -> None
     job.join("n0")
     job.fleet.go(60)
     assert job.fleet.backend.started == [[0, 1]]
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
 
 
 def test_before_the_first_round_that_is_why_the_job_cannot_start(fleet_of: FleetOf) -> None:
@@ -514,7 +514,7 @@ def test_before_the_first_round_that_is_why_the_job_cannot_start(fleet_of: Fleet
     job.fleet.node("n0").done()
     job.fleet.node("n1").done()
     job.fleet.step()
-    assert (type(job.run.error), str(job.run.error)) == (NodeError, "n1: no torch here")
+    assert (type(job.run.state.error), str(job.run.state.error)) == (NodeError, "n1: no torch here")
 
 
 def test_after_it_that_is_a_loss(fleet_of: FleetOf) -> None:
@@ -522,7 +522,7 @@ def test_after_it_that_is_a_loss(fleet_of: FleetOf) -> None:
     left(job, "n1", "no torch here", unusable=True)
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
-    assert not job.run.ending, "its workers may still run"
+    assert not job.run.state.ending, "its workers may still run"
     job.fleet.node("n1").done()
     job.fleet.step()
     assert losses(job.run) == {"n1": "no torch here"}
@@ -561,7 +561,7 @@ def test_who_is_done_while_others_restart_ends_a_job_that_needs_it(fleet_of: Fle
     job.fleet.step()
     job.join("n1")
     end_well(job, "n0")
-    assert job.run.stopping
+    assert job.run.state.stopping
     job.fleet.node("n1").stops(3)
     job.fleet.step()
     assert losses(job.run) == {"n0": ENDED_EARLY}
@@ -572,7 +572,7 @@ def test_a_stop_while_a_round_is_formed_forms_none(fleet_of: FleetOf) -> None:
     job.fleet.node("n1").exits(2, 7)
     job.fleet.step()
     job.join("n1")
-    job.run.end_by(15)
+    job.run.handle(EndSignal(15))
     job.join("n0")
     assert job.fleet.kinds("n0") == ["LEAVE_ROUND", "STOP"]
     job.fleet.node("n0").stops(0, 1)
@@ -594,7 +594,7 @@ def test_the_end_of_an_engine_whose_nodes_work_ends_the_job(fleet_of: FleetOf) -
     job = started(fleet_of("n0", "n1"))
     assert not job.rounds.outlives_engine()
     job.fleet.emit(EngineEnded("mpirun exited with code 3", 3, False))
-    assert job.run.stopping
+    assert job.run.state.stopping
 
 
 def test_nodes_that_were_reached_again_need_no_engine(fleet_of: FleetOf) -> None:
@@ -608,7 +608,7 @@ def test_nodes_that_were_reached_again_need_no_engine(fleet_of: FleetOf) -> None
     job.fleet.step()
     assert job.rounds.outlives_engine()
     job.fleet.emit(EngineEnded("mpirun has ended", 1, False))
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
 
 
 def test_a_job_that_was_stopped_by_an_engine_that_was_killed_has_not_ended_well(

@@ -10,7 +10,7 @@ from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.round_actions import DropNode
-from dsrun.launcher.head.run.decisions import Lose, Stop
+from dsrun.launcher.head.run.decisions import EndSignal, Lose, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 
@@ -48,7 +48,7 @@ def test_a_failure_after_others_have_finished_restarts_all(fleet_of: FleetOf) ->
     assert job.round("n0")["generation"] == job.round("n1")["generation"] == 2
     job.up("n0", "n1")
     job.finish("n0", "n1", generation=1)
-    assert job.run.phase is Phase.RUNNING, "that is old"
+    assert job.run.state.phase is Phase.RUNNING, "that is old"
     job.finish("n0", "n1", generation=2)
     assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["STOP"], ["STOP"]]
 
@@ -57,7 +57,7 @@ def test_nothing_finishes_before_the_start(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
     job.fleet.node("n1").says(messages.pack(frames.FINISHED, round_messages.Finished(0)))
     job.fleet.step()
-    assert "the job has not started" in job.run.nodes[1].reason
+    assert "the job has not started" in job.run.state.nodes[1].reason
 
 
 def test_a_node_that_is_lost_after_all_have_finished_costs_nothing(fleet_of: FleetOf) -> None:
@@ -107,7 +107,7 @@ def test_agents_that_end_by_themselves_before_the_last_finished_is_here(fleet_of
 def test_a_signal_while_the_nodes_end_is_a_signal(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"))
     job.finish("n0", "n1", generation=1)
-    job.run.end_by(15)
+    job.run.handle(EndSignal(15))
     job.fleet.node("n0").done()
     job.fleet.node("n1").done()
     job.fleet.step()
@@ -190,14 +190,14 @@ def test_a_line_that_breaks_while_a_round_is_told_is_a_loss_after_it(fleet_of: F
     job = Job(fleet_of("n0", "n1", "n2"))
     job.ready()
     job.join("n0", "n1")
-    send = job.run.nodes[1].connection.send
+    send = job.run.state.nodes[1].connection.send
 
     def broken(frame: bytes) -> None:
         send(frame)
-        job.run.nodes[1].connection.close("it broke")
-        job.run.handle(Lose(job.run.nodes[1], "it broke"))
+        job.run.state.nodes[1].connection.close("it broke")
+        job.run.handle(Lose(job.run.state.nodes[1], "it broke"))
 
-    job.run.nodes[1].connection.send = broken  # type: ignore[method-assign]
+    job.run.state.nodes[1].connection.send = broken  # type: ignore[method-assign]
     job.join("n2")
     assert job.fleet.kinds("n0") == ["ROUND", "LEAVE_ROUND"]
     assert job.fleet.kinds("n2") == ["ROUND", "LEAVE_ROUND"]

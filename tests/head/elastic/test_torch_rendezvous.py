@@ -110,7 +110,7 @@ def test_a_round_forgets_how_workers_of_the_one_before_have_ended(job: Job) -> N
     job.ranks()
     job.node.exits(4, 9)
     job.fleet.step()
-    assert (job.run.phase, job.fleet.kinds("n0")) == (Phase.RUNNING, [])
+    assert (job.run.state.phase, job.fleet.kinds("n0")) == (Phase.RUNNING, [])
     job.ranks(first_rank=0, restarts=1)
     for rank in (0, 1):
         job.node.exits(rank, 0)
@@ -146,8 +146,8 @@ def test_an_agent_that_ends_before_the_first_round(
     unusable: bool, kind: type[Exception], job: Job
 ) -> None:
     job.left("no such backend", unusable=unusable)
-    assert type(job.run.error) is kind
-    assert f"{AT}: no such backend" in str(job.run.error)
+    assert type(job.run.state.error) is kind
+    assert f"{AT}: no such backend" in str(job.run.state.error)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_nothing_of_a_round_is_expected_before_the_start(frame: bytes, fleet_of:
     job = Job(fleet_of("n0"))
     job.node.says(frame)
     job.fleet.step()
-    assert "the job has not started" in str(job.run.error)
+    assert "the job has not started" in str(job.run.state.error)
 
 
 def test_the_loss_of_the_node_ends_it(job: Job) -> None:

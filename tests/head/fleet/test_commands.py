@@ -129,7 +129,7 @@ def test_two_commands_beside_a_run_are_told_apart(commands: Commands) -> None:
     exits(n1, 1, 0)
     commands.job.end_well(run)
     assert len(commands.take()) == 2
-    assert ending_of(run).code == 0
+    assert ending_of(run.view()).code == 0
 
 
 def test_output_is_granted_again_as_it_is_taken(commands: Commands) -> None:

@@ -62,7 +62,7 @@ class FakeLane:
         self.says(messages.pack(frames.HELLO, hello(self.node.name, port)))
         assert [kind for kind, _ in self.received()] == [frames.JOB, frames.START]
         self.says(messages.pack(frames.STARTED, messages.Started((0, 1), (71, 72))))
-        assert run.phase is Phase.RUNNING
+        assert run.state.phase is Phase.RUNNING
 
     def ends_well(self) -> None:
         """Have its workers exit with 0."""
@@ -116,7 +116,7 @@ def test_a_second_run_is_beside_the_first(job: FakeFleet) -> None:
     lane.starts(second)
     lane.says(frames.pack_output(0, 1, b"of the second\n"))
     lane.ends_well()
-    assert (second.phase, first.phase) == (Phase.OVER, Phase.RUNNING)
+    assert (second.state.phase, first.state.phase) == (Phase.OVER, Phase.RUNNING)
     assert story(second)["exit_code"] == 0
     second.leave()
     job.end_well(first)
@@ -134,7 +134,7 @@ def test_a_lane_is_used_again_and_the_first_connection_before_it(job: FakeFleet)
     assert [kind for kind, _ in lane.received()] == [frames.JOB, frames.START, frames.JOB]
     three = on_n0(job)
     assert [kind for kind, _ in FakeLane(job, "n0", 2).received()] == [frames.JOB]
-    assert len({run.nodes[0].connection for run in (one, two, three)}) == 2
+    assert len({run.state.nodes[0].connection for run in (one, two, three)}) == 2
     first = job.prepared[0]
     job.end_well(first)
     first.leave()
@@ -163,11 +163,11 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
     job.fleet.dismiss(connection, "left")
     assert job.news("n0") == [["STOP", {"number": signal.SIGKILL, "grace": 0.0}]]
     third = on_n0(job)
-    assert third.nodes[0].connection.is_lane
+    assert third.state.nodes[0].connection.is_lane
     job.node("n0").done()
     job.step()
-    assert on_n0(job).nodes[0].connection is connection
-    assert second.phase is Phase.RUNNING
+    assert on_n0(job).state.nodes[0].connection is connection
+    assert second.state.phase is Phase.RUNNING
     job.fleet.dismiss(job.fleet.nodes[1], "left")
     job.step()
     assert (job.fleet.nodes[1].lost, job.node("n1").open) == ("left", False)
@@ -185,7 +185,7 @@ def test_a_connection_that_is_lost_before_they_have_ended_is_nobodys(job: FakeFl
     job.step()
     assert [type(event).__name__ for event in idle] == ["NodeDisconnected"]
     assert job.said("warning")[0].startswith("lost n0: ")
-    assert second.phase is not Phase.RUNNING
+    assert second.state.phase is not Phase.RUNNING
 
 
 def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
@@ -198,12 +198,12 @@ def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
     job.go(1.0)
     assert story(second)["exit_code"] == 75
     assert "killed by SIGKILL" in json.dumps(story(second))
-    assert third.phase is Phase.OVER
-    assert "killed by SIGKILL" in str(third.error)
+    assert third.state.phase is Phase.OVER
+    assert "killed by SIGKILL" in str(third.state.error)
     for run in (second, third):
         run.leave()
     assert [one.is_lane for one in job.fleet.connections] == [False, False]
-    assert first.phase is Phase.STOPPING
+    assert first.state.phase is Phase.STOPPING
 
 
 def test_an_idle_lane_that_is_lost_is_not_worth_a_word(job: FakeFleet) -> None:
@@ -230,7 +230,7 @@ def test_the_end_of_a_lanes_process_explains_the_loss(job: FakeFleet) -> None:
     report = story(second)
     assert report["exit_code"] == 75
     assert "killed by SIGKILL" in json.dumps(report)
-    assert job.prepared[0].phase is Phase.RUNNING
+    assert job.prepared[0].state.phase is Phase.RUNNING
 
 
 def test_a_lane_that_cannot_start_refuses_the_run(job: FakeFleet) -> None:
@@ -238,8 +238,8 @@ def test_a_lane_that_cannot_start_refuses_the_run(job: FakeFleet) -> None:
     end = LaneEnd(1, 126, "fork: Resource temporarily unavailable")
     job.node("n0").says(messages.pack(frames.LANE_ENDED, end))
     job.go(1.0)
-    assert "Resource temporarily unavailable" in str(second.error)
-    assert job.prepared[0].phase is Phase.RUNNING
+    assert "Resource temporarily unavailable" in str(second.state.error)
+    assert job.prepared[0].state.phase is Phase.RUNNING
 
 
 def test_a_silent_lane_is_lost_alone(job: FakeFleet) -> None:
@@ -249,7 +249,7 @@ def test_a_silent_lane_is_lost_alone(job: FakeFleet) -> None:
     job.go(16.0)
     assert "no heartbeat for 15 s" in json.dumps(story(second))
     assert lane.closed()
-    assert job.prepared[0].phase is Phase.RUNNING
+    assert job.prepared[0].state.phase is Phase.RUNNING
 
 
 def test_what_makes_no_sense_on_a_lane_ends_the_lane_alone(job: FakeFleet) -> None:
@@ -293,7 +293,7 @@ def test_a_lane_can_be_opened_again_for_the_same_run(job: FakeFleet) -> None:
     second = on_n0(job)
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
-    connection = second.nodes[0].connection
+    connection = second.state.nodes[0].connection
     connection.close("a test")
     heard: list[Any] = []
     connection.on_event = heard.append
@@ -402,7 +402,7 @@ def test_a_lane_of_a_node_that_is_not_connected_yet_waits_for_it(fleet_of: Fleet
     fleet = fleet_of(Host("n0", (0, 1, 2, 3)), shares=True, connect=False)
     first = fleet.run()
     second = on_n0(fleet)
-    assert first.nodes[0].connection is not second.nodes[0].connection
+    assert first.state.nodes[0].connection is not second.state.nodes[0].connection
     fleet.connect()
     lane = FakeLane(fleet, "n0", 1)
     assert [kind for kind, _ in lane.received()] == [frames.JOB]
@@ -417,7 +417,7 @@ def test_a_run_is_told_why_the_node_of_its_lane_cannot_be_reached(fleet_of: Flee
     fleet.connect()
     fleet.emit(SessionEnded(0, "no route to host"))
     for run in runs:
-        assert "n0: no route to host" in str(run.error)
+        assert "n0: no route to host" in str(run.state.error)
         run.leave()
     assert fleet.fleet.connections == [*fleet.fleet.nodes.values()]
 
@@ -425,7 +425,7 @@ def test_a_run_is_told_why_the_node_of_its_lane_cannot_be_reached(fleet_of: Flee
 def test_a_node_is_taken_over_from_a_run_that_has_lost_it(job: FakeFleet) -> None:
     """But not from one that has it reached again."""
     first = job.prepared[0]
-    connection = first.nodes[0].connection
+    connection = first.state.nodes[0].connection
     job.node("n0").leaves()
     job.step()
     assert job.fleet.find(connection.origin) is connection

@@ -351,7 +351,7 @@ def test_elastic_jobs_use_the_nodes_of_the_hold(hold_of: HoldOf) -> None:
     client.run("job", {"n0": [0], "n1": [0]}, elastic=limits)
     run = fake.run_of("job")
     fake.job.ready(run)
-    assert run.started
+    assert fake.run_of("job").started
     assert "START" in fake.job.kinds("n0")
     for node in run.nodes:
         fake.job.node(node.name).done()

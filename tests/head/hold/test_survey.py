@@ -25,11 +25,11 @@ def test_nodes_are_asked_and_not_started(fleet_of: Callable[..., FakeFleet]) -> 
     over: list[bool] = []
     spec = JobSpec("hold", Plan(job.plan, CHECK, "ssh", None, None), "/", held=True)
     survey = Survey(spec, job.fleet, muted(), lambda: over.append(True))
-    survey.run.begin()
+    survey.begin()
     job.step()
     ((kind, task),) = job.news("n1")
     assert (kind, task["held"], task["workdir"]) == ("JOB", True, "/")
-    job.ready(survey.run)
+    job.ready()
     assert over == [True]
     assert survey.error is None
     assert survey.facts == {

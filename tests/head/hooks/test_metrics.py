@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,7 +11,6 @@ from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.events import Alarm, JobEnded
-from dsrun.launcher.head.watch.attach import run_state
 from dsrun.launcher.specs.policies import HookPolicy
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 def begun(job: FakeFleet, path: Path) -> tuple[Run, Any]:
     run = job.prepare(hooks=HookPolicy(str(path)))
-    metrics = MetricsFile(run.spec, run.loop, run.log, partial(run_state, run))
+    metrics = MetricsFile(run.spec, run.loop, run.log, run.view)
     run.observe(metrics.on_event)
     run.begin()
     job.step()
@@ -74,8 +72,9 @@ def test_a_job_that_loses_a_rank(fleet_of: FleetOf, tmp_path: Path) -> None:
     job.step()
     job.clock.go(9.0)
     run.handle(End())
-    metrics.on_event(JobEnded(ending_of(run)))
+    metrics.on_event(JobEnded(ending_of(run.view())))
     after = samples(metrics)
+    assert (after["ranks", "running"], after["nodes",]) == (3, 2)
     assert after["good_seconds_total",] == known["good_seconds_total",]
     assert (after["ranks", "failed"], after["exit_code",]) == (1, 7)
     metrics.close()
@@ -92,7 +91,7 @@ def test_the_file_is_written_while_nothing_happens(fleet_of: FleetOf, tmp_path: 
         job.clock.go(INTERVAL + 0.1)
     assert len(put) == 2
     run.handle(End())
-    metrics.on_event(JobEnded(ending_of(run)))
+    metrics.on_event(JobEnded(ending_of(run.view())))
     assert len(put) == 3
     metrics.close()
 

@@ -28,47 +28,47 @@ def fleet() -> Iterator[FakeFleet]:
 
 def test_signals_are_passed_on_or_end_the_run(fleet: FakeFleet) -> None:
     run = fleet.start()
-    send(run, int(signal.SIGUSR1))
+    send(run.view, run.handle, int(signal.SIGUSR1))
     assert fleet.kinds("n1") == ["SIGNAL"]
-    send(run, int(signal.SIGTERM))
-    assert (run.phase, run.record.stop_signal) == (Phase.STOPPING, signal.SIGTERM)
+    send(run.view, run.handle, int(signal.SIGTERM))
+    assert (run.state.phase, run.state.record.stop_signal) == (Phase.STOPPING, signal.SIGTERM)
     assert fleet.news("n1") == [["STOP", {"number": 15, "grace": 30.0}]]
 
 
 def test_sigkill_leaves_no_grace(fleet: FakeFleet) -> None:
     run = fleet.start()
-    send(run, int(signal.SIGKILL))
+    send(run.view, run.handle, int(signal.SIGKILL))
     assert fleet.news("n0") == [["STOP", {"number": 9, "grace": 0.0}]]
-    assert run.record.stop_signal == signal.SIGKILL
+    assert run.state.record.stop_signal == signal.SIGKILL
 
 
 @pytest.mark.parametrize(("grace", "expected"), [(None, 30.0), (2, 2.0), (0.5, 0.5)])
 def test_stop_with_a_grace(grace: float | None, expected: float, fleet: FakeFleet) -> None:
     run = fleet.start()
-    stop(run, grace)
+    stop(run.view, run.handle, grace)
     assert fleet.news("n0") == [["STOP", {"number": 15, "grace": expected}]]
 
 
 def test_a_run_that_has_not_started_ends(fleet: FakeFleet) -> None:
     run = fleet.run()
-    send(run, int(signal.SIGUSR1))
-    assert run.phase is Phase.STARTING
-    stop(run, 5.0)
-    assert run.ending
-    assert run.record.stop_signal == signal.SIGTERM
+    send(run.view, run.handle, int(signal.SIGUSR1))
+    assert run.state.phase is Phase.STARTING
+    stop(run.view, run.handle, 5.0)
+    assert run.state.ending
+    assert run.state.record.stop_signal == signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [0, 999, True, "9", None])
 def test_what_is_no_signal(number: object, fleet: FakeFleet) -> None:
     run = fleet.start()
     with pytest.raises(UsageError, match="no such signal"):
-        send(run, number)
-    assert run.phase is Phase.RUNNING
+        send(run.view, run.handle, number)
+    assert run.state.phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize("grace", [-1, "5", True, float("nan"), [], 1e12])
 def test_what_is_no_grace(grace: object, fleet: FakeFleet) -> None:
     run = fleet.start()
     with pytest.raises(UsageError, match="grace: expected seconds"):
-        stop(run, grace)
-    assert run.phase is Phase.RUNNING
+        stop(run.view, run.handle, grace)
+    assert run.state.phase is Phase.RUNNING

@@ -27,13 +27,13 @@ def test_a_clean_end_has_no_words_and_a_failure_has_some(
     job = fleet_of("n0")
     run = job.start()
     job.end_well(run)
-    ending = ending_of(run)
+    ending = ending_of(run.view())
     assert (ending.code, ending.text) == (0, "")
     failing = job.start()
     job.node("n0").exits(1, 7)
     job.node("n0").done()
     job.go(1)
-    ending = ending_of(failing)
+    ending = ending_of(failing.view())
     assert (ending.code, ending.data["exit_code"]) == (7, 7)
     assert "rank 1" in ending.text
 
@@ -41,7 +41,7 @@ def test_a_clean_end_has_no_words_and_a_failure_has_some(
 def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
     run = fleet_of("n0").run()
     run.handle(Refuse(NodeError("n0: no such folder")))
-    ending = ending_of(run)
+    ending = ending_of(run.view())
     assert (ending.code, ending.text) == (69, "dsrun: n0: no such folder")
 
 
@@ -57,7 +57,7 @@ def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., Fa
     job.ready(again)
     job.end_well(one)
     assert over == ["other", "2 ready", "one"]
-    assert [ending_of(run).code for run in (one, other)] == [0, 0]
+    assert [ending_of(run.view()).code for run in (one, other)] == [0, 0]
 
 
 @pytest.mark.parametrize(("retry", "code"), [(Retry.NO, 99), (Retry.YES, 7), (Retry.UNKNOWN, 7)])
@@ -71,7 +71,7 @@ def test_a_job_that_would_fail_again_has_a_code_of_its_own(
     job.node("n0").exits(1, 7)
     job.node("n0").done()
     job.go(1)
-    ending = ending_of(run)
+    ending = ending_of(run.view())
     assert ending.code == code
     why = "  it would fail again: exit code 99 (--no_requeue_code)"
     assert (why in ending.text) is (code == 99)
@@ -81,7 +81,7 @@ def test_a_job_that_ends_well_would_not_fail_again(fleet_of: Callable[..., FakeF
     job = fleet_of("n0")
     run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
     job.end_well(run)
-    assert ending_of(run).code == 0
+    assert ending_of(run.view()).code == 0
 
 
 def test_what_nodes_have_said_of_themselves_is_in_the_report(
@@ -93,6 +93,6 @@ def test_what_nodes_have_said_of_themselves_is_in_the_report(
     job.node("n0").hello(port=29500, facts=told)
     job.node("n1").hello()
     job.step()
-    report = ending_of(run).report
+    report = ending_of(run.view()).report
     assert report is not None
     assert [(name, one.wall) for name, one in report.facts] == [("n0", 1.0)]

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -39,7 +39,15 @@ class Job:
         hosts = [Host(f"n{number}", (0,)) for number in range(nodes)]
         self.plan = Plan(lay_out(hosts), Program("x.py"), "none", None, None)
         self.spec = SimpleNamespace(dial_in=DialIn(port, address), plan=self.plan)
-        self.started = self.ending = False
+        self.has_started = self.ends = False
+
+    def started(self) -> bool:
+        """Return whether its workers run."""
+        return self.has_started
+
+    def ending(self) -> bool:
+        """Return whether it ends."""
+        return self.ends
 
     def call_off(self, reason: str) -> None:
         """Note the reason."""
@@ -49,8 +57,7 @@ class Job:
     def look(self, pin: str) -> None:
         """Look until nobody looks any more; the loop has run then."""
         before = set(threading.enumerate())
-        run: Any = self
-        first_node.look_for_another(run.spec, run.loop, run, pin)
+        first_node.look_for_another(cast("Any", self.spec), self.loop, cast("Any", self), pin)
         for thread in set(threading.enumerate()) - before:
             thread.join(20)
             assert not thread.is_alive()
@@ -92,7 +99,7 @@ def test_ones_own_address_is_not_called(runner: Runner) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("phase", ["started", "ending"])
+@pytest.mark.parametrize("phase", ["has_started", "ends"])
 def test_once_the_job_runs_nobody_looks(runner: Runner, phase: str) -> None:
     job = Job("127.0.0.1", runner.listener.port)
     setattr(job, phase, True)
@@ -116,7 +123,7 @@ def test_while_nobody_answers_it_looks_again(
 
     def sleep(_seconds: float) -> None:
         job.spec.dial_in = None
-        job.started = True
+        job.has_started = True
 
     monkeypatch.setattr(time, "sleep", sleep)
     job.look(runner.pin)

@@ -15,6 +15,7 @@ from dsrun.launcher.control.stack_messages import Stacks
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.job.job_requests import MOST_PENDING
+from dsrun.launcher.head.run.decisions import OtherSignal
 from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.specs.policies import ElasticPolicy
 
@@ -81,7 +82,7 @@ def test_a_job_is_stopped_as_by_its_own_signal(asked: AskedOf) -> None:
     job.fleet.node("n0").exits(1, -15, told=True)
     job.fleet.node("n0").done()
     job.fleet.step()
-    assert ending_of(job.run).code == 128 + signal.SIGTERM
+    assert ending_of(job.run.view()).code == 128 + signal.SIGTERM
 
 
 def test_a_job_is_killed_without_grace(asked: AskedOf) -> None:
@@ -95,7 +96,7 @@ def test_a_job_that_has_not_started_is_given_up(asked: AskedOf) -> None:
     job = asked("n0", started=False)
     assert "not running: it is starting" in job.error(do="signal", number=signal.SIGUSR1)
     job.answer(do="stop", number=signal.SIGTERM)
-    assert job.run.ending
+    assert job.run.state.ending
 
 
 def test_a_job_that_is_being_stopped_gets_no_signals(asked: AskedOf) -> None:
@@ -109,7 +110,7 @@ def test_a_job_that_is_being_stopped_gets_no_signals(asked: AskedOf) -> None:
 def test_numbers_that_are_no_signals_are_refused(asked: AskedOf, verb: str, number: object) -> None:
     job = asked("n0")
     assert "expected number, that of a signal" in job.error(do=verb, number=number)
-    assert not job.run.stopping
+    assert not job.run.state.stopping
 
 
 # -- size -----------------------------------------------------------------------------------------
@@ -241,7 +242,7 @@ def test_stacks_before_the_start(fleet_of: Callable[..., FakeFleet]) -> None:
 
 def test_ctrl_backslash_shows_the_stacks_as_well(asked: AskedOf) -> None:
     job = asked("n0")
-    job.run.pass_on(signal.SIGQUIT)
+    job.run.handle(OtherSignal(signal.SIGQUIT))
     job.fleet.step()
     tells(job, "n0", 0, 1)
     job.fleet.step()

@@ -69,7 +69,7 @@ def test_a_job_whose_name_is_taken_runs_without(fleet_of: Callable[..., FakeFlee
         job = AskedRun(fleet, run)
     run.begin()
     fleet.begin_workers(run)
-    assert run.started
+    assert run.state.started
     (why,) = [text for text in fleet.said("debug") if "dsrun-job" in text]
     assert why == "dsrun-job cannot reach this job: Address already in use"
     job.prints("n0", 0, b"x\n")

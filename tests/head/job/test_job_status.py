@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def now(job: AskedRun) -> JobStatus:
-    return status(job.run, job.seen, ranks=True)
+    return status(job.run.view(), job.seen, ranks=True)
 
 
 def test_before_the_start(asked: AskedOf) -> None:
@@ -58,7 +58,7 @@ def test_while_it_runs(asked: AskedOf) -> None:
 
 def test_ranks_are_left_out_where_they_are_not_needed(asked: AskedOf) -> None:
     job = asked("n0")
-    told = status(job.run, job.seen, ranks=False)
+    told = status(job.run.view(), job.seen, ranks=False)
     assert (told.ranks, told.running) == ((), 2)
 
 
@@ -71,7 +71,7 @@ def test_devices_are_named_as_the_mask_does(asked: AskedOf) -> None:
 
 def test_why_the_others_wait_for_a_rank(asked: AskedOf) -> None:
     job = asked("n0", "n1")
-    job.run.record.slow.append(Slow(1.0, "rank 2 is slow", "quota", (2,), ("n1",)))
+    job.run.state.record.slow.append(Slow(1.0, "rank 2 is slow", "quota", (2,), ("n1",)))
     assert [rank.slow for rank in now(job).ranks] == ["", "", "quota", ""]
 
 

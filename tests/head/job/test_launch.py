@@ -12,6 +12,7 @@ from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.job import Job
 from dsrun.launcher.head.job.launch import serve
+from dsrun.launcher.head.run.decisions import EndSignal
 
 from ...support.fake_nodes import FakeNode, FakeNodes
 
@@ -29,17 +30,20 @@ def prepared(fleet: FakeFleet, launcher: str = "ssh") -> Job:
     """A job on a fleet, which has not begun."""
     console: Any = fleet.console
     job = Job(fleet.spec(plan={"launcher": launcher}), console, fleet.loop, lambda _ending: None)
-    fleet.prepared.append(job.assemble(fleet.fleet))
+    job.assemble(fleet.fleet)
     return job
 
 
 def play(
-    job: FakeFleet, history: Callable[[Nodes], Steps], launcher: str = "ssh"
+    fleet: FakeFleet,
+    history: Callable[[Nodes], Steps],
+    launcher: str = "ssh",
+    job: Job | None = None,
 ) -> tuple[Any, list[FakeNode]]:
     """How a job has ended whose nodes say what a history has them say, and the nodes."""
-    fake = FakeNodes(history)
+    fake, job = FakeNodes(history), job or prepared(fleet, launcher)
     try:
-        return serve(prepared(job, launcher), [Part(fake, job.plan)]), fake.nodes
+        return serve(job, fleet.fleet, [Part(fake, fleet.plan)]), fake.nodes
     finally:
         assert not any(node.open for node in fake.nodes), "nothing is left open"
 
@@ -80,7 +84,8 @@ def test_what_cannot_start_is_raised_and_nothing_is_left_open(fleet_of: FleetOf)
 
 
 def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0", connect=False)
+    fleet = fleet_of("n0", connect=False)
+    job = prepared(fleet)
 
     def history(nodes: Nodes) -> Steps:
         (node,) = nodes
@@ -88,9 +93,9 @@ def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) 
         node.hello()
         yield node.got(frames.START)
         for _ in range(3):
-            job.prepared[0].end_by(2)
+            job.handle(EndSignal(2))
 
-    ending, (node,) = play(job, history)
+    ending, (node,) = play(fleet, history, job=job)
     assert ending.code == 130
     assert "END" not in [kind for kind, _ in node.frames()]
 
@@ -100,5 +105,5 @@ def test_a_backend_that_fails_leaves_nothing_open(fleet_of: FleetOf) -> None:
     job.backend.refusal = "no such program: mpirun"
     part = Part(job.backend, job.plan)  # type: ignore[arg-type]
     with pytest.raises(NodeError, match="no such program: mpirun"):
-        serve(prepared(job), [part])
+        serve(prepared(job), job.fleet, [part])
     assert job.backend.closed == 1

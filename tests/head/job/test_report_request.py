@@ -41,12 +41,12 @@ def test_events_and_the_newest_output_come_first(asked: AskedOf) -> None:
 
 def test_a_loss_is_told(asked: AskedOf) -> None:
     job = asked("n0", "n1")
-    job.run.record.lost("n1", "no heartbeat", job.run.loop.clock())
+    job.run.state.record.lost("n1", "no heartbeat", job.run.loop.clock())
     assert "\n  lost n1: no heartbeat" in job.answer(do="report")["text"]
 
 
 def test_only_a_hang_that_lasts_is_told(asked: AskedOf) -> None:
     job = asked("n0")
     hang = Hang(5.0, "rank 1 waits", (1,), ("n0",), 60.0)
-    job.run.record.hangs += [hang._replace(sentence="rank 0 waits", lasted=70.0), hang]
+    job.run.state.record.hangs += [hang._replace(sentence="rank 0 waits", lasted=70.0), hang]
     assert job.answer(do="report")["text"].splitlines()[1:] == ["  it hangs: rank 1 waits"]

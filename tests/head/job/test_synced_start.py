@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.run.run_node import RunNode
 
     from ...support.fake_fleet import FakeFleet
 
@@ -38,9 +39,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _synced(job: FakeFleet, folder: Path, **more: Any) -> Run:
     synced = spec(folder, script="x.py")
-    run = job.prepare(
-        workdir=str(folder), asks=lambda run: SyncedStart(run, synced).prepare, **more
-    )
+
+    def asks(*of: Any) -> Callable[[RunNode], None]:
+        return SyncedStart(synced, job.fleet, job.console.log, *of).prepare
+
+    run = job.prepare(workdir=str(folder), asks=asks, **more)
     run.begin()
     job.step()
     return run
@@ -74,7 +77,7 @@ def test_each_node_gets_its_job_once_it_has_the_folder(fleet_of: FleetOf, folder
     (task,) = _jobs(job, "n0")
     assert (task["workdir"], task["synced"]) == (str(folder), [])
     job.begin_workers(run)
-    assert run.phase is Phase.RUNNING
+    assert run.state.phase is Phase.RUNNING
 
 
 def test_a_node_that_cannot_have_it_fails_the_start(fleet_of: FleetOf, folder: Path) -> None:
@@ -95,11 +98,11 @@ def test_a_node_that_comes_back_and_cannot_have_it_is_not_used(
         _answers(job, name, shared=True)
     job.begin_workers(run)
     job.said()
-    run.handle(NodeConnected(run.nodes[1].connection))
+    run.handle(NodeConnected(run.state.nodes[1].connection))
     job.step()
     _answers(job, "n1", failed="x.py has changed")
     assert job.said()[0] == "cannot use n1: --sync: x.py has changed"
-    assert run.nodes[1].connection.lost == "--sync: x.py has changed"
+    assert run.state.nodes[1].connection.lost == "--sync: x.py has changed"
 
 
 def test_another_copy_is_told_in_one_line(fleet_of: FleetOf, folder: Path) -> None:

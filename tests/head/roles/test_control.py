@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.common.errors import DsrunError, LostError, UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.roles import control
 
@@ -72,3 +72,18 @@ def test_what_is_no_grace_is_refused(roles: FakeRoles, grace: object) -> None:
     with pytest.raises(UsageError, match="grace: expected seconds"):
         control.stop(roles.job, grace)
     assert not roles.job.ending
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(UsageError("no such folder"), 2), (LostError("no such folder"), 75)]
+)
+def test_an_error_before_the_start_is_its_end(error: DsrunError, code: int) -> None:
+    roles = FakeRoles()
+    roles.job.begin()
+    control.control_of(roles.job).refuse(error)
+    roles.step()
+    roles.clock.go(1.0)
+    roles.step()
+    ending = roles.job.conclude()
+    assert (ending.code, str(ending.error)) == (code, "role server: no such folder")
+    roles.close()

@@ -32,7 +32,7 @@ def run(fleet_of: FleetOf) -> Run:
 
 def directory(run: Run, *hosts: str) -> Directory:
     made = Directory(hosts or ("n0", "n1", "n2"))
-    assert made.update("server", run.nodes) == []
+    assert made.update("server", run.state.nodes) == []
     return made
 
 
@@ -51,8 +51,8 @@ def test_roles_on_one_host_find_each_other_there(run: Run) -> None:
 
 def test_a_lost_node_is_left_out(run: Run) -> None:
     known = directory(run)
-    run.nodes[0].lose("gone")
-    known.update("server", run.nodes)
+    run.state.nodes[0].lose("gone")
+    known.update("server", run.state.nodes)
     assert known.peers()["server"].hosts == ("n1",)
 
 
@@ -64,10 +64,10 @@ def test_ports_of_an_earlier_start(run: Run) -> None:
 
 def test_another_port_is_told(run: Run) -> None:
     known = directory(run)
-    hello = run.nodes[1].hello
+    hello = run.state.nodes[1].hello
     assert hello is not None
-    run.nodes[1].hello = hello._replace(ports=(7000, 8001))
-    told = known.update("server", run.nodes)
+    run.state.nodes[1].hello = hello._replace(ports=(7000, 8001))
+    told = known.update("server", run.state.nodes)
     assert told == ["server: the former port on n1 is taken: 8001 in place of 7001"]
 
 

@@ -121,17 +121,24 @@ def test_the_output_of_all_roles_is_sent_with_their_names(roles: FakeRoles) -> N
     assert one.sent == [b"step 2\n", {"role": "server"}, b"GET\n"]
 
 
+def record_of(roles: FakeRoles) -> object:
+    """Return the record of the server's run."""
+    run = roles.job.roles["server"].view
+    assert run is not None
+    return run.record
+
+
 def test_who_follows_a_role_follows_its_next_run(roles: FakeRoles) -> None:
     roles.run_all()
     one: Any = Heard()
     RolesRequests(roles.job).verbs["logs"](one, {"follow": True, "role": "server"}, [])
-    before = roles.job.roles["server"].run
+    before = record_of(roles)
     ask(roles, "restart", role="server")
     roles.ends("server")
     roles.clock.now += 60.0
     roles.step()
     roles.are_fit("server")
-    assert roles.job.roles["server"].run is not before
+    assert record_of(roles) is not before
     printed(roles, "n0", "again\n")
     assert one.sent[1:] == [b"again\n"]
     for leave in one.on_close:

@@ -45,8 +45,8 @@ class Played:
     def prepare(self) -> None:
         self.role.prepare()
         self.fleet.step()
-        assert self.role.run is not None
-        self.fleet.ready(self.role.run, accelerator="cpu")
+        assert self.role.view is not None
+        self.fleet.ready(self.role.view, accelerator="cpu")
 
     def start(self) -> None:
         self.prepare()
@@ -88,8 +88,8 @@ def test_all_workers_have_to_run(role: Played) -> None:
 
 def test_a_clean_end(role: Played) -> None:
     role.start()
-    assert role.role.run is not None
-    role.fleet.end_well(role.role.run)
+    assert role.role.view is not None
+    role.fleet.end_well(role.role.view)
     role.fleet.step()
     assert role.told[-1] == events.RoleEnded("server", 0)
     assert (role.lefts, role.role.leaving) == (1, 0)
@@ -154,8 +154,8 @@ def test_a_node_that_is_lost_in_the_moment_of_the_start_is_noticed(role: Played)
 
 def test_a_node_that_is_lost_while_it_prepares_is_noticed(role: Played) -> None:
     role.start()
-    assert role.role.run is not None
-    role.fleet.end_well(role.role.run)
+    assert role.role.view is not None
+    role.fleet.end_well(role.role.view)
     role.fleet.step()
     role.role.prepare()
     role.fleet.step()
@@ -177,17 +177,18 @@ def test_a_connection_that_is_another_roles_by_now_is_left_alone(role: Played) -
 def test_workers_of_a_silent_node_end_before_others_take_their_place(role: Played) -> None:
     """It misses its runner when that misses it, and then gives them their grace."""
     role.start()
-    run = role.role.run
+    run = role.role.view
     assert run is not None
-    role.fleet.go(run.state.lease + 2.0, silent=["n1"])
+    role.fleet.go(run.spec.supervision.heartbeat_timeout + 2.0, silent=["n1"])
     role.fleet.node("n0").stops(0, 1)
     role.fleet.step()
     assert role.names()[-1] == "RoleEnded"
     free = role.role._free_at - role.fleet.clock.now
-    assert 0.9 * run.state.grace < free <= run.state.grace + run.state.lease / 8
+    grace, lease = run.spec.supervision.grace, run.spec.supervision.heartbeat_timeout
+    assert 0.9 * grace < free <= grace + lease / 8
     role.role.prepare()
     role.fleet.step()
-    role.fleet.ready(role.role.run, accelerator="cpu")  # type: ignore[arg-type]
+    role.fleet.ready(role.role.view, accelerator="cpu")
     assert role.names()[-1] == "RoleEnded"
     assert any("until its workers on lost nodes have ended" in line for line in role.fleet.said())
     role.fleet.go(free + 0.1)

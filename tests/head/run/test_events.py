@@ -58,7 +58,7 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     job.step()
     run.handle(End())
     assert run.state.observers is not None
-    run.state.observers.ended(ending_of(run))
+    run.state.observers.ended(ending_of(run.view()))
     assert seen[1] == RanksStarted("n1", (2, 3))
     assert seen[2:4] == [RankOutput(3, "n1", 2, b"oops"), Exit(3, "n1", 4003, 7, False, "")]
     assert seen[4] == Exit(2, "n1", 4002, -15, True, "")
@@ -74,7 +74,7 @@ def test_the_loss_of_a_node_says_whether_the_job_goes_on(fleet_of: FleetOf) -> N
     run.observe(seen.append)
     job.node("n1").leaves()
     job.step()
-    assert seen == [Lost("n1", run.nodes[1].lost, False)]
+    assert seen == [Lost("n1", run.state.nodes[1].lost, False)]
 
 
 def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
@@ -84,7 +84,7 @@ def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
     job.lose("n1")
     job.join("n0")
     assert seen == [
-        Lost("n1", job.run.nodes[1].lost, True),
+        Lost("n1", job.run.state.nodes[1].lost, True),
         Round(2, 0, 2, ("n0",)),
     ]
 
@@ -96,7 +96,7 @@ def test_a_run_without_observers_has_nobody_to_tell(fleet_of: FleetOf) -> None:
     job.end_well(run)
     assert run.state.observers is None
     assert run.output.observers is None
-    assert ending_of(run).code == 0
+    assert ending_of(run.view()).code == 0
 
 
 @pytest.mark.parametrize(

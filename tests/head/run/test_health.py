@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
+from dsrun.launcher.head.run.decisions import EndSignal
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.environment import ForwardedEnv
@@ -17,7 +18,7 @@ from ...support.fake_fleet import refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.run.run import Run, SendJob
     from dsrun.launcher.head.run.run_node import RunNode
 
     from ...support.fake_fleet import FakeFleet
@@ -58,8 +59,8 @@ def test_the_command_runs_on_each_node_as_a_worker_would(fleet_of: FleetOf) -> N
 def test_its_folder_is_that_of_the_job_on_that_node(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0")
 
-    def asks(run: Run) -> Callable[[RunNode], None]:
-        return lambda node: run.send_job(node, lambda task: task._replace(workdir="/copy"))
+    def asks(send_job: SendJob, *_run: object) -> Callable[[RunNode], None]:
+        return lambda node: send_job(node, lambda task: task._replace(workdir="/copy"))
 
     fleet.prepare(checks=CHECKS, asks=asks).begin()
     fleet.node("n0").hello()
@@ -77,7 +78,7 @@ def test_the_job_starts_once_the_command_has_succeeded_everywhere(fleet_of: Flee
     end(fleet, "n1", 0)
     fleet.node("n1").reaches()
     fleet.step()
-    assert (run.phase, fleet.said("warning")) == (Phase.RUNNING, [])
+    assert (run.state.phase, fleet.said("warning")) == (Phase.RUNNING, [])
 
 
 def test_nodes_that_fail_are_named_with_what_they_printed_last(fleet_of: FleetOf) -> None:
@@ -99,7 +100,7 @@ def test_a_command_that_prints_much_may_go_on(fleet_of: FleetOf) -> None:
     for _ in range(8):
         exec_nodes.prints(fleet.node("n0"), b"x" * (WINDOW // 2))
         fleet.step()
-    assert (run.phase, exec_nodes.was_sent(fleet.node("n0"), frames.EXEC_CREDIT)) == (
+    assert (run.state.phase, exec_nodes.was_sent(fleet.node("n0"), frames.EXEC_CREDIT)) == (
         Phase.STARTING,
         True,
     )
@@ -126,7 +127,7 @@ def test_the_limits_of_the_start_do_not_count_while_it_runs(fleet_of: FleetOf) -
     run = begun(fleet)
     end(fleet, "n0", 1)
     fleet.go(run.spec.supervision.connect_timeout + 5.0)
-    assert run.phase is Phase.STARTING
+    assert run.state.phase is Phase.STARTING
     end(fleet, "n1", 0)
     assert refusal(run) == ["n0: --health_command failed (exit code 1)"]
 
@@ -152,9 +153,9 @@ def test_the_end_of_the_run_stops_it(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0", "n1")
     run = begun(fleet)
     end(fleet, "n0", 0)
-    run.end_by(2)
+    run.handle(EndSignal(2))
     fleet.step()
-    assert run.ending
+    assert run.state.ending
     assert [exec_nodes.was_sent(node, frames.EXEC_STOP) for node in fleet.nodes()] == [False, True]
     end(fleet, "n1", 1)
-    assert run.error is None, "what comes later is of no interest"
+    assert run.state.error is None, "what comes later is of no interest"

@@ -68,7 +68,7 @@ def answer_all(job: FakeFleet, reaches: Callable[[str], bool] = lambda _address:
 
 def started(run: Run, job: FakeFleet) -> bool:
     job.step()
-    return run.started
+    return run.state.started
 
 
 def test_nodes_are_asked_to_tell_unless_checks_are_off(fleet_of: FleetOf) -> None:
@@ -156,18 +156,18 @@ def test_an_answer_that_does_not_come_is_not_waited_for(fleet_of: FleetOf) -> No
     greet(job)
     answer(job, "n0", bool)
     job.go(PATIENCE - 0.5)
-    assert not run.started
+    assert not run.state.started
     job.go(1.0)
     assert started(run, job)
     answer(job, "n1", bool)  # late
-    assert not run.stopping
+    assert not run.state.stopping
 
 
 def test_without_interfaces_nothing_is_asked(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
     job.ready(run)
-    assert run.started
+    assert run.state.started
     assert requests(job, "n1") == []
 
 
@@ -183,10 +183,10 @@ def test_a_node_that_fails_meanwhile_ends_the_start(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
     greet(job)
-    run.handle(FailStart(run.nodes[1], "gone"))
+    run.handle(FailStart(run.state.nodes[1], "gone"))
     assert refusal(run) == ["n1: gone"]
     job.go(PATIENCE + 1)
-    assert not run.started
+    assert not run.state.started
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def run(instead: int, says: bytes, *, leaves: bool = False) -> Report:
     try:
         job = Job(SPEC, console, loop, lambda _ending: None)
         job.assemble(fleet)
-        report = serve(job, [part]).report
+        report = serve(job, fleet, [part]).report
         assert report is not None
         return report
     finally:
@@ -272,7 +272,7 @@ def test_workers_that_are_told_to_stop_have_not_failed(fleet_of: FleetOf) -> Non
     run = job.start()
     job.node("n0").exits(0, -15, told=True)
     job.step()
-    assert not run.stopping
+    assert not run.state.stopping
     job.node("n0").exits(1, 0)
     job.node("n0").done()
     job.step()
@@ -304,7 +304,7 @@ def test_the_clock_of_a_node_is_known_from_all_that_carries_it(fleet_of: FleetOf
     job.node("n0").exits(0, 7, clock=job.clock.now + 8)
     job.step()
     assert node.offset == -8
-    assert run.stopping
+    assert run.state.stopping
 
 
 def test_a_line_for_the_user_comes_with_the_nodes_name(fleet_of: FleetOf) -> None:
@@ -313,7 +313,7 @@ def test_a_line_for_the_user_comes_with_the_nodes_name(fleet_of: FleetOf) -> Non
     job.said()
     job.node("n1").notes("left running by the job")
     job.step()
-    assert (job.said("warning"), run.stopping) == (["n1: left running by the job"], False)
+    assert (job.said("warning"), run.state.stopping) == (["n1: left running by the job"], False)
 
 
 def test_a_signal_to_a_node_launcher_stops_all_and_is_the_cause(fleet_of: FleetOf) -> None:
@@ -342,7 +342,7 @@ def test_a_signal_to_a_node_on_which_all_has_ended_stops_nobody(fleet_of: FleetO
     job.node("n1").notes("got SIGTERM", 15)
     job.step()
     assert job.said("warning") == ["n1: got SIGTERM"]
-    assert (run.stopping, job.news("n0")) == (False, [])
+    assert (run.state.stopping, job.news("n0")) == (False, [])
     end_well(job, "n0", 0, 1)
     assert (story(run)["signal"], story(run)["exit_code"]) == (None, 0)
 
@@ -373,7 +373,7 @@ def test_a_node_without_its_guard_is_lost_for_that_or_for_what_its_engine_says(
     job.said()
     job.node("n1").notes("its guard was killed", 9)
     assert job.kinds("n0") == ["STOP"]
-    assert (job.said("warning"), run.nodes[1].over) == ([], False)
+    assert (job.said("warning"), run.state.nodes[1].over) == ([], False)
     job.emit(SessionEnded(1, "mpirun has been killed"))
     job.node("n0").stops(0, 1)
     job.node("n1").stops(2, 3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.checks.findings import TABLE
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.run.decisions import CallOff
 from dsrun.launcher.head.run.file_lists import PATIENCE
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy
 from dsrun.launcher.specs.program import Program
@@ -57,14 +58,14 @@ def elastic(least: int) -> dict[str, Any]:
 def test_nodes_that_agree_start_without_a_word(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, {})
     assert job.node("n1").got(frames.PROBE)()
-    assert (job.said(), run.error) == ([], None)
+    assert (job.said(), run.state.error) == ([], None)
 
 
 def test_a_warning_is_printed_and_the_start_goes_on(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, LOW)
     assert job.said("warning") == [NOFILE]
     assert job.node("n1").got(frames.PROBE)()
-    assert run.error is None
+    assert run.state.error is None
 
 
 def test_strict_makes_it_an_error(fleet_of: FleetOf) -> None:
@@ -82,9 +83,9 @@ def test_an_error_ends_the_start_after_the_warnings(fleet_of: FleetOf) -> None:
 def test_nobody_knows_the_python_of_a_program(fleet_of: FleetOf) -> None:
     program = {"program": Program("x", no_python=True)}
     job, run = begin(fleet_of, {"versions": OLDER}, plan=program)
-    assert (job.said("warning"), run.error) == ([TORCH], None)
+    assert (job.said("warning"), run.state.error) == ([TORCH], None)
     _, run = begin(fleet_of, {"script": "x"}, plan=program)
-    assert run.error is not None
+    assert run.state.error is not None
 
 
 def test_without_it_nobody_is_asked_for_facts(fleet_of: FleetOf) -> None:
@@ -103,7 +104,7 @@ def test_an_elastic_job_starts_without_the_node_that_differs(fleet_of: FleetOf) 
     torch = "n2: torch 2.3, but 2.4 on n0, n1; starting without it"
     assert job.said("warning") == [NOFILE, torch]
     assert job.node("n1").got(frames.PROBE)()
-    assert run.error is None
+    assert run.state.error is None
 
 
 def test_an_elastic_job_that_needs_all_nodes_does_not_start(fleet_of: FleetOf) -> None:
@@ -122,7 +123,7 @@ def test_files_beside_those_that_were_copied_do_not_matter(fleet_of: FleetOf) ->
 def test_a_newcomer_is_compared_with_the_others(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, {"versions": OLDER, **LOW})
     assert job.said("warning") == [NOFILE]
-    check, (first, second, third) = run.state.load_check(), run.nodes
+    check, (first, second, third) = run.state.load_check(), run.state.nodes
     assert check.compare_newcomer(second, [first]) == ""
     assert check.compare_newcomer(third, [first]) == "torch 2.3, but 2.4 on n0"
     assert job.said() == [], "each warning once"
@@ -162,7 +163,7 @@ def test_files_that_differ_are_named_by_one_node_of_each_side(fleet_of: FleetOf)
         f"check: n2: *.py files (b.py, c.py) are not the same as on n0, n1; {advice}"
     ]
     assert job.node("n1").got(frames.PROBE)()
-    assert run.error is None
+    assert run.state.error is None
 
 
 def test_without_an_answer_the_start_goes_on_without_names(fleet_of: FleetOf) -> None:
@@ -176,7 +177,7 @@ def test_without_an_answer_the_start_goes_on_without_names(fleet_of: FleetOf) ->
 
 def test_a_start_that_is_given_up_meanwhile_stays_given_up(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, {"files": "f2"})
-    run.call_off("no")
+    run.handle(CallOff("no"))
     job.go(PATIENCE + 1)
     assert refusal(run) == ["no"]
     assert job.said() == []

@@ -11,7 +11,7 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import Abandon, End, Lose, Stop
+from dsrun.launcher.head.run.decisions import Abandon, CallOff, End, Lose, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN
@@ -42,7 +42,10 @@ LINE = "the connection to its node launcher ended (closed by the other end)"
 def test_from_job_to_start(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
-    assert (run.phase, run.started, run.stopping, run.ending) == (Phase.STARTING, *(False,) * 3)
+    assert (run.state.phase, run.state.started, run.state.stopping, run.state.ending) == (
+        Phase.STARTING,
+        *(False,) * 3,
+    )
     assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
     assert progress(run.state) == "0/2 hosts, waiting for n0, n1"
     job.node("n0").hello()
@@ -54,7 +57,7 @@ def test_from_job_to_start(fleet_of: FleetOf) -> None:
     job.node("n1").reaches()
     (probe,), (start,) = job.news("n1"), job.news("n0")
     assert (probe[0], probe[1]["port"]) == ("PROBE", 29500)
-    assert run.phase is Phase.RUNNING
+    assert run.state.phase is Phase.RUNNING
     named = ("first_rank", "world_size", "node_rank", "nodes", "master_addr", "master_port")
     assert start[0] == "START"
     assert [start[1][name] for name in named] == [0, 4, 0, 2, "n0", 29500]
@@ -89,7 +92,7 @@ def test_from_start_to_the_report(fleet_of: FleetOf) -> None:
     assert (end["exit_code"], end["cause"], end["hosts"]) == (0, "none", ["n0", "n1"])
     assert (end["world_size"], end["seconds"], end["job_id"]) == (4, 2.0, "job")
     assert job.said() == []
-    ending = ending_of(run)
+    ending = ending_of(run.view())
     assert (ending.code, ending.text) == (0, "")
     assert ending.report is not None
     assert ending.report.ran == (Program("x.py"), "/work")
@@ -111,13 +114,13 @@ def test_a_node_that_connects_later_gets_its_job_then(fleet_of: FleetOf) -> None
     job.connect()
     assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
     job.ready(run)
-    assert run.phase is Phase.RUNNING
+    assert run.state.phase is Phase.RUNNING
 
 
 def test_a_node_that_is_prepared_first_gets_its_job_as_it_is_there(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     asked: list[RunNode] = []
-    run = job.prepare(asks=lambda _run: asked.append)
+    run = job.prepare(asks=lambda *_run: asked.append)
     run.begin()
     assert [job.kinds(name) for name in job.hosts] == [[], []]
     assert [node.name for node in asked] == ["n0", "n1"]
@@ -139,7 +142,7 @@ def test_no_start_with_a_node_that_the_fleet_has_lost(fleet_of: FleetOf) -> None
     job.node("n1").leaves()
     job.step()
     run = job.run()
-    assert run.phase is Phase.STARTING, "n0 has its say first"
+    assert run.state.phase is Phase.STARTING, "n0 has its say first"
     job.node("n0").hello(problems=("no folder /work",))
     job.step()
     assert refusal(run) == [f"n1: lost: {LINE}"]
@@ -151,7 +154,7 @@ def test_who_does_not_answer_in_time_cannot_take_part(fleet_of: FleetOf) -> None
     run = job.run(supervision=SupervisionPolicy(start_timeout=60.0, heartbeat_timeout=1e9))
     job.node("n0").hello()
     job.go(59.5)
-    assert run.phase is Phase.STARTING
+    assert run.state.phase is Phase.STARTING
     job.go(0.5)
     assert refusal(run) == ["n1: no answer in time (--connect_timeout, --start_timeout)"]
 
@@ -161,26 +164,26 @@ def test_the_others_are_waited_for_only_as_long_as_a_connection_takes(fleet_of: 
     run = job.run(supervision=SupervisionPolicy(connect_timeout=7.0))
     job.node("n0").hello(problems=("no such script",))
     job.go(6.5)
-    assert run.phase is Phase.STARTING
+    assert run.state.phase is Phase.STARTING
     job.go(0.5)
-    assert run.ending
+    assert run.state.ending
 
 
 def test_a_start_that_is_called_off(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
-    run.call_off("another answers as node 0")
+    run.handle(CallOff("another answers as node 0"))
     assert refusal(run) == ["another answers as node 0"]
-    ending = ending_of(run)
-    assert ending.error is run.error
-    assert (ending.code, ending.text) == (69, f"dsrun: {run.error}")
+    ending = ending_of(run.view())
+    assert ending.error is run.state.error
+    assert (ending.code, ending.text) == (69, f"dsrun: {run.state.error}")
 
 
 def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.call_off("another answers as node 0")
-    assert (run.phase, job.said("warning")) == (Phase.RUNNING, ["another answers as node 0"])
+    run.handle(CallOff("another answers as node 0"))
+    assert (run.state.phase, job.said("warning")) == (Phase.RUNNING, ["another answers as node 0"])
     assert job.news("n0") == []
 
 
@@ -193,16 +196,16 @@ def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:
     job.node("n1").exits(2, 7)
     stop = ["STOP", {"number": 15, "grace": 3.0}]
     assert [job.news(name) for name in job.hosts] == [[stop], [stop]]
-    assert (run.phase, run.stopping, run.ending) == (Phase.STOPPING, True, False)
+    assert (run.state.phase, run.state.stopping, run.state.ending) == (Phase.STOPPING, True, False)
     job.node("n1").stops(3)
     job.step()
-    assert run.phase is Phase.STOPPING
+    assert run.state.phase is Phase.STOPPING
     job.node("n0").stops(0, 1)
     job.step()
     end = story(run)
     assert (end["exit_code"], end["cause"], end["stopped"]) == (7, "failure", 3)
     assert [one["rank"] for one in end["failures"]] == [2]
-    ending = ending_of(run)
+    ending = ending_of(run.view())
     assert ending.code == 7
     assert ending.text.startswith("dsrun: rank 2 (n1, local rank 0, pid 4002) exited with")
 
@@ -223,7 +226,7 @@ def test_who_does_not_say_that_its_workers_have_ended_is_given_up(fleet_of: Flee
     job.step()
     job.node("n0").stops(0, 1)
     job.go(5.0 + LAST_MARGIN - 0.5)
-    assert run.phase is Phase.STOPPING
+    assert run.state.phase is Phase.STOPPING
     job.go(0.5)
     end = story(run)
     silent = "it did not report the end of its workers"
@@ -255,9 +258,9 @@ def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetO
     kill = ["STOP", {"number": 2, "grace": 0.0}]
     assert job.news("n1") == [STOP, kill]
     job.go(20 + LAST_MARGIN - 0.5)
-    assert run.phase is Phase.STOPPING
+    assert run.state.phase is Phase.STOPPING
     job.go(0.5)
-    assert run.ending
+    assert run.state.ending
 
 
 # -- a loss ---------------------------------------------------------------------------------------
@@ -266,7 +269,7 @@ def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetO
 def test_the_loss_of_a_node_stops_the_others(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Lose(run.nodes[1], "no power"))
+    run.handle(Lose(run.state.nodes[1], "no power"))
     assert job.news("n0") == [STOP]
     job.node("n0").stops(0, 1)
     job.step()
@@ -282,7 +285,7 @@ def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> 
     run = job.run(supervision=SupervisionPolicy(grace=5.0, heartbeat_timeout=16.0))
     job.ready(run, pids=(4710, 4711))
     job.up("n0", 0, 1)
-    run.handle(Lose(run.nodes[0], "no power"))
+    run.handle(Lose(run.state.nodes[0], "no power"))
     (unseen,) = story(run)["unseen"]
     ends = "the node ends them within 21 s (guard 4710, launcher 4711)"
     assert unseen == f"may still be running on n0: pids 4000-4001; {ends}"
@@ -294,7 +297,7 @@ def test_what_ended_workers_have_started_may_run_on_a_lost_node(fleet_of: FleetO
     job.node("n1").exits(2, 0)
     job.node("n1").exits(3, 0)
     job.step()
-    run.handle(Lose(run.nodes[1], "no power"))
+    run.handle(Lose(run.state.nodes[1], "no power"))
     job.node("n0").stops(0, 1)
     job.step()
     unseen = "may still be running on n1: workers, or what they have started"
@@ -306,7 +309,7 @@ def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> 
     job = fleet_of("n0", "n1")
     run = job.run()
     job.ready(run)
-    for node in run.nodes:
+    for node in run.state.nodes:
         run.handle(Lose(node, "no power"))
     unseen = "may still be running on n0: workers, or what they have started"
     assert story(run)["unseen"] == [unseen]
@@ -315,8 +318,8 @@ def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> 
 def test_of_a_lost_node_whose_guard_has_cleaned_up_nothing_runs_on(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.start()
-    run.handle(Lose(run.nodes[0], "no power"))
-    run.nodes[0].cleaned_up = True
+    run.handle(Lose(run.state.nodes[0], "no power"))
+    run.state.nodes[0].cleaned_up = True
     assert story(run)["unseen"] == []
 
 
@@ -327,18 +330,18 @@ def test_who_is_lost_twice_is_lost_once_and_who_is_done_not_at_all(fleet_of: Fle
     job.node("n0").exits(1, 0)
     job.node("n0").done()
     job.step()
-    run.handle(Lose(run.nodes[0], "late"))
-    assert run.phase is Phase.RUNNING
-    run.handle(Lose(run.nodes[1], "no power"))
-    run.handle(Lose(run.nodes[1], "no cable"))
+    run.handle(Lose(run.state.nodes[0], "late"))
+    assert run.state.phase is Phase.RUNNING
+    run.handle(Lose(run.state.nodes[1], "no power"))
+    run.handle(Lose(run.state.nodes[1], "no cable"))
     assert [one["reason"] for one in story(run)["lost"]] == ["no power"]
 
 
 def test_who_says_that_it_must_go_may_yet_say_that_it_is_done(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Lose(run.nodes[1], "its guard was killed", over=False))
-    assert (run.nodes[1].lost, run.nodes[1].over) == ("", False)
+    run.handle(Lose(run.state.nodes[1], "its guard was killed", over=False))
+    assert (run.state.nodes[1].lost, run.state.nodes[1].over) == ("", False)
     job.node("n1").stops(2, 3)
     job.node("n0").stops(0, 1)
     job.step()
@@ -355,7 +358,7 @@ def test_a_backend_has_a_moment_to_say_why_a_line_has_ended(fleet_of: FleetOf) -
     run = job.start()
     job.node("n0").leaves()
     job.step()
-    assert (run.phase, run.ending) == (Phase.ENDING, True)
+    assert (run.state.phase, run.state.ending) == (Phase.ENDING, True)
     job.clock.go(CAUSE_WAIT / 2)
     job.emit(SessionEnded(0, "Connection reset by peer"))
     assert [one["reason"] for one in story(run)["lost"]] == ["Connection reset by peer"]
@@ -368,7 +371,7 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
     job.step()
     job.clock.go(CAUSE_WAIT - 0.01)
     run.handle(End())
-    assert run.phase is Phase.ENDING
+    assert run.state.phase is Phase.ENDING
     job.clock.go(0.01)
     end = story(run)
     assert [one["reason"] for one in end["lost"]] == [LINE]
@@ -391,7 +394,7 @@ def test_to_end_twice_ends_once(fleet_of: FleetOf) -> None:
     run.handle(End())
     job.go(3)
     run.handle(End())
-    assert (run.phase, story(run)["seconds"]) == (Phase.OVER, 0.0)
+    assert (run.state.phase, story(run)["seconds"]) == (Phase.OVER, 0.0)
 
 
 # -- several runs on one fleet --------------------------------------------------------------------
@@ -435,13 +438,13 @@ def test_a_run_that_is_refused_leaves_the_fleet_whole(fleet_of: FleetOf) -> None
     job.step()
     refused.wait()
     assert refusal(refused) == ["n0: x.py: no such file"]
-    refused.release(refused.nodes)
+    refused.release(refused.state.nodes)
     give_up = ["STOP", {"number": 15, "grace": 0.0}]
     assert [job.news(name)[1:] for name in job.hosts] == [[give_up], [give_up]]
     last = job.start()
     job.end_well(last)
     assert story(last)["exit_code"] == 0
-    last.release(last.nodes)
+    last.release(last.state.nodes)
     assert [job.kinds(name) for name in job.hosts] == [[], []], "it was started"
 
 
@@ -461,14 +464,14 @@ def test_a_run_that_ends_while_its_start_is_refused_leaves_no_timer_behind(
 ) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
-    run.call_off("no")
+    run.handle(CallOff("no"))
     run.wait()
     later = job.run()
     for node in job.nodes():
         node.hello()  # to the first
     job.ready(later)
     job.go(400)
-    assert later.phase is Phase.RUNNING
+    assert later.state.phase is Phase.RUNNING
     assert job.said() == []
 
 
@@ -479,6 +482,6 @@ def test_two_runs_at_a_time_on_nodes_of_their_own(fleet_of: FleetOf) -> None:
     assert job.kinds("n1") == []
     job.node("n0").stops(1)
     job.step()
-    assert (one.phase, other.phase) == (Phase.OVER, Phase.RUNNING)
+    assert (one.state.phase, other.state.phase) == (Phase.OVER, Phase.RUNNING)
     job.end_well(other)
     assert (story(one)["exit_code"], story(other)["exit_code"]) == (1, 0)

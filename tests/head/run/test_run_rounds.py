@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def test_a_round_is_told_to_its_nodes_alone(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
     job.ready()
-    (_, node) = job.run.nodes
-    plan = assigned(job.run.plan, [node])
+    (_, node) = job.run.state.nodes
+    plan = assigned(job.run.state.plan, [node])
     job.run.handle(decisions.FormRound([node], plan, "n1", 4000, 2, 1, 3))
     told = job.round("n1")
     names = ("generation", "restarts", "max_restarts", "master_addr", "master_port")
@@ -30,7 +30,7 @@ def test_a_round_is_told_to_its_nodes_alone(fleet_of: FleetOf) -> None:
 def test_a_node_that_is_admitted_gets_a_start_without_a_master(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
     job.ready()
-    job.run.handle(decisions.Admit(job.run.nodes[1]))
+    job.run.handle(decisions.Admit(job.run.state.nodes[1]))
     ((kind, start),) = job.fleet.news("n1")
     assert (kind, start["master_addr"], start["master_port"]) == ("START", "", 0)
 
@@ -38,7 +38,7 @@ def test_a_node_that_is_admitted_gets_a_start_without_a_master(fleet_of: FleetOf
 def test_a_node_that_is_released_is_stopped_with_grace(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
     job.ready()
-    job.run.handle(decisions.Release(job.run.nodes[1]))
+    job.run.handle(decisions.Release(job.run.state.nodes[1]))
     ((kind, stop),) = job.fleet.news("n1")
     assert (kind, stop["grace"]) == ("STOP", job.run.spec.supervision.grace)
 
@@ -48,10 +48,10 @@ def test_observers_see_each_round_with_its_nodes(fleet_of: FleetOf) -> None:
     seen: list[object] = []
     job.run.observe(seen.append)
     job.ready()
-    node = job.run.nodes[1]
-    plan = assigned(job.run.plan, [node])
+    node = job.run.state.nodes[1]
+    plan = assigned(job.run.state.plan, [node])
     job.run.handle(decisions.FormRound([node], plan, "n1", 4000, 2, 1, 3))
-    place = start_message(job.run.plan, node.node, "n1", 4001, 0, "")
+    place = start_message(job.run.state.plan, node.node, "n1", 4001, 0, "")
     job.run.handle(decisions.BeginRound(3, place, [node]))
     rounds = [one for one in seen if isinstance(one, events.Round)]
     assert [(one.number, one.restarts, one.world_size, one.hosts) for one in rounds] == [

@@ -28,7 +28,7 @@ def test_what_is_asked_for_and_cannot_be_had_is_seen_before_the_start(fleet_of: 
     job = fleet_of("n0", "n1")
     run = job.run(output=OutputPolicy(console_ranks=frozenset({4})))
     job.ready(run)
-    ending = ending_of(run)
+    ending = ending_of(run.view())
     assert (type(ending.error), ending.code) == (UsageError, 2)
     assert "--console_ranks 4: the ranks of this job are 0 to 3" in ending.text
     assert job.kinds("n0") == ["JOB"], "no START"
@@ -41,10 +41,10 @@ def test_accelerators_that_are_asked_for_by_name(
     job = fleet_of("n0", "n1")
     run = job.run(workers=WorkerPolicy(needs_devices="--num_gpus 2"))
     job.ready(run, accelerator=kinds[0])
-    assert (run.phase is Phase.OVER) is bare
+    assert (run.state.phase is Phase.OVER) is bare
     if bare:
-        assert type(run.error) is UsageError
-        assert "--num_gpus 2: the hosts have no accelerator" in str(run.error)
+        assert type(run.state.error) is UsageError
+        assert "--num_gpus 2: the hosts have no accelerator" in str(run.state.error)
 
 
 def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:
@@ -55,9 +55,9 @@ def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:
     job.step()
     job.node("n1").reaches()
     job.step()
-    assert (run.phase, run.plan.world_size) == (Phase.RUNNING, 5)
-    assert [len(node.node.slots or ()) for node in run.nodes] == [2, 3]
-    assert [node.node.ranks for node in run.nodes] == [range(2), range(2, 5)]
+    assert (run.state.phase, run.state.plan.world_size) == (Phase.RUNNING, 5)
+    assert [len(node.node.slots or ()) for node in run.state.nodes] == [2, 3]
+    assert [node.node.ranks for node in run.state.nodes] == [range(2), range(2, 5)]
 
 
 def test_a_static_job_starts_with_those_that_are_enough(fleet_of: FleetOf) -> None:
@@ -73,13 +73,13 @@ def test_a_static_job_starts_with_those_that_are_enough(fleet_of: FleetOf) -> No
     job.node("n2").reaches()
     job.step()
     assert job.said() == ["n1: no folder; starting without it"]
-    assert (run.phase, run.plan.world_size) == (Phase.RUNNING, 4)
+    assert (run.state.phase, run.state.plan.world_size) == (Phase.RUNNING, 4)
     job.node("n0").beats()
     job.step()
     job.up("n2", 2, 3)
     job.node("n2").exits(2, 7)
     job.step()
-    assert run.stopping, "it is not elastic"
+    assert run.state.stopping, "it is not elastic"
 
 
 def test_one_that_becomes_the_first_gets_the_master_port(fleet_of: FleetOf) -> None:
@@ -96,7 +96,7 @@ def test_one_that_becomes_the_first_gets_the_master_port(fleet_of: FleetOf) -> N
     job.step()
     ((kind, start),) = job.news("n1")
     assert (kind, start["master_addr"], start["master_port"]) == ("START", "n1", 29600)
-    assert (run.phase, start["world_size"]) == (Phase.RUNNING, 4)
+    assert (run.state.phase, start["world_size"]) == (Phase.RUNNING, 4)
 
 
 def test_below_the_least_there_is_no_start(fleet_of: FleetOf) -> None:
@@ -128,10 +128,10 @@ def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> N
     assert job.news("n0") == [["INPUT", "b'hello'"]]
     job.node("n0").says(frames.pack_count(frames.INPUT_ACK, 5))
     job.step()
-    assert run.phase is Phase.RUNNING
+    assert run.state.phase is Phase.RUNNING
     job.node("n0").says(frames.pack_count(frames.INPUT_ACK, 1))
     job.step()
-    assert run.nodes[0].lost.endswith("kind 38: 1 bytes of input read, of 0 sent")
+    assert run.state.nodes[0].lost.endswith("kind 38: 1 bytes of input read, of 0 sent")
     assert job.kinds("n1") == ["STOP"]
 
 
@@ -141,4 +141,4 @@ def test_input_is_taken_only_where_some_was_sent(asked: bool, fleet_of: FleetOf)
     run = job.start(output=OutputPolicy(stdin=asked))
     job.node("n1" if asked else "n0").says(frames.pack_count(frames.INPUT_ACK, 0))
     job.step()
-    assert run.nodes[asked].lost.endswith("kind 38: input read, but none sent")
+    assert run.state.nodes[asked].lost.endswith("kind 38: input read, but none sent")

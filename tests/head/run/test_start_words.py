@@ -28,7 +28,7 @@ def test_workers_without_devices_are_worth_a_line_where_some_were_expected(
     job = fleet_of("n0", "n1")
     run = job.run(workers=WorkerPolicy(expects_devices=expected))
     job.ready(run, accelerator=kind)
-    assert run.phase is Phase.RUNNING
+    assert run.state.phase is Phase.RUNNING
     assert job.said() == said
 
 

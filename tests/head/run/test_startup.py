@@ -11,7 +11,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import startup
-from dsrun.launcher.head.run.decisions import FailStart, Refuse, TimePassed
+from dsrun.launcher.head.run.decisions import CallOff, FailStart, Refuse, TimePassed
 from dsrun.launcher.head.run.effects import Log, Status
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
@@ -118,7 +118,7 @@ def test_the_line_that_replaces_itself_shows_who_is_waited_for(fleet_of: FleetOf
     job.node("n1").hello()
     job.go(SHOW_AFTER)
     assert job.console.state == "dsrun: 1/2 hosts, waiting for n0"
-    run.call_off("no")
+    run.handle(CallOff("no"))
     assert job.console.state == ""
     job.go(5)
     assert (job.console.state, job.said()) == ("", [])
@@ -157,19 +157,19 @@ def test_of_an_engines_words_the_last_are_kept(fleet_of: FleetOf) -> None:
 def test_after_the_start_nobody_fails_any_more(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.state.startup.fail(run.nodes[1], "late")
-    assert run.nodes[1].reason == ""
+    run.state.startup.fail(run.state.nodes[1], "late")
+    assert run.state.nodes[1].reason == ""
     run.state.startup.abandon()
     job.go(400)
-    assert run.error is None
+    assert run.state.error is None
 
 
 def test_to_abandon_a_start_needs_a_host_that_failed(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
     assert not run.state.startup.abandon()
-    run.handle(FailStart(run.nodes[1], "no route"))
-    assert not run.ending
+    run.handle(FailStart(run.state.nodes[1], "no route"))
+    assert not run.state.ending
     assert run.state.startup.abandon()
     run.handle(TimePassed())
     assert refusal(run) == ["n1: no route"]
@@ -181,9 +181,9 @@ def test_once_one_has_failed_the_others_have_as_long_as_a_connection_takes(
     job = fleet_of("n0", "n1")
     run = job.run()
     job.clock.go(20)
-    run.state.startup.fail(run.nodes[1], "no route")
+    run.state.startup.fail(run.state.nodes[1], "no route")
     job.clock.go(9)
-    assert not run.ending
+    assert not run.state.ending
     job.clock.go(1)
     late = "no answer in time (--connect_timeout, --start_timeout)"
     assert refusal(run) == [f"n0: {late}", "n1: no route"]
@@ -240,7 +240,7 @@ def test_an_option_that_no_node_can_use_is_a_wrong_command_line(
     for name, theirs in problems.items():
         job.node(name).hello(problems=theirs)
     job.step()
-    assert type(run.error) is (UsageError if wrong else NodeError)
+    assert type(run.state.error) is (UsageError if wrong else NodeError)
 
 
 # -- without some ---------------------------------------------------------------------------------
@@ -265,10 +265,10 @@ def test_a_start_goes_on_without_some_if_the_others_are_enough(
     job.node("n1").hello(port=29501)
     job.node("n2").hello()
     job.step()
-    assert run.ending is not starts
+    assert run.state.ending is not starts
     if starts:
         assert job.said() == ["n0: no folder; no script; starting without it"]
-        assert run.nodes[0].lost == "no folder; no script"
+        assert run.state.nodes[0].lost == "no folder; no script"
         job.node("n2").reaches()
         ((_, _), (kind, start)) = job.news("n1")
         assert (kind, start["master_addr"], start["nodes"]) == ("START", "n1", 2)
@@ -280,18 +280,18 @@ def test_several_that_are_left_out_share_a_line(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1", "n2")
     run = job.run(restarts=enough(1))
     job.node("n0").hello()
-    for node in run.nodes[1:]:
+    for node in run.state.nodes[1:]:
         run.state.startup.fail(node, "no route")
     job.step()
     assert job.said() == ["n1, n2: no route; starting without them"]
-    assert run.started
+    assert run.state.started
 
 
 def test_where_nobody_is_unfit_nobody_is_left_out(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run(restarts=enough(1))
     job.ready(run)
-    assert (run.started, job.said(), run.plan.world_size) == (True, [], 4)
+    assert (run.state.started, job.said(), run.state.plan.world_size) == (True, [], 4)
 
 
 # -- the master -----------------------------------------------------------------------------------
@@ -310,9 +310,9 @@ def test_the_master_is_where_all_reach_it(fleet_of: FleetOf) -> None:
         node.hello()
     job.step()
     reach(job, "n1", "x", "")
-    assert not run.started, "one has not answered"
+    assert not run.state.started, "one has not answered"
     reach(job, "n2", "", "")
-    assert (run.started, run.state.master) == (True, "10.0.0.1")
+    assert (run.state.started, run.state.master) == (True, "10.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -343,13 +343,13 @@ def test_a_node_that_is_silent_once_it_was_ready_is_not_waited_for(
     job.step()
     reach(job, "n1", "", "")
     job.go(19.0)
-    assert (run.ending, run.started) == (False, False)
+    assert (run.state.ending, run.state.started) == (False, False)
     job.go(2.0)
-    assert (run.ending, run.started) == (not starts, False)
+    assert (run.state.ending, run.state.started) == (not starts, False)
     if starts:
         assert job.said()[-1] == f"n2: {startup.SILENT}; starting without it"
         reach(job, "n1", "", "")
-        assert (run.started, run.plan.world_size) == (True, 4)
+        assert (run.state.started, run.state.plan.world_size) == (True, 4)
     else:
         assert refusal(run) == [f"n2: {startup.SILENT}"]
 
@@ -381,7 +381,7 @@ def test_who_is_alone_meets_here(fleet_of: FleetOf) -> None:
     run = job.run()
     job.node("n0").hello(port=29501)
     job.step()
-    assert (run.started, run.state.master) == (True, "127.0.0.1")
+    assert (run.state.started, run.state.master) == (True, "127.0.0.1")
     assert job.news("n0")[-1][1]["master_port"] == 29501
 
 
@@ -391,7 +391,7 @@ def test_the_only_node_here_of_several_is_met_by_its_name(fleet_of: FleetOf) -> 
     run = job.run()
     job.node("n0").hello()
     job.step()
-    assert (run.started, run.state.master) == (True, "n0")
+    assert (run.state.started, run.state.master) == (True, "n0")
 
 
 @pytest.mark.parametrize(("given", "port"), [(4000, 4000), (None, 0)])
@@ -403,7 +403,7 @@ def test_where_no_port_is_kept_nobody_looks_for_the_master(
     for node in job.nodes():
         node.hello(port=None)
     job.step()
-    assert (run.started, run.state.master) == (True, "n0")
+    assert (run.state.started, run.state.master) == (True, "n0")
     assert job.news("n0")[-1][1]["master_port"] == port
 
 
@@ -417,9 +417,9 @@ def test_questions_to_nodes_that_have_changed_since_are_asked_again(fleet_of: Fl
     job.step()
     assert job.kinds("n1") == ["JOB", "PROBE", "PROBE"]
     reach(job, "n1", "x", "x")
-    assert not run.started, "that was to the first question"
+    assert not run.state.started, "that was to the first question"
     reach(job, "n1", "", "")
-    assert (run.started, run.plan.world_size) == (True, 4)
+    assert (run.state.started, run.state.plan.world_size) == (True, 4)
 
 
 def test_workers_that_no_batch_can_be_cut_for(fleet_of: FleetOf) -> None:

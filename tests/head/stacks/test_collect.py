@@ -33,7 +33,7 @@ def running(fleet_of: FleetOf) -> tuple[FakeFleet, Run]:
 
 def asked(fleet: FakeFleet, run: Run, **how: Any) -> list[dict[int, RankView]]:
     got: list[dict[int, RankView]] = []
-    collect(run.fleet, run.nodes, run.workers, got.append, **how)
+    collect(run.fleet, run.state.nodes, run.state.workers, got.append, **how)
     fleet.step()
     return got
 

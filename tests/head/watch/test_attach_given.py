@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.errors import NO_PROGRESS
-from dsrun.launcher.head.hooks.metrics import RunState
 from dsrun.launcher.head.run.decisions import Stop
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.head.watch.attach import alert_action, run_state
+from dsrun.launcher.head.watch.attach import alert_action
 
 from ...support.elastic_run import started
 from ...support.fake_fleet import story
@@ -30,7 +29,7 @@ def test_a_report_is_a_line_and_observers_are_told(fleet_of: FleetOf) -> None:
     job.said()
     alert_action(run).perform("rule", "report", WHY)
     assert (job.said("warning"), seen) == ([WHY], [Alarm("rule", "report", WHY)])
-    assert run.phase is Phase.RUNNING
+    assert run.state.phase is Phase.RUNNING
 
 
 def test_a_stopped_job_ends_with_the_sentence_as_its_cause(fleet_of: FleetOf) -> None:
@@ -57,7 +56,7 @@ def test_a_restart_spends_one_and_forms_a_round_of_the_same(fleet_of: FleetOf) -
     assert job.round("n0")["restarts"] == 1
     job.fleet.said()
     alert_action(job.run).perform("hang", "restart", WHY)
-    assert job.run.stopping
+    assert job.run.state.stopping
     why = f"{WHY}; it cannot be restarted again"
     assert job.fleet.said("warning") == [f"{why}: stopping the job"]
 
@@ -65,7 +64,7 @@ def test_a_restart_spends_one_and_forms_a_round_of_the_same(fleet_of: FleetOf) -
 def test_a_job_without_rounds_is_stopped_instead(fleet_of: FleetOf) -> None:
     run = fleet_of("n0").start()
     alert_action(run).perform("hang", "restart", WHY)
-    assert run.stopping
+    assert run.state.stopping
 
 
 def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
@@ -75,12 +74,3 @@ def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
     job.said()
     alert_action(run).perform("hang", "stop", WHY)
     assert job.said() == []
-
-
-def test_the_state_of_a_run_counts_what_is_there_now(fleet_of: FleetOf) -> None:
-    job = started(fleet_of("n0", "n1"), restarts=1)
-    began = job.run.record.began
-    assert run_state(job.run) == RunState("ssh", "running", began, 4, 4, 2)
-    job.fleet.node("n1").leaves()
-    job.fleet.step()
-    assert run_state(job.run) == RunState("ssh", "running", began, 4, 2, 1)

@@ -53,7 +53,7 @@ def test_a_rank_for_which_the_others_wait_is_named_in_time(job: Watched) -> None
     assert TIMEOUT / 2 - INTERVAL <= first <= TIMEOUT / 2 + 1
     assert TIMEOUT - INTERVAL <= last <= TIMEOUT + 2
     assert alarms(job) == [Alarm("hang", "report", sentence)]
-    (found,) = job.run.record.hangs
+    (found,) = job.run.state.record.hangs
     assert [found.sentence, found.ranks, found.hosts, found.lasted] == [
         *(sentence, (3,), ("n1",), None),
     ]
@@ -67,11 +67,11 @@ def test_it_goes_on_and_hangs_again(job: Watched) -> None:
     (said,) = job.go(2 * INTERVAL)
     assert said in {f"rank 3 goes on after {seconds} s" for seconds in range(21, 27)}
     assert alarms(job)[1:] == [AlarmOver("hang", said)]
-    assert 21 <= (job.run.record.hangs[0].lasted or 0) <= 27
+    assert 21 <= (job.run.state.record.hangs[0].lasted or 0) <= 27
     vars(odd).update(works=False, place=LOAD)
     assert job.go(TIMEOUT - INTERVAL) == []
     assert job.go(2 * INTERVAL)[0].startswith("no progress for 20 s")
-    assert len(job.run.record.hangs) == 2
+    assert len(job.run.state.record.hangs) == 2
 
 
 INNOCENT: dict[str, dict[str, Any]] = {
@@ -163,7 +163,10 @@ def test_a_rank_that_has_ended_already_is_named(job: Watched) -> None:
     assert [line.partition(": ")[2] for line in said] == [
         "rank 3 has ended with code 0 already; all 3 ranks wait in all_reduce (train.py:41)"
     ]
-    assert (job.run.record.hangs[0].ranks, job.run.record.hangs[0].hosts) == ((3,), ("n1",))
+    assert (job.run.state.record.hangs[0].ranks, job.run.state.record.hangs[0].hosts) == (
+        (3,),
+        ("n1",),
+    )
 
 
 def test_all_wait_and_none_is_odd(job: Watched) -> None:
@@ -210,7 +213,7 @@ def test_a_hang_that_was_found_stands_when_this_process_was_stopped(fleet_of: Fl
     vars(odd).update(works=True, place=ALL_REDUCE)
     (said,) = job.go(2 * INTERVAL)
     assert said.startswith("rank 3 goes on after")
-    assert len(job.run.record.hangs) == 1
+    assert len(job.run.state.record.hangs) == 1
 
 
 def test_nothing_is_said_while_ranks_are_debugged(job: Watched) -> None:
@@ -239,7 +242,7 @@ def test_the_job_is_stopped_once_the_stacks_are_written(fleet_of: FleetOf) -> No
     saved, stopping, *_ = job.go(TIMEOUT + 2)
     assert saved == "the stacks of all ranks: /logs on n0, n1"
     assert stopping.endswith("for 20 s: stopping the job")
-    assert job.run.stopping
+    assert job.run.state.stopping
 
 
 def test_no_watch_goes_on_after_the_end(job: Watched) -> None:
@@ -264,7 +267,7 @@ def test_what_may_be_a_server_is_never_stopped(fleet_of: FleetOf, on_hang: str) 
         f"waits for a queue or a result in load_batch (data.py:88) for 20 s{DOUBT}"
     )
     assert [one.then for one in alarms(job)] == ["report"]
-    assert not job.run.stopping
+    assert not job.run.state.stopping
     vars(odd).update(works=True, place=ALL_REDUCE)
     assert job.go(TIMEOUT)[0].startswith("rank 3 goes on after")
     vars(odd).update(works=False, place=SERVED)

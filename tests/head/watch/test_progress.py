@@ -57,11 +57,11 @@ def settle(job: Job, happened: Callable[[], bool]) -> None:
 def test_failed_rounds_without_an_expected_line_end_the_job(fleet_of: FleetOf) -> None:
     job = played(fleet_of, 2, "^saved")
     fail(job)
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
     begin(job)
     job.fleet.node("n0").prints(0, "not saved\n")
     fail(job)
-    assert job.run.stopping
+    assert job.run.state.stopping
     job.fleet.node("n0").stops(0)
     job.fleet.step()
     end = story(job.run)
@@ -78,7 +78,7 @@ def test_a_round_with_progress_counts_anew(fleet_of: FleetOf) -> None:
         job.fleet.node("n0").prints(0, "saved 1\n")
         fail(job)
         begin(job)
-    assert job.run.phase is Phase.RUNNING
+    assert job.run.state.phase is Phase.RUNNING
 
 
 def test_a_round_that_changes_or_fails_twice_counts_once(fleet_of: FleetOf) -> None:
@@ -86,11 +86,11 @@ def test_a_round_that_changes_or_fails_twice_counts_once(fleet_of: FleetOf) -> N
     fail(job)
     job.fleet.node("n0").exits(0, 9)
     job.fleet.step()
-    assert not job.run.stopping
+    assert not job.run.state.stopping
     begin(job)
     job.fleet.node("n0").exits(0, -15, told=True)
     job.fleet.step()
-    assert not job.run.stopping, "a worker that was told to stop has not failed"
+    assert not job.run.state.stopping, "a worker that was told to stop has not failed"
 
 
 def test_a_new_checkpoint_is_progress(fleet_of: FleetOf, tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_a_new_checkpoint_is_progress(fleet_of: FleetOf, tmp_path: Path) -> None
     fail(job)
     settle(job, lambda: threads.issuperset(threading.enumerate()))
     begin(job)
-    assert not job.run.stopping
+    assert not job.run.state.stopping
     fail(job)
-    settle(job, lambda: job.run.stopping)
+    settle(job, lambda: job.run.state.stopping)
     why = f"1 round in a row without progress: there is no new file {tmp_path}/*.pt"
     assert job.fleet.said("warning")[-1] == f"{why}: stopping the job"
 

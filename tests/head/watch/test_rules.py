@@ -74,7 +74,7 @@ def test_a_chatty_job_that_is_stuck_is_stopped(fleet_of: FleetOf) -> None:
     for _ in range(60):
         job.fleet.go(1.0)
         job.prints("still waiting\n", rank=3, stream=2)
-    assert job.run.phase is Phase.STOPPING
+    assert job.run.state.phase is Phase.STOPPING
     job.fleet.node("n0").stops(0, 1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
@@ -87,17 +87,17 @@ def test_a_chatty_job_that_is_stuck_is_stopped(fleet_of: FleetOf) -> None:
 def test_a_number_that_is_not_finite_stops_at_once(fleet_of: FleetOf) -> None:
     job = Watched(fleet_of, Rule("rule x", r"loss (\S+)", finite="1", then="stop"))
     job.prints("loss 1.0\nloss n", rank=2)
-    assert not job.run.stopping
+    assert not job.run.state.stopping
     job.prints("an\nloss nan\n", rank=2)
     text = "rule x: group 1 of rank 2 (n1) is nan: 'loss nan'"
-    assert (job.run.stopping, job.alarms) == (True, [Alarm("rule", "stop", text)])
+    assert (job.run.state.stopping, job.alarms) == (True, [Alarm("rule", "stop", text)])
     job.fleet.node("n0").stops(0, 1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
     verdict = story(job.run)["verdict"]
     assert (verdict["class"], verdict["sentence"]) == ("script", text)
     assert "earlier checkpoint" in verdict["advice"]
-    assert text in ending_of(job.run).text
+    assert text in ending_of(job.run.view()).text
 
 
 def test_a_short_time_is_kept_though_the_first_one_is_long(fleet_of: FleetOf) -> None:
@@ -185,4 +185,4 @@ def test_in_an_elastic_job_times_count_from_each_round(fleet_of: FleetOf) -> Non
     assert fleet.kinds("n0") == ["LEAVE_ROUND"]
     fleet.node("n0").exits(0, -15, told=True)
     job.lose("n0")
-    assert job.run.stopping, "there is no other node"
+    assert job.run.state.stopping, "there is no other node"
