@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from importlib import import_module
 from stat import S_ISREG
 
@@ -100,10 +99,12 @@ def _look(top: str, below: str) -> tuple[list[str], dict[str, int], int]:
 
 
 def _add(entry: os.DirEntry[str], below: str, files: dict[str, int]) -> None:
-    with suppress(OSError):  # a link to nothing
+    try:
         status = entry.stat()
-        if S_ISREG(status.st_mode):
-            files[f"{below}{entry.name}"] = status.st_size
+    except OSError:  # a link to nothing
+        return
+    if S_ISREG(status.st_mode):
+        files[f"{below}{entry.name}"] = status.st_size
 
 
 def _has_code(name: str) -> bool:
