@@ -197,6 +197,7 @@ class Lanes:
         lost = [one for one in self.connections if self._first_of[one] is first and one.connected]
         self._unexplained[first] = lost
         for connection in lost:
+            connection.cause = first.cause
             connection.close(reason)
             self._fleet.emit(NodeDisconnected(connection, reason, "", direct=False))
         self.forget_unused()

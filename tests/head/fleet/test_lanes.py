@@ -18,7 +18,7 @@ from dsrun.launcher.head.run.decisions import Abandon, End, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 
-from ...support.fake_fleet import story
+from ...support.fake_fleet import losses, story
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,6 +204,16 @@ def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
         run.leave()
     assert [one.is_lane for one in job.fleet.connections] == [False, False]
     assert first.state.phase is Phase.STOPPING
+
+
+def test_a_lane_waits_for_no_cause_that_is_known_of_its_node(job: FakeFleet) -> None:
+    second = on_n0(job)
+    FakeLane(job, "n0", 1).starts(second)
+    job.emit(SessionEnded(0, "the node launcher was killed by SIGKILL"))
+    job.node("n0").leaves()
+    job.step()
+    assert second.state.phase is Phase.OVER
+    assert losses(second) == {"n0": "the node launcher was killed by SIGKILL"}
 
 
 def test_an_idle_lane_that_is_lost_is_not_worth_a_word(job: FakeFleet) -> None:
