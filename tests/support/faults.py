@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+BEHAVIOUR = ("condition", "dropped call", "early return", "member")
+"""Kinds that change what is done: a wrong state, a lost event, a signal that is not sent."""
+
 _OTHER = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
@@ -30,9 +33,6 @@ _OTHER = {
     ast.Sub: ("-", "+"),
 }
 _HINTS = {"annotation", "returns"}
-BEHAVIOUR = ("condition", "dropped call", "early return", "member")
-"""Kinds that change what is done: a wrong state, a lost event, a signal that is not sent."""
-
 _TIMED = {"call_later", "sleep", "poll", "timeout", "wait"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -67,15 +67,15 @@ def test_who_has_asked_cannot_become_a_node_on_the_same_connection(runner: Runne
 
 
 class Loop:
-    """Records who may be written to; timers run when a test says so."""
+    """Records who may be written to, and how many could be; timers run when a test says so."""
 
     def __init__(self) -> None:
-        self.writers: list[int] = []
+        self.writers = 0
         self.write: dict[int, Callable[[], None]] = {}
         self.timers: list[tuple[float, Callable[[], None]]] = []
 
     def add_writer(self, fd: int, call: Callable[[], None]) -> None:
-        self.writers.append(fd)
+        self.writers += 1
         self.write[fd] = call
 
     def remove_writer(self, fd: int) -> None:
@@ -92,8 +92,11 @@ class Play:
     def __init__(self) -> None:
         self.loop = Loop()
         self.dropped: list[str] = []
-        serve: Any = lambda caller, act: act(caller)  # noqa: E731
-        self.packages = Packages(self.loop, serve, self.drop)  # type: ignore[arg-type]
+        self.packages = Packages(cast("Any", self.loop), self.serve, self.drop)
+
+    @staticmethod
+    def serve(caller: Caller, act: Callable[[Caller], bool]) -> None:
+        act(caller)
 
     def drop(self, caller: Caller) -> None:
         self.dropped.append(caller.source)
@@ -107,7 +110,7 @@ class Play:
 
     @property
     def served(self) -> int:
-        return len(self.loop.writers)
+        return self.loop.writers
 
 
 class Line:

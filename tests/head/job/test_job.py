@@ -26,6 +26,7 @@ from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
 from ...support.fake_nodes import FakeNode, FakeNodes, dispositions
+from ...support.local_control import new_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,7 @@ class Job:
         output = more.pop("output", OutputPolicy())._replace(report_file=str(self._report))
         fake = FakeNodes(history)
         parts = [Part(fake, list(reversed(plan.nodes)))]
-        spec = JobSpec("j", plan, "/work", output=output, **more)
+        spec = JobSpec(more.pop("job_id", "j"), plan, "/work", output=output, **more)
         try:
             with dispositions():
                 return launch.run(spec, Start(plan, parts), lambda _node: parts[0])
@@ -110,10 +111,12 @@ def test_a_job_has_a_name_by_which_it_can_be_asked_while_it_runs(job: Job) -> No
     def history(nodes: Nodes) -> Steps:
         yield from started(nodes)
         with pytest.raises(OSError, match="in use"):
-            local.listener(local.JOB, "j")
+            local.listener(local.JOB, name)
         nodes[0].stops(0, 1)
 
-    job.play(history)
+    name = new_name()  # of no other job that runs now
+    job.play(history, job_id=name)
+    local.listener(local.JOB, name).close()
 
 
 def test_a_job_that_fails_is_told_of(job: Job) -> None:
