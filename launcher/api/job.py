@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from ..control.local_client import Arrived
+    from ..control.local_client import ArrivedFrame
     from ..head.report.document import Report
     from .events import Event, Output
     from .output import Show
@@ -81,7 +81,7 @@ class Job:
         self._outcomes = {role: Outcomes(role) for role in self._roles}
         self._history: list[Event] = []
         self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
-        self._arrived: deque[Arrived | Output | JobError] = deque()
+        self._arrived: deque[ArrivedFrame | Output | JobError] = deque()
         self._readable = Readable(service.client.fileno())
         self._ending: Report | JobError | None = None
 
@@ -308,7 +308,7 @@ class Job:
         text = f"the process that ran job {self.id} (pid {self.pid}) has died"
         return JobError(f"{text}; its nodes stop the ranks", LOST)
 
-    def _take(self, arrived: Arrived | Output | JobError) -> None:
+    def _take(self, arrived: ArrivedFrame | Output | JobError) -> None:
         if isinstance(arrived, events.Output):
             number, rank = role_of(arrived.rank)
             output = arrived._replace(rank=rank, role=self._roles[number])
@@ -321,7 +321,7 @@ class Job:
         else:
             self._take_frame(arrived)
 
-    def _ended(self, arrived: Arrived | JobError) -> Collection[int]:
+    def _ended(self, arrived: ArrivedFrame | JobError) -> Collection[int]:
         """Return the numbers of the roles whose ranks will not end the lines that they have begun.
 
         They have ended: with the job, or as they are started again.
@@ -332,10 +332,10 @@ class Job:
             return ()
         return [self._roles.index(str(arrived.message.get("role", "")))]
 
-    def _is_answer(self, arrived: Arrived) -> bool:
+    def _is_answer(self, arrived: ArrivedFrame) -> bool:
         return arrived.kind == frames.ANSWER and arrived.message.get("id") == self._request
 
-    def _take_frame(self, arrived: Arrived) -> None:
+    def _take_frame(self, arrived: ArrivedFrame) -> None:
         message = arrived.message
         if arrived.kind == frames.CHUNK:
             self._take_output(*frames.unpack_output(arrived.data))

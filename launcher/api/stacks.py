@@ -36,7 +36,7 @@ def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
     from ..control import local
     from ..control.local_client import connect
     from ..head.stacks import collect, wire
-    from ..head.stacks.show import Shown, as_json
+    from ..head.stacks.show import StackText, as_json
 
     patience = collect.NATIVE_PATIENCE if native else collect.PATIENCE
     try:
@@ -49,4 +49,4 @@ def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
     except DsrunError as error:
         raise JobError(f"job {job_id}: {error}", error.exit_code) from None
     fields = as_json(job_id, views)
-    return Stacks(str(fields["sentence"]), tuple(fields["odd"]), Shown(views).text(), fields)
+    return Stacks(str(fields["sentence"]), tuple(fields["odd"]), StackText(views).text(), fields)

@@ -67,7 +67,7 @@ class Waiting:
         self.loop.stop()
 
 
-class Prepared(NamedTuple):
+class PreparedCheck(NamedTuple):
     """What is known before anything is connected.
 
     Attributes:
@@ -83,7 +83,7 @@ class Prepared(NamedTuple):
     missing: dict[str, str]
 
 
-def prepare(command: ToolCommand, stack: ExitStack) -> Prepared:
+def prepare(command: ToolCommand, stack: ExitStack) -> PreparedCheck:
     """Plan, and start this machine's own node launcher.
 
     Raises:
@@ -104,10 +104,10 @@ def prepare(command: ToolCommand, stack: ExitStack) -> Prepared:
             f"--launcher {name}: this is not a Slurm job; run `salloc dsrun-check ...`"
         )
     job = plan_check(options, command.rest)
-    return Prepared(job, start.prepare(job.plan, job.settings), None, {})
+    return PreparedCheck(job, start.prepare(job.plan, job.settings), None, {})
 
 
-def _held(command: ToolCommand, stack: ExitStack) -> Prepared:
+def _held(command: ToolCommand, stack: ExitStack) -> PreparedCheck:
     from ..control import holds
     from ..planning import held
     from ..planning.check import plan_check
@@ -116,10 +116,10 @@ def _held(command: ToolCommand, stack: ExitStack) -> Prepared:
     held.check_given(options.on or "", command.given)
     client = stack.enter_context(holds.find(options.on or ""))
     nodes = held.nodes_of(holds.ask(client, {"do": "describe"}))
-    return Prepared(plan_check(options, command.rest, nodes), None, client, dict(nodes.lost))
+    return PreparedCheck(plan_check(options, command.rest, nodes), None, client, dict(nodes.lost))
 
 
-class Reached(NamedTuple):
+class ReachedNodes(NamedTuple):
     """The nodes that were connected.
 
     Attributes:
@@ -133,7 +133,9 @@ class Reached(NamedTuple):
     causes: Callable[[], dict[str, str]] = dict
 
 
-def connect(prepared: Prepared, waiting: Waiting, console: Console, stack: ExitStack) -> Reached:
+def connect(
+    prepared: PreparedCheck, waiting: Waiting, console: Console, stack: ExitStack
+) -> ReachedNodes:
     """Connect all nodes.
 
     Raises:
@@ -145,7 +147,7 @@ def connect(prepared: Prepared, waiting: Waiting, console: Console, stack: ExitS
     if prepared.client is not None:
         from ..head.exec.hold_programs import HoldPrograms
 
-        return Reached(HoldPrograms(waiting.loop, prepared.client, names), prepared.missing)
+        return ReachedNodes(HoldPrograms(waiting.loop, prepared.client, names), prepared.missing)
     assert start is not None
     from ..head.exec.fleet_connect import FleetConnect
     from ..head.exec.fleet_programs import FleetPrograms
@@ -168,7 +170,7 @@ def connect(prepared: Prepared, waiting: Waiting, console: Console, stack: ExitS
     def causes() -> dict[str, str]:
         return {node.name: cause for node, cause in fleet_connect.causes.items()}
 
-    return Reached(FleetPrograms(fleet, connected), missing, causes)
+    return ReachedNodes(FleetPrograms(fleet, connected), missing, causes)
 
 
 def _dial(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..head.checks.findings import Finding
     from ..head.full_check.steps import StepResult
     from ..specs.job import JobSpec
-    from .check_nodes import Reached
+    from .check_nodes import ReachedNodes
 
 SECONDS = 60.0
 """Seconds for a node to answer; its checks may wait for a file system."""
@@ -72,7 +72,13 @@ class Check:
     """Asks nodes, and compares them."""
 
     def __init__(
-        self, job: JobSpec, reached: Reached, waiting: Waiting, console: Console, *, torch: bool
+        self,
+        job: JobSpec,
+        reached: ReachedNodes,
+        waiting: Waiting,
+        console: Console,
+        *,
+        torch: bool,
     ) -> None:
         """Prepare to ask; `torch` is needed on every node, whatever the script imports."""
         self._job = job
@@ -197,10 +203,10 @@ def _show(command: ToolCommand, verdict: Verdict, full: Mapping[str, StepResult]
     Raises:
         OutputError: standard output, or the file of --svg, cannot be written.
     """
-    from .check_show import Shown
+    from .check_show import CheckText
     from .first_job import lines, words
 
-    shown = Shown(verdict, full, colour=_has_colour(command.options.color))
+    shown = CheckText(verdict, full, colour=_has_colour(command.options.color))
     own = command.own
     if own["svg"]:
         shown.draw(own["svg"])

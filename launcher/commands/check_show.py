@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .json_types.check import Check, Node, Step
 
 
-class Shown:
+class CheckText:
     """The result, to be shown."""
 
     def __init__(

@@ -109,10 +109,10 @@ def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
     names = fetch.names(command.rest)
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"--to {folder}: is not a folder")
-    archives: list[fetch.Fetched] = []
+    archives: list[fetch.FetchedArchives] = []
 
     def receive(execution: Execution) -> Finish:
-        fetched = fetch.Fetched(folder, names, hosts, execution.console.log)
+        fetched = fetch.FetchedArchives(folder, names, hosts, execution.console.log)
         archives.append(fetched)
         execution.receive(fetched.receivers)
         return lambda: fetched.finish(execution.results)

@@ -35,7 +35,7 @@ END_WAIT = 60.0
 """Seconds beyond the grace for a job to end."""
 
 
-class Given(NamedTuple):
+class JobCommand(NamedTuple):
     """A parsed command line.
 
     Attributes:
@@ -67,7 +67,7 @@ class Verb(NamedTuple):
         options: the options that it takes.
     """
 
-    act: Callable[[Given], int]
+    act: Callable[[JobCommand], int]
     words: int
     options: tuple[str, ...]
 
@@ -93,7 +93,7 @@ def start() -> None:
     entry.start(run)
 
 
-def _parse(words: Sequence[str]) -> Given:
+def _parse(words: Sequence[str]) -> JobCommand:
     """Return what is given: the first word that is no option is the verb."""
     ours = named(SHARED)
     names = ours | named(OWN)
@@ -111,7 +111,7 @@ def _parse(words: Sequence[str]) -> Given:
     entry.note(repeated(typed, names))
     own = {name: values.pop(name, option.default) for name, option in OWN.items()}
     known = from_environment("DSRUN_", os.environ, ours)
-    return Given(verb, tuple(rest), own, Options(**{**known, **values}), frozenset(values))
+    return JobCommand(verb, tuple(rest), own, Options(**{**known, **values}), frozenset(values))
 
 
 def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
 # -- list -----------------------------------------------------------------------------------
 
 
-def _list(given: Given) -> int:
+def _list(given: JobCommand) -> int:
     import shutil
     import sys
     import time
@@ -161,7 +161,7 @@ def _list(given: Given) -> int:
 # -- control --------------------------------------------------------------------------------
 
 
-def _kill(given: Given) -> int:
+def _kill(given: JobCommand) -> int:
     """Stop a job, and wait until it has ended; with hosts, end what is left of it there."""
     if given.given & HOSTS:
         return _kill_on_hosts(given)
@@ -196,7 +196,7 @@ def _wait_for_report(place: Place) -> None:
         settled(folder)
 
 
-def _kill_on_hosts(given: Given) -> int:
+def _kill_on_hosts(given: JobCommand) -> int:
     from ..control.job_messages import EndJob
     from ..head.detached.job_folder import JOB_ID
     from .job_cleanup import end
@@ -212,7 +212,7 @@ def _kill_on_hosts(given: Given) -> int:
     return end(given.options, given.given, order, as_json=given.json)
 
 
-def _signal(given: Given) -> int:
+def _signal(given: JobCommand) -> int:
     *job, name = given.words or ("",)
     number = _number(name)
     place = _job(given, job)
@@ -234,7 +234,7 @@ def _number(name: str) -> int:
     return found
 
 
-def _scale(given: Given) -> int:
+def _scale(given: JobCommand) -> int:
     *job, number = given.words or ("",)
     if not re.fullmatch("[0-9]{1,7}", number):
         raise UsageError(f"dsrun-job scale: expected a number of nodes last, not {number[:40]!r}")
@@ -243,7 +243,7 @@ def _scale(given: Given) -> int:
     return _done(given, place, str(answer.get("words")))
 
 
-def _done(given: Given, place: Place, words: str) -> int:
+def _done(given: JobCommand, place: Place, words: str) -> int:
     """Print what was done."""
     if given.json:
         import json
@@ -258,7 +258,7 @@ def _done(given: Given, place: Place, words: str) -> int:
     return 0
 
 
-def _restart(given: Given) -> int:
+def _restart(given: JobCommand) -> int:
     """Start a role again."""
     if not given.own["role"]:
         raise UsageError("dsrun-job restart: --role NAME is missing: which role to start again")
@@ -267,7 +267,7 @@ def _restart(given: Given) -> int:
     return _done(given, place, f"starting its role {place.role} again")
 
 
-def _place(given: Given, words: Sequence[str]) -> Place:
+def _place(given: JobCommand, words: Sequence[str]) -> Place:
     """Return the job or hold that is meant, and the role of the job.
 
     Raises:
@@ -284,7 +284,7 @@ def _place(given: Given, words: Sequence[str]) -> Place:
     return place._replace(role=given.own["role"])
 
 
-def _job(given: Given, words: Sequence[str]) -> Place:
+def _job(given: JobCommand, words: Sequence[str]) -> Place:
     """Return the job that is meant, and its role.
 
     Raises:
@@ -299,7 +299,7 @@ def _job(given: Given, words: Sequence[str]) -> Place:
 # -- output and the live view ---------------------------------------------------------------
 
 
-def _logs(given: Given) -> int:
+def _logs(given: JobCommand) -> int:
     from .job_kept import find
     from .job_logs import show, show_kept
 
@@ -314,28 +314,28 @@ def _logs(given: Given) -> int:
 # -- detached jobs --------------------------------------------------------------------------
 
 
-def _wait(given: Given) -> int:
+def _wait(given: JobCommand) -> int:
     from .job_kept import find
     from .job_wait import wait
 
     return wait(find(given.words), as_json=given.json)
 
 
-def _report(given: Given) -> int:
+def _report(given: JobCommand) -> int:
     from .job_kept import find
     from .job_report import show
 
     return show(find(given.words), as_json=given.json, html=given.own["html"])
 
 
-def _forget(given: Given) -> int:
+def _forget(given: JobCommand) -> int:
     from .job_ended import forget
 
     name, words = forget(given.words, everything=given.own["all"])
     return _done(given, Place(local.JOB, name), words)
 
 
-def _stacks(given: Given) -> int:
+def _stacks(given: JobCommand) -> int:
     from .job_stacks import show
 
     ranks = sorted(parse_ranks("--ranks", given.own["ranks"]))
@@ -344,7 +344,7 @@ def _stacks(given: Given) -> int:
     return show(place, request, whole=given.own["all_threads"], as_json=given.json)
 
 
-def _top(given: Given) -> int:
+def _top(given: JobCommand) -> int:
     from .job_top import once, watch
 
     chosen = _job(given, given.words) if given.words or given.own["role"] else None

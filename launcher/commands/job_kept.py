@@ -20,7 +20,7 @@ KEPT = "ended job"
 """The kind of what does not run: its folder is all there is of it."""
 
 
-class Found(NamedTuple):
+class KeptJob(NamedTuple):
     """A job.
 
     Attributes:
@@ -42,7 +42,7 @@ def folders() -> list[JobFolder]:
     return job_folder.find(job_folder.root(os.environ))
 
 
-def find(words: Sequence[str]) -> Found:
+def find(words: Sequence[str]) -> KeptJob:
     """Return the job or hold that is meant, a running one before one that has ended.
 
     Raises:
@@ -64,7 +64,7 @@ def find(words: Sequence[str]) -> Found:
         place = job_names.choose(word, gone, _newest)
     else:
         place = job_names.choose(word, running, job_read.newest)
-    return Found(place, kept.get(place.name))
+    return KeptJob(place, kept.get(place.name))
 
 
 def check_not_ended(word: str) -> None:

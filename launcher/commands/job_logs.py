@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..control.local_client import Arrived
+    from ..control.local_client import ArrivedFrame
     from ..head.detached.job_folder import JobFolder
     from ..head.detached.journal import Entry
     from .job_names import Place
@@ -55,7 +55,7 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
     return 0
 
 
-def _names_role(one: Arrived) -> bool:
+def _names_role(one: ArrivedFrame) -> bool:
     """Return whether this tells whose output follows."""
     return one.kind == frames.EVENT and one.message.get("event") == "role"
 
@@ -139,7 +139,7 @@ class LinesReader:
         self._hosts: dict[int, str] = {}
         self._labellers: dict[tuple[int, int], Labeller] = {}
 
-    def take(self, one: Arrived) -> None:
+    def take(self, one: ArrivedFrame) -> None:
         """Print what has arrived; what is not known is left out."""
         if one.kind == frames.CHUNK:
             self.feed(*frames.unpack_output(one.data))

@@ -29,7 +29,7 @@ PATIENCE = 2.0
 """Seconds for all of them to answer; one that is suspended does not."""
 
 
-class Known(NamedTuple):
+class KnownJobs(NamedTuple):
     """What is known of jobs and holds.
 
     Attributes:
@@ -43,7 +43,7 @@ class Known(NamedTuple):
     silent: tuple[str, ...]
 
 
-def read(places: Iterable[Place], patience: float = PATIENCE) -> Known:
+def read(places: Iterable[Place], patience: float = PATIENCE) -> KnownJobs:
     """Ask jobs and holds for their status; those that have ended meanwhile are left out."""
     clients = {place: client for place in places if (client := _asked(place)) is not None}
     try:
@@ -59,7 +59,7 @@ def read(places: Iterable[Place], patience: float = PATIENCE) -> Known:
             else:
                 holds.append(_hold(answer))
     silent = tuple(place.name for place in clients if place not in answers)
-    return Known(tuple(jobs), tuple(holds), silent)
+    return KnownJobs(tuple(jobs), tuple(holds), silent)
 
 
 def _asked(place: Place) -> LocalClient | None:
@@ -115,7 +115,7 @@ def newest(places: Iterable[Place]) -> Place | None:
     return None if known is None else Place(local.JOB, known.job_id)
 
 
-def as_json(known: Known) -> str:
+def as_json(known: KnownJobs) -> str:
     """Return jobs and holds as JSON; without ranks, which were not asked for."""
     fields: Jobs = {
         "jobs": [job_fields(one) for one in known.jobs],

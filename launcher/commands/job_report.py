@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from ..control.local_client import Arrived, LocalClient
+    from ..control.local_client import ArrivedFrame, LocalClient
     from ..head.detached.job_folder import JobFolder
     from ..head.run.events import RunEvent
-    from .job_kept import Found
+    from .job_kept import KeptJob
     from .json_types import jobs as json_types
 
     Happened = list[Past]
@@ -57,7 +57,7 @@ class Report(NamedTuple):
     tails: Sequence[Printed] = ()
 
 
-def show(found: Found, *, as_json: bool, html: str) -> int:
+def show(found: KeptJob, *, as_json: bool, html: str) -> int:
     """Print the report of a job, or draw it into a file; return the exit code.
 
     Raises:
@@ -130,7 +130,7 @@ def _event(kept: journal.Entry) -> RunEvent | None:
     return events.from_json(fields) if isinstance(fields, dict) else None
 
 
-def _running(found: Found, html: str) -> Report:
+def _running(found: KeptJob, html: str) -> Report:
     """Return the report of a running job, which is asked; of a detached one its journal tells."""
     detached = found.folder
     with open_place(found.place) as client:
@@ -156,7 +156,7 @@ def _words(roles: object) -> dict[str, str]:
     return {str(name): str(ends) for name, ends in roles.items()} if isinstance(roles, dict) else {}
 
 
-def _tails(arrived: Sequence[Arrived]) -> Iterator[Printed]:
+def _tails(arrived: Sequence[ArrivedFrame]) -> Iterator[Printed]:
     """Yield blocks of output; an event names the role of those behind it."""
     role = ""
     for one in arrived:
@@ -167,7 +167,7 @@ def _tails(arrived: Sequence[Arrived]) -> Iterator[Printed]:
             yield Printed(role, rank, data)
 
 
-def _until_answer(client: LocalClient, number: int) -> list[Arrived]:
+def _until_answer(client: LocalClient, number: int) -> list[ArrivedFrame]:
     """Return what arrives until the answer of a request, which is the last.
 
     Raises:

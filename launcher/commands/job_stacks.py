@@ -9,7 +9,7 @@ from ..common import entry
 from ..common.errors import DsrunError
 from ..head.output.terminal import may_move
 from ..head.stacks import collect, wire
-from ..head.stacks.show import Shown
+from ..head.stacks.show import StackText
 from ..head.stacks.show import as_json as fields
 from .job_names import open_place
 
@@ -41,5 +41,5 @@ def show(place: Place, request: dict[str, object], *, whole: bool, as_json: bool
         entry.write(f"{json.dumps(fields(place.name, views))}\n")
     else:
         colour = os.isatty(1) and may_move("auto", os.environ)
-        entry.write(f"{Shown(views, colour=colour).text(whole=whole)}\n")
+        entry.write(f"{StackText(views, colour=colour).text(whole=whole)}\n")
     return 0

@@ -50,7 +50,7 @@ SAMPLE = 0.5
 """Seconds between the two samples of a single view."""
 
 
-class Watched:
+class WatchedJob:
     """One job that is asked again and again, without waiting for it.
 
     Attributes:
@@ -133,7 +133,7 @@ class Jobs:
 
     def __init__(self, chosen: Place | None) -> None:
         self._chosen = chosen
-        self._watched: dict[Place, Watched] = {}
+        self._watched: dict[Place, WatchedJob] = {}
         self._looked = float("-inf")
 
     def look(self, now: float) -> None:
@@ -149,7 +149,7 @@ class Jobs:
 
     def _connect(self, place: Place) -> None:
         with suppress(UsageError):  # it has ended
-            self._watched[place] = Watched(place, open_place(place))
+            self._watched[place] = WatchedJob(place, open_place(place))
 
     def wait(self, seconds: float, *others: int) -> list[int]:
         """Read what arrives for so long; return those of other descriptors that can be read."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..control.local_client import LocalClient
     from ..head.detached.job_folder import JobFolder
-    from .job_kept import Found
+    from .job_kept import KeptJob
     from .job_names import Place
     from .json_types.jobs import Report
 
@@ -32,7 +32,7 @@ MOMENT = 5.0
 """Seconds for a job to write how it has ended."""
 
 
-def wait(found: Found, *, as_json: bool) -> int:
+def wait(found: KeptJob, *, as_json: bool) -> int:
     """Wait, print the report as a terminal would have shown it, and return the job's exit code.
 
     Raises:

@@ -94,7 +94,7 @@ PACKAGE_ASK = 56  # asks for PACKAGE, before AUTH: its hash
 ACTIVITY = 57  # what the workers have done since the start: CPU time, input and output
 WAITS = 58  # what the checks of a JOB wait for, before HELLO
 OPENED = 59  # the answer to START: nothing of dsrun listens on the master port any more
-# both ways (LEASE as well: a node answers b"hold" with the same)
+# both ways (SUSPEND as well: a node answers b"hold" with the same)
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold
 REQUEST = 70  # {"do": verb, ...}; may carry descriptors

@@ -46,7 +46,7 @@ LISTENS = 0x10000
 _ERRORS = {USAGE: UsageError, NODE_UNUSABLE: NodeError, LOST: LostError}
 
 
-class Arrived(NamedTuple):
+class ArrivedFrame(NamedTuple):
     """A frame from the server.
 
     Attributes:
@@ -73,7 +73,7 @@ class LocalClient:
         self.pid = local.pid_behind(line)
         self.common: Message = {}
         self._line = local.LocalStream(line)
-        self._arrived: list[Arrived] = []
+        self._arrived: list[ArrivedFrame] = []
         self._count = 0
 
     def __enter__(self) -> LocalClient:
@@ -130,7 +130,7 @@ class LocalClient:
 
     def answer(self, number: int, seconds: float | None = None) -> Message:
         """Wait for the answer of a request that was sent, and return it; raises as `ask`."""
-        kept: list[Arrived] = []
+        kept: list[ArrivedFrame] = []
         try:
             for one in self.frames(seconds):
                 if one.kind == frames.ANSWER and one.message.get("id") == number:
@@ -140,7 +140,7 @@ class LocalClient:
             self._arrived[:0] = kept
         raise LostError("no answer: the connection has ended")
 
-    def frames(self, seconds: float | None = None) -> Iterator[Arrived]:
+    def frames(self, seconds: float | None = None) -> Iterator[ArrivedFrame]:
         """Yield what arrives until the server ends the connection, or for so many seconds.
 
         Raises:
@@ -158,7 +158,7 @@ class LocalClient:
                 return
             self._arrived += arrived
 
-    def receive(self) -> list[Arrived] | None:
+    def receive(self) -> list[ArrivedFrame] | None:
         """Return the frames that have arrived, without waiting; None once the server is gone.
 
         Raises:
@@ -258,9 +258,9 @@ def _connect(address: str) -> socket | None:
     return None
 
 
-def _arrived(kind: int, body: bytes) -> Arrived:
+def _arrived(kind: int, body: bytes) -> ArrivedFrame:
     if kind == frames.CHUNK:
-        return Arrived(kind, {}, body)
+        return ArrivedFrame(kind, {}, body)
     if kind not in {frames.ANSWER, frames.EVENT}:
         raise frames.BadFrame(f"unexpected kind {kind}")
-    return Arrived(kind, frames.unpack_json(body))
+    return ArrivedFrame(kind, frames.unpack_json(body))

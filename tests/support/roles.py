@@ -110,7 +110,7 @@ class RolesWorld:
 
     def said(self) -> list[str]:
         """Return the lines for the user so far, but those for debugging."""
-        lines = [one for one in self.asked if isinstance(one, actions.Say)]
+        lines = [one for one in self.asked if isinstance(one, actions.Log)]
         return [one.text for one in lines if one.level != "debug"]
 
     def stopped(self) -> list[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..report.report import Failure
-    from .last_words import Raised
+    from .last_words import RaisedException
 
     Done: TypeAlias = tuple[float, int, str]
 
@@ -49,7 +49,7 @@ SHOWN_BY_SHELLS = frozenset(
 """Signals that an exit code above 128 stands for; programs choose others for themselves."""
 
 
-class Found(NamedTuple):
+class RowMatch(NamedTuple):
     """The row that explains a failure.
 
     Attributes:
@@ -69,7 +69,7 @@ class Found(NamedTuple):
         return Verdict(self.row.kind, self.row.retry, self.sentence, self.row.advice)
 
 
-def explain(failures: Iterable[Failure], done: Sequence[Done] = ()) -> Found | None:
+def explain(failures: Iterable[Failure], done: Sequence[Done] = ()) -> RowMatch | None:
     """Return what explains the first of these failures, None for nothing.
 
     If it may be a consequence, what is behind it is looked for among the other failures, and the
@@ -88,14 +88,14 @@ def explain(failures: Iterable[Failure], done: Sequence[Done] = ()) -> Found | N
     return causes[0]
 
 
-def _left_alone(found: Found, done: Done) -> Found:
+def _left_alone(found: RowMatch, done: Done) -> RowMatch:
     """Return that a worker has ended in good order while others needed it."""
     _, rank, host = done
     text = f"rank {rank} ({host}) had ended with code 0 before, which ends the connections to it"
-    return Found(Row("left-alone", advice=AS_MANY), text, found.host)
+    return RowMatch(Row("left-alone", advice=AS_MANY), text, found.host)
 
 
-def _cause(other: Failure) -> Found | None:
+def _cause(other: Failure) -> RowMatch | None:
     """Return how another rank has failed, if that is no consequence itself."""
     found = diagnose(other) or _unexplained(other)
     if found is None or found.row.echo:
@@ -104,19 +104,19 @@ def _cause(other: Failure) -> Found | None:
     return found._replace(sentence=_cut(f"{behind}: {found.sentence}"), own=False)
 
 
-def _unexplained(failure: Failure) -> Found | None:
+def _unexplained(failure: Failure) -> RowMatch | None:
     """Return an end that no row explains, in its own words."""
     raised = said_by(failure).raised
     if raised:
-        return Found(Row("unexplained"), _own(raised[0]), failure.host)
+        return RowMatch(Row("unexplained"), _own(raised[0]), failure.host)
     if failure.code < 0 and -failure.code != signal.SIGABRT:
         text = f"it was killed by signal {-failure.code}"
-        return Found(Row("unexplained"), text, failure.host)
+        return RowMatch(Row("unexplained"), text, failure.host)
     return None
 
 
 @lru_cache(16)  # the report asks more than once
-def diagnose(failure: Failure) -> Found | None:
+def diagnose(failure: Failure) -> RowMatch | None:
     """Return the row that explains a failure by itself, None for none."""
     said = said_by(failure)
     number = _signal(failure.code)
@@ -150,7 +150,7 @@ def said_by(failure: Failure) -> LastWords:
     return LastWords(output.raised or recorded.raised, (*output.lines, *errors.lines))
 
 
-def _by_exception(failure: Failure, raised: Sequence[Raised]) -> Found | None:
+def _by_exception(failure: Failure, raised: Sequence[RaisedException]) -> RowMatch | None:
     """Return what explains the exception that has ended a program, or one that is behind it."""
     certain = [_of_raised(failure, each) for each in raised if each.certain]
     found = [one for one in certain if one]
@@ -162,19 +162,19 @@ def _by_exception(failure: Failure, raised: Sequence[Raised]) -> Found | None:
     return max(found, key=_weight, default=None)
 
 
-def _weight(found: Found) -> int:
+def _weight(found: RowMatch) -> int:
     """Return how much is known: a class counts more than none, and a consequence least."""
     return 0 if found.row.echo else 1 + (found.row.kind is not FailureClass.UNKNOWN)
 
 
-def _warnings(failure: Failure, raised: Raised) -> str:
+def _warnings(failure: Failure, raised: RaisedException) -> str:
     """Return the lines in which a library says why it has failed."""
     wanted = [line for words, line in WARNED if words in raised.text]
     shown = said_by(failure).lines if wanted else ()
     return "\n".join(line for line in shown if any(one in line for one in wanted))
 
 
-def _of_raised(failure: Failure, raised: Raised) -> Found | None:
+def _of_raised(failure: Failure, raised: RaisedException) -> RowMatch | None:
     more = _warnings(failure, raised)
     text = f"{raised.text}\n({raised.place})\n{more}"
     for row in EXCEPTIONS:
@@ -184,7 +184,7 @@ def _of_raised(failure: Failure, raised: Raised) -> Found | None:
     return None
 
 
-def _by_signal(failure: Failure, said: LastWords, number: int) -> Found | None:
+def _by_signal(failure: Failure, said: LastWords, number: int) -> RowMatch | None:
     text = "\n".join(said.lines)
     for row in SIGNALS:
         if number not in row.signals or (row.needs and not _evidence(failure, row.needs)):
@@ -195,7 +195,7 @@ def _by_signal(failure: Failure, said: LastWords, number: int) -> Found | None:
     return None
 
 
-def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> Found | None:
+def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> RowMatch | None:
     looked = lines if apart else lines[-LAST:]
     text = "\n".join(looked)
     rows = [row for row in LINES if row.apart is apart and fits(row, text) is not None]
@@ -208,23 +208,23 @@ def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> Found | 
     return None
 
 
-def _by_evidence(failure: Failure) -> Found | None:
+def _by_evidence(failure: Failure) -> RowMatch | None:
     for row in EVIDENCE:
         for text in failure.evidence:
             if fits(row, text) is not None:
-                return Found(row, _cut(plain(text.partition(": ")[2])), failure.host)
+                return RowMatch(row, _cut(plain(text.partition(": ")[2])), failure.host)
     return None
 
 
-def _disagree(apart: Found, found: Found | None) -> bool:
+def _disagree(apart: RowMatch, found: RowMatch | None) -> bool:
     if found is None or found.row.echo:
         return False
     return found.row.kind not in {FailureClass.UNKNOWN, apart.row.kind}
 
 
-def _found(row: Row, failure: Failure, groups: Mapping[str, str], own: str) -> Found:
+def _found(row: Row, failure: Failure, groups: Mapping[str, str], own: str) -> RowMatch:
     sentence = _evidence(failure, row.finds) or row.sentence.format_map(groups)
-    return Found(row, _cut(sentence or own), failure.host, own=not sentence)
+    return RowMatch(row, _cut(sentence or own), failure.host, own=not sentence)
 
 
 def _evidence(failure: Failure, name: str) -> str:
@@ -233,7 +233,7 @@ def _evidence(failure: Failure, name: str) -> str:
     return next((plain(text) for kind, _, text in found if name and kind == name), "")
 
 
-def _own(raised: Raised) -> str:
+def _own(raised: RaisedException) -> str:
     """Return an exception in a line."""
     line = raised.text.partition("\n")[0]
     return _cut(f"{line} ({raised.place})" if raised.place else line)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...control.facts import Facts
     from ...specs.program import Program
     from ...specs.verdict import Verdict
-    from .classify import Found
+    from .classify import RowMatch
 
     NodeFacts = Sequence[tuple[str, Facts]]
 
@@ -23,7 +23,7 @@ OF_VERSIONS = frozenset({"import", "binary-mismatch", "library-missing", "librar
 _MODULE = re.compile(r"No module named '?([\w]+)")
 
 
-def missing_here(found: Found, facts: NodeFacts) -> str:
+def missing_here(found: RowMatch, facts: NodeFacts) -> str:
     """Return which other nodes have the module that is missing on this one, "" for none."""
     module = _missing_module(found)
     name = module.lower()
@@ -34,7 +34,7 @@ def missing_here(found: Found, facts: NodeFacts) -> str:
     return f"{module} is missing on {found.host}, but installed on {some_of([*having])} ({version})"
 
 
-def _missing_module(found: Found) -> str:
+def _missing_module(found: RowMatch) -> str:
     """Return the name of the module that an import has not found, "" for another failure."""
     if found.row.name == "torch-missing":
         return "torch"
@@ -42,7 +42,7 @@ def _missing_module(found: Found) -> str:
     return match[1] if match else ""
 
 
-def not_installed(found: Found, facts: NodeFacts, program: Program | None) -> Verdict | None:
+def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) -> Verdict | None:
     """Return what to install for which Python if no node has it; None if that is not known."""
     module, here = _missing_module(found), dict(facts).get(found.host)
     of_python = program is not None and not program.no_python
@@ -58,7 +58,7 @@ def not_installed(found: Found, facts: NodeFacts, program: Program | None) -> Ve
     return found.verdict._replace(advice=advice) if len(facts) == 1 else None
 
 
-def versions(found: Found, facts: NodeFacts) -> str:
+def versions(found: RowMatch, facts: NodeFacts) -> str:
     """Return in which versions this node differs from most, "" for none."""
     if found.row.name not in OF_VERSIONS:
         return ""

@@ -78,7 +78,7 @@ _STARTERS = ("accelerate/commands/launch.py", "torch/distributed/launch.py")
 that they run."""
 
 
-class Raised(NamedTuple):
+class RaisedException(NamedTuple):
     """An exception.
 
     Attributes:
@@ -103,7 +103,7 @@ class LastWords(NamedTuple):
         lines: its last lines.
     """
 
-    raised: tuple[Raised, ...]
+    raised: tuple[RaisedException, ...]
     lines: tuple[str, ...]
 
 
@@ -166,7 +166,7 @@ def _is_of_another(lines: Sequence[str], frame: int, end: int) -> bool:
     return called and where is not None and where[2].endswith(_STARTERS)
 
 
-def _raised(lines: Sequence[str], allowed: int) -> tuple[Raised, ...]:
+def _raised(lines: Sequence[str], allowed: int) -> tuple[RaisedException, ...]:
     ends = _ends(lines)
     if not ends or _unrelated(lines[ends[-1][1] + 1 :]) > allowed:
         return ()
@@ -182,12 +182,14 @@ def _raised(lines: Sequence[str], allowed: int) -> tuple[Raised, ...]:
     return tuple(found)
 
 
-def _terminated(lines: Sequence[str]) -> tuple[Raised, ...]:
+def _terminated(lines: Sequence[str]) -> tuple[RaisedException, ...]:
     """Return the exception of C++ that has ended a program."""
     for at in reversed(range(len(lines))):
         if match := _TERMINATE.match(lines[at]):
             text = "\n".join(lines[at + 1 :])[:LONGEST].strip()
-            return (Raised(match[1], text.removeprefix("what():").strip() or match[1], ""),)
+            return (
+                RaisedException(match[1], text.removeprefix("what():").strip() or match[1], ""),
+            )
     return ()
 
 
@@ -211,11 +213,11 @@ def _ends(lines: Sequence[str]) -> list[tuple[int, int]]:
     return found
 
 
-def _exception(lines: Sequence[str], frame: int, end: int, limit: int) -> Raised:
+def _exception(lines: Sequence[str], frame: int, end: int, limit: int) -> RaisedException:
     match, where = _EXCEPTION.match(lines[end]), _FRAME.match(lines[frame])
     text = "\n".join(lines[end:limit])[:LONGEST].strip()
     place = f"{where[2].rpartition('/')[2]}:{where[3]}" if where else ""
-    return Raised(match[1] if match else "", text, place)
+    return RaisedException(match[1] if match else "", text, place)
 
 
 def _unrelated(lines: Sequence[str]) -> int:

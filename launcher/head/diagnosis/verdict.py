@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...control.messages import Exit
     from ..report.report import Report
-    from .classify import Found
+    from .classify import RowMatch
 
 LOST = Verdict(FailureClass.NODE, Retry.YES)
 """The verdict on the loss of a node, without its reason."""
@@ -79,5 +79,5 @@ def of_exit(host: str, ended: Exit, output: str, others: Iterable[str] = ()) -> 
     first = Failure(ended.clock, ended.rank, 0, host, ended.pid, ended.code, evidence=evidence)
     failures = [first._replace(stderr=output)]
     failures += [Failure(ended.clock, -1, 0, "", 0, 1, stderr=text) for text in others]
-    found: Found | None = explain(failures)
+    found: RowMatch | None = explain(failures)
     return found.verdict if found else Verdict()

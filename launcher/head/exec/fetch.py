@@ -52,7 +52,7 @@ def names(paths: Sequence[str]) -> list[str]:
     return found
 
 
-class Fetched:
+class FetchedArchives:
     """The archives of all hosts.
 
     Attributes:

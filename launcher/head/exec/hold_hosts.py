@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...common.boundary import Log
     from ...common.loop import Loop
-    from ...control.local_client import Arrived, LocalClient, Message
+    from ...control.local_client import ArrivedFrame, LocalClient, Message
     from .events import Command, OnEvent
 
 INVALID = "the hold has sent something invalid"
@@ -106,7 +106,7 @@ class HoldHosts:
         for one in arrived:
             self._take(one)
 
-    def _take(self, one: Arrived) -> None:
+    def _take(self, one: ArrivedFrame) -> None:
         """Handle what the hold has sent: the boundary behind which it only ends this command."""
         try:
             if one.kind == frames.CHUNK:

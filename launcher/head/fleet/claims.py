@@ -32,7 +32,7 @@ class Claim(NamedTuple):
         return self.speaker == self.place
 
 
-class Judged(NamedTuple):
+class ClaimVerdict(NamedTuple):
     """What follows from a claim.
 
     Attributes:
@@ -62,7 +62,7 @@ class Claims:
         """Return the valid claim to a place; None if there is none yet."""
         return self._valid.get(place)
 
-    def add(self, claim: Claim) -> Judged:
+    def add(self, claim: Claim) -> ClaimVerdict:
         """Add the first claim of a speaker."""
         rivals = self._by_place.setdefault(claim.place, [])
         rivals.append(claim)
@@ -74,7 +74,7 @@ class Claims:
         # Those before the second one are refused already, or valid.
         latest = rivals if len(rivals) == 2 else rivals[2:][-1:]
         wrong = [one for one in latest if one != self._valid.get(one.place)]
-        return Judged(accepted, [(one, _other(rivals, one)) for one in wrong])
+        return ClaimVerdict(accepted, [(one, _other(rivals, one)) for one in wrong])
 
     def forget(self, rank: int) -> None:
         """Forget what this node has said, and who has claimed its place: it is started again."""

@@ -82,7 +82,7 @@ class Survey:
         self._tell()
 
 
-class _Muted:
+class _MutedConsole:
     """A console that shows nothing."""
 
     def log(self, text: str, level: str = "info") -> None:
@@ -98,6 +98,6 @@ class _Muted:
 
 def muted() -> Console:
     """Return a console for a survey whose outcome alone matters."""
-    made: Any = _Muted()
+    made: Any = _MutedConsole()
     console: Console = made
     return console

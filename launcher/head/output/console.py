@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ...common.loop import Loop
-    from .folded import Folded
+    from .folded import FoldedLines
 
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 """SGR codes of the labels of successive ranks."""
@@ -79,7 +79,7 @@ class Console:
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
         self._painted = False
         self._may_fold = self._folding(fold)
-        self._folded: dict[int, Folded] = {}
+        self._folded: dict[int, FoldedLines] = {}
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
         """Print these streams (1, 2) of a rank, with `text` before each line, and no others."""
@@ -111,11 +111,11 @@ class Console:
         self._screen.folded = self._folded
         if ranks < 2:
             return
-        from .folded import Folded
+        from .folded import FoldedLines
 
         for sink in self._may_fold:
             named = partial(self._joint_label, label, sink)
-            self._folded[sink] = Folded(self._loop, ranks, named, partial(self._show, sink))
+            self._folded[sink] = FoldedLines(self._loop, ranks, named, partial(self._show, sink))
 
     def _joint_label(
         self, label: Callable[[Sequence[int]], str], stream: int, ranks: Sequence[int]

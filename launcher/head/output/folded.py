@@ -39,7 +39,7 @@ LABELS = 1000
 """Sets of ranks whose labels are kept."""
 
 
-class Folded:
+class FoldedLines:
     """The lines of several ranks on their way to one stream.
 
     Attributes:

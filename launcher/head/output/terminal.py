@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ...common.loop import Loop
-    from .folded import Folded
+    from .folded import FoldedLines
     from .labels import Labeller
 
     Write = Callable[[int, bytes, Callable[[], None] | None], None]
@@ -66,7 +66,7 @@ class StreamOutput:
         self._waiting: dict[Labeller, tuple[Key, float]] = {}
         self._timer = False
         self._open: dict[int, Labeller] = {}
-        self.folded: Mapping[int, Folded] = {}
+        self.folded: Mapping[int, FoldedLines] = {}
 
     def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
         """Write whole lines, behind the end of a line that stands open and does not go on."""
@@ -158,7 +158,7 @@ class TerminalOutput:
         self._loop = loop
         self._write = write
         self._width = width
-        self.folded: Mapping[int, Folded] = {}
+        self.folded: Mapping[int, FoldedLines] = {}
         self._lines: dict[Labeller, Key] = {}
         self._status = b""
         self._drawn = 0
@@ -228,7 +228,7 @@ class TerminalOutput:
 
 
 def _once(
-    texts: Mapping[Labeller, bytes], keys: Mapping[Labeller, Key], folded: Mapping[int, Folded]
+    texts: Mapping[Labeller, bytes], keys: Mapping[Labeller, Key], folded: Mapping[int, FoldedLines]
 ) -> list[tuple[int, bytes]]:
     """Return stream and text of lines, labelled; where lines are folded, equal ones once."""
     same: dict[tuple[int, bytes, Labeller | None], list[Labeller]] = {}

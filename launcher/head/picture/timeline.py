@@ -89,7 +89,7 @@ class Mark(NamedTuple):
     until: float | None = None
 
 
-class Bounded:
+class BoundedList:
     """A list that keeps its first and its newest entries, and counts what it has dropped."""
 
     def __init__(self, most: int) -> None:
@@ -124,8 +124,8 @@ class Timeline:
         self.began = clock()
         self.world_size = self._round = 0
         self.hosts: dict[str, None] = {}
-        self.spans = Bounded(MOST_SPANS)
-        self.marks: dict[str, Bounded] = {}
+        self.spans = BoundedList(MOST_SPANS)
+        self.marks: dict[str, BoundedList] = {}
         self.findings: list[str] = []
         self._running: dict[int, Span] = {}
         self._tails: dict[int, bytes] = {}
@@ -199,7 +199,7 @@ class Timeline:
         self._keep_mark(Mark(self.now, kind, words, host, rank))
 
     def _keep_mark(self, mark: Mark) -> None:
-        self.marks.setdefault(mark.kind, Bounded(MOST_MARKS)).add(mark)
+        self.marks.setdefault(mark.kind, BoundedList(MOST_MARKS)).add(mark)
 
     # -- events -----------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ...common.errors import NO_PROGRESS
 from ...common.loop import Timers
 from ...common.values import NamedTuple
 from . import role_events as events
-from .role_actions import CheckReady, EndJob, PrepareRole, Say, StartRole, StopRole
+from .role_actions import CheckReady, EndJob, Log, PrepareRole, StartRole, StopRole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -396,7 +396,7 @@ class RolesPolicy:
         return 128 + self.cause.number if any(ran) or not ran else 0
 
     def _say(self, text: str, level: str = "info") -> None:
-        self._do(Say(text, level))
+        self._do(Log(text, level))
 
 
 def _delay(restarts: int) -> float:

@@ -40,7 +40,7 @@ class StopRole(NamedTuple):
     kill: bool = False
 
 
-class Say(NamedTuple):
+class Log(NamedTuple):
     """A line for the user."""
 
     text: str
@@ -58,4 +58,4 @@ class EndJob(NamedTuple):
 
 
 if TYPE_CHECKING:
-    RoleAction: TypeAlias = PrepareRole | StartRole | CheckReady | StopRole | Say | EndJob
+    RoleAction: TypeAlias = PrepareRole | StartRole | CheckReady | StopRole | Log | EndJob

@@ -21,7 +21,7 @@ from .directory import Directory
 from .ending import RolesEnding, Section
 from .policy import RolesPolicy
 from .readiness import RoleReadiness
-from .role_actions import CheckReady, EndJob, PrepareRole, Say, StartRole, StopRole
+from .role_actions import CheckReady, EndJob, Log, PrepareRole, StartRole, StopRole
 from .role_console import RoleConsole
 from .role_run import RoleRun
 from .spares import Spares
@@ -258,7 +258,7 @@ class RolesJob:
                 cause = self.policy.cause
                 why = cause.why if cause is not None and cause.number else None
                 self.roles[name].stop(number, kill=kill, why=why)
-            case Say(text, level):
+            case Log(text, level):
                 self.log(text, level)
             case EndJob(code):
                 self._code = code

@@ -32,7 +32,7 @@ PATIENCE = 4.0
 """Seconds for an answer; a node takes 2 at most."""
 
 
-class Asked(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that a node owes an answer to."""
 
     examination: Examination
@@ -52,7 +52,7 @@ class Interfaces:
         self.timers = timers
         self._do = do
         self._numbers = count(1)
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, PendingRequest] = {}
         self._late: set[int] = set()
         self._of_start: Examination | None = None
         self._of: dict[RunNode, Examination] = {}
@@ -98,7 +98,7 @@ class Interfaces:
         del self._asked[answer.id]
         asked.examination.answered(answer.id, zip(asked.trials, answer.verdicts, strict=True))
 
-    def send(self, asked: Asked, dials: Sequence[Dial]) -> int:
+    def send(self, asked: PendingRequest, dials: Sequence[Dial]) -> int:
         """Have a node dial others; returns the number of the request."""
         number = next(self._numbers)
         self._asked[number] = asked
@@ -182,7 +182,7 @@ class Examination:
         for trial in trials:
             own.setdefault(trial.by, []).append(trial)
         for by, some in own.items():
-            asked = Asked(self, self._nodes[by], some)
+            asked = PendingRequest(self, self._nodes[by], some)
             self._owed.add(self._of.send(asked, list(map(self._dial, some))))
         if self._owed:
             self._timer = self._of.timers.call_later(PATIENCE, self._go_on)

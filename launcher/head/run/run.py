@@ -328,9 +328,9 @@ class Run:
     def _show_stacks(self) -> None:
         """Print where the running ranks are, as soon as their nodes have told."""
         from ..stacks.collect import collect
-        from ..stacks.show import Shown
+        from ..stacks.show import StackText
 
         def show(views: Mapping[int, RankView]) -> None:
-            self.log(Shown(views).text(gap="\n"), "error")
+            self.log(StackText(views).text(gap="\n"), "error")
 
         collect(self.fleet, self.state.nodes, self.state.workers, show)

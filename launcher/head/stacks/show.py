@@ -28,7 +28,7 @@ LONGEST = 120
 """Characters of a function's name in a list of frames."""
 
 
-class Shown:
+class StackText:
     """Writes stacks as text."""
 
     def __init__(self, views: Mapping[int, RankView], *, colour: bool = False) -> None:

@@ -34,7 +34,7 @@ _RECEIVED = 8192
 """Bytes that a rank without any input receives at most between two looks."""
 
 
-class _Seen(NamedTuple):
+class _BusyRank(NamedTuple):
     """A rank that computes.
 
     Attributes:
@@ -52,7 +52,7 @@ class Loops:
     def __init__(self, timeout: float) -> None:
         """Name those that have done so for several times these seconds."""
         self._timeout = timeout
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _BusyRank] = {}
 
     def look(self, views: Views, working: Sequence[int], now: float) -> Explanation | None:
         """Take the stacks of all ranks; return a hang that there may be.
@@ -83,10 +83,10 @@ class Loops:
             rank: one._replace(since=one.since + seconds) for rank, one in self._seen.items()
         }
 
-    def _next(self, rank: int, view: RankView, now: float) -> _Seen:
+    def _next(self, rank: int, view: RankView, now: float) -> _BusyRank:
         last = self._seen.get(rank)
         stays = last is not None and goes_round(last.view, view)
-        return _Seen(last.since if last is not None and stays else now, view)
+        return _BusyRank(last.since if last is not None and stays else now, view)
 
     def _is_due(self, rank: int, now: float) -> bool:
         """Return whether a rank has long computed at one place, as far as looks were taken."""

@@ -14,7 +14,7 @@ from ...common import system
 from ...common.errors import reason
 from ...specs import environment
 from ...specs.environment import to_wire
-from ..workers.prepare import Found, NodeSetup, program_of
+from ..workers.prepare import FileFindings, NodeSetup, program_of
 from . import preflight
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     At: TypeAlias = Callable[[str], object]
 
 
-def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> Found:
+def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> FileFindings:
     """Make every check. This may block for good.
 
     Args:
@@ -53,7 +53,7 @@ def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> Found:
     return made._replace(facts=collect(setup, at))
 
 
-def with_devices(found: Found, task: NodeJob, devices: Devices | None) -> Found:
+def with_devices(found: FileFindings, task: NodeJob, devices: Devices | None) -> FileFindings:
     """Return what was found with the devices, unless --venv_script may have changed these."""
     return found._replace(devices=devices) if found.base == environment_of(task) else found
 
@@ -80,14 +80,14 @@ def write(task: NodeJob, devices: Devices | None, pipe: TextIO) -> None:
         say({"raised": traceback.format_exc()})
 
 
-def restored(fields: list[Any]) -> Found:
+def restored(fields: list[Any]) -> FileFindings:
     """Return what was found, given the line that `write` has written."""
     problems, base, python, facts, *_ = fields
     if facts is not None:
         from ...control.facts import Facts
 
         facts = Facts(*facts)
-    return Found(tuple(problems), base, python, facts)
+    return FileFindings(tuple(problems), base, python, facts)
 
 
 def environment_of(task: NodeJob) -> dict[str, str]:
@@ -107,7 +107,7 @@ class _Checks:
         self._program = program_of(task)
         self._workdir = environment.from_wire(task.workdir)
 
-    def make(self) -> Found:
+    def make(self) -> FileFindings:
         """Make them, in the order in which one needs another."""
         self._check(preflight.version_problem(self._task.dsrun))
         if self._task.by_engine:
@@ -118,7 +118,7 @@ class _Checks:
         python = self._find_python(self._enter_venv())
         if not self._problems:
             self._check_program(python)
-        return Found(tuple(self._problems), self._base, to_wire(python))
+        return FileFindings(tuple(self._problems), self._base, to_wire(python))
 
     def _check(self, problem: str) -> None:
         if problem:

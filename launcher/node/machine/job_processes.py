@@ -40,7 +40,7 @@ LOOKS = 50
 """How often; what is left then is named. No time is set, as a look may take long itself."""
 
 
-class Found:
+class JobProcess:
     """A process, held by a pidfd.
 
     Attributes:
@@ -67,7 +67,7 @@ class Found:
         system.close(self.fd)
 
 
-def find(job_id: str) -> Iterator[Found]:
+def find(job_id: str) -> Iterator[JobProcess]:
     """Yield the processes of a job, without this process and those above it.
 
     The newest come first, each at once: one that forks and ends would soon be gone.
@@ -80,7 +80,7 @@ def find(job_id: str) -> Iterator[Found]:
 
 def kill_left(job_id: str) -> list[str]:
     """Kill the processes of a job whose node launcher and guard are gone; return them as texts."""
-    stopped: dict[int, Found] = {}
+    stopped: dict[int, JobProcess] = {}
     for one in chain.from_iterable(find(job_id) for _ in range(SWEEPS)):
         if one.pid not in stopped and leftovers.is_left(one.pid):
             one.send(signal.SIGSTOP)  # it can fork no more
@@ -93,18 +93,18 @@ def kill_left(job_id: str) -> list[str]:
     return [one.text for one in stopped.values()]
 
 
-def launchers(found: Iterable[Found]) -> list[Found]:
+def launchers(found: Iterable[JobProcess]) -> list[JobProcess]:
     """Return the node launchers of these processes that are still running."""
     owners = {leftovers.launcher_of(one.pid) for one in found} - {None}
     started = dict(owner for owner in owners if owner is not None)
     return list(_held(list(started), lambda pid: processes.started(pid) == started[pid]))
 
 
-def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[Found]:
+def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[JobProcess]:
     """Yield those of these processes for which a condition holds once their pidfd is open."""
     for pid in pids:
         with suppress(OSError):
-            one = Found(pid)
+            one = JobProcess(pid)
             if holds(pid) and processes.is_own(pid):
                 yield one
             else:
@@ -134,9 +134,9 @@ class Ending:
         self._loop = loop
         self._order = order
         self._ended = ended
-        self._running: dict[int, Found] = {}
+        self._running: dict[int, JobProcess] = {}
         self._gone: list[str] = []
-        self._launchers: list[Found] = []
+        self._launchers: list[JobProcess] = []
         self._numbers: tuple[int, ...] = (order.number,)
         self._timer = loop.call_later(order.grace, self._kill_launchers)
 
@@ -161,7 +161,7 @@ class Ending:
             one.close()
         self._running, self._launchers = {}, []
 
-    def _watch(self, one: Found) -> None:
+    def _watch(self, one: JobProcess) -> None:
         self._running[one.pid] = one
         self._loop.add_reader(one.fd, partial(self._end_of, one))
 
@@ -178,7 +178,7 @@ class Ending:
             new = True
         return new
 
-    def _end_of(self, one: Found) -> None:
+    def _end_of(self, one: JobProcess) -> None:
         self._loop.remove(one.fd)
         one.close()
         del self._running[one.pid]

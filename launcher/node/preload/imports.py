@@ -19,7 +19,7 @@ _SITES = ("/site-packages/", "/dist-packages/")
 _LIBRARY = f"{os.path.dirname(os.__file__)}/"
 
 
-class Preloaded:
+class ImportedModules:
     """What is imported.
 
     Attributes:
@@ -44,7 +44,9 @@ class Preloaded:
         self.libraries = libraries
 
 
-def preload(modules: Sequence[str], folders: Sequence[str], usual: Collection[str]) -> Preloaded:
+def preload(
+    modules: Sequence[str], folders: Sequence[str], usual: Collection[str]
+) -> ImportedModules:
     """Import modules; whatever one of them raises is in the report.
 
     `usual` are the modules that every interpreter has when it begins to run a script.
@@ -63,7 +65,7 @@ def preload(modules: Sequence[str], folders: Sequence[str], usual: Collection[st
         **sources(_imported_files(), began),
     }
     loaded = None if injected else safety.other_libraries()
-    return Preloaded(report, changed, _foreign(usual), loaded)
+    return ImportedModules(report, changed, _foreign(usual), loaded)
 
 
 def _foreign(usual: Collection[str]) -> set[str]:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
 
-    from .imports import Preloaded
+    from .imports import ImportedModules
 
 
 def become(
-    line: socket.socket, preloaded: Preloaded, fresh: Mapping[str, Any]
+    line: socket.socket, preloaded: ImportedModules, fresh: Mapping[str, Any]
 ) -> Callable[[], object]:
     """Wait for the order, carry it out, and return the program; ends if there is no order."""
     received = None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..preload.preloaded_workers import PreloadedWorkers
     from ..preload.preloader import Preloader
     from ..workers.events import GroupEvent
-    from ..workers.prepare import Found
+    from ..workers.prepare import FileFindings
     from ..workers.spawn import Process
 
 
@@ -83,7 +83,7 @@ class NodeRun:
         task: messages.NodeJob,
         send: Callable[[bytes], None],
         ended: Callable[[], None],
-        found: Found,
+        found: FileFindings,
         around: Surroundings = ALONE,
     ) -> None:
         """Prepare a task; frames are sent with `send`, and `ended` is called once.

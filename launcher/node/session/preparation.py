@@ -10,7 +10,7 @@ from ...control import frames, messages
 from ..checks import file_checks
 from ..machine.blocking import STAYS, Calls, write_in_child
 from ..machine.devices import Devices
-from ..workers.prepare import Found
+from ..workers.prepare import FileFindings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Preparation:
         self._calls = Calls(loop)
         self._call: ChildCall | None = None
 
-    def begin(self, task: NodeJob, done: Callable[[Found], None]) -> None:
+    def begin(self, task: NodeJob, done: Callable[[FileFindings], None]) -> None:
         """Begin the checks for a task; `done` is called once with what was found."""
         self._task = task
         self._done = done
@@ -86,12 +86,12 @@ class Preparation:
         if self._call is not None:
             self._call.close()
 
-    def _end(self, found: Found) -> None:
+    def _end(self, found: FileFindings) -> None:
         self._stop()
         self._done(found)
 
     def _refuse(self, why: str) -> None:
-        self._end(Found((why,), file_checks.environment_of(self._task), ""))
+        self._end(FileFindings((why,), file_checks.environment_of(self._task), ""))
 
     def _tell(self) -> None:
         self._send(

@@ -22,7 +22,7 @@ from ..run.run_state import Phase as RunPhase
 from . import session_state
 from .heartbeats import Heartbeats
 from .preparation import Preparation
-from .session_state import Phase, Seen, SessionState
+from .session_state import Phase, SessionFacts, SessionState
 from .signal_deduplicator import TOGETHER, SignalDeduplicator
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ...control.stream import FrameStream
     from ..guard import Guard
-    from ..workers.prepare import Found
+    from ..workers.prepare import FileFindings
     from .machine_requests import MachineRequests
     from .side_services import SideServices
 
@@ -127,11 +127,11 @@ class Session:
         for effect in self._state.step(event, self._look()):
             self._perform[type(effect)](effect)
 
-    def _look(self) -> Seen:
+    def _look(self) -> SessionFacts:
         """Return what the next step needs to know."""
         run, services = self._run, self._side_services
         supervision = run.task.supervision if run is not None else None
-        return Seen(
+        return SessionFacts(
             active=self._active is not None,
             ended=self._ended,
             grace=supervision.grace if supervision is not None else 0.0,
@@ -202,7 +202,7 @@ class Session:
         self._heartbeats.lease = task.lease
         self._checks.begin(task, partial(self._on_checked, task))
 
-    def _on_checked(self, task: messages.NodeJob, found: Found) -> None:
+    def _on_checked(self, task: messages.NodeJob, found: FileFindings) -> None:
         """Prepare the run, and say HELLO; every JOB has one, which may name problems."""
         kept = None if self._run is None else self._run.kept
         self._unsent = []  # what comes before HELLO would be of the run before

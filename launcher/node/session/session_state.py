@@ -36,7 +36,7 @@ class Phase(Enum):
     OVER = 5
 
 
-class Seen(NamedTuple):
+class SessionFacts(NamedTuple):
     """What is seen of a session when something happens.
 
     Attributes:
@@ -162,7 +162,7 @@ class SessionState:
         self.phase = Phase.SERVING
         self.code = 0
         self._done: list[Any] = []
-        self._handlers: dict[type, Callable[[Any, Seen], None]] = {
+        self._handlers: dict[type, Callable[[Any, SessionFacts], None]] = {
             Lost: self._on_lost,
             Ended: self._on_ended,
             EndSignal: self._on_end_signal,
@@ -176,14 +176,14 @@ class SessionState:
         """Whether nothing more is started."""
         return self.phase in {Phase.CLEARING, Phase.OVER}
 
-    def step(self, event: object, seen: Seen) -> list[Any]:
+    def step(self, event: object, seen: SessionFacts) -> list[Any]:
         """Handle an event; return what is to be done, in this order."""
         if self.phase is not Phase.DISMISSED or type(event) is RunEnded:
             self._handlers[type(event)](event, seen)
         done, self._done = self._done, []
         return done
 
-    def _on_lost(self, lost: Lost, seen: Seen) -> None:
+    def _on_lost(self, lost: Lost, seen: SessionFacts) -> None:
         """Leave without the runner."""
         if seen.services:
             self._done.append(CloseServices())
@@ -198,7 +198,7 @@ class SessionState:
         else:
             self._end(seen)
 
-    def _on_ended(self, ended: Ended, seen: Seen) -> None:
+    def _on_ended(self, ended: Ended, seen: SessionFacts) -> None:
         """Leave; what still runs is killed, which the guard does only if it lives."""
         if ended.code is not None:
             self.code = ended.code
@@ -208,12 +208,12 @@ class SessionState:
         else:
             self._end(seen)
 
-    def _on_end_signal(self, got: EndSignal, seen: Seen) -> None:
+    def _on_end_signal(self, got: EndSignal, seen: SessionFacts) -> None:
         reason = f"the node launcher got {signal.Signals(got.number).name}"
         stop = StopRun(got.number, seen.grace, delivered=got.delivered)
         self._leave(reason, got.number, stop, seen)
 
-    def _on_guard_died(self, _event: GuardDied, seen: Seen) -> None:
+    def _on_guard_died(self, _event: GuardDied, seen: SessionFacts) -> None:
         """Leave at once.
 
         An engine that ends kills the guards of all nodes, as it knows no other processes. Then
@@ -223,7 +223,7 @@ class SessionState:
         stop = StopRun(signal.SIGTERM, seen.grace if seen.by_engine else 0, reason)
         self._leave(reason, signal.SIGKILL, stop, seen)
 
-    def _leave(self, reason: str, number: int, stop: StopRun, seen: Seen) -> None:
+    def _leave(self, reason: str, number: int, stop: StopRun, seen: SessionFacts) -> None:
         """Serve no other run; stop the one that is active, or end the session now."""
         if seen.active or seen.ended:
             self._done.append(Note(reason, number))
@@ -233,7 +233,7 @@ class SessionState:
         else:
             self._end(seen)
 
-    def _on_run_ended(self, _event: RunEnded, seen: Seen) -> None:
+    def _on_run_ended(self, _event: RunEnded, seen: SessionFacts) -> None:
         if seen.background:
             self._done.append(LetStay())
         elif seen.stuck:
@@ -246,11 +246,11 @@ class SessionState:
         elif self.phase is Phase.LEAVING and seen.held:
             self._end(seen)  # the runner keeps the line, for runs that this session cannot serve
 
-    def _on_cleared(self, _event: Cleared, seen: Seen) -> None:
+    def _on_cleared(self, _event: Cleared, seen: SessionFacts) -> None:
         if self.phase is Phase.CLEARING:
             self._end(seen)
 
-    def _end(self, seen: Seen) -> None:
+    def _end(self, seen: SessionFacts) -> None:
         """End the session, as soon as nothing runs beside its runs, and all is sent."""
         self._done.append(Clear())
         self.phase = Phase.CLEARING

@@ -30,7 +30,7 @@ RECENT = 2.0
 """Seconds for which a signal that comes in another way is still the same one."""
 
 
-class _Received:
+class _ReceivedSignal:
     """A signal that has come, and maybe will come in other ways, too.
 
     Attributes:
@@ -57,7 +57,7 @@ class SignalDeduplicator:
         """Call `act` with each signal, and whether the workers have got it, once that is known."""
         self._loop = loop
         self._act = act
-        self._received: dict[int, _Received] = {}
+        self._received: dict[int, _ReceivedSignal] = {}
         self._young_until = 0.0
 
     def received(self, number: int, way: Way) -> None:
@@ -67,11 +67,11 @@ class SignalDeduplicator:
             self._received[number] = one = self._new(number)
         one.ways.add(way)
 
-    def _new(self, number: int) -> _Received:
+    def _new(self, number: int) -> _ReceivedSignal:
         timer = self._loop.call_later(TOGETHER, lambda: self._decide(number))
-        return _Received(timer, missed=self._loop.clock() < self._young_until)
+        return _ReceivedSignal(timer, missed=self._loop.clock() < self._young_until)
 
-    def _recent(self, number: int) -> _Received | None:
+    def _recent(self, number: int) -> _ReceivedSignal | None:
         one = self._received.get(number)
         at = None if one is None else one.acted_at
         return None if at is not None and self._loop.clock() - at >= RECENT else one

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ...common.values import NamedTuple
 from ...control.sync_manifest import FILE, FOLDER, LINK, Entry
-from .folder import Placed
+from .folder import PlacedEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .tree import Found, Tree
+    from .tree import Tree, TreeEntry
 
 
 class Changes(NamedTuple):
@@ -25,15 +25,15 @@ class Changes(NamedTuple):
         blocked: paths that a run has written or changed, and that the source wants otherwise.
     """
 
-    delete: list[Placed]
+    delete: list[PlacedEntry]
     folders: list[Entry]
     place: list[Entry]
-    keep: list[Placed]
+    keep: list[PlacedEntry]
     reuse: dict[str, str]
     blocked: list[str]
 
 
-def changes(placed: Mapping[str, Placed], wanted: Sequence[Entry], tree: Tree) -> Changes:
+def changes(placed: Mapping[str, PlacedEntry], wanted: Sequence[Entry], tree: Tree) -> Changes:
     """Compare what sync has placed, what is wanted, and what there is."""
     found = Changes([], [], [], [], {}, [])
     for entry in wanted:
@@ -49,7 +49,7 @@ def changes(placed: Mapping[str, Placed], wanted: Sequence[Entry], tree: Tree) -
     return found
 
 
-def _compare(found: Changes, entry: Entry, old: Placed | None, tree: Tree) -> None:
+def _compare(found: Changes, entry: Entry, old: PlacedEntry | None, tree: Tree) -> None:
     now = tree.look(entry.path)
     ours = old is not None and now is not None and untouched(old, now, tree)
     if old is not None and ours:
@@ -64,17 +64,17 @@ def _compare(found: Changes, entry: Entry, old: Placed | None, tree: Tree) -> No
         found.blocked.append(entry.path)
 
 
-def _stays(entry: Entry, now: Found) -> bool:
+def _stays(entry: Entry, now: TreeEntry) -> bool:
     """Return whether what a run may have made of an entry can stay: of a folder, only a folder."""
     return entry.kind != FOLDER or now.kind == FOLDER
 
 
-def _note_source(found: Changes, old: Placed) -> None:
+def _note_source(found: Changes, old: PlacedEntry) -> None:
     if old.kind == FILE:
         found.reuse[old.content] = old.path
 
 
-def untouched(old: Placed, now: Found, tree: Tree) -> bool:
+def untouched(old: PlacedEntry, now: TreeEntry, tree: Tree) -> bool:
     """Return whether something is as sync has left it; a file that was only touched is."""
     if now.kind != old.kind:
         return False
@@ -85,7 +85,7 @@ def untouched(old: Placed, now: Found, tree: Tree) -> bool:
     return now.size == old.size and tree.digest(old.path) == old.content
 
 
-def _equal(entry: Entry, now: Found, tree: Tree) -> bool:
+def _equal(entry: Entry, now: TreeEntry, tree: Tree) -> bool:
     """Return whether what is there, though not placed by sync, is what is wanted."""
     if entry.kind == LINK:
         return tree.target(entry.path) == entry.content
@@ -101,5 +101,5 @@ def _look_into_replaced(found: Changes, tree: Tree) -> None:
             found.blocked.extend(path for path in tree.below(entry.path) if path not in gone)
 
 
-def _is_folder(entries: Iterable[Placed], path: str) -> bool:
+def _is_folder(entries: Iterable[PlacedEntry], path: str) -> bool:
     return any(one.path == path and one.kind == FOLDER for one in entries)

@@ -16,7 +16,7 @@ from ...common.private_folder import LINK_FAULT, private_folder
 from ...control.sync_manifest import FILE, FOLDER, LINK, Entry
 from ...specs.environment import from_wire
 from .changes import untouched
-from .folder import Placed
+from .folder import PlacedEntry
 from .tree import BLOCK, Tree
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ class Incoming:
         self._tree = tree
         self._sources: dict[str, bytes] = {}
 
-    def take(self, changes: Changes, read: Read) -> list[Placed]:
+    def take(self, changes: Changes, read: Read) -> list[PlacedEntry]:
         """Receive what is placed: `read` returns so many bytes of the missing contents in order.
 
         Raises:
@@ -60,11 +60,11 @@ class Incoming:
         self._sources = {digest: self._tree.at(path) for digest, path in changes.reuse.items()}
         return [self._take(at, entry, read) for at, entry in enumerate(changes.place)]
 
-    def _take(self, at: int, entry: Entry, read: Read) -> Placed:
+    def _take(self, at: int, entry: Entry, read: Read) -> PlacedEntry:
         path = os.fsencode(os.path.join(self._folder.incoming, str(at)))
         if entry.kind == LINK:
             os.symlink(from_wire(entry.content), path)
-            return Placed(*entry, 0, 0)
+            return PlacedEntry(*entry, 0, 0)
         source = self._sources.get(entry.content)
         if source is None:
             found = self._write(path, entry, read)
@@ -72,7 +72,7 @@ class Incoming:
             with open(source, "rb") as file:
                 found = self._write(path, entry, file.read)
         self._sources[entry.content] = path
-        return Placed(*entry, found.st_mtime_ns, found.st_ino)
+        return PlacedEntry(*entry, found.st_mtime_ns, found.st_ino)
 
     def _write(self, path: bytes, entry: Entry, read: Read) -> os.stat_result:
         found, left = hashlib.sha256(), entry.size
@@ -102,9 +102,11 @@ def missing(changes: Changes) -> list[Entry]:
     return needed
 
 
-def commit(folder: SyncFolder, digest: str, changes: Changes, received: Sequence[Placed]) -> None:
+def commit(
+    folder: SyncFolder, digest: str, changes: Changes, received: Sequence[PlacedEntry]
+) -> None:
     """Change the copy, whose new files have been received; nobody may use it."""
-    folders = [Placed(*entry, 0, 0) for entry in changes.folders]
+    folders = [PlacedEntry(*entry, 0, 0) for entry in changes.folders]
     journal = {
         "delete": changes.delete,
         "folders": [[entry.path, entry.mode] for entry in changes.folders],
@@ -123,7 +125,7 @@ def complete(folder: SyncFolder) -> None:
         return
     tree = made_copy(folder)
     for row in journal["delete"]:
-        _delete(tree, Placed(*row))
+        _delete(tree, PlacedEntry(*row))
     tree = Tree(folder.copy)  # which knows nothing of folders that are gone
     for path, mode in journal["folders"]:
         _make_folder(tree, path, mode)
@@ -134,7 +136,7 @@ def complete(folder: SyncFolder) -> None:
     folder.remove(".journal")
 
 
-def _delete(tree: Tree, old: Placed) -> None:
+def _delete(tree: Tree, old: PlacedEntry) -> None:
     now = tree.look(old.path)
     if now is None or not untouched(old, now, tree):
         return

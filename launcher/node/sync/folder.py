@@ -33,7 +33,7 @@ MARK = "dsrun sync 1"
 """The first field of a state and of a journal: they are dsrun's, and of this form."""
 
 
-class Placed(NamedTuple):
+class PlacedEntry(NamedTuple):
     """An entry of the manifest, as sync has left it.
 
     Attributes:
@@ -59,7 +59,7 @@ class State(NamedTuple):
     """
 
     digest: str
-    placed: dict[str, Placed]
+    placed: dict[str, PlacedEntry]
 
 
 class SyncFolder:
@@ -176,4 +176,4 @@ def _state(value: Any) -> State:
     if value is None:
         return State("", {})
     digest, rows = value
-    return State(digest, {row[0]: Placed(*row) for row in rows})
+    return State(digest, {row[0]: PlacedEntry(*row) for row in rows})

@@ -24,7 +24,7 @@ OTHER = "o"
 _KINDS = {stat.S_IFDIR: FOLDER, stat.S_IFREG: FILE, stat.S_IFLNK: LINK}
 
 
-class Found(NamedTuple):
+class TreeEntry(NamedTuple):
     """What is at a path: its kind, and for a file what tells whether it has been changed."""
 
     kind: str
@@ -45,7 +45,7 @@ class Tree:
         """Return where a path of the manifest is."""
         return os.path.join(self._root, from_wire(path))
 
-    def look(self, path: str) -> Found | None:
+    def look(self, path: str) -> TreeEntry | None:
         """Return what is there, None for nothing; below a link there is nothing."""
         parent = path.rpartition("/")[0]
         if parent not in self._folders:
@@ -53,15 +53,15 @@ class Tree:
             self._folders[parent] = found is not None and found.kind == FOLDER
         return self._look(path) if self._folders[parent] else None
 
-    def _look(self, path: str) -> Found | None:
+    def _look(self, path: str) -> TreeEntry | None:
         try:
             status = os.lstat(self.at(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), OTHER)
         if kind != FILE:
-            return Found(kind)
-        return Found(kind, status.st_size, status.st_mtime_ns, status.st_ino)
+            return TreeEntry(kind)
+        return TreeEntry(kind, status.st_size, status.st_mtime_ns, status.st_ino)
 
     def target(self, path: str) -> str:
         """Return what a link points to."""

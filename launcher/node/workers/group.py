@@ -12,7 +12,7 @@ from ...common.values import NamedTuple
 from ..machine import descendants, processes
 from . import group_state, helpers
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .group_state import GroupState, Phase, Seen
+from .group_state import GroupFacts, GroupState, Phase
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
 
@@ -253,13 +253,13 @@ class WorkerGroup:
             self._perform[type(effect)](effect)
         self._alarm.set(self._state.due)
 
-    def _look(self) -> Seen:
+    def _look(self) -> GroupFacts:
         """Return what the next step needs to know: children are read from /proc only for it."""
         now, state = self._loop.clock(), self._state
         children = self._children() if state.looks(now) else ()
         ends_alone = {*filter(helpers.is_helper, children)} if state.sweeps else ()
         writes = any(pump.fd >= 0 for pump in self.pumps.values())
-        return Seen(now, children, ends_alone, writes, self._stalled)
+        return GroupFacts(now, children, ends_alone, writes, self._stalled)
 
     def _children(self) -> list[int]:
         excluded = self._excluded()

@@ -59,7 +59,7 @@ class Phase(Enum):
     ENDED = 4
 
 
-class Seen(NamedTuple):
+class GroupFacts(NamedTuple):
     """What is seen of a group when something happens.
 
     Attributes:
@@ -171,7 +171,7 @@ class GroupState:
         self._give_up_at: float | None = None
         self._drain_until: float | None = None
         self._done: list[Any] = []
-        self._handlers: dict[type, Callable[[Any, Seen], None]] = {
+        self._handlers: dict[type, Callable[[Any, GroupFacts], None]] = {
             Stop: self._on_stop,
             Grace: self._on_grace,
             Reaped: self._on_reaped,
@@ -180,7 +180,7 @@ class GroupState:
             Changed: lambda _it, _seen: None,
         }
 
-    def step(self, event: object, seen: Seen) -> list[Any]:
+    def step(self, event: object, seen: GroupFacts) -> list[Any]:
         """Handle an event, and what is due; return what is to be done, in this order.
 
         Exits are noted in the processes before.
@@ -231,7 +231,7 @@ class GroupState:
 
     # -- stopping ---------------------------------------------------------------------------
 
-    def _on_stop(self, stop: Stop, _seen: Seen) -> None:
+    def _on_stop(self, stop: Stop, _seen: GroupFacts) -> None:
         """Signal the workers if the signal is another one."""
         if stop.number != self._stop_signal:
             self._stop_signal = stop.number
@@ -241,7 +241,7 @@ class GroupState:
                     self._signal(process.pid, stop.number)
                     self._signal(process.pid, signal.SIGCONT)
 
-    def _on_grace(self, grace: Grace, seen: Seen) -> None:
+    def _on_grace(self, grace: Grace, seen: GroupFacts) -> None:
         """Set the deadline, which can only come nearer."""
         ends = seen.now + grace.seconds
         if self._kill_at is None or ends < self._kill_at:
@@ -250,7 +250,7 @@ class GroupState:
     def _signal(self, pid: int, number: int) -> None:
         self._done.append(Signal(pid, number, self._policy.group))
 
-    def _on_time(self, seen: Seen) -> None:
+    def _on_time(self, seen: GroupFacts) -> None:
         """Do what is due."""
         due = self.due
         if due is None or due > seen.now:
@@ -262,26 +262,26 @@ class GroupState:
         else:
             self._kill(seen)
 
-    def _kill(self, seen: Seen) -> None:
+    def _kill(self, seen: GroupFacts) -> None:
         if self.phase is Phase.SWEEPING:
             self._tell(seen.children)
         self.phase, self._give_up_at = Phase.KILLING, seen.now + descendants.GIVE_UP
         self._kill_children(seen)
 
-    def _kill_children(self, seen: Seen) -> None:
+    def _kill_children(self, seen: GroupFacts) -> None:
         children = set(seen.children) - self._foreign
         if children:
             self._done.append(Kill(children, below=bool(children - self._killed)))
             self._killed |= children
 
-    def _on_reaped(self, reaped: Reaped, seen: Seen) -> None:
+    def _on_reaped(self, reaped: Reaped, seen: GroupFacts) -> None:
         self._killed.difference_update(reaped.pids)
         if self.phase is Phase.KILLING:
             self._kill_children(seen)
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _settle(self, seen: Seen) -> None:
+    def _settle(self, seen: GroupFacts) -> None:
         """End the group if there is no orphan and no unread output."""
         left = [pid for pid in seen.children if pid not in self._foreign]
         if self.phase is Phase.ENDED:
@@ -293,16 +293,16 @@ class GroupState:
         elif self._drain_until is None and not self._waits(seen):
             self._drain_until = seen.now + DRAIN
 
-    def _waits(self, seen: Seen) -> bool:
+    def _waits(self, seen: GroupFacts) -> bool:
         """Return whether output is not read for now; that counts until the job is being stopped."""
         return seen.stalled and self._stop_signal is None
 
-    def _stop_draining(self, seen: Seen) -> None:
+    def _stop_draining(self, seen: GroupFacts) -> None:
         self._drain_until = None
         if not self._waits(seen):
             self._end(sorted(self._foreign))
 
-    def _sweep(self, left: Sequence[int], seen: Seen) -> None:
+    def _sweep(self, left: Sequence[int], seen: GroupFacts) -> None:
         """End what the workers left behind: SIGTERM, a short pause, SIGKILL."""
         if self.phase is not Phase.RUNNING:
             return

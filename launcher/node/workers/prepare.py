@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .peers import RolePeers
 
 
-class Found(NamedTuple):
+class FileFindings(NamedTuple):
     """What the checks of files have found (`file_checks`).
 
     Attributes:
@@ -97,7 +97,9 @@ class NodeSetup:
         peers: what the workers of a role are told about the others; None before that is known.
     """
 
-    def __init__(self, task: messages.NodeJob, note: Callable[[str], None], found: Found) -> None:
+    def __init__(
+        self, task: messages.NodeJob, note: Callable[[str], None], found: FileFindings
+    ) -> None:
         """Make every check that touches no file of the user.
 
         `note` is called with messages for the user. `found` is what the others have found.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.diagnosis.classify import Found
+from dsrun.launcher.head.diagnosis.classify import RowMatch
 from dsrun.launcher.head.diagnosis.differences import missing_here, versions
 from dsrun.launcher.head.diagnosis.row import Row
 
 from ...support.node_facts import facts
 
-MISSING = Found(
+MISSING = RowMatch(
     Row("module-missing"), "ModuleNotFoundError: No module named 'flash_attn.ops' (t.py:1)", "n2"
 )
 
@@ -28,7 +28,7 @@ def test_a_module_that_no_node_or_this_one_has() -> None:
 
 
 def test_another_version_than_most_have() -> None:
-    found = Found(Row("binary-mismatch"), "undefined symbol", "n2")
+    found = RowMatch(Row("binary-mismatch"), "undefined symbol", "n2")
     known = [(host, facts(versions={"torch": "2.4.0"})) for host in ("n1", "n3")]
     others = [*known, ("n2", facts(versions={"torch": "2.3.1"}))]
     assert "torch 2.3, but 2.4 on n1, n3" in versions(found, others)

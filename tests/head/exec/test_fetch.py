@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.head.exec.fetch import Fetched, names, pack_argv
+from dsrun.launcher.head.exec.fetch import FetchedArchives, names, pack_argv
 from dsrun.launcher.head.exec.results import HostResult
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def fetched(to: Path, *paths: str) -> tuple[int, HostResult]:
     done = subprocess.run(pack_argv(paths), capture_output=True, check=False)
     result = HostResult("n1")
     result.code = done.returncode
-    both = Fetched(str(to), names(paths), ["n1"], lambda _text, _level: None)
+    both = FetchedArchives(str(to), names(paths), ["n1"], lambda _text, _level: None)
     both.receivers["n1", 1].add(done.stdout)
     both.finish({"n1": result})
     return done.returncode, result
@@ -64,7 +64,7 @@ def test_what_cannot_be_written_here_is_a_failure(tmp_path: Path) -> None:
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     result = HostResult("n1")
     result.code = 0
-    both = Fetched(str(tmp_path), ["x"], ["n1"], lambda _text, _level: None)
+    both = FetchedArchives(str(tmp_path), ["x"], ["n1"], lambda _text, _level: None)
     both.receivers["n1", 1].skipped = "x/pipe"
     both.finish({"n1": result})
     assert (result.exit_code, result.cause) == (1, "'x/pipe' is neither a file nor a folder")

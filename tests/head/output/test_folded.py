@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.head.output import folded
-from dsrun.launcher.head.output.folded import AHEAD, MOST, SEARCHES, STEP, WAIT, Folded
+from dsrun.launcher.head.output.folded import AHEAD, MOST, SEARCHES, STEP, WAIT, FoldedLines
 from dsrun.launcher.resources.ranges import parse_ranks, show_slots
 
 from ...support.clock import Clock
@@ -31,7 +31,7 @@ class Printed:
         self.clock = Clock()
         self.text, self.calls = "", 0
         self.written: list[str] = []
-        self.folded = Folded(self.clock.loop, ranks, self._label, self._show)
+        self.folded = FoldedLines(self.clock.loop, ranks, self._label, self._show)
 
     def _label(self, ranks: Sequence[int]) -> bytes:
         return f"{show_slots(ranks)}| ".encode()

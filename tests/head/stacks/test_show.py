@@ -6,7 +6,7 @@ import json
 
 from dsrun.launcher.head.stacks.culprit import Reason
 from dsrun.launcher.head.stacks.places import Kind
-from dsrun.launcher.head.stacks.show import BOLD, DIM, LONGEST, NORMAL, Shown, as_json
+from dsrun.launcher.head.stacks.show import BOLD, DIM, LONGEST, NORMAL, StackText, as_json
 from dsrun.launcher.head.stacks.view import RankView
 
 from ...support import schemas
@@ -30,12 +30,12 @@ ranks 0-2 (n0, n1): wait in all_reduce (train.py:41)
 
 
 def test_text() -> None:
-    assert Shown(VIEWS).text() == TEXT
-    assert Shown(VIEWS).text(gap="\n") == TEXT.replace("\n\n", "\n")
+    assert StackText(VIEWS).text() == TEXT
+    assert StackText(VIEWS).text(gap="\n") == TEXT.replace("\n\n", "\n")
 
 
 def test_a_terminal_sees_what_matters() -> None:
-    text = Shown(VIEWS, colour=True).text()
+    text = StackText(VIEWS, colour=True).text()
     assert text.startswith(f"{BOLD}ranks 0-2 wait")
     assert f"    {DIM}all_reduce (torch/distributed/distributed_c10d.py:3252){NORMAL}\n" in text
     assert "\n    main (/work/train.py:41)\n" in text
@@ -46,7 +46,9 @@ def test_a_terminal_sees_what_matters() -> None:
 
 def test_where_files_are() -> None:
     saved = {rank: one._replace(saved="/logs/job") for rank, one in VIEWS.items()}
-    assert Shown(saved).text().endswith("\n\nsaved on n0 in /logs/job\n\nsaved on n1 in /logs/job")
+    assert (
+        StackText(saved).text().endswith("\n\nsaved on n0 in /logs/job\n\nsaved on n1 in /logs/job")
+    )
 
 
 def test_what_workers_say_cannot_harm_a_terminal() -> None:
@@ -56,12 +58,12 @@ def test_what_workers_say_cannot_harm_a_terminal() -> None:
     hostile = hostile._replace(saved=HOSTILE)
     other = RankView(1, "n0", 4001, problem=HOSTILE)
     for whole in (False, True):
-        text = Shown(ranks(hostile, other)).text(whole=whole)
+        text = StackText(ranks(hostile, other)).text(whole=whole)
         assert not {*text} & {"\x1b", "\r", "\u202e", "\x07"}
 
 
 def test_long_names_are_cut() -> None:
-    text = Shown(ranks(view(0, (f"{'x' * 5000} (libtorch.so)", *LOAD)))).text()
+    text = StackText(ranks(view(0, (f"{'x' * 5000} (libtorch.so)", *LOAD)))).text()
     assert f"    {'x' * LONGEST} (libtorch.so)\n" in text
 
 

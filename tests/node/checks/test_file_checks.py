@@ -14,7 +14,7 @@ from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.node.checks.file_checks import check, environment_of, restored, write
 from dsrun.launcher.node.machine.devices import Devices
-from dsrun.launcher.node.workers.prepare import Found
+from dsrun.launcher.node.workers.prepare import FileFindings
 from dsrun.launcher.specs.program import Program
 
 from ...support.tasks import task_of
@@ -41,7 +41,7 @@ def task(tmp_path: Path, **fields: Any) -> NodeJob:
     return task_of(**usual | fields)
 
 
-def told(one: NodeJob) -> tuple[list[str], Found]:
+def told(one: NodeJob) -> tuple[list[str], FileFindings]:
     """What the process writes: paths, and what it has found."""
     pipe = io.StringIO()
     write(one, None, pipe)

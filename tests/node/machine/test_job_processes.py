@@ -17,7 +17,7 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import EndedJob, EndJob
 from dsrun.launcher.node.machine import job_processes, leftovers, processes
-from dsrun.launcher.node.machine.job_processes import Ending, Found, find, kill_left, launchers
+from dsrun.launcher.node.machine.job_processes import Ending, JobProcess, find, kill_left, launchers
 
 from ...support.launcher_name import NAME
 from ...support.limits import HANG, NEVER
@@ -232,7 +232,7 @@ def test_all_end_where_each_look_takes_long(
     """Ten seconds, by the clock of the loop."""
     looks: list[str] = []
 
-    def look(job_id: str) -> Iterator[Found]:
+    def look(job_id: str) -> Iterator[JobProcess]:
         looks.append(job_id)
         return find(job_id)
 
@@ -283,7 +283,7 @@ def test_a_process_that_cannot_be_ended_is_named(
     some.start()
     monkeypatch.setattr(job_processes, "LOOKS", 2)
     deaf: Callable[..., None] = lambda _self, _number: None  # noqa: E731
-    monkeypatch.setattr(job_processes.Found, "send", deaf)
+    monkeypatch.setattr(job_processes.JobProcess, "send", deaf)
     outcome = ended(grace=0.1)
     assert outcome.ended == ()
     assert len(outcome.left) == 1

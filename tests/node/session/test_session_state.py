@@ -21,14 +21,14 @@ from dsrun.launcher.node.session.session_state import (
     Note,
     Phase,
     RunEnded,
-    Seen,
+    SessionFacts,
     SessionState,
     Spare,
     StopRun,
     TellLeft,
 )
 
-IDLE = Seen(
+IDLE = SessionFacts(
     active=False,
     ended=False,
     grace=9.0,
@@ -86,7 +86,7 @@ def test_a_lost_runner_has_the_workers_stopped_first() -> None:
 
 
 @pytest.mark.parametrize(("seen", "code"), [(IDLE, LOST_CODE), (DONE, 0)])
-def test_a_runner_that_is_lost_after_a_run_has_done_no_harm(seen: Seen, code: int) -> None:
+def test_a_runner_that_is_lost_after_a_run_has_done_no_harm(seen: SessionFacts, code: int) -> None:
     state = SessionState()
     assert state.step(Lost("why"), seen) == [Clear(), Exit()]
     assert state.code == code

@@ -8,8 +8,8 @@ import pytest
 
 from dsrun.launcher.control.sync_manifest import FILE, FOLDER, LINK, Entry
 from dsrun.launcher.node.sync.changes import changes
-from dsrun.launcher.node.sync.folder import Placed
-from dsrun.launcher.node.sync.tree import Found, Tree
+from dsrun.launcher.node.sync.folder import PlacedEntry
+from dsrun.launcher.node.sync.tree import Tree, TreeEntry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,11 +26,11 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(str(tmp_path))
 
 
-def _placed(tree: Tree, path: str, content: str = OLD) -> Placed:
+def _placed(tree: Tree, path: str, content: str = OLD) -> PlacedEntry:
     found = tree.look(path)
-    assert isinstance(found, Found)
+    assert isinstance(found, TreeEntry)
     mode = 0 if found.kind == LINK else 0o644
-    return Placed(path, found.kind, mode, found.size, content, found.mtime, found.inode)
+    return PlacedEntry(path, found.kind, mode, found.size, content, found.mtime, found.inode)
 
 
 def test_what_is_wanted_as_it_was_placed_is_kept(tree: Tree) -> None:

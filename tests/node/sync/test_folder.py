@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.sync.folder import MARK, Placed, State, SyncFolder, all_locked, choose
+from dsrun.launcher.node.sync.folder import MARK, PlacedEntry, State, SyncFolder, all_locked, choose
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLACED = Placed("a", "f", 0o644, 1, "0" * 64, 5, 6)
+PLACED = PlacedEntry("a", "f", 0o644, 1, "0" * 64, 5, 6)
 
 
 def test_a_copy_belongs_to_one_sync_or_to_several_runs(tmp_path: Path) -> None:

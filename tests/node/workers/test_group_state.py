@@ -16,12 +16,12 @@ from dsrun.launcher.node.workers.group_state import (
     End,
     Foreign,
     Grace,
+    GroupFacts,
     GroupState,
     Kill,
     Killed,
     Phase,
     Reaped,
-    Seen,
     Signal,
     Stop,
     StopPolicy,
@@ -54,7 +54,9 @@ class Group:
         self.now += seconds
         looks = self.children if self.state.looks(self.now) else ()
         ends_alone = self.helpers if self.state.sweeps else ()
-        return self.state.step(event, Seen(self.now, looks, ends_alone, self.writes, self.stalled))
+        return self.state.step(
+            event, GroupFacts(self.now, looks, ends_alone, self.writes, self.stalled)
+        )
 
     def stop(self, number: int, grace: float, *, delivered: bool = False) -> list[Any]:
         """Return what is done of a stop."""

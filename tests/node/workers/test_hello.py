@@ -12,7 +12,7 @@ from dsrun.launcher import __version__
 from dsrun.launcher.common.network import own_addresses
 from dsrun.launcher.control.messages import Hello, NodeJob
 from dsrun.launcher.node.machine.devices import Devices
-from dsrun.launcher.node.workers.prepare import Found, NodeSetup, machine
+from dsrun.launcher.node.workers.prepare import FileFindings, NodeSetup, machine
 from dsrun.launcher.specs.policies import OutputPolicy, WatchPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -34,7 +34,7 @@ def test_one_machine_has_one_name() -> None:
 
 
 def hello(task: NodeJob, *problems: str) -> Hello:
-    setup = NodeSetup(task, print, Found(problems, {}, "python", devices=CPU))
+    setup = NodeSetup(task, print, FileFindings(problems, {}, "python", devices=CPU))
     try:
         return setup.hello()
     finally:
