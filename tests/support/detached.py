@@ -22,10 +22,11 @@ WORKER = """#!/bin/sh
 echo "rank $RANK is up"
 until test -e end; do sleep 0.02; done
 echo "rank $RANK leaves" >&2
-test $RANK = 0 || sleep 1000
+test $RANK = 0 || { touch left; sleep 1000; }
+until test -e left -o $WORLD_SIZE = 1; do sleep 0.02; done
 exit 3
 """
-"""Rank 0 fails once the test wants that; the other one is stopped then."""
+"""Once the test wants that, rank 0 fails, after the other one has printed; that is stopped then."""
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}\n")
 
