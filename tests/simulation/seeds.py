@@ -9,16 +9,16 @@ from pathlib import Path
 from ..support.checkout import CHECKOUT
 from .scenario import WITH_ELASTIC_ROLES, WITH_ENGINES, WITH_ROLES
 
-WORLDS = 230
+WORLDS = 130
 """How many of jobs of one program are played."""
 
-ROLES = 50
+ROLES = 30
 """And of jobs of several roles."""
 
-ELASTIC = 20
+ELASTIC = 15
 """And of those of which some are elastic."""
 
-ENGINES = 30
+ENGINES = 20
 """And of jobs that an engine starts."""
 
 PLAYED = 10_000
