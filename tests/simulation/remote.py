@@ -234,8 +234,6 @@ class Remote:
         code = os.waitstatus_to_exitcode(guard.status or 0)
         engine = self._engine_of(session)
         if engine is not None:
-            self._kernel.at(
-                network.delay(host, self._login), partial(engine.has_ended, guard, code)
-            )
-            return
-        self._tell(session, cause=causes.explain_end(code, errors))
+            engine.has_ended(guard, code)
+        else:
+            self._tell(session, cause=causes.explain_end(code, errors))
