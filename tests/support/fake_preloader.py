@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.node.preload import wire
 from dsrun.launcher.node.preload.request import Request
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 
+from .limits import wait_for
 from .specs import ENV
 
 if TYPE_CHECKING:
@@ -69,9 +71,11 @@ class FakePreloader:
         self.forks: list[FakeFork] = []
 
     def start(self, _request: Request) -> tuple[Process, socket.socket]:
-        """Start it, as `preloader.started` does."""
+        """Start it, as `preloader.started` does; it has executed its program by then."""
         process = spawn(WorkerSpec(0, SLEEP, ENV, b"/"))
         self.pid = process.pid
+        command = Path(f"/proc/{self.pid}/cmdline")
+        wait_for(lambda: command.read_bytes().startswith(SLEEP[0]), "the program")
         return process, self._theirs
 
     def imports(self, **report: object) -> None:
