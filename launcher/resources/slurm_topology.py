@@ -25,7 +25,7 @@ def blocks(text: str) -> dict[str, str]:
     Raises:
         UsageError: a list of nodes is malformed, or there are no blocks and no switches.
     """
-    lines = [dict(re.findall(r"(\w+)=(\S+)", line)) for line in text.split("\n")]
+    lines = [dict(re.findall(r"(?<!\w)(\w+)=(\S+)", line)) for line in text.split("\n")]
     found = {one["BlockName"]: one.get("Nodes", "") for one in lines if "BlockName" in one}
     if not found:
         switches = {one["SwitchName"]: one for one in lines if "SwitchName" in one}

@@ -26,7 +26,7 @@ LIMIT = 1 << 20
 _ABOVE, _STAR, _BETWEEN, _END = "^(?:.+/)?", "[^/]*", "(?:/.+)?", "|$)"
 """What pathspec makes of `**/`, `*`, `/**/`, and of the end; no other text of it is like these."""
 
-_CLASS = re.compile(r"\\.|\[(?!\^/\])\^?\]?[^]]*\]", re.DOTALL)
+_CLASS = re.compile(r"\\.|\[(?!\^/\])\^?\]?[^]]*(?:\]|\Z)", re.DOTALL)
 """A class of characters, other than the one for `?`; or an escaped character, which begins none."""
 
 

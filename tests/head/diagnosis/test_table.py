@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from string import Formatter
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from dsrun.launcher.head.diagnosis.row import Row
 from dsrun.launcher.head.diagnosis.table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
 
-from ...support.cost import LINEAR, growth
+from ...support.regex_steps import is_linear
 
 ROWS = (*EXCEPTIONS, *SIGNALS, *EVIDENCE, *LINES)
 
@@ -43,14 +42,4 @@ PIECES = (
 @each_row
 def test_no_text_takes_a_pattern_long(row: Row) -> None:
     head = " ".join((*row.said, "Current thread 1\n"))
-
-    def search(size: int, piece: str) -> None:
-        re.search(row.pattern, head + piece * (size // len(piece)), re.MULTILINE)
-
-    for piece in PIECES:
-        assert growth(partial(search, piece=piece), 1000) < LINEAR, piece
-
-
-def test_lines_of_schedulers_are_told_from_a_programs_own() -> None:
-    assert {row.apart for row in LINES} == {True, False}
-    assert not any(row.apart for row in (*EXCEPTIONS, *SIGNALS, *EVIDENCE))
+    assert [p for p in PIECES if not is_linear(row.pattern, p, re.MULTILINE, head=head)] == []
