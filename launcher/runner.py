@@ -26,6 +26,8 @@ def _run(argv: list[str]) -> int:
     try:
         command = configured(argv, os.environ)
         origins = command.origins
+        if not command.options.quiet:
+            entry.note(command.skipped)
         return _dispatch(command, argv)
     except DsrunError as error:
         error.args = (name_variables(str(error), argv, os.environ, origins),)
@@ -79,8 +81,9 @@ def _text(command: Command, argv: list[str]) -> str:
         return f"dsrun {__version__}\n"
     if command.options.trust is not None:
         from .cli.trust import trust
+        from .common.text import one_line
 
-        return f"trusted as it is now: {trust(command.options.trust, os.environ)}\n"
+        return f"trusted as it is now: {one_line(trust(command.options.trust, os.environ))}\n"
     if not command.options.show_config:
         return ""
     from .cli import parser, show_config

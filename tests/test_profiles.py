@@ -55,7 +55,7 @@ def refused(ran: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_a_job_runs_with_the_values_of_its_profile(folder: Path) -> None:
-    write(folder / "dsrun.toml", "[default]", "num_gpus = 1", "prefix = ''", "quiet = true")
+    write(folder / "dsrun.toml", "[default]", "num_gpus = 1", "prefix = ''", "log_level = 'error'")
     write(folder.parent / ".config/dsrun/config.toml", "[profile.lab]", "role = 'lab'")
     ran = run(folder, "--profile", "lab", *ECHO)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "lab\n", "")
@@ -66,7 +66,7 @@ def test_a_job_runs_with_the_values_of_its_profile(folder: Path) -> None:
 def test_a_file_does_not_count_inside_a_job(folder: Path) -> None:
     write(folder / "dsrun.toml", "[default]", "num_gpus = 1", "prefix = ''", "role = 'outer'")
     inner = f"{sys.executable} {BIN / 'dsrun'} --show_config"
-    ran = run(folder, "--no_python", "--no_local_rank", "sh", "-c", inner)
+    ran = run(folder, "--trust_here", "--no_python", "--no_local_rank", "sh", "-c", inner)
     assert ran.returncode == 0, ran.stderr
     assert "outer" not in ran.stdout
     assert "accelerator" in ran.stdout
@@ -87,7 +87,8 @@ def test_mistakes_in_a_file_start_nothing(folder: Path) -> None:
 
 def test_an_error_in_planning_names_the_line_of_the_file(folder: Path) -> None:
     path = write(folder / "dsrun.toml", "[default]", "hostfile = 'missing'")
-    assert refused(run(folder, "train.py")).startswith(f"dsrun: {path}:2: hostfile missing")
+    ran = run(folder, "--trust_here", "train.py")
+    assert refused(ran).startswith(f"dsrun: {path}:2: hostfile missing")
 
 
 def test_a_hook_of_a_project_runs_once_the_project_is_trusted(folder: Path) -> None:
@@ -99,6 +100,61 @@ def test_a_hook_of_a_project_runs_once_the_project_is_trusted(folder: Path) -> N
     assert (trusted.returncode, trusted.stdout) == (0, f"trusted as it is now: {path}\n")
     assert run(folder, *words).returncode == 0
     assert (folder / "hooked").exists()
+
+
+COMMANDS = {
+    "dsrun": ("--no_python", "--no_local_rank", "touch", "started"),
+    "dsrun-exec": ("touch", "started"),
+    "dsrun-check": ("--report",),
+    "dsrun-hold": ("--name", "x"),
+}
+
+
+@pytest.mark.parametrize(("name", "words"), COMMANDS.items())
+def test_without_trust_no_command_does_what_a_project_says(
+    name: str, words: tuple[str, ...], folder: Path
+) -> None:
+    kept = folder / "kept"
+    kept.write_text("mine\n")
+    path = write(
+        folder / "dsrun.toml",
+        *("[default]", "num_gpus = 1", "health_command = 'touch ran'", f"report_file = '{kept}'"),
+        *("export = ['LD_PRELOAD=/x.so']", "accept_new_host_keys = true", "quiet = true"),
+    )
+    names = ("health_command", "report_file", "export", "accept_new_host_keys", "quiet")
+    keys = ", ".join(f"{path}:{line}: {key}" for line, key in enumerate(names, 3))
+    said = refused(run(folder, *words, name=name))
+    assert said.partition(": ")[2] == (
+        f"{keys}: need trust, and this file is not trusted; read it, then type:"
+        f" dsrun --trust {folder}"
+    )
+    assert {one.name for one in folder.iterdir()} == {"dsrun.toml", "kept"}
+    assert kept.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(("name", "words"), COMMANDS.items())
+def test_a_file_in_a_folder_for_everybody_is_skipped_with_one_line(
+    name: str, words: tuple[str, ...], folder: Path
+) -> None:
+    path = write(folder / "open" / "dsrun.toml", "[default]", "grace = 'wrong'")
+    (folder / "open" / "mine").mkdir()
+    (folder / "open").chmod(0o1777)
+    ran = run(folder / "open" / "mine", "--show_config", *words, name=name)
+    assert ran.returncode == 0
+    assert ran.stderr == (
+        f"dsrun: {path}: not read, as others could have written it: {folder / 'open'}: everybody"
+        " can change it\n"
+    )
+    assert "grace" not in ran.stdout
+
+
+def test_roles_are_told_once_of_a_file_that_is_skipped(folder: Path) -> None:
+    write(folder / "open" / "dsrun.toml", "[default]", "grace = 1")
+    write(folder / "open" / "t.py")
+    (folder / "open").chmod(0o1777)
+    role = ("--program", "a", "--num_nodes=1", "--ends=job", "open/t.py")
+    ran = run(folder, "--dry_run", "--host=h1:2", *role)
+    assert (ran.returncode, ran.stderr.count("not read")) == (0, 1), ran.stderr
 
 
 def test_show_config_prints_and_starts_nothing(folder: Path) -> None:

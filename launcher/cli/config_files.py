@@ -7,19 +7,22 @@ profiles that are not chosen.
 from __future__ import annotations
 
 import os
-import stat
+import re
 
-from ..common import files
-from ..common.errors import UsageError, reason
+from ..common.errors import UsageError
+from ..common.text import one_line
 from ..common.values import NamedTuple
 from . import toml_file
+from .config_source import Unsafe, own, source
 from .options import all_options, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from .config_source import Source
     from .option import Option
+    from .options import Options
     from .toml_file import Values
 
 TABLES = ("default", "profile")
@@ -45,36 +48,46 @@ class Config(NamedTuple):
     Attributes:
         values: the values of options, by name.
         origins: the file and line of each, by name; several if their values add up.
+        skipped: a message about each file that was not read.
     """
 
     values: dict[str, object]
     origins: dict[str, str]
+    skipped: tuple[str, ...] = ()
 
 
 class File(NamedTuple):
     """A file that has been checked: its settings by profile, `[default]` by ""."""
 
-    path: str
     tables: dict[str, list[toml_file.Setting]]
 
 
 def config(
-    paths: Mapping[str, bool], profile: str, given: frozenset[str], environ: Mapping[str, str]
+    paths: Iterable[str],
+    projects: Iterable[str],
+    options: Options,
+    given: frozenset[str],
+    environ: Mapping[str, str],
 ) -> Config:
     """Return what files set.
 
     Args:
-        paths: the files, lowest precedence first; whether each is the file of a project.
-        profile: the name of the profile, "" for none.
+        paths: the files of the site and of the person, lowest precedence first.
+        projects: the files of projects, the nearest first: the first one counts that is safe.
+        options: what the command line and variables say about configuration files.
         given: options that the command line or a variable sets.
         environ: the environment.
 
     Raises:
-        UsageError: a file is not valid or not safe, or there is no such profile.
+        UsageError: a file is not valid, not safe or not trusted, or there is no such profile.
     """
-    read_files = [_checked(path, is_project, environ) for path, is_project in paths.items()]
+    read_files = [parsed(path, own(path).data) for path in paths]
+    project, skipped = _nearest(projects)
+    if project is not None:
+        read_files.append(_trusted(project, environ, here=options.trust_here))
+    profile = options.profile
     if profile:
-        _check_profile(profile, read_files)
+        _check_profile(profile, read_files, skipped)
     values: Values = {}
     origins: dict[str, str] = {}
     for file in read_files:
@@ -82,7 +95,8 @@ def config(
             _add(file.tables.get(name, []), values, origins)
     for name in _displaced(given, values) | _idle(given | values.keys()):
         values.pop(name, None)
-    return Config(values, {name: where for name, where in origins.items() if name in values})
+    kept = {name: where for name, where in origins.items() if name in values}
+    return Config(values, kept, tuple(skipped))
 
 
 def _idle(names: Iterable[str]) -> set[str]:
@@ -111,71 +125,80 @@ def _add(settings: Iterable[toml_file.Setting], values: Values, origins: dict[st
         toml_file.record_setting(one, values)
 
 
-def _check_profile(profile: str, read_files: Iterable[File]) -> None:
+def _check_profile(profile: str, read_files: Iterable[File], skipped: Iterable[str]) -> None:
     known = sorted({name for file in read_files for name in file.tables if name})
     if profile in known:
         return
-    there = f"known: {', '.join(known)}" if known else "no configuration file has one"
+    names = ", ".join(map(one_line, known))
+    there = f"known: {names}" if known else "no configuration file has one"
     raise UsageError(
-        f"--profile {profile}: no such profile{toml_file.meant(profile, known)}; {there}"
+        f"--profile {profile}: no such profile{toml_file.meant(profile, known)};"
+        f" {'; '.join([there, *skipped])}"
     )
 
 
-# -- one file -------------------------------------------------------------------------------------
+# -- the file of a project ------------------------------------------------------------------------
 
 
-def _checked(path: str, is_project: bool, environ: Mapping[str, str]) -> File:
-    """Return a file; that of a project may run programs only if it is trusted.
+def _nearest(projects: Iterable[str]) -> tuple[Source | None, list[str]]:
+    """Return the first file that no other user could have written, and a message for each before.
 
     Raises:
-        UsageError: it is not valid, not safe, or not trusted.
+        UsageError: it cannot be read.
     """
-    data = contents(path)
-    file = parsed(path, data)
-    settings = [one for group in file.tables.values() for one in group]
-    running = [one for one in settings if all_options()[one.name].runs_here]
-    if is_project and running:
+    skipped = list[str]()
+    for path in projects:
+        try:
+            return source(path), skipped
+        except Unsafe as error:
+            why = f"not read, as others could have written it: {error}"
+            skipped.append(f"{one_line(path)}: {why}")
+    return None, skipped
+
+
+def _trusted(project: Source, environ: Mapping[str, str], *, here: bool) -> File:
+    """Return the file of a project.
+
+    Raises:
+        UsageError: it is not valid, or sets what needs trust and is not trusted.
+    """
+    file = parsed(project.path, project.data)
+    settings = guarded(file)
+    if settings and not here:
         import shlex
 
-        from .trust import is_trusted
+        from .trust import distrust
 
-        if not is_trusted(path, data, environ):
-            folder = shlex.quote(os.path.dirname(path))
+        why = distrust(project, file, environ)
+        if why:
+            keys = ", ".join(f"{one.where}: {one_line(one.key)}" for _, one in settings)
+            folder = one_line(shlex.quote(os.path.dirname(project.path)))
             raise UsageError(
-                f"{running[0].where}: {running[0].key}: runs a program on this machine, and this"
-                f" file is not trusted; read it, then type: dsrun --trust {folder}"
+                f"{keys}: {'needs' if len(settings) == 1 else 'need'} trust, and {why}; read it,"
+                f" then type: dsrun --trust {folder}"
             )
     return file
 
 
-def contents(path: str) -> bytes:
-    """Return the contents of a file that nobody else can change.
-
-    Raises:
-        UsageError: it cannot be read, or others can change it.
-    """
-    folders = {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
-    try:
-        for folder in sorted(folders):
-            _check_safe(folder, os.stat(folder))
-        return files.read(
-            path, toml_file.LIMIT, pipes=False, check=lambda status: _check_safe(path, status)
-        )
-    except OSError as error:
-        raise UsageError(f"{path}: {reason(error)}; --no_config reads no such file") from None
+def guarded(file: File) -> list[tuple[str, toml_file.Setting]]:
+    """Return the settings of a project's file that need trust, each with its profile."""
+    return [
+        (profile, one)
+        for profile, settings in file.tables.items()
+        for one in settings
+        if not _is_harmless(one)
+    ]
 
 
-def _check_safe(path: str, status: os.stat_result) -> None:
-    if status.st_uid not in {0, os.geteuid()}:
-        raise UsageError(
-            f"{path}: belongs to another user, who could have dsrun do anything; --no_config reads"
-            " no configuration files"
-        )
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UsageError(
-            f"{path}: other users can change it; run chmod go-w {path}, or --no_config reads no"
-            " configuration files"
-        )
+def _is_harmless(one: toml_file.Setting) -> bool:
+    form = all_options()[one.name].untrusted
+    values = one.value if isinstance(one.value, list) else [one.value]
+    return bool(form) and all(
+        text.isprintable() and re.fullmatch(form, text) for text in map(str, values)
+    )
+
+
+# -- one file -------------------------------------------------------------------------------------
 
 
 def parsed(path: str, data: bytes) -> File:
@@ -184,6 +207,7 @@ def parsed(path: str, data: bytes) -> File:
     Raises:
         UsageError: they are not valid.
     """
+    path = one_line(path)
     document, lines = toml_file.read(path, data)
     for name, value in document.items():
         _check_table(path, lines, name, value)
@@ -195,7 +219,7 @@ def parsed(path: str, data: bytes) -> File:
                 f"{path}:{toml_file.line(lines, ('profile',))}: a profile without a name"
             )
         tables[name] = _settings(path, lines, ("profile", name), keys)
-    return File(path, tables)
+    return File(tables)
 
 
 def _check_table(path: str, lines: toml_file.Lines, name: str, value: object) -> None:
@@ -204,7 +228,7 @@ def _check_table(path: str, lines: toml_file.Lines, name: str, value: object) ->
         meant = toml_file.meant(name, TABLES)
         if name.replace("-", "_") in table():
             meant = "; write it below [default], or below [profile.NAME]"
-        raise UsageError(f"{where}: {name}: not [default] or [profile.NAME]{meant}")
+        raise UsageError(f"{where}: {one_line(name)}: not [default] or [profile.NAME]{meant}")
     if not isinstance(value, dict):
         raise UsageError(f"{where}: {name}: expected a table, [default] or [profile.NAME]")
 
@@ -214,7 +238,8 @@ def _settings(
 ) -> list[toml_file.Setting]:
     if not isinstance(keys, dict):
         where = f"{path}:{toml_file.line(lines, header)}"
-        raise UsageError(f"{where}: {header[-1]}: expected a table [{'.'.join(header)}] of options")
+        *_, name = names = [*map(one_line, header)]
+        raise UsageError(f"{where}: {name}: expected a table [{'.'.join(names)}] of options")
     found = [
         toml_file.setting(f"{path}:{toml_file.line(lines, (*header, key))}", key, value, _unfit)
         for key, value in keys.items()

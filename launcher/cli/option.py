@@ -20,6 +20,12 @@ PORTS = 65535
 KINDS = {bool: "bool", int: "int", float: "seconds", tuple: "list"}
 """What an option takes, by the type of its default."""
 
+ANY = ".*"
+"""A form of values that `Option.untrusted` may have: any text."""
+
+LABEL = r"(?:[^{}]|\{\{|\}\}|\{\w*(?::0?[<>^]?[0-9]{0,3}[ds]?)?\})*"
+"""Another one: the format of a label, whose fields are at most 999 characters wide."""
+
 METAVARS = {"seconds": "DURATION", "int": "N", "bool": ""}
 """What a value is called, by its kind, unless the row says otherwise."""
 
@@ -53,9 +59,12 @@ class Option(NamedTuple):
         only_role: whether only a role takes it.
         elastic: whether it has an effect only in an elastic job.
         not_in_python: why a Python program cannot give it; "" if it can.
-        runs_here: whether it can have this machine run a program: the file of a project sets it
-            only once the project is trusted.
+        untrusted: the form of the values that a project's file may set before it is trusted, a
+            regular expression, "" for none. Only counts, filters, time limits, numbers of restarts,
+            formats of labels and log levels have one: what runs, reads, writes, sends, connects,
+            hides or weakens something has none, nor has a flag.
         only_typed: whether no configuration file can set it.
+        no_variable: whether no DSRUN_* variable can set it.
     """
 
     default: Any
@@ -81,8 +90,9 @@ class Option(NamedTuple):
     only_role: bool = False
     elastic: bool = False
     not_in_python: str = ""
-    runs_here: bool = False
+    untrusted: str = ""
     only_typed: bool = False
+    no_variable: bool = False
 
     @property
     def repeatable(self) -> bool:

@@ -8,7 +8,7 @@ commands and planning read it. The help texts cost a start some microseconds.
 from __future__ import annotations
 
 from ..specs.host import MAX_SLOTS
-from .option import PORTS, Option, named, option
+from .option import ANY, LABEL, PORTS, Option, named, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,21 +86,20 @@ class Options:
     host_discovery_script: str | None = option(None,
         "Elastic jobs: run COMMAND every second and use the hosts that it prints, one"
         " HOST:SLOTS per line. Hosts join and leave the job as with --watch_hostfile.",
-        metavar="COMMAND", unset="none", tools=("exec", "check"), by_hold=True, elastic=True,
-        runs_here=True)
+        metavar="COMMAND", unset="none", tools=("exec", "check"), by_hold=True, elastic=True)
     include: str = option("",
         "Use only these hosts and slots: worker-0@worker-1:0,2-3. Ranges of names"
         " (worker-[0-3]), patterns (gpu-*) and device ids (worker-0:GPU-8932f937) are accepted.",
         metavar="SPEC", also=("-i",), separator="@", unset="all hosts and slots", like=("gpu_ids",),
-        tools=("job", "hold", "exec", "check"), whole_job=True)
+        tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
     exclude: str = option("",
         "Use all hosts and slots except these. Same syntax as --include.",
         metavar="SPEC", also=("-e",), separator="@", unset="none",
-        tools=("job", "hold", "exec", "check"), whole_job=True)
+        tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
     num_nodes: int | None = option(None,
         "Use the first N hosts.",
         kind="int", none="-1", valid="1 to the number of hosts (default: all)", unset="all hosts",
-        like=("-N", "nodes", "num_machines"), tools=("job", "hold", "exec", "check"))
+        like=("-N", "nodes", "num_machines"), tools=("job", "hold", "exec", "check"), untrusted=ANY)
     rank_order: str | None = option(None,
         "Give ranks to the nodes by their places in the network: by blocks or leaf switches that"
         " Slurm knows (slurm), by block=NAME in the hostfile (blocks), or in the order of a FILE"
@@ -109,23 +108,24 @@ class Options:
         tools=("hold",), by_hold=True)
     segment: int | None = option(None,
         "Give ranks so that each N nodes in a row are in the same block.",
-        kind="int", positive=True, valid="1 or more", unset="none", tools=("hold",), by_hold=True)
+        kind="int", positive=True, valid="1 or more", unset="none", tools=("hold",), by_hold=True,
+        untrusted=ANY)
     nnodes: str | None = option(None,
         "torchrun's name for --num_nodes. MIN:MAX makes the job elastic. With --node_rank and"
         " without hosts, the same command is run on every node.",
-        metavar="N|MIN:MAX", unset="all hosts", torchrun="nnodes", whole_job=True)
+        metavar="N|MIN:MAX", unset="all hosts", torchrun="nnodes", whole_job=True, untrusted=ANY)
     num_gpus: int | None = option(None,
         "Use the first N slots of every host. On a host without accelerators: start N workers.",
         kind="int", also=("num_accelerators",), none="-1", positive=True, most=MAX_SLOTS,
         valid=f"1 to {MAX_SLOTS} (default: all slots)", unset="all slots",
         like=("num_processes", "num_procs", "nproc", "np", "-np", "-n", "ntasks",
         "ntasks_per_node", "gpus", "gpus_per_node"),
-        tools=("hold", "check"))
+        tools=("hold", "check"), untrusted=ANY)
     nproc_per_node: str | None = option(None,
         "torchrun's name for --num_gpus: a number, or auto, gpu, cpu or xpu for one worker per"
         " device.",
         metavar="N", values=("auto", "gpu", "cpu", "xpu"), unset="all slots",
-        torchrun="nproc_per_node")
+        torchrun="nproc_per_node", untrusted=ANY)
     standalone: bool = option(False,
         "Use this machine only; ignore --host, --hostfile and the allocation of a scheduler.",
         torchrun="standalone", tools=("hold", "check"), by_hold=True)
@@ -149,7 +149,7 @@ class Options:
         "Python interpreter on the nodes, version 3.10 or newer, for node launchers and workers.",
         metavar="PATH",
         unset="the interpreter that runs dsrun; for workers, the one that --venv_script puts"
-        " first on PATH", tools=("job", "hold", "exec", "check"), runs_here=True)
+        " first on PATH", tools=("job", "hold", "exec", "check"))
     workdir: str | None = option(None,
         "Working directory of the workers. It must exist on every node.",
         metavar="DIR", unset="the current directory", tools=("hold", "exec", "check"))
@@ -176,7 +176,7 @@ class Options:
     venv_script: str = option("",
         "Shell script that every node sources with bash before it starts the workers, such as"
         " venv/bin/activate.",
-        metavar="FILE", unset="none", tools=("check",), runs_here=True)
+        metavar="FILE", unset="none", tools=("check",))
     preload: str | None = option(None,
         "Import these modules once on each node, and fork the workers from that process:"
         " torch,torch._dynamo. Not with --no_python.",
@@ -212,11 +212,11 @@ class Options:
         "Further arguments for the program of the launcher (ssh, pdsh, mpirun, srun, ...), as"
         " one string.",
         metavar="ARGS", separator=" ", unset="none", tools=("job", "hold", "exec", "check"),
-        by_hold=True, runs_here=True)
+        by_hold=True)
     launcher_path: str = option("",
         "Path of the launcher's program, or of the directory that contains it.",
         metavar="PATH", unset="the program found on PATH", fills="backend.path",
-        tools=("job", "hold", "exec", "check"), by_hold=True, runs_here=True)
+        tools=("job", "hold", "exec", "check"), by_hold=True)
     rank_per_task: bool = option(False,
         "MPI and Slurm: start one task per rank instead of one per node, for scripts that use"
         " MPI themselves.",
@@ -285,11 +285,11 @@ class Options:
     connect_timeout: float = option(10.0,
         "Time limit for connecting to a host.",
         positive=True, fills="supervision.connect_timeout", tools=("job", "hold", "exec", "check"),
-        whole_job=True)
+        whole_job=True, untrusted=ANY)
     start_timeout: float = option(300.0,
         "Time limit until all nodes are ready to start their workers.",
         positive=True, fills="supervision.start_timeout", tools=("job", "hold", "exec", "check"),
-        whole_job=True)
+        whole_job=True, untrusted=ANY)
     detach: bool = option(False,
         "Print the job's id and return once all workers run; the job goes on without the terminal,"
         " also after a logout. dsrun-job waits for it, and shows its output and its report.",
@@ -315,7 +315,7 @@ class Options:
         metavar="COMMAND", unset="none", fills="checks.health_command")
     health_timeout: float = option(60.0,
         "Time limit of --health_command.",
-        positive=True, fills="checks.health_timeout")
+        positive=True, fills="checks.health_timeout", untrusted=ANY)
     exclude_unhealthy: bool = option(False,
         "Start without nodes that fail a check or cannot be reached, as long as"
         " --min_elastic_nodes remain. The job is not elastic because of it; an elastic job"
@@ -346,14 +346,15 @@ class Options:
         metavar="NAME")
     console_ranks: str = option("",
         "Show only the output of these global ranks: 0,8-15.",
-        metavar="RANKS", separator=",", unset="all ranks")
+        metavar="RANKS", separator=",", unset="all ranks", untrusted=ANY)
     local_ranks_filter: str = option("",
         "Show only the output of these local ranks of each node: 0,1.",
-        metavar="RANKS", separator=",", unset="all ranks", torchrun="local_ranks_filter")
+        metavar="RANKS", separator=",", unset="all ranks", torchrun="local_ranks_filter",
+        untrusted=ANY)
     prefix: str = option("{host}:{rank}| ",
         "Text before every line of output, with any of {host} {rank} {local_rank} {node_rank}"
         " {job} {role}; '' for none.",
-        metavar="FORMAT", fills="output.prefix")
+        metavar="FORMAT", fills="output.prefix", untrusted=LABEL)
     fold: bool = option(False,
         "Print the same line of several ranks once, with all of them in its prefix:"
         " 'n1-n4:0-31| '. A line waits for that at most 0.2 s. Log files are not changed.",
@@ -379,7 +380,7 @@ class Options:
     log_level: str = option("info",
         "Lowest level of dsrun's own messages that are printed.",
         metavar="LEVEL", choices=("debug", "info", "warning", "error", "critical"),
-        tools=("hold", "exec", "check"), whole_job=True)
+        tools=("hold", "exec", "check"), whole_job=True, untrusted=ANY)
     quiet: bool = option(False,
         "Of dsrun's own messages, print only errors.",
         also=("-q",), tools=("hold", "exec", "check"), whole_job=True)
@@ -399,7 +400,7 @@ class Options:
     hang_timeout: float = option(300.0,
         "A job hangs if a rank that others wait for has done nothing for this long: no CPU"
         " work, no input or output, no step in its code. 0 switches hang detection off.",
-        fills="watch.hang_timeout")
+        fills="watch.hang_timeout", untrusted=ANY)
     warn_slow: bool = option(False,
         "Warn about a rank, a host or a network link that slows down all others, and say why:"
         " its CPU quota, other processes on its CPUs, a disk, or its share of the work.",
@@ -414,8 +415,9 @@ class Options:
         metavar="REGEX", unset="none")
     within: float = option(0.0,
         "Time from the start of the workers to the first line that matches --expect. 0: the"
-        " same as --every.")
-    every: float = option(0.0, "Time from one line that matches --expect to the next. 0: no limit.")
+        " same as --every.", untrusted=ANY)
+    every: float = option(0.0, "Time from one line that matches --expect to the next. 0: no limit.",
+        untrusted=ANY)
     on_missing: str = option("report",
         "After the line that reports that such a line is missing: do nothing else, end the job"
         " with exit code 77, or begin another round of a job with --max_restarts.",
@@ -437,16 +439,17 @@ class Options:
         "Shell command that is run on this machine, in the current folder, when the job starts,"
         " fails, restarts, loses a node, hangs or ends. It gets the event as JSON on its"
         " standard input.",
-        metavar="COMMAND", unset="none", fills="hooks.on_event", runs_here=True, whole_job=True)
+        metavar="COMMAND", unset="none", fills="hooks.on_event", whole_job=True)
 
     # -- Failures and stopping --
     grace: float = option(30.0,
         "Time between the stop signal and SIGKILL, for all ranks on all nodes at once.",
         also=("shutdown_timeout",), fills="supervision.grace", torchrun="shutdown_timeout",
-        tools=("job", "hold"))
+        tools=("job", "hold"), untrusted=ANY)
     heartbeat_timeout: float = option(15.0,
         "Time without a message after which a node, or dsrun itself, is considered lost.",
-        positive=True, fills="supervision.heartbeat_timeout", tools=("hold", "check"), by_hold=True)
+        positive=True, fills="supervision.heartbeat_timeout", tools=("hold", "check"), by_hold=True,
+        untrusted=ANY)
     graceful_term_ok: bool = option(False,
         "Exit with 0 if all ranks exit with 0 after a stop signal, instead of 128+N.",
         fills="supervision.graceful_term_ok", whole_job=True)
@@ -465,7 +468,7 @@ class Options:
         metavar="LIST", separator=",", torchrun="signals_to_handle", whole_job=True)
     monitor_interval: float = option(0.1,
         "With torch's rendezvous: how often torch's agent looks at the workers.",
-        positive=True, torchrun="monitor_interval", whole_job=True)
+        positive=True, torchrun="monitor_interval", whole_job=True, untrusted=ANY)
     allow_background: bool = option(False,
         "Do not stop processes that the workers leave behind when all of them exit with 0.",
         fills="supervision.allow_background")
@@ -477,15 +480,16 @@ class Options:
         also=("elastic",))
     min_elastic_nodes: int | None = option(None,
         "Smallest number of nodes with which the job runs.",
-        kind="int", none="-1", positive=True, unset="1 with --elastic_training, else all nodes")
+        kind="int", none="-1", positive=True, unset="1 with --elastic_training, else all nodes",
+        untrusted=ANY)
     max_elastic_nodes: int | None = option(None,
         "Largest number of nodes that run workers; the others are spares.",
-        kind="int", none="-1", positive=True, unset="all nodes")
+        kind="int", none="-1", positive=True, unset="all nodes", untrusted=ANY)
     max_restarts: int | None = option(None,
         "How often all workers are restarted after a failure, in the whole job (see"
         " --restart_window). A lost node does not count.",
         kind="int", unset="0; 100 with --elastic_training", torchrun="max_restarts",
-        like=("restart", "restarts"))
+        like=("restart", "restarts"), untrusted=ANY)
     elastic_agent: str | None = option(None,
         "What starts and stops the workers on each node: dsrun itself, or torch's elastic agent"
         " (torch 2.3 or newer).",
@@ -493,41 +497,42 @@ class Options:
         unset="dsrun; torch with --logs_specs or torch's --rdzv_backend", elastic=True)
     restart_window: float = option(0.0,
         "Count --max_restarts within this window instead of over the whole job. 0: whole job.",
-        fills="elastic.window", elastic=True)
+        fills="elastic.window", elastic=True, untrusted=ANY)
     min_uptime: float = option(0.0,
         "End the job if a worker fails before the workers have run for this long.",
-        fills="elastic.uptime", elastic=True)
+        fills="elastic.uptime", elastic=True, untrusted=ANY)
     no_restart_codes: str = option("",
         "End the job if a worker fails with one of these exit codes: 2,64.",
-        metavar="CODES", separator=",", unset="none", elastic=True)
+        metavar="CODES", separator=",", unset="none", elastic=True, untrusted=ANY)
     restart_on: str = option("",
         "Restart the workers only after failures of these classes, and end the job after"
         " others: script, data, node, network, memory, preempted, unknown. A lost node is not a"
         " failure.",
-        metavar="LIST", separator=",", unset="all", elastic=True)
+        metavar="LIST", separator=",", unset="all", elastic=True, untrusted=ANY)
     stop_without_progress: int = option(0,
         "End the job with exit code 77 after so many failed rounds in a row without a line that"
         " matches --expect, or a new file of --checkpoints. 0: never.",
-        fills="watch.fruitless_rounds")
+        fills="watch.fruitless_rounds", untrusted=ANY)
     checkpoints: str = option("",
         "Files that show progress, for --stop_without_progress: a pattern such as 'ckpt/*.pt',"
         " as this machine sees them.",
         metavar="GLOB", unset="none")
     min_wait: float = option(0.0,
         "With fewer than --min_elastic_nodes nodes, wait this long for more. 0: end the job.",
-        fills="elastic.wait", elastic=True)
+        fills="elastic.wait", elastic=True, untrusted=ANY)
     cool_down: float = option(300.0,
         "Exclude a node for this long after 3 consecutive failures began on it. 0: never.",
-        fills="elastic.cool")
+        fills="elastic.cool", untrusted=ANY)
     gain_delay: float = option(60.0,
         "Delay a restart that only adds nodes until the workers have run for this long, or one"
         " of them has printed something. 0: no delay.",
-        fills="elastic.gain_delay")
+        fills="elastic.gain_delay", untrusted=ANY)
     change_notice: str = option("",
         "Notify the workers before nodes join or leave, by a signal such as SIGUSR1 or by"
         " creating this file on every node.",
         metavar="HOW", values=("SIGUSR1", "SIGUSR2"), unset="no notice", elastic=True)
-    change_delay: float = option(30.0, "Time between the notice and the restart of the workers.")
+    change_delay: float = option(30.0, "Time between the notice and the restart of the workers.",
+        untrusted=ANY)
     warm_workers: bool = option(False,
         "Preload --warm_modules, as --preload does, and keep a process waiting for each worker"
         " of the next round, so that a restart is faster.",
@@ -637,9 +642,14 @@ class Options:
         tools=("hold", "exec", "check"), only_typed=True,
         not_in_python="a program reads no configuration files", whole_job=True)
     trust: str | None = option(None,
-        "Let dsrun.toml of the folder DIR, as it is now, set options that run programs on this"
-        " machine, such as --on_event.",
-        metavar="DIR", unset="such options are refused there", only_typed=True,
+        "Trust dsrun.toml of the folder DIR: it may set any option, as long as those that need"
+        " trust have the same values as now.",
+        metavar="DIR", unset="dsrun.toml sets only counts, filters, time limits, restarts, labels"
+        " and the log level", only_typed=True, no_variable=True,
+        not_in_python="a program reads no configuration files", whole_job=True)
+    trust_here: bool = option(False,
+        "Trust the dsrun.toml that this command finds, for this command.",
+        tools=("hold", "exec", "check"), only_typed=True,
         not_in_python="a program reads no configuration files", whole_job=True)
     # fmt: on
 

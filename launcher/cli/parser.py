@@ -14,7 +14,7 @@ from .peers import HOSTS, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..specs.rendezvous import Rendezvous
@@ -47,6 +47,7 @@ class Command(NamedTuple):
         rendezvous: set if torch's rendezvous is used; the command is then for this machine only.
         words: how many words of the command line are options and their values.
         origins: where in configuration files options are set, by name.
+        skipped: a message about each configuration file that was not read, as others wrote it.
     """
 
     options: Options
@@ -59,6 +60,7 @@ class Command(NamedTuple):
     rendezvous: Rendezvous | None = None
     words: int = 0
     origins: Mapping[str, str] = {}
+    skipped: tuple[str, ...] = ()
 
     @property
     def like_torchrun(self) -> bool:
@@ -87,7 +89,8 @@ def configured(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     config = config_of(options, command.given, environ, script)
     if config is None:
         return command
-    return parse(argv, environ, base=config.values)._replace(origins=config.origins)
+    command = parse(argv, environ, base=config.values)
+    return command._replace(origins=config.origins, skipped=config.skipped)
 
 
 def _named(options: Options, script: str) -> list[str]:
@@ -111,7 +114,7 @@ def config_of(
         script: the path of the script, "" for a command without one.
 
     Raises:
-        UsageError: a file is not valid, or there is no such profile.
+        UsageError: a file is not valid or not trusted, or there is no such profile.
     """
     if options.no_config or "DSRUN_JOB_ID" in environ:
         return None
@@ -119,19 +122,18 @@ def config_of(
     home = environ.get("XDG_CONFIG_HOME", "")
     home = home if os.path.isabs(home) else os.path.join(os.path.expanduser("~"), ".config")
     person = os.path.join(home, "dsrun", "config.toml")
-    found = {path: False for path in (SITE, person) if os.path.exists(path)}
-    project = project_file(folders)
-    if project:
-        found[project] = True
-    if not found and not options.profile:
+    found = [path for path in (SITE, person) if os.path.exists(path)]
+    project = next(project_files(folders), "")
+    if not found and not project and not options.profile:
         return None
     from .config_files import config
 
-    return config(found, options.profile, given, environ)
+    projects = project_files(folders) if project else iter(())
+    return config(found, projects, options, given, environ)
 
 
-def project_file(folders: Iterable[str]) -> str:
-    """Return the nearest dsrun.toml in one of the folders or above it, "" if there is none.
+def project_files(folders: Iterable[str]) -> Iterator[str]:
+    """Yield each dsrun.toml in one of the folders or above it, the nearest first.
 
     Nothing above the home folder is looked at.
     """
@@ -144,10 +146,9 @@ def project_file(folders: Iterable[str]) -> str:
         while folder not in seen:
             path = os.path.join(folder, PROJECT)
             if os.path.exists(path):
-                return path
+                yield path
             seen.add(folder)
             folder = folder if folder == home else os.path.dirname(folder)
-    return ""
 
 
 def parse(
@@ -418,7 +419,7 @@ def from_environment(
     values: dict[str, object] = dict(base or {})
     for variable, text in environ.items():
         name, spec = names.get(variable.removeprefix(prefix).lower(), ("", None))
-        if not variable.startswith(prefix) or spec is None:
+        if not variable.startswith(prefix) or spec is None or spec.no_variable:
             continue
         if spec.kind == "bool":
             values[name] = _switch(variable, text)
@@ -445,7 +446,7 @@ def name_variables(
     """
     import re
 
-    names = table()
+    names = {key: found for key, found in table().items() if not found[1].no_variable}
     words = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in argv]
     typed = {names[key][0] for key in map(key_of, words) if key in names}
     for variable in environ:

@@ -9,6 +9,7 @@ import re
 import sys
 
 from ..common.errors import UsageError
+from ..common.text import one_line
 from ..common.values import NamedTuple
 from .options import all_options, table
 from .parser import nearest, record
@@ -23,8 +24,20 @@ if TYPE_CHECKING:
     Values = dict[str, object]
     Lines = dict[tuple[str, ...], int]
 
-LIMIT = 1 << 20
+LIMIT = 1 << 16
 """Bytes; the largest file."""
+
+DOTS = 64
+"""Most dots on a line, outside of quotes and comments: the time of a key grows with their square.
+
+(65,536 bytes of dots take tomllib of Python 3.11 half a minute.)
+"""
+
+DEPTH = 64
+"""Most brackets that are open at once: each costs the parser's stack some frames."""
+
+WORD = 256
+"""Most characters of a word that is not in quotes; a number of that size still has a text."""
 
 
 class Setting(NamedTuple):
@@ -46,8 +59,12 @@ class Setting(NamedTuple):
 def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
     """Return the contents of a file, and the line of each key.
 
+    Args:
+        path: what errors call the file.
+        data: its contents, at most `LIMIT` bytes.
+
     Raises:
-        UsageError: it is not valid TOML.
+        UsageError: it is not valid TOML, or would take long to read.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -55,12 +72,48 @@ def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
         import tomli as tomllib
     try:
         text = data.decode()
+        _check_costs(path, text)
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         found = re.search(r"at line (\d+)", str(error))
         where = f"{path}:{found[1]}" if found else path
-        raise UsageError(f"{where}: not valid TOML: {error}") from None
+        raise UsageError(f"{where}: not valid TOML: {one_line(str(error))}") from None
     return document, lines_of(text)
+
+
+# A string without its end goes on to that of its line or of the file: nothing is looked at twice.
+_TOKEN = r"""(?sx)
+    ["]{3} (?: \\. | [^\\] )*? (?: "{3,5} | \\?\Z ) | " (?: \\[^\n] | [^"\\\n] )* "?
+    | '{3} .*? (?: '{3,5} | \Z ) | ' [^'\n]* '?
+    | \#[^\n]* | [\w+:-]+ | [\[\]{}.\n]
+"""
+
+
+def _check_costs(path: str, text: str) -> None:
+    """Check what makes a parser of TOML slow, or exhausts its stack. Linear.
+
+    Raises:
+        UsageError: there is too much of it.
+    """
+    number, dots, depth = 1, 0, 0
+    for match in re.finditer(_TOKEN, text):
+        token = match[0]
+        dots = 0 if "\n" in token else dots + (token == ".")
+        depth += _NESTING.get(token, 0)
+        number += token.count("\n")
+        word = 0 if token[0] in "\"'#" else len(token)
+        for found, (most, what) in zip((dots, depth, word), _MOST, strict=True):
+            if found > most:
+                raise UsageError(f"{path}:{number}: more than {most} {what}")
+
+
+_NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+_MOST = (
+    (DOTS, "dots on a line outside of quotes"),
+    (DEPTH, "brackets within each other"),
+    (WORD, "characters in a word that is not in quotes"),
+)
 
 
 def setting(
@@ -84,7 +137,7 @@ def setting(
     """
     names = {name: found for name, found in table().items() if not name.startswith("-")}
     names |= {other: names[name] for other, name in (also or {}).items()}
-    typed = key.replace("-", "_")
+    typed, key = key.replace("-", "_"), one_line(key)
     if typed not in names:
         raise UsageError(f"{where}: {key}: unknown option{meant(typed, names)}; see dsrun --help")
     name, row = names[typed]
@@ -99,7 +152,7 @@ def setting(
 def meant(key: str, names: Iterable[str]) -> str:
     """Return a hint that names the name that is most like a key, "" if there is none."""
     close = nearest(key, names)
-    return f" (did you mean {close}?)" if close else ""
+    return f" (did you mean {one_line(close)}?)" if close else ""
 
 
 def _fits(row: Option, value: object) -> bool:
@@ -154,7 +207,8 @@ _SETTING = re.compile(rf"[ \t]*{_KEY}[ \t]*=")
 def lines_of(text: str) -> Lines:
     """Return the line of every table and key, as far as they are written in lines of their own.
 
-    The third table of an array `role` is `("role", "2")`.
+    A table without such a line has that of the first one within it. The third table of an array
+    `role` is `("role", "2")`.
     """
     found: Lines = {}
     header: tuple[str, ...] = ()
@@ -171,6 +225,9 @@ def lines_of(text: str) -> Lines:
             found.setdefault(header, number)
         elif match := _SETTING.match(line):
             found.setdefault((*header, *_parts(match[1])), number)
+    for key, number in [*found.items()]:
+        for length in range(len(key) - 1, 0, -1):
+            found.setdefault(key[:length], number)
     return found
 
 
@@ -179,8 +236,6 @@ def _parts(key: str) -> tuple[str, ...]:
 
 
 def line(lines: Lines, key: tuple[str, ...]) -> int:
-    """Return the line of a key, or else of the nearest table around it, or of one within it."""
-    for length in range(len(key), 0, -1):
-        if key[:length] in lines:
-            return lines[key[:length]]
-    return next((line for one, line in lines.items() if one[: len(key)] == key), 1)
+    """Return the line of a key, or else of the nearest table around it."""
+    around = (key[:length] for length in range(len(key), 0, -1))
+    return next((lines[one] for one in around if one in lines), 1)

@@ -25,7 +25,8 @@ class ToolCommand(NamedTuple):
         given: names of the options that the user set, on the command line or by a variable.
         rest: the words that are not options.
         help: whether the help is requested.
-        notes: messages to the user about options that have no effect; none with --quiet.
+        notes: messages to the user about options that have no effect, and about configuration files
+            that were not read, as others wrote them; none with --quiet.
         config: what --show_config prints; "" without it.
         shared: the words of the options that it shares with dsrun, as they were typed.
     """
@@ -60,6 +61,8 @@ def configured(
         ours = shared(command.removeprefix("dsrun-"))
         base = {name: value for name, value in config.values.items() if name in ours}
         parsed = parse(command, words, environ, mixing, base)
+        if not parsed.options.quiet:
+            parsed = parsed._replace(notes=(*config.skipped, *parsed.notes))
     if not parsed.options.show_config:
         return parsed
     from .show_config import text

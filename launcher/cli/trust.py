@@ -1,6 +1,7 @@
-"""Which configuration files of projects may have this machine run programs: those that were read.
+"""Which configuration files of projects are trusted: those that were read by their user.
 
-`dsrun --trust DIR` keeps the path of the folder and a hash of its file; a change ends the trust.
+`dsrun --trust DIR` keeps the path of the folder, and a hash of what needs trust in its file: a
+change of that ends the trust, a comment or a time limit does not.
 """
 
 from __future__ import annotations
@@ -9,20 +10,26 @@ import hashlib
 import json
 import os
 import stat
-from contextlib import suppress
 
 from ..common import files
 from ..common.errors import UsageError, in_words
 from ..common.private_folder import private_folder, xdg_folder
-from .config_files import contents, parsed
+from .config_files import guarded, parsed
+from .config_source import source
 from .parser import PROJECT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .config_files import File
+    from .config_source import Source
+
 NAME = "trusted.json"
-"""The file with all trusted projects: a JSON object, {folder: SHA-256 of its dsrun.toml}."""
+"""The file with all trusted projects: a JSON object, {folder: SHA-256 of what is trusted there}."""
+
+VARIABLE = "DSRUN_TRUST"
+"""Names folders, separated by colons, whose dsrun.toml is trusted whatever it has."""
 
 
 def trust(folder: str, environ: Mapping[str, str]) -> str:
@@ -34,30 +41,50 @@ def trust(folder: str, environ: Mapping[str, str]) -> str:
     path = os.path.join(os.path.realpath(folder), PROJECT)
     if not os.path.exists(path):
         raise UsageError(f"--trust {folder}: no {PROJECT} there; name the folder that has one")
-    data = contents(path)
-    parsed(path, data)
+    digest = _digest(path, parsed(path, source(path).data))
     try:
-        _write(environ, {**_read(environ), os.path.dirname(path): _hash(data)})
+        _write(environ, {**_read(environ), os.path.dirname(path): digest})
     except OSError as error:
         raise UsageError(f"--trust {folder}: {in_words(error)}") from None
     return path
 
 
-def is_trusted(path: str, data: bytes, environ: Mapping[str, str]) -> bool:
-    """Return whether the file of a project is trusted with these contents.
+def distrust(project: Source, file: File, environ: Mapping[str, str]) -> str:
+    """Return why the file of a project is not trusted, "" if it is.
 
     Raises:
-        UsageError: others can change what is kept, or it cannot be read.
+        UsageError: others can change what is kept, or a variable is not valid.
     """
     try:
         known = _read(environ)
     except OSError as error:
         raise UsageError(f"{_path(environ)}: {in_words(error)}") from None
-    return known.get(os.path.dirname(os.path.realpath(path))) == _hash(data)
+    folder = os.path.dirname(project.path)
+    if known.get(folder) == _digest(project.path, file):
+        return ""
+    if folder not in _named(environ):
+        return "this file is not trusted"
+    # What is kept has the values; the variable would trust whatever the others write.
+    return f"{VARIABLE} does not count where others of a group can write" * project.shared
 
 
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _named(environ: Mapping[str, str]) -> set[str]:
+    """Return the folders that the variable names."""
+    names = [one for one in environ.get(VARIABLE, "").split(":") if one]
+    for one in names:
+        if not os.path.isabs(one):
+            raise UsageError(
+                f"{VARIABLE}: expected folders as absolute paths, separated by colons, not {one!r}"
+            )
+    return {os.path.realpath(one) for one in names}
+
+
+def _digest(path: str, file: File) -> str:
+    """Return a hash of where a file really is, and of all in it that needs trust."""
+    settings = [(profile, one.name, one.value) for profile, one in guarded(file)]
+    settings.sort(key=lambda one: one[:2])  # of two names of an option the last one counts
+    text = json.dumps([os.path.realpath(path), settings])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _root(environ: Mapping[str, str]) -> str:
@@ -68,22 +95,22 @@ def _path(environ: Mapping[str, str]) -> str:
     return os.path.join(_root(environ), "dsrun", NAME)
 
 
-def _read(environ: Mapping[str, str]) -> dict[str, object]:
+def _read(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what is kept; nothing if the file is missing or damaged.
 
     Raises:
-        OSError: it cannot be read, or others can change it.
+        PermissionError: it may not be read, or others can change it.
     """
     path = _path(environ)
     try:
         _check(os.lstat(os.path.dirname(path)))
-        text = files.read(path, pipes=False, check=_check)
-    except FileNotFoundError:
+        known = json.loads(files.read(path, pipes=False, check=_check))
+    except PermissionError:
+        raise
+    except (OSError, ValueError, RecursionError):
         return {}
-    with suppress(ValueError):
-        known = json.loads(text)
-        return known if isinstance(known, dict) else {}
-    return {}
+    entries = known.items() if isinstance(known, dict) else ()
+    return {folder: digest for folder, digest in entries if isinstance(digest, str)}
 
 
 def _check(status: os.stat_result) -> None:
@@ -91,7 +118,7 @@ def _check(status: os.stat_result) -> None:
         raise PermissionError(1, "other users can change it; remove it and type --trust again")
 
 
-def _write(environ: Mapping[str, str], known: Mapping[str, object]) -> None:
+def _write(environ: Mapping[str, str], known: Mapping[str, str]) -> None:
     folder = private_folder(_root(environ), "dsrun")
     path = os.path.join(folder, NAME)
     fresh = f"{path}.{os.getpid()}"

@@ -27,6 +27,7 @@ def run(words: list[str]) -> int:
         entry.write(of_tool("dsrun-check"))
         return 0
     if command.config:
+        entry.note(command.notes)
         entry.write(command.config)
         return 0
     _check(command)

@@ -36,6 +36,7 @@ def run(words: list[str]) -> int:
         entry.write(of_tool("dsrun-hold"))
         return 0
     if command.config:
+        entry.note(command.notes)
         entry.write(command.config)
         return 0
     if command.rest:

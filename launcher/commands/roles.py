@@ -123,6 +123,8 @@ def read(command: Command, argv: Sequence[str]) -> RolesCommand:
     job_words, programs = command_line.parts(argv, command.words)
     # The first script tells which configuration files count.
     job = configured([*job_words, "--", *command.program[:1]], os.environ)
+    if not job.options.quiet:
+        entry.note(text for text in job.skipped if text not in command.skipped)
     return RolesCommand(job, command_line.tables(programs), len(job_words))
 
 

@@ -20,6 +20,15 @@ def plain(text: str) -> str:
     return _COLOUR.sub("", text).translate(_CONTROLS)
 
 
+def one_line(text: str) -> str:
+    """Return text that a message quotes: on one line, whatever cannot be printed escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
 def own_lines(text: str, name: str = "dsrun") -> str:
     """Return a message of a command as it is printed: safe, its name before each line."""
     return "".join(f"{name}: {line}\n" for line in plain(text).split("\n"))

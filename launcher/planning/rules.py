@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 
+from ..cli import toml_file
 from ..cli.durations import FORMS, seconds
-from ..common.errors import UsageError
+from ..common import files
+from ..common.errors import UsageError, reason
+from ..common.text import one_line
 from ..common.wording import either
 from ..resources.ranges import parse_ranks
 from ..specs.policies import ALERT_ACTIONS, EXPECT, Rule
@@ -59,18 +61,12 @@ def _of_file(path: str) -> list[Rule]:
     Raises:
         UsageError: it cannot be read, or is invalid.
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     where = f"--rules {path}"
     try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
+        data = files.read(path, toml_file.LIMIT)
     except OSError as error:
-        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from None
-    except ValueError as error:
-        raise UsageError(f"{where}: not valid TOML: {error}") from None
+        raise UsageError(f"{where}: {reason(error)}") from None
+    document, _ = toml_file.read(where, data)
     found = document.get("rule")
     if set(document) != {"rule"} or not isinstance(found, list) or not 1 <= len(found) <= MOST:
         raise UsageError(f"{where}: expected 1 to {MOST} tables [[rule]] and nothing else")
@@ -88,7 +84,7 @@ def _of_table(where: str, table: object) -> Rule:
     if "expect" not in values:
         raise UsageError(f"{where}: expect: missing; it is the regular expression of a line")
     name = values.pop("name", "") or where.rpartition(": ")[2].removeprefix("rule ")
-    return _checked(where, Rule(f"rule {name}", **values))
+    return _checked(where, Rule(f"rule {one_line(name)}", **values))
 
 
 def _checked(where: str, rule: Rule) -> Rule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.cli.config_files import RIVALS, config, parsed
-from dsrun.launcher.cli.options import all_options, shared, table
-from dsrun.launcher.cli.parser import configured, project_file
+from dsrun.launcher.cli.config_source import source
+from dsrun.launcher.cli.options import Options, all_options, shared, table
+from dsrun.launcher.cli.parser import configured, name_variables, project_files
 from dsrun.launcher.cli.show_config import text
 from dsrun.launcher.cli.tool_parser import configured as tool_configured
-from dsrun.launcher.cli.trust import NAME, is_trusted, trust
+from dsrun.launcher.cli.trust import NAME, distrust, trust
 from dsrun.launcher.common.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dsrun.launcher.cli.config_files import Config
+    from dsrun.launcher.cli.option import Option
     from dsrun.launcher.cli.parser import Command
 
 
@@ -45,6 +48,12 @@ def project(home: Path, *lines: str) -> Path:
     return write(home / "project" / "dsrun.toml", *lines)
 
 
+def trusted(home: Path, *lines: str) -> Path:
+    path = project(home, *lines)
+    trust(str(path.parent), {})
+    return path
+
+
 def person(home: Path, *lines: str) -> Path:
     return write(home / ".config" / "dsrun" / "config.toml", *lines)
 
@@ -62,14 +71,14 @@ def refused(*words: str, **environ: str) -> str:
 
 
 def merged(*paths: Path, profile: str = "", given: frozenset[str] = frozenset()) -> Config:
-    return config({str(path): False for path in paths}, profile, given, {})
+    return config(map(str, paths), [], Options(profile=profile), given, {})
 
 
 # -- precedence -----------------------------------------------------------------------------------
 
 
 def test_each_place_is_above_the_next(home: Path) -> None:
-    project(home, "[default]", "grace = 2", "role = 'project'", "ssh_port = 2")
+    trusted(home, "[default]", "grace = 2", "role = 'project'", "ssh_port = 2")
     person(home, "[default]", "grace = 1", "role = 'person'", "ssh_port = 1", "quiet = true")
     options = command("--grace=4", "--ssh_port=4", DSRUN_GRACE="3", DSRUN_ROLE="variable").options
     assert (options.grace, options.ssh_port) == (4.0, 4)
@@ -100,6 +109,8 @@ def test_a_profile_is_chosen_by_option_or_variable_from_any_file(home: Path) -> 
     assert refused("--profile=lap") == (
         "--profile lap: no such profile (did you mean lab?); known: big, lab"
     )
+    person(home, '[profile."l\\u001b[2Jab\\ndsrun: fine"]')
+    assert "known: big, l\\x1b[2Jab\\ndsrun: fine" in refused("--profile=lap")
 
 
 @pytest.mark.usefixtures("home")
@@ -111,7 +122,7 @@ def test_a_profile_without_any_file_is_unknown() -> None:
 
 def test_a_value_may_undo_that_of_a_lower_place(home: Path) -> None:
     person(home, "[default]", "num_nodes = 4", "quiet = true", "strict = true")
-    project(home, "[default]", "num_nodes = -1", "quiet = false")
+    trusted(home, "[default]", "num_nodes = -1", "quiet = false")
     found = command(DSRUN_STRICT="0")
     assert found.options.num_nodes is None
     assert not found.options.quiet
@@ -123,14 +134,14 @@ def test_a_value_may_undo_that_of_a_lower_place(home: Path) -> None:
 
 def test_options_that_may_be_repeated_take_lists(home: Path) -> None:
     person(home, "[default]", 'export = ["A=1", "B=2"]', 'host = "h0"')
-    project(home, "[default]", "export = 'C=3'", 'host = ["h1:4", "h2:4"]', "requeue_on = [75]")
+    trusted(home, "[default]", "export = 'C=3'", 'host = ["h1:4", "h2:4"]', "requeue_on = [75]")
     options = command("--export=D=4").options
     assert options.export == ("A=1", "B=2", "C=3", "D=4")
     assert (options.host, options.requeue_on) == ("h1:4,h2:4", "75")
 
 
 def test_names_are_as_on_the_command_line(home: Path) -> None:
-    project(home, "[default]", "num-gpus = 3", "use_env = true", 'start_timeout = "2m"')
+    trusted(home, "[default]", "num-gpus = 3", "use_env = true", 'start_timeout = "2m"')
     options = command().options
     assert (options.num_gpus, options.no_local_rank, options.start_timeout) == (3, True, 120.0)
 
@@ -152,7 +163,7 @@ def test_names_are_as_on_the_command_line(home: Path) -> None:
 def test_an_option_gives_way_to_one_that_contradicts_it(
     setting: str, words: list[str], name: str, home: Path
 ) -> None:
-    project(home, "[default]", setting)
+    trusted(home, "[default]", setting)
     assert name not in command(*words).given
 
 
@@ -191,10 +202,11 @@ def test_the_project_of_the_script_comes_before_the_current_folder(home: Path) -
 
 def test_nothing_above_the_home_folder_is_looked_at(home: Path) -> None:
     write(home.parent / "dsrun.toml", "[default]", "grace = 1")
-    assert project_file([""]) == ""
+    assert [*project_files([""])] == []
     write(home / "dsrun.toml", "[default]", "grace = 2")
-    assert project_file(["src"]) == str(home / "dsrun.toml")
-    assert project_file([str(home.parent)]) == str(home.parent / "dsrun.toml")
+    near = project(home, "[default]")
+    assert [*project_files(["src"])] == [str(near), str(home / "dsrun.toml")]
+    assert str(home.parent / "dsrun.toml") in project_files([str(home.parent)])
 
 
 def test_a_current_folder_that_is_gone_has_no_project(home: Path) -> None:
@@ -202,7 +214,7 @@ def test_a_current_folder_that_is_gone_has_no_project(home: Path) -> None:
     folder.mkdir()
     os.chdir(folder)
     folder.rmdir()
-    assert project_file([""]) == ""
+    assert [*project_files([""])] == []
 
 
 def test_the_folder_of_a_person_may_be_elsewhere(home: Path) -> None:
@@ -221,7 +233,7 @@ def test_files_can_be_ignored_and_are_inside_a_job(home: Path) -> None:
 
 
 def test_other_commands_take_what_they_share(home: Path) -> None:
-    project(home, "[default]", "ssh_port = 22", "grace = 5", "no_fold = true", "json = true")
+    trusted(home, "[default]", "ssh_port = 22", "grace = 5", "no_fold = true", "json = true")
     found = tool_configured("dsrun-exec", ["ls"], {})
     assert found.options.ssh_port == 22
     assert found.given == {"ssh_port"}
@@ -266,9 +278,16 @@ def test_other_commands_take_what_they_share(home: Path) -> None:
         (["[default]", "color = 'red'"], ":2: color: expected one of auto, always, never"),
         (["[default]", "profile = 'lab'"], ":2: profile: only on the command line"),
         (["[default]", "trust = '.'"], ":2: trust: only on the command line"),
+        (["[default]", "trust_here = true"], ":2: trust_here: only on the command line"),
         (["[default]", "grace = "], ":2: not valid TOML: "),
         (["[default]", "grace = 1", "grace = 2"], "not valid TOML: "),
-        (["[default]", f"host = {'[' * 5000}"], "not valid TOML: "),
+        (["[default]", f"host = {'[' * 5000}"], ":2: more than 64 brackets within each other"),
+        (["[default]", f"grace = 0x{'f' * 5000}"], ":2: more than 256 characters in a word"),
+        (["", f"{'.'.join('a' * 66)} = 1"], ":2: more than 64 dots on a line outside of quotes"),
+        (["#" * (1 << 16)], ": larger than 65536 bytes; not read"),
+        (['["a\\nb"]'], ":1: a\\nb: not [default] or [profile.NAME]"),
+        (["[profile]", '"a\\nb" = 3'], ":1: a\\nb: expected a table [profile.a\\nb] of options"),
+        (["[default]", '"a\\u202eb" = 3'], ":1: a\\u202eb: unknown option"),
     ],
 )
 def test_a_wrong_key_or_value_is_named_with_its_line(
@@ -301,29 +320,18 @@ def test_bytes_that_are_no_text_are_refused(home: Path) -> None:
     assert "not valid TOML" in refused()
 
 
-@pytest.mark.parametrize("mode", [0o664, 0o646])
-def test_a_file_that_others_can_change_is_refused(mode: int, home: Path) -> None:
-    path = project(home, "[default]", "grace = 1")
+@pytest.mark.parametrize("mode", [0o622, 0o602, 0o620])
+def test_a_file_of_a_person_that_others_can_change_is_refused(mode: int, home: Path) -> None:
+    path = person(home, "[default]", "grace = 1")
+    os.chown(path, -1, STRANGE)
     path.chmod(mode)
-    assert refused().startswith(f"{path}: other users can change it; run chmod go-w {path}")
-    path.chmod(0o644)
+    assert refused().startswith(f"{path}: ")
+    assert "can change it" in refused()
+    assert refused().endswith("--no_config reads no configuration files")
+    path.chmod(0o600)
+    os.chown(path.parent, -1, STRANGE)
     path.parent.chmod(mode | 0o111)
-    assert refused().startswith(f"{path.parent}: other users can change it")
-
-
-def test_the_folder_that_a_link_leads_to_is_looked_at_as_well(home: Path) -> None:
-    path = write(home / "open" / "real.toml", "[default]", "grace = 1")
-    (home / "project" / "dsrun.toml").symlink_to(path)
-    assert command().options.grace == 1.0
-    path.parent.chmod(0o777)
-    assert refused().startswith(f"{path.parent}: other users can change it")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_file_of_another_user_is_refused(home: Path) -> None:
-    path = project(home, "[default]", "grace = 1")
-    os.chown(path, 12345, -1)
-    assert refused().startswith(f"{path}: belongs to another user")
+    assert "can change it" in refused()
 
 
 def test_what_is_no_file_is_refused(home: Path) -> None:
@@ -335,38 +343,303 @@ def test_what_is_no_file_is_refused(home: Path) -> None:
     assert refused().startswith(f"{path}: is a directory")
 
 
+# -- files of others ------------------------------------------------------------------------------
+
+STRANGE = 4_123_456
+"""A group and a user that this machine does not know."""
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def open_file(path: Path) -> Path:
+    path.chmod(0o646)
+    return path
+
+
+def open_folder(path: Path) -> Path:
+    path.parent.chmod(0o1777)
+    return path.parent
+
+
+def given_file(path: Path) -> Path:
+    os.chown(path, STRANGE, -1)
+    return path
+
+
+def given_folder(path: Path) -> Path:
+    os.chown(path.parent, STRANGE, -1)
+    return path.parent
+
+
+def linked_file(path: Path) -> Path:
+    real = path.rename(path.parent.parent / "real.toml")
+    path.symlink_to(real)
+    open_file(real)
+    return path
+
+
+OF_OTHERS = [
+    pytest.param(open_file, "everybody can change it"),
+    pytest.param(open_folder, "everybody can change it"),
+    pytest.param(linked_file, "everybody can change it"),
+    pytest.param(given_file, f"belongs to another user (uid {STRANGE})", marks=AS_ROOT),
+    pytest.param(given_folder, f"belongs to another user (uid {STRANGE})", marks=AS_ROOT),
+]
+
+
+@pytest.mark.parametrize(("spoil", "why"), OF_OTHERS)
+def test_the_search_goes_on_above_a_file_of_others(
+    spoil: Callable[[Path], Path], why: str, home: Path
+) -> None:
+    path = project(home, "[default]", "grace = 'wrong'", "on_event = 'x'")
+    write(home / "dsrun.toml", "[default]", "grace = 4")
+    culprit = spoil(path)
+    found = command()
+    assert (found.options.grace, len(found.skipped)) == (4.0, 1)
+    said = f"{path}: not read, as others could have written it: {culprit}: {why}"
+    assert found.skipped[0].startswith(said)
+    shared_alone = tool_configured("dsrun-check", [], {})
+    assert shared_alone.notes == found.skipped
+    assert tool_configured("dsrun-check", ["--quiet"], {}).notes == ()
+    (home / "dsrun.toml").unlink()
+    assert command().options.grace == 30.0
+    with pytest.raises(UsageError, match=re.escape(f"{culprit}: {why}")):
+        trust(str(path.parent), {})
+
+
+@pytest.mark.parametrize(("spoil", "why"), OF_OTHERS)
+def test_a_profile_that_may_be_in_a_file_of_others_is_an_error(
+    spoil: Callable[[Path], Path], why: str, home: Path
+) -> None:
+    path = project(home, "[profile.lab]", "grace = 1")
+    culprit = spoil(path)
+    assert refused("--profile=lab").startswith(
+        "--profile lab: no such profile; no configuration file has one;"
+        f" {path}: not read, as others could have written it: {culprit}: {why}"
+    )
+    person(home, "[profile.lab]", "grace = 2")
+    assert command("--profile=lab").options.grace == 2.0
+
+
+def test_the_contents_of_a_file_of_others_do_not_matter(home: Path) -> None:
+    path = home / "project" / "dsrun.toml"
+    os.mkfifo(path)
+    path.chmod(0o666)
+    assert len(command().skipped) == 1
+
+
+def share_file(path: Path) -> None:
+    os.chown(path, -1, STRANGE)
+    path.chmod(0o664)
+
+
+def share_folder(path: Path) -> None:
+    os.chown(path.parent, -1, STRANGE)
+    path.parent.chmod(0o775)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("share", [share_file, share_folder])
+def test_what_a_group_can_change_is_read_and_not_trusted(
+    share: Callable[[Path], None], home: Path
+) -> None:
+    path = project(home, "[default]", "grace = 1")
+    share(path)
+    assert (command().options.grace, command().skipped) == (1.0, ())
+    path.write_text("[default]\non_event = 'x'\n")
+    assert "this file is not trusted" in refused()
+    environ = {"DSRUN_TRUST": str(path.parent)}
+    assert "DSRUN_TRUST does not count where others of a group can write" in refused(**environ)
+    assert command("--trust_here").options.on_event == "x"
+    trust(str(path.parent), {})
+    assert command().options.on_event == "x"
+    path.write_text("[default]\non_event = 'y'\n")
+    assert "this file is not trusted" in refused()
+
+
 # -- trust ----------------------------------------------------------------------------------------
 
-RUNNING = {name for name, row in all_options().items() if row.runs_here}
+HARMLESS = {
+    "include": "h1",
+    "exclude": "h1",
+    "num_nodes": 2,
+    "segment": 2,
+    "nnodes": "1:2",
+    "num_gpus": 2,
+    "nproc_per_node": "auto",
+    "connect_timeout": 5,
+    "start_timeout": "1m",
+    "health_timeout": 5,
+    "console_ranks": "0",
+    "local_ranks_filter": [0, 1],
+    "prefix": "{{{host:>12}|{rank:04d}}}> ",
+    "log_level": "debug",
+    "hang_timeout": 5,
+    "within": 5,
+    "every": 5,
+    "grace": 5,
+    "heartbeat_timeout": 5,
+    "monitor_interval": 1,
+    "min_elastic_nodes": 1,
+    "max_elastic_nodes": 2,
+    "max_restarts": 3,
+    "restart_window": 5,
+    "min_uptime": 5,
+    "no_restart_codes": "2,64",
+    "restart_on": "node",
+    "min_wait": 5,
+    "stop_without_progress": 2,
+    "cool_down": 5,
+    "gain_delay": 5,
+    "change_delay": 5,
+}
+"""The options that a file may set without trust, each with a value."""
 
 
-def test_options_that_name_a_program_need_trust() -> None:
-    commands = {name for name, row in all_options().items() if row.metavar in {"COMMAND", "ARGS"}}
-    assert commands - RUNNING == {"health_command"}  # it runs on the nodes
-    assert {"launcher_path", "python", "venv_script"} <= RUNNING
+def value_of(row: Option) -> str:
+    """Return a value of an option as TOML."""
+    values = {"bool": "true", "int": "1", "seconds": "1"}
+    return values.get(row.kind, f"'{row.choices[0] if row.choices else 'x'}'")
 
 
-@pytest.mark.parametrize("name", sorted(RUNNING))
-def test_a_project_may_run_programs_only_once_it_is_trusted(name: str, home: Path) -> None:
-    path = project(home, "[profile.lab]", f"{name} = 'x'")
+def test_the_options_that_need_no_trust() -> None:
+    found = {name for name, row in all_options().items() if row.untrusted}
+    assert found == HARMLESS.keys()
+    assert [name for name in found if all_options()[name].kind == "bool"] == []
+
+
+@pytest.mark.parametrize(("name", "value"), HARMLESS.items())
+def test_what_is_harmless_needs_no_trust(name: str, value: object, home: Path) -> None:
+    project(home, "[default]", f"{name} = {json.dumps(value)}")
+    assert name in command("--expect=x").given
+
+
+GUARDED = {
+    name: row
+    for name, row in all_options().items()
+    if not (row.untrusted or row.only_typed or row.only_role)
+}
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_anything_else_needs_trust(name: str, home: Path) -> None:
+    setting = f"{name} = {value_of(GUARDED[name])}"
+    path = project(home, "[default]", "grace = 1", setting)
     assert refused() == (
-        f"{path}:2: {name}: runs a program on this machine, and this file is not trusted; read it,"
-        f" then type: dsrun --trust {path.parent}"
+        f"{path}:3: {name}: needs trust, and this file is not trusted; read it, then type:"
+        f" dsrun --trust {path.parent}"
     )
-    assert trust(".", {}) == str(path)
-    assert getattr(command("--profile=lab").options, name) == "x"
-    project(home, "[profile.lab]", f"{name} = 'y'")
+    for tool in ("dsrun-exec", "dsrun-check", "dsrun-hold"):
+        with pytest.raises(UsageError, match=f":3: {name}: needs trust"):
+            tool_configured(tool, [], {})
+    assert config([], [str(path)], Options(trust_here=True), frozenset(), {})
+
+
+def test_all_that_needs_trust_is_named_in_one_line(home: Path) -> None:
+    lines = ["[default]", "hostfile = 'h'", "grace = 1", "use_env = true", "[profile.lab]"]
+    path = project(home, *lines, "'quiet' = true")
+    assert refused() == (
+        f"{path}:2: hostfile, {path}:4: use_env, {path}:6: quiet: need trust, and this file is not"
+        f" trusted; read it, then type: dsrun --trust {path.parent}"
+    )
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *(
+            "\\u001b]0;x\\u0007{rank}",
+            "\\u202e{rank}",
+            "{rank}\\u2066",
+            "\\u009b2J",
+            "a\\nb",
+            "\\u2028",
+        ),
+        *("{rank:>9999}", "{rank:{rank}}", "{rank.real}", "{rank!r}", "{rank"),
+    ],
+)
+def test_a_label_that_is_more_than_text_needs_trust(label: str, home: Path) -> None:
+    path = project(home, "[default]", f'prefix = "{label}"')
+    assert refused().startswith(f"{path}:2: prefix: needs trust, and ")
+
+
+def test_control_characters_need_trust_anywhere(home: Path) -> None:
+    path = project(home, "[default]", 'include = ["h1", "h2\\u001b[2J"]')
+    assert refused().startswith(f"{path}:2: include: needs trust, and ")
+
+
+def test_trust_ends_with_a_change_of_what_needs_it_alone(home: Path) -> None:
+    path = trusted(home, "[default]", "on_event = 'x'", "grace = 1", "[profile.lab]", "fold = true")
+    project(home, "# new", "profile.lab.fold=true", "[default]", "num_gpus = 2", "on_event = 'x'")
+    assert command("--profile=lab").options.on_event == "x"
+    for lines in (
+        ["[default]", "on_event = 'y'", "[profile.lab]", "fold = true"],
+        ["[default]", "on_event = 'x'"],
+        ["[default]", "on_event = 'x'", "fold = true"],
+        ["[default]", "fold = true", "[profile.lab]", "on_event = 'x'"],
+        ["[default]", "on_event = 'x'", "quiet = true", "[profile.lab]", "fold = true"],
+    ):
+        project(home, *lines)
+        assert refused().endswith(f"dsrun --trust {path.parent}")
+
+
+def test_of_two_names_of_an_option_the_order_counts(home: Path) -> None:
+    names = ["log_dir = 'a'", "enable_each_rank_log = 'b'"]
+    trusted(home, "[default]", *names)
+    assert command().options.log_dir == "b"
+    project(home, "[default]", *reversed(names))
+    assert "need trust" in refused()
+
+
+def test_trust_of_a_file_is_not_that_of_a_link_to_it(home: Path) -> None:
+    path = trusted(home, "[default]", "on_event = './notify.sh'")
+    (home / "b").mkdir()
+    (home / "b" / "dsrun.toml").symlink_to("../project/dsrun.toml")
+    os.chdir(home / "b")
+    assert refused().endswith(f"dsrun --trust {home / 'b'}")
+    assert "is not trusted" in refused(DSRUN_TRUST=str(path.parent))
+    trust(".", {})
+    assert command().options.on_event == "./notify.sh"
+    (home / "b" / "dsrun.toml").unlink()
+    write(home / "c" / "dsrun.toml", *path.read_text().splitlines())
+    (home / "b" / "dsrun.toml").symlink_to("../c/dsrun.toml")
     assert "is not trusted" in refused()
 
 
-def test_a_person_may_set_them(home: Path) -> None:
-    person(home, "[default]", "on_event = 'x'")
-    project(home, "[default]", "health_command = 'y'")
+def test_trust_in_this_environment_or_this_command(home: Path) -> None:
+    path = project(home, "[default]", "on_event = 'x'")
+    (home / "link").symlink_to(home / "project")
+    for folders in (f"/no/such:{path.parent}", f"{home / 'link'}:", f"{path.parent}/src/.."):
+        assert command(DSRUN_TRUST=folders).options.on_event == "x"
+    for folders in ("", ":", str(home), str(path), f"{path.parent}/src"):
+        assert "this file is not trusted" in refused(DSRUN_TRUST=folders)
+    assert refused(DSRUN_TRUST=f"{path.parent}:.") == (
+        "DSRUN_TRUST: expected folders as absolute paths, separated by colons, not '.'"
+    )
+    assert command("--trust_here").options.on_event == "x"
+    assert tool_configured("dsrun-hold", ["--trust_here"], {}).given == {"trust_here"}
+    assert not (home / ".local").exists()
+
+
+def test_the_variable_is_no_option(home: Path) -> None:
+    found = command(DSRUN_TRUST=str(home))
+    assert (found.options.trust, found.notes, found.given) == (None, (), frozenset())
+    message = "read it, then type: dsrun --trust /a"
+    assert name_variables(message, [], {"DSRUN_TRUST": "/b"}) == message
+
+
+def test_a_person_may_set_all(home: Path) -> None:
+    person(home, "[default]", "on_event = 'x'", 'prefix = "\\u202e"')
     assert command().options.on_event == "x"
 
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def is_trusted(path: Path, environ: Mapping[str, str]) -> bool:
+    found = source(str(path))
+    return not distrust(found, parsed(found.path, found.data), environ)
 
 
 def test_trust_is_kept_where_nobody_else_can_change_it(home: Path) -> None:
@@ -378,9 +651,8 @@ def test_trust_is_kept_where_nobody_else_can_change_it(home: Path) -> None:
     kept = home / "state" / "dsrun" / NAME
     assert (mode(kept), mode(kept.parent)) == (0o600, 0o700)
     assert [one.name for one in kept.parent.iterdir()] == [NAME]
-    assert is_trusted(str(path), path.read_bytes(), environ)
-    assert not is_trusted(str(path), b"", environ)
-    assert not is_trusted(str(path), path.read_bytes(), {})
+    assert is_trusted(path, environ)
+    assert not is_trusted(path, {})
     kept.chmod(0o622)
     assert "other users can change it" in refused(**environ)
     kept.chmod(0o600)
@@ -388,14 +660,34 @@ def test_trust_is_kept_where_nobody_else_can_change_it(home: Path) -> None:
     assert "other users can change it" in refused(**environ)
 
 
-@pytest.mark.parametrize("kept", ["{", "[]", '{"x": 1}', ""])
-def test_a_damaged_list_of_trusted_files_trusts_none(kept: str, home: Path) -> None:
-    path = project(home, "[default]", "on_event = 'x'")
-    trust(".", {})
-    (home / ".local" / "state" / "dsrun" / NAME).write_text(kept)
+@pytest.mark.parametrize(
+    "kept",
+    [
+        *(b"", b"{", b"[]", b"null", b'{"x": 1}', b"\xff\xfe{", b"[" * 200_000, b'{"":' * 200_000),
+        *(b"1" * 100_000, b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}", b" " * (17 << 20)),
+    ],
+)
+def test_a_damaged_list_of_trusted_files_trusts_none(kept: bytes, home: Path) -> None:
+    path = trusted(home, "[default]", "on_event = 'x'")
+    (home / ".local" / "state" / "dsrun" / NAME).write_bytes(kept)
     assert "is not trusted" in refused()
     trust(".", {})
-    assert is_trusted(str(path), path.read_bytes(), {})
+    assert is_trusted(path, {})
+
+
+def test_what_is_no_list_of_trusted_files_trusts_none(home: Path) -> None:
+    path = trusted(home, "[default]", "on_event = 'x'")
+    kept = home / ".local" / "state" / "dsrun" / NAME
+    kept.unlink()
+    os.mkfifo(kept, 0o600)
+    assert "is not trusted" in refused()
+    trust(".", {})
+    assert is_trusted(path, {})
+    folder = kept.parent
+    kept.unlink()
+    folder.rmdir()
+    folder.touch(mode=0o600)
+    assert "is not trusted" in refused()
 
 
 def test_only_a_valid_and_safe_file_can_be_trusted(home: Path) -> None:
@@ -405,7 +697,7 @@ def test_only_a_valid_and_safe_file_can_be_trusted(home: Path) -> None:
     with pytest.raises(UsageError, match=r"did you mean on_event\?"):
         trust(".", {})
     project(home, "[default]", "on_event = 'x'").chmod(0o666)
-    with pytest.raises(UsageError, match="other users can change it"):
+    with pytest.raises(UsageError, match="everybody can change it"):
         trust(".", {})
     path.chmod(0o600)
     write(home / "blocked")
@@ -424,7 +716,7 @@ def shown(words: list[str], environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_every_value_is_shown_with_its_origin(home: Path) -> None:
-    path = project(home, "[default]", "export = ['A=1']", "grace = 1", 'role = "a\\u001bb"')
+    path = trusted(home, "[default]", "export = ['A=1']", "grace = 1", 'role = "a\\u001bb"')
     environ = {"DSRUN_EXPORT": "B=2", "DSRUN_GRACE": "2", "PET_MAX_RESTARTS": "3"}
     assert shown(["--grace=3", "--export=C=3", "--show_config"], environ) == {
         'export = ["A=1", "B=2", "C=3"]': f"{path}:2, DSRUN_EXPORT, command line",
@@ -441,7 +733,7 @@ def test_without_any_value_a_comment_is_shown() -> None:
 
 def test_the_options_about_files_are_shared() -> None:
     for tool in ("hold", "exec", "check"):
-        assert {"profile", "show_config", "no_config"} <= shared(tool).keys()
+        assert {"profile", "show_config", "no_config", "trust_here"} <= shared(tool).keys()
     assert {name for name, (_, row) in table().items() if row.only_typed} == {
-        *("profile", "show_config", "no_config", "trust"),
+        *("profile", "show_config", "no_config", "trust", "trust_here"),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,7 +69,6 @@ def test_options_that_make_no_rule(given: dict[str, Any], why: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[[rule]\n", r"not valid TOML: .*line 1"),
         ("", r"expected 1 to 100 tables \[\[rule\]\]"),
         ("rule = 1", r"expected 1 to 100 tables \[\[rule\]\]"),
         ("rule = [1]", r"rule 1: expected a table"),
@@ -98,8 +98,26 @@ def test_a_file_that_makes_no_rules(text: str, why: str, tmp_path: Path) -> None
         rules(Options(rules=str(path)))
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"[[rule]\n", ":1: not valid TOML: "),
+        (b"\xff\xfe", ": not valid TOML: "),
+        (b"rule = " + b"[" * 5000, ":1: more than 64 brackets within each other"),
+        (b".".join([b"a"] * 66) + b" = 1", ":1: more than 64 dots on a line outside of quotes"),
+        (b"#" * (1 << 16) + b"\n", ": larger than 65536 bytes; not read"),
+    ],
+)
+def test_a_file_that_is_not_read(data: bytes, why: str, tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="not valid TOML"):
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match=f"^--rules {path}{why}"):
         rules(Options(rules=str(path)))
+
+
+def test_a_pipe_of_rules() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, FILE.encode())
+    os.close(writer)
+    assert len(rules(Options(rules=f"/dev/fd/{reader}"))) == 2
+    os.close(reader)

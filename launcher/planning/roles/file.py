@@ -6,6 +6,7 @@ from ...cli import toml_file
 from ...cli.toml_file import Setting
 from ...common import files
 from ...common.errors import UsageError, reason
+from ...common.text import one_line
 from .table import RoleTable, unfit
 
 TYPE_CHECKING = False
@@ -49,7 +50,8 @@ def parsed(path: str, data: bytes) -> list[RoleTable]:
     document, lines = toml_file.read(path, data)
     for key in document:
         if key != "role":
-            raise UsageError(f"{path}:{toml_file.line(lines, (key,))}: {key}: {_stray(key)}")
+            where = f"{path}:{toml_file.line(lines, (key,))}"
+            raise UsageError(f"{where}: {one_line(key)}: {_stray(key)}")
     tables = document.get("role", [])
     if isinstance(tables, dict):
         place = toml_file.line(lines, ("role",))

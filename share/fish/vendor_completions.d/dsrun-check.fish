@@ -80,3 +80,5 @@ complete -c dsrun-check -n __dsrun_check_options -l show_config -d 'Print every 
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-check -n __dsrun_check_options -l no_config -d 'Read no configuration files'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l no-config -d 'Read no configuration files'
+complete -c dsrun-check -n __dsrun_check_options -l trust_here -d 'Trust the dsrun.toml that this command finds, for this command'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l trust-here -d 'Trust the dsrun.toml that this command finds, for this command'

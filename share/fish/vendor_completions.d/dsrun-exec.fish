@@ -71,3 +71,5 @@ complete -c dsrun-exec -n __dsrun_exec_options -l show_config -d 'Print every op
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-exec -n __dsrun_exec_options -l no_config -d 'Read no configuration files'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l no-config -d 'Read no configuration files'
+complete -c dsrun-exec -n __dsrun_exec_options -l trust_here -d 'Trust the dsrun.toml that this command finds, for this command'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l trust-here -d 'Trust the dsrun.toml that this command finds, for this command'

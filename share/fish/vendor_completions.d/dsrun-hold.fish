@@ -80,3 +80,5 @@ complete -c dsrun-hold -n __dsrun_hold_options -l show_config -d 'Print every op
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l no_config -d 'Read no configuration files'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l no-config -d 'Read no configuration files'
+complete -c dsrun-hold -n __dsrun_hold_options -l trust_here -d 'Trust the dsrun.toml that this command finds, for this command'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l trust-here -d 'Trust the dsrun.toml that this command finds, for this command'

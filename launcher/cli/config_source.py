@@ -1,0 +1,115 @@
+"""Read a configuration file once, and tell who else could have written it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ..common import files
+from ..common.errors import UsageError, reason
+from ..common.text import one_line
+from ..common.values import NamedTuple
+from . import toml_file
+
+ACL = "system.posix_acl_access"
+"""The attribute by which a file gives rights to further users (acl(5)), as its mode does not."""
+
+ACCOUNTS = "/etc/passwd"
+"""Where the accounts of this machine and their first groups are (passwd(5))."""
+
+
+class Source(NamedTuple):
+    """The contents of a configuration file.
+
+    Attributes:
+        path: the file.
+        data: its contents.
+        shared: whether others of a group can change it, or put another file in its place.
+    """
+
+    path: str
+    data: bytes
+    shared: bool
+
+
+class Unsafe(UsageError):
+    """A file that another user, or everybody, could have written."""
+
+
+def source(path: str) -> Source:
+    """Return a configuration file.
+
+    Raises:
+        Unsafe: another user, or everybody, could have written it.
+        UsageError: it cannot be read.
+    """
+    shared = set[bool]()
+
+    def check(status: os.stat_result) -> None:
+        shared.add(_is_shared(path, status))
+
+    try:
+        for folder in sorted({os.path.dirname(path), os.path.dirname(os.path.realpath(path))}):
+            shared.add(_is_shared(folder, os.stat(folder)))
+        check(os.stat(path))  # of whom it is counts also where it cannot be opened
+        data = files.read(path, toml_file.LIMIT, pipes=False, check=check)
+    except OSError as error:
+        raise UsageError(f"{one_line(path)}: {reason(error)}; {NO_CONFIG}") from None
+    return Source(path, data, any(shared))
+
+
+NO_CONFIG = "--no_config reads no configuration files"
+
+
+def own(path: str) -> Source:
+    """Return a configuration file that nobody else can change.
+
+    Raises:
+        UsageError: others can, or it cannot be read.
+    """
+    try:
+        found = source(path)
+    except Unsafe as error:
+        raise UsageError(f"{error}; {NO_CONFIG}") from None
+    if found.shared:
+        raise UsageError(
+            f"{one_line(path)}: others of its group, or of the group of its folder, can change it;"
+            f" run chmod g-w on both, or {NO_CONFIG}"
+        )
+    return found
+
+
+def _is_shared(path: str, status: os.stat_result) -> bool:
+    """Return whether others of a group can change a file or folder.
+
+    Raises:
+        Unsafe: everybody can, or it belongs to another user than root.
+    """
+    if status.st_uid not in {0, os.geteuid()}:
+        raise Unsafe(f"{one_line(path)}: belongs to another user (uid {status.st_uid})")
+    if status.st_mode & stat.S_IWOTH:
+        advice = "" if status.st_mode & stat.S_ISVTX else "; run chmod o-w, if it is yours"
+        raise Unsafe(f"{one_line(path)}: everybody can change it{advice}")
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_private(path, status.st_gid)
+
+
+def _is_private(path: str, group: int) -> bool:
+    """Return whether a group that may change a file is known to have no other member.
+
+    A first group that is not named after its user may be that of many users, whom a directory
+    service need not list.
+    """
+    import grp
+    import pwd
+
+    try:
+        found, user = grp.getgrgid(group), pwd.getpwuid(os.geteuid())
+        accounts = files.read(ACCOUNTS).decode(errors="replace")
+        if ACL in os.listxattr(path):
+            return False
+    except (KeyError, OSError):
+        return False
+    rows = [line.split(":") for line in accounts.splitlines()]
+    members = {*found.gr_mem, *(row[0] for row in rows if row[3:4] == [str(group)])}
+    named = found.gr_name == user.pw_name or group != user.pw_gid
+    return named and members <= {user.pw_name}
