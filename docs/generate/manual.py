@@ -43,6 +43,11 @@ ENVIRONMENT = (
     ),
     ("PET_NAME", "The same for the options of torchrun. DSRUN_NAME takes precedence."),
     ("DSRUN_TOKEN", "The secret that the nodes share with --no_ssh, unless --token_file names it."),
+    (
+        "DSRUN_TRUST",
+        "Folders, as absolute paths separated by colons, whose dsrun.toml is trusted whatever it"
+        " has, as if it was named by --trust.",
+    ),
     ("DS_ENV_FILE", "File of variables to send to the nodes, instead of .deepspeed_env."),
     ("DS_ACCELERATOR", "Kind of devices to use, unless --accelerator or DSRUN_ACCELERATOR is set."),
     ("NO_COLOR", "If not empty, no colours are used unless --color always is given."),

@@ -122,7 +122,8 @@ def config_of(
     home = environ.get("XDG_CONFIG_HOME", "")
     home = home if os.path.isabs(home) else os.path.join(os.path.expanduser("~"), ".config")
     person = os.path.join(home, "dsrun", "config.toml")
-    found = [path for path in (SITE, person) if os.path.exists(path)]
+    own = (SITE, person) if os.path.isabs(person) else (SITE,)  # some users have no home
+    found = [path for path in own if os.path.exists(path)]
     project = next(project_files(folders), "")
     if not found and not project and not options.profile:
         return None

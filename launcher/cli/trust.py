@@ -42,6 +42,11 @@ def trust(folder: str, environ: Mapping[str, str]) -> str:
     if not os.path.exists(path):
         raise UsageError(f"--trust {folder}: no {PROJECT} there; name the folder that has one")
     digest = _digest(path, parsed(path, source(path).data))
+    if not os.path.isabs(_root(environ)):
+        raise UsageError(
+            f"--trust {folder}: no home folder is known to keep that in; set HOME, or"
+            f" {VARIABLE}={os.path.dirname(path)} instead"
+        )
     try:
         _write(environ, {**_read(environ), os.path.dirname(path): digest})
     except OSError as error:
@@ -102,6 +107,8 @@ def _read(environ: Mapping[str, str]) -> dict[str, str]:
         PermissionError: it may not be read, or others can change it.
     """
     path = _path(environ)
+    if not os.path.isabs(path):  # no home folder is known, and the current one is not that
+        return {}
     try:
         _check(os.lstat(os.path.dirname(path)))
         known = json.loads(files.read(path, pipes=False, check=_check))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import stat
 from pathlib import Path
@@ -673,6 +674,22 @@ def test_a_damaged_list_of_trusted_files_trusts_none(kept: bytes, home: Path) ->
     assert "is not trusted" in refused()
     trust(".", {})
     assert is_trusted(path, {})
+
+
+def test_without_a_home_the_current_folder_is_none(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = trusted(home, "[default]", "on_event = 'x'")
+    person(home, "[default]", "grace = 'wrong'")
+    (home / "project" / "~").symlink_to(home)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # an account that nobody knows
+    with pytest.raises(RuntimeError, match="home"):
+        Path.home()
+    assert "is not trusted" in refused()
+    with pytest.raises(UsageError, match=r"^--trust \.: no home folder is known to keep that in"):
+        trust(".", {})
+    assert command(DSRUN_TRUST=str(path.parent)).options.on_event == "x"
 
 
 def test_what_is_no_list_of_trusted_files_trusts_none(home: Path) -> None:
