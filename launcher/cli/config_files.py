@@ -132,7 +132,7 @@ def _check_profile(profile: str, read_files: Iterable[File], skipped: Iterable[s
     names = ", ".join(map(one_line, known))
     there = f"known: {names}" if known else "no configuration file has one"
     raise UsageError(
-        f"--profile {profile}: no such profile{toml_file.meant(profile, known)};"
+        f"--profile {one_line(profile)}: no such profile{toml_file.meant(profile, known)};"
         f" {'; '.join([there, *skipped])}"
     )
 

@@ -34,7 +34,8 @@ def shared(tmp_path: Path, group: int, mode: int = 0o664) -> bool:
 def test_a_group_without_another_member_is_private(tmp_path: Path) -> None:
     own = pwd.getpwuid(os.geteuid())
     assert grp.getgrgid(own.pw_gid).gr_name == own.pw_name
-    assert not shared(tmp_path, own.pw_gid)
+    others = [one for one in pwd.getpwall() if one.pw_gid == own.pw_gid and one != own]
+    assert shared(tmp_path, own.pw_gid) == bool(others)
 
 
 def test_the_first_group_of_another_is_not_private(tmp_path: Path) -> None:

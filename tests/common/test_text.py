@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.common.text import plain
+from dsrun.launcher.common.text import one_line, plain
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,16 @@ from dsrun.launcher.common.text import plain
 def test_foreign_text_among_our_own_is_spelled_out(text: str, shown: str) -> None:
     assert plain(text) == shown
     assert plain(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/a b/é漢.toml", "/a b/é漢.toml"),
+        ("a\nb\tc\r\x1b[2J\x7f\x9b", r"a\nb\tc\r\x1b[2J\x7f\x9b"),
+        ("\u202e\u2028\u200b\udcff", r"\u202e\u2028\u200b\udcff"),
+    ],
+)
+def test_what_a_message_quotes_is_on_one_line(text: str, shown: str) -> None:
+    assert one_line(text) == shown
+    assert one_line(shown) == shown
