@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..common import system
+from ..common import executable, system
 from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -161,7 +161,9 @@ def output_of(argv: Sequence[str]) -> str:
     read, write = system.pipe2(os.O_CLOEXEC)
     streams = [(os.POSIX_SPAWN_DUP2, write, fd) for fd in (1, 2)]
     try:
-        pid = os.posix_spawn(argv[0], list(argv), os.environ, file_actions=streams)
+        pid = os.posix_spawn(
+            executable.located(argv[0]), list(argv), os.environ, file_actions=streams
+        )
     except OSError:
         system.close(read)
         return ""

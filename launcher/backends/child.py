@@ -6,6 +6,7 @@ import os
 import signal
 from contextlib import suppress
 
+from ..common import executable
 from ..common import loop as loops
 from ..common.readiness import ready
 from ..common.values import NamedTuple
@@ -51,8 +52,8 @@ def execute(argv: Sequence[str], environ: Mapping[str, str], streams: Sequence[i
     Raises:
         OSError: it could not be started.
     """
-    return os.posix_spawnp(
-        argv[0],
+    return os.posix_spawn(
+        executable.located(argv[0]),
         list(argv),
         environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams)],

@@ -36,12 +36,10 @@ class Local:
         python = self._settings.python
         if python == sys.executable:
             return ""
-        import shutil
-
-        if shutil.which(python):
-            return ""
         from ..common import executable
 
+        if executable.find(python):
+            return ""
         why = executable.fault(python) if "/" in python else "no such program on PATH"
         return _misnamed(python, why)
 

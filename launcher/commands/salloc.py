@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 
 from ..backends import allocates
+from ..common import executable
 from ..common.errors import UsageError, reason
 from ..common.tell import tell
 from ..common.text import plain
@@ -103,8 +103,8 @@ def _check_slurm(salloc: str) -> None:
     Raises:
         UsageError: it does not.
     """
-    scontrol = os.path.join(os.path.dirname(salloc), "scontrol")
-    if not os.access(scontrol, os.X_OK):
+    scontrol = executable.find("scontrol", [os.path.dirname(salloc)])
+    if not scontrol:
         return
     import subprocess
 
@@ -128,14 +128,15 @@ def _check_slurm(salloc: str) -> None:
 def _tool(path: str) -> str:
     """Return salloc's path: next to srun if --launcher_path names it, else on PATH."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    folders = [os.path.join(folder, "bin"), folder] if folder else [os.environ.get("PATH", "")]
-    tool = shutil.which("salloc", path=os.pathsep.join(folders))
-    if tool is None:
+    whole = os.path.abspath(folder)
+    folders = [os.path.join(whole, "bin"), whole] if folder else executable.own_folders()
+    tool = executable.find("salloc", folders)
+    if not tool:
         raise UsageError(
             "--launcher slurm: this is not a Slurm job (no SLURM_JOB_ID), and there is no salloc in"
             f" {folder or 'PATH'} to request one; start dsrun from an sbatch script"
         )
-    return os.path.abspath(tool)
+    return tool
 
 
 def _own_command(words: int) -> list[str]:

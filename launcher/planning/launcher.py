@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import backends
 from ..backends.spec import Candidates
+from ..common import executable
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from ..common.wording import either
@@ -92,8 +93,4 @@ def _automatic(options: Options) -> dict[str, Automatic]:
 
 
 def _missing(program: str) -> str:
-    if not program:
-        return ""
-    import shutil
-
-    return "" if shutil.which(program) else f"{program} is not installed"
+    return "" if not program or executable.find(program) else f"{program} is not installed"

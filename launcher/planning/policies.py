@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..common import output_file, signals
+from ..common import executable, output_file, signals
 from ..common.errors import UsageError, conflict
 from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
@@ -49,14 +49,12 @@ def supervision_policy(options: Options, environ: Mapping[str, str]) -> Supervis
 
 
 def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:
-    import shutil
-
     from ..common.exit_codes import exit_codes
 
     codes = exit_codes("--requeue_on", options.requeue_on)
     if "SLURM_JOB_ID" not in environ:
         raise UsageError("--requeue_on: only inside a Slurm job (SLURM_JOB_ID is not set)")
-    if shutil.which("scontrol") is None:
+    if not executable.find("scontrol"):
         raise UsageError("--requeue_on: needs `scontrol`, which is not on PATH")
     if options.no_requeue_code in codes:
         raise conflict(

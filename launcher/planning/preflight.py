@@ -75,9 +75,7 @@ def _check_name(name: str, full: str) -> None:
     """Check that a program without a path is on PATH, if the folder has one of that name."""
     if not os.path.isfile(full):
         return
-    import shutil
-
-    if shutil.which(name) is None:
+    if not executable.find(name):
         raise UsageError(
             f"--no_python {name}: no such program on PATH; ./{name} is the one in this folder"
         )

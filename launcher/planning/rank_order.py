@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common import files
+from ..common import executable, files
 from ..common.errors import UsageError, reason
 from ..common.text import plain
 from ..resources.rank_order import as_listed, by_blocks, check_segments
@@ -98,7 +98,13 @@ def _topology() -> str:
     flag = f"--rank_order {SLURM}"
     try:
         ran = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False
+            command,
+            executable=executable.located(command[0]),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
         )
     except FileNotFoundError:
         raise UsageError(f"{flag}: needs `scontrol`, which is not on PATH") from None

@@ -8,6 +8,7 @@ import signal
 import threading
 from contextlib import contextmanager, suppress
 
+from ..common import executable
 from ..common.errors import UsageError, reason
 from ..common.tell import tell
 from .hostfile import parse_hostfile
@@ -57,9 +58,11 @@ def discover(command: str) -> list[Host]:
 
     where = f"--host_discovery_script {command}"
     try:
+        words = argv(command)
         with (
             subprocess.Popen(
-                argv(command),
+                words,
+                executable=executable.located(words[0]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

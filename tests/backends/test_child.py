@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from dsrun.launcher.common.loop import Loop
 from ..support.leaks import open_files
 from ..support.limits import HANG
 from .commands import go_on
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def ended(text: str, *, on_errors: list[bytes] | None = None) -> tuple[int, str]:
@@ -82,3 +86,15 @@ def test_what_cannot_be_started_leaves_no_descriptor_behind() -> None:
     with pytest.raises(FileNotFoundError):
         spawn(["/no/such/program"], {})
     assert open_files() == before
+
+
+def test_a_program_of_the_current_folder_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be anybody's: a client such as `ssh` is searched in whole folders of PATH alone."""
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    (tmp_path / "tool").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", ":.")
+    with pytest.raises(FileNotFoundError):
+        spawn(["tool"], {})

@@ -1,13 +1,22 @@
-"""Why a file cannot be run, told before the kernel tells it."""
+"""Where programs are found, and why a file cannot be run, told before the kernel tells it."""
 
 from __future__ import annotations
 
+import ast
 import os
+import re
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.executable import fault
+from dsrun.launcher.common.executable import fault, find, located
+
+from ..support.checkout import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -44,3 +53,168 @@ def test_what_is_no_program(tmp_path: Path) -> None:
     assert fault(f"{tmp_path}") == "is a folder, not a program"
     assert fault(f"{tmp_path}/pipe") == "is a pipe, not a program"
     assert fault(f"{tmp_path}/text") == f"is not executable (chmod +x {tmp_path}/text)"
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three folders with the same program; the PATH is still to be set, and Python is nowhere."""
+    for name in ("a", "b", "here"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tool").touch(0o755)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "executable", "/none/python3")
+    return tmp_path
+
+
+def test_a_program_is_found_on_the_own_path_and_then_beside_our_python(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"/none:{programs}/a:{programs}/b")
+    assert find("tool") == located("tool") == f"{programs}/a/tool"
+    (programs / "a" / "tool").chmod(0o644)
+    assert find("tool") == f"{programs}/b/tool"
+    monkeypatch.setenv("PATH", "/none")
+    monkeypatch.setattr(sys, "executable", f"{programs}/b/python3")
+    assert find("tool") == f"{programs}/b/tool"
+
+
+@pytest.mark.parametrize(
+    "path", ["", ":", ".", "/none:", ":/none", "/none::/no", "../a", "here/.."]
+)
+@pytest.mark.usefixtures("programs")
+def test_a_relative_entry_of_the_path_is_not_searched(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path)
+    assert find("tool") == ""
+    with pytest.raises(FileNotFoundError, match="'tool'"):
+        located("tool")
+
+
+@pytest.mark.usefixtures("programs")
+def test_without_a_path_the_usual_folders_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PATH")
+    assert find("tool") == ""
+    assert find("sh") in {"/bin/sh", "/usr/bin/sh"}
+
+
+def test_a_folder_and_a_text_are_no_programs(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (programs / "a" / "sub").mkdir()
+    monkeypatch.setenv("PATH", f"{programs}/a")
+    assert find("sub") == ""
+
+
+def test_other_folders_take_the_place_of_the_path(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{programs}/a")
+    assert find("tool", [".", "/none", f"{programs}/b"]) == f"{programs}/b/tool"
+    assert find("tool", ["/none"]) == ""
+
+
+def test_a_path_is_not_searched(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{programs}/a")
+    assert find("./tool") == f"{programs}/here/tool"
+    assert find("./none") == ""
+    assert located("./none") == f"{programs}/here/none"
+
+
+# -- no other way to find one --------------------------------------------------------------------
+
+SEARCHING = re.compile(
+    r"(\w+\.)*(which|posix_spawnp|exec[lv]pe?|spawn[lv]pe?|get_exec_path|find_library|popen|system)"
+)
+"""Functions that search a program by themselves."""
+
+STARTING = re.compile(r"subprocess\.\w+|os\.posix_spawn|os\.execve?")
+"""Functions that start what their first argument names."""
+
+OWN_PROGRAM = {
+    "launcher/node/workers/spawn.py": "system.execvpe",
+    "launcher/node/preload/worker.py": "os.execvpe",
+}
+"""Where a worker's own program is executed: its PATH decides what that is."""
+
+KNOWN = {
+    **dict.fromkeys(("sys.executable", "executable.located", "executable.find"), "found here"),
+    "python": "the interpreter of the workers: node/checks/file_checks.py has found it",
+    "setup.python": "the same",
+}
+"""What may be started, and why its path is absolute."""
+
+FOUND_BEFORE = {
+    "launcher/api/detached.py": "sys.executable",
+    "launcher/api/process.py": "sys.executable",
+    "launcher/backends/ssh/config_reader.py": "ssh as it was found on creation",
+    "launcher/commands/salloc.py": "salloc, and scontrol beside it",
+    "launcher/node/binding/numactl.py": "numactl as it was found",
+    "launcher/node/checks/venv.py": "/bin/bash",
+    "launcher/node/facts/report.py": "the interpreter of the workers",
+    "launcher/node/full_check/collective.py": "the interpreter of the workers",
+    "launcher/node/full_check/devices.py": "the interpreter of the workers",
+}
+"""Modules that start what was found before in variables, and what that is."""
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Yield each call in the package with the path of its module."""
+    for path in sorted([*CHECKOUT.glob("launcher/**/*.py"), *CHECKOUT.glob("accelerator/**/*.py")]):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                yield str(path.relative_to(CHECKOUT)), node
+
+
+def test_nothing_else_searches_a_program() -> None:
+    """Nor does the accelerator package, which needs no program."""
+    found = {
+        (path, ast.unparse(call.func))
+        for path, call in calls()
+        if SEARCHING.fullmatch(ast.unparse(call.func))
+    }
+    assert found == {*OWN_PROGRAM.items()}
+
+
+def test_everything_that_is_started_was_found_here() -> None:
+    """A name without a folder would be searched in the entries of PATH, relative ones included."""
+    unknown = {
+        f"{path}:{call.lineno}: {ast.unparse(call)}"
+        for path, call in calls()
+        if STARTING.fullmatch(ast.unparse(call.func))
+        and not any(word.arg == "executable" for word in call.keywords)
+        and path not in FOUND_BEFORE
+        and first_word(call) not in KNOWN
+        and not first_word(call).startswith("'/")
+    }
+    assert unknown == set()
+
+
+SEARCHED = {
+    "launcher/common/executable.py": "dsrun's own PATH",
+    "launcher/backends/engines/base.py": "its name in a message",
+    "launcher/cli/options.py": "what a value is called",
+    "launcher/commands/salloc.py": "its name in a message",
+    "launcher/node/checks/file_checks.py": "a worker's program, and --python NAME",
+    "launcher/node/checks/venv.py": "what --venv_script puts on it",
+    "launcher/specs/environment.py": "what workers get",
+}
+"""Modules that look at a PATH, and for what."""
+
+
+def test_nobody_else_looks_at_path() -> None:
+    found = {
+        str(path.relative_to(CHECKOUT))
+        for folder in ("launcher", "accelerator")
+        for path in (CHECKOUT / folder).rglob("*.py")
+        if re.search(r"""(["'])PATH\1|defpath""", path.read_text())
+    }
+    assert found == SEARCHED.keys()
+
+
+def first_word(call: ast.Call) -> str:
+    """Return what is started, as text; of a call in turn its function."""
+    first = call.args[0] if call.args else ast.Constant("")
+    if isinstance(first, ast.List) and first.elts:
+        first = first.elts[0]
+    return ast.unparse(first.func if isinstance(first, ast.Call) else first)

@@ -79,8 +79,11 @@ def test_slurm_does_not_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert fault("--rank_order", "slurm") == (
         "--rank_order slurm: `scontrol show topology`: slurm_load: no controller"
     )
-    monkeypatch.setenv("PATH", str(folder))
-    assert "needs `scontrol`, which is not on PATH" in fault("--rank_order", "slurm")
+    monkeypatch.chdir(folder / "bin")
+    monkeypatch.setenv("PATH", f"{folder}:.:")
+    assert "needs `scontrol`, which is not on PATH" in fault(
+        "--rank_order", "slurm", hosts="../hosts"
+    )
 
 
 @pytest.mark.parametrize(

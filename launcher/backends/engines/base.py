@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 
+from ...common import executable
 from ...common.errors import LOST, reason
 from ...common.values import NamedTuple
 from .. import base, name_of
@@ -198,13 +198,11 @@ class Engine:
         """Return the possible programs as full paths, from which engines find their own files."""
         path = self._settings.path
         if path and not os.path.isdir(path):
-            paths = [shutil.which(path)]
-        else:
-            own = [os.path.join(path, "bin"), path] if path else self.folders()
-            usual = [] if path else os.environ.get("PATH", os.defpath).split(os.pathsep)
-            folders = os.pathsep.join([*own, *usual])
-            paths = [shutil.which(tool, path=folders) for tool in self.tools]
-        return [os.path.abspath(one) for one in paths if one]
+            return [*filter(None, [executable.find(path)])]
+        whole = os.path.abspath(path)
+        own = [os.path.join(whole, "bin"), whole] if path else self.folders()
+        folders = own if path else [*own, *executable.own_folders()]
+        return [*filter(None, (executable.find(tool, folders) for tool in self.tools))]
 
     def _find_tool(self) -> str:
         """Find this engine's program; return why there is none, or ""."""

@@ -11,11 +11,11 @@ import glob
 import os
 import re
 import shlex
-import shutil
 import threading
 from contextlib import suppress
 from functools import cache
 
+from ...common import executable
 from ...common.errors import UsageError, reason
 from . import config as ssh_config
 from .config import HostConfig, LoginName, Unreadable
@@ -56,7 +56,7 @@ class ConfigReader:
     def __init__(self, args: Sequence[str] = ()) -> None:
         self._args = tuple(args)
         self._record = account()
-        self._ssh = shutil.which("ssh")
+        self._ssh = executable.find("ssh")
         self._turns = threading.BoundedSemaphore(AT_ONCE)
         self._planned: dict[tuple[str, str | None, int | None], HostConfig] = {}
         self.keywords = frozenset(keywords(self._record.home))
@@ -95,7 +95,7 @@ class ConfigReader:
         given = {**({"user": [user]} if user else {}), **({"port": [str(port)]} if port else {})}
         if self.is_quiet:
             return ssh_config.resolve(given, name, self._record)
-        if self._ssh is None:
+        if not self._ssh:
             values = by_paramiko(files(self._record.home), name)
             return ssh_config.resolve({**values, **given}, name, self._record)
         to = [*(["-p", str(port)] if port else []), *(["-l", user] if user else [])]

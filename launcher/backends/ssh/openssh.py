@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
 from contextlib import suppress
 from functools import cached_property
 
+from ...common import executable
 from ...common.errors import UsageError, reason
 from .. import base, causes
 from ..child import Child, spawn
@@ -47,7 +47,7 @@ class OpenSSH:
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
-        if shutil.which("ssh") is None:
+        if not executable.find("ssh"):
             return "--launcher openssh: no `ssh` on PATH; install it, or use --launcher ssh"
         config_reader.check(_hosts(nodes), self._settings.port, self._settings.args)
         return ""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 
+from ...common import executable
 from ...common.errors import reason
 from ...common.values import NamedTuple
 from .. import base, causes, retries
@@ -52,7 +52,7 @@ class Pdsh:
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
-        if shutil.which("pdsh") is None:
+        if not executable.find("pdsh"):
             return (
                 "--launcher pdsh: no `pdsh` on PATH; install it, or use --launcher ssh or openssh"
             )

@@ -7,6 +7,8 @@ import socket
 import subprocess
 from contextlib import suppress
 
+from ...common import executable
+
 KEPT = 4096
 """Bytes of its standard error that are kept to explain a failure."""
 
@@ -33,6 +35,7 @@ class ProxyCommand:
         with theirs:
             self._process = subprocess.Popen(
                 [shell, "-c", f"exec {command}"],
+                executable=executable.located(shell),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=self._errors,

@@ -8,11 +8,11 @@ exchange is tried first, if the user's configuration does not choose: with OpenS
 from __future__ import annotations
 
 import os
-import shutil
 
 from ...backends import causes
 from ...backends.ssh import config_reader
 from ...backends.ssh.openssh import OpenSSH
+from ...common import executable
 from ...common.errors import UsageError
 from ...resources.source import is_here
 from .remote_shell import BOOT, remote_line
@@ -55,7 +55,7 @@ class Clients:
             self._read_config(remote, settings)
 
     def _read_config(self, remote: Sequence[Host], settings: BackendSettings) -> None:
-        if shutil.which("ssh") is None:
+        if not executable.find("ssh"):
             raise UsageError("no `ssh` on PATH, which dsrun-exec uses; install OpenSSH's client")
         config_reader.check(remote, settings.port, settings.args)
         self._openssh.read_config(remote)

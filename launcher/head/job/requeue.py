@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from ...common.errors import DsrunError
 from ...common.tell import tell
@@ -38,13 +37,12 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
     from ...backends.base import output_of
 
     job, restarts = environ["SLURM_JOB_ID"], environ.get("SLURM_RESTART_COUNT", "0")
-    scontrol = shutil.which("scontrol") or "scontrol"
-    state = output_of([scontrol, "--oneliner", "show", "job", job])
+    state = output_of(["scontrol", "--oneliner", "show", "job", job])
     if "JobState=RUNNING" not in state:
         return  # cancelled, or being requeued already
     # Before the call: Slurm ends this process as well.
     times = "once" if restarts == "1" else f"{restarts} times"
     tell(f"exit code {code}: requeueing Slurm job {job}, restarted {times} so far")
-    refused = output_of([scontrol, "requeue", job]).strip()
+    refused = output_of(["scontrol", "requeue", job]).strip()
     if refused:
         tell(f"scontrol requeue {job}: {refused}")

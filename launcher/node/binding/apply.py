@@ -60,7 +60,6 @@ def unbound(workers: int) -> list[WorkerCores]:
 def bound(
     policy: BindingPolicy,
     device_nodes: Sequence[int | None],
-    path: str,
     note: Callable[[str], None],
     *,
     devices: bool = False,
@@ -71,7 +70,6 @@ def bound(
         policy: how to bind.
         device_nodes: the NUMA node of each worker's device, by local rank; None where there is
             no device or its node is not known.
-        path: folders to search for numactl.
         note: called with one line at a time.
         devices: workers have devices, whether or not their nodes are known.
 
@@ -85,7 +83,7 @@ def bound(
         return unbound(len(device_nodes))
     for line in plan.notes:
         note(line)
-    prefixes = numactl.prefixes(plan.bindings, path, note)
+    prefixes = numactl.prefixes(plan.bindings, note)
     workers_on = Counter(one.cpus for one in plan.bindings)
     return [
         WorkerCores(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...common import executable
 from ...common.cpu_list import format_cpus
 
 TYPE_CHECKING = False
@@ -17,18 +18,18 @@ _OPTIONS = {"bind": "-m", "preferred": "-p", "preferred-many": "-P", "interleave
 
 
 def prefixes(
-    bindings: Sequence[WorkerBinding], path: str, note: Callable[[str], None]
+    bindings: Sequence[WorkerBinding], note: Callable[[str], None]
 ) -> list[tuple[str, ...]]:
     """Return the command to put in front of each worker; none if its memory has no rule.
 
-    There is none either if `path` has no numactl, or it does not work here; then `note` is called.
+    There is none either if there is no numactl, or it does not work here; then `note` is called.
     One binding of each policy is tried.
     """
     forms = {form(one): one for one in bindings if one.policy}
     if not forms:
         return [()] * len(bindings)
-    tool = find(path)
-    if tool is None:
+    tool = executable.find("numactl")
+    if not tool:
         note("numactl is not installed here: cores are bound, memory is not")
         return [()] * len(bindings)
     usable = {name for name, one in forms.items() if works(one, tool)}
@@ -47,12 +48,6 @@ def form(binding: WorkerBinding) -> str:
     """Return the memory policy of numactl that the binding needs; "" for none."""
     many = binding.policy == "preferred" and len(binding.memory) > 1
     return "preferred-many" if many else binding.policy
-
-
-def find(path: str) -> str | None:
-    """Return the first numactl in these folders (a PATH)."""
-    tools = (os.path.join(folder, "numactl") for folder in path.split(":"))
-    return next((one for one in tools if os.access(one, os.X_OK)), None)
 
 
 def works(binding: WorkerBinding, numactl: str) -> bool:

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from ...common import system
+from ...common import executable, system
 from ...common.errors import reason
 from ...specs import environment
 from ...specs.environment import to_wire
@@ -164,13 +164,13 @@ class _Checks:
             return of_venv or os.fsencode(sys.executable)
         if "/" in named:
             return os.path.join(self._workdir, environment.from_wire(named))
-        folders = self._path.split(b":")
-        paths = [os.path.join(folder, environment.from_wire(named)) for folder in folders]
-        return next((one for one in paths if self._executable(one)), paths[0])
-
-    def _executable(self, path: bytes) -> bool:
-        self._at(os.fsdecode(path))
-        return system.access(path, os.X_OK)
+        name = os.fsdecode(environment.from_wire(named))
+        folders = [*filter(os.path.isabs, os.fsdecode(self._path).split(os.pathsep))]
+        for folder in folders:
+            self._at(os.path.join(folder, name))
+            if found := executable.find(name, [folder]):
+                return os.fsencode(found)
+        return os.fsencode(os.path.join(next(iter(folders), "/"), name))
 
     @property
     def _path(self) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 
-from ...common import system
+from ...common import executable, system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
     if not stat.S_ISREG(status.st_mode):
         # With a pipe, bash would wait until a program writes to it.
         raise OSError(errno.EINVAL, "is not a regular file", script)
-    shell: list[str | bytes] = ["/bin/bash", "-c", '. "$0" >&2 && exec env -0', script]
+    env = shlex.quote(executable.find("env"))
+    shell: list[str | bytes] = ["/bin/bash", "-c", f'. "$0" >&2 && exec {env} -0', script]
     result = subprocess.run(shell, env=base, cwd=folder, capture_output=True, check=False)
     if result.returncode or not result.stdout:
         printed = result.stderr.decode("utf-8", "replace").strip().split("\n")[-SHOWN:]
@@ -56,8 +58,8 @@ def interpreter(base: Environ, after: Environ) -> bytes:
         after: the environment after it.
     """
     folders = _put_first(_path(base), _path(after))
-    files = [os.path.join(one, name) for name in (b"python", b"python3") for one in folders]
-    return next((one for one in files if system.access(one, os.X_OK)), b"")
+    found = (executable.find(name, map(os.fsdecode, folders)) for name in ("python", "python3"))
+    return os.fsencode(next(filter(None, found), ""))
 
 
 def _path(environ: Environ) -> list[bytes]:

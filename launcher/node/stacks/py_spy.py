@@ -11,10 +11,9 @@ import json
 import os
 import select
 import signal
-import sys
 from contextlib import suppress
 
-from ...common import system
+from ...common import executable, system
 from ...common.values import NamedTuple
 from ...control.stack_messages import ThreadStack
 from ..hook import FOLDER
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from ..workers.spawn import Process
     from .family import Member
 
-NAME = b"py-spy"
+NAME = "py-spy"
 
 OWN = f"({FOLDER}/sitecustomize.py:"
 """What is in a frame of the worker's hook."""
@@ -64,11 +63,12 @@ class Reading(NamedTuple):
 
 
 def find(worker: Process) -> bytes:
-    """Return py-spy beside the worker's Python, beside our own, or on PATH; b"" for none."""
-    beside = [os.path.dirname(one) for one in (worker.spec.argv[0], os.fsencode(sys.executable))]
-    search = b":".join(env.get(b"PATH", b"") for env in (worker.spec.env, os.environb))
-    paths = [os.path.join(folder, NAME) for folder in (*beside, *search.split(b":"))]
-    return next((one for one in paths if os.path.isabs(one) and system.access(one, os.X_OK)), b"")
+    """Return py-spy on our own PATH, or beside the Python of the worker or our own; b"" for none.
+
+    Beside other programs of workers, and on a worker's own PATH, somebody else may have put one.
+    """
+    folders = executable.own_folders(os.fsdecode(worker.spec.python))
+    return os.fsencode(executable.find(NAME, folders))
 
 
 def read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from ... import __version__
@@ -90,7 +89,6 @@ class NodeSetup:
         base: the environment that the workers begin with, as wire text.
         workdir: the folder in which they run.
         python: the interpreter that runs them.
-        path: the folders in which programs are searched.
         devices: the devices of this node.
         slots: how many workers run here, 0 if not known.
         folder: where their log files are, None for none.
@@ -116,7 +114,6 @@ class NodeSetup:
         self.base = found.base
         self.workdir = environment.from_wire(task.workdir)
         self.python = environment.from_wire(found.python)
-        self.path = environment.from_wire(self.base.get("PATH", os.defpath))
         self.folder = _log_folder(task, self.workdir)
         self.slots = self._find_devices()
         self._reserve()

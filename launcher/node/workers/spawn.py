@@ -48,6 +48,7 @@ class WorkerSpec(NamedTuple):
         memory: the same policy for a worker that is not executed by that command.
         hook: the folder of what it runs before its own program, b"" for nothing. That removes the
             folder from PYTHONPATH, so it is not in `env`.
+        python: the interpreter that dsrun has chosen for it, b"" for another program.
     """
 
     rank: int
@@ -62,6 +63,7 @@ class WorkerSpec(NamedTuple):
     prefix: tuple[bytes, ...] = ()
     memory: MemoryPolicy | None = None
     hook: bytes = b""
+    python: bytes = b""
 
 
 class Process:

@@ -89,8 +89,7 @@ class WorkerSpecs:
         nodes, policy = self._equipment.numa_nodes, self._setup.policy
         if policy.bind_to == "none":
             return apply.unbound(len(nodes))
-        devices, path = self._equipment.devices, to_wire(self._setup.path)
-        return apply.bound(policy, nodes, path, self._note, devices=devices)
+        return apply.bound(policy, nodes, self._note, devices=self._equipment.devices)
 
     def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
         setup, rank = self._setup, start.first_rank + local
@@ -113,6 +112,7 @@ class WorkerSpecs:
             prefix=tuple(environment.from_wire(word) for word in cores.prefix),
             memory=MemoryPolicy(*cores.memory) if cores.memory else None,
             hook=os.fsencode(hook.FOLDER) if self._hooked else b"",
+            python=b"" if program.no_python else setup.python,
         )
 
     def _environment(

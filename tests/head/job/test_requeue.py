@@ -109,3 +109,13 @@ def test_a_job_that_ends_with_such_a_code_is_requeued(
     assert not (slurm / "asked").exists()
     assert requeueing({85}, lambda: 85) == 85
     assert (slurm / "asked").read_text().endswith("requeue 12\n")
+
+
+def test_a_scontrol_of_the_current_folder_is_not_asked(
+    slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scontrol(slurm)
+    monkeypatch.chdir(slurm)
+    monkeypatch.setenv("PATH", ":.")
+    requeue(85, {"SLURM_JOB_ID": "12"})
+    assert not (slurm / "asked").exists()

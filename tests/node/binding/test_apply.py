@@ -20,7 +20,7 @@ import json
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.node.binding import apply as shares
 said = []
-shares = shares.bound(BindingPolicy("core"), [None, None], "/nowhere", said.append)
+shares = shares.bound(BindingPolicy("core"), [None, None], said.append)
 print(json.dumps([[(one.cpus, one.threads) for one in shares], said]))
 """
 
@@ -44,7 +44,7 @@ def test_workers_on_the_same_cores_share_the_threads() -> None:
     allowed = sorted(os.sched_getaffinity(0))
     here = len(read_topology().cores)
     policy, seats = BindingPolicy("socket", memory="none"), [0] * here
-    found = shares.bound(policy, seats, os.defpath, print)
+    found = shares.bound(policy, seats, print)
     for share, bound in zip(found, plan(read_topology(), seats, policy).bindings, strict=True):
         assert share.cpus == bound.cpus
         assert set(share.cpus) <= set(allowed)
@@ -52,7 +52,7 @@ def test_workers_on_the_same_cores_share_the_threads() -> None:
 
 
 def test_no_way_leaves_the_threads_that_fall_to_each() -> None:
-    assert shares.bound(BindingPolicy("none"), [0, None], "", print) == shares.unbound(2)
+    assert shares.bound(BindingPolicy("none"), [0, None], print) == shares.unbound(2)
 
 
 def test_what_cannot_be_bound_is_told_before_the_start() -> None:
@@ -69,7 +69,7 @@ def test_planning_loads_nothing_slow() -> None:
         "import sys; before = set(sys.modules)\n"
         "from dsrun.launcher.specs.policies import BindingPolicy\n"
         "from dsrun.launcher.node.binding import apply as shares\n"
-        "shares.bound(BindingPolicy('core'), [None] * 2, '', print)\n"
+        "shares.bound(BindingPolicy('core'), [None] * 2, print)\n"
         "print(sorted(set(sys.modules) - before))"
     )
     loaded = run([sys.executable, "-c", code])

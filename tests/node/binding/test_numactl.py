@@ -49,26 +49,32 @@ BOUND = [
 ]
 
 
-def test_without_a_rule_for_memory_numactl_is_not_needed(tmp_path: Path) -> None:
+def test_without_a_rule_for_memory_numactl_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
-    path = fake_numactl(tmp_path, f"touch {tmp_path}/ran")
-    assert numactl.prefixes([BOUND[2]] * 2, path, said.append) == [(), ()]
+    monkeypatch.setenv("PATH", fake_numactl(tmp_path, f"touch {tmp_path}/ran"))
+    assert numactl.prefixes([BOUND[2]] * 2, said.append) == [(), ()]
     assert not said
     assert not (tmp_path / "ran").exists()
 
 
-def test_no_numactl_no_rule_for_memory(tmp_path: Path) -> None:
+def test_no_numactl_no_rule_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    assert numactl.prefixes(BOUND, f"{tmp_path}:/nowhere", said.append) == [()] * 3
+    monkeypatch.setenv("PATH", f"{tmp_path}:/nowhere")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+    assert numactl.prefixes(BOUND, said.append) == [()] * 3
     assert said == ["numactl is not installed here: cores are bound, memory is not"]
 
 
-def test_numactl_is_tried_once_for_each_policy(tmp_path: Path) -> None:
+def test_numactl_is_tried_once_for_each_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
-    path = fake_numactl(tmp_path, f'echo "$3" >> {tmp_path}/tried')
+    monkeypatch.setenv("PATH", fake_numactl(tmp_path, f'echo "$3" >> {tmp_path}/tried'))
     tool = f"{tmp_path}/numactl"
     assert (
-        numactl.prefixes(BOUND * 2, path, said.append)
+        numactl.prefixes(BOUND * 2, said.append)
         == [(tool, "-C", "0", "-m", "0", "--"), (tool, "-C", "1", "-P", "0-1", "--"), ()] * 2
     )
     assert sorted((tmp_path / "tried").read_text().split()) == ["-P", "-m"]
@@ -78,9 +84,12 @@ def test_numactl_is_tried_once_for_each_policy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ['test "$3" != -P', 'if [ "$3" = -P ]; then kill -9 $$; fi'], ids=["fails", "is killed"]
 )
-def test_a_policy_that_is_forbidden_is_left_out(tmp_path: Path, text: str) -> None:
+def test_a_policy_that_is_forbidden_is_left_out(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
-    found = numactl.prefixes(BOUND, fake_numactl(tmp_path, text), said.append)
+    monkeypatch.setenv("PATH", fake_numactl(tmp_path, text))
+    found = numactl.prefixes(BOUND, said.append)
     assert found == [(f"{tmp_path}/numactl", "-C", "0", "-m", "0", "--"), (), ()]
     assert said == [
         "numactl cannot set the memory policy 'preferred-many' here: cores are bound, memory is not"
@@ -95,11 +104,14 @@ def test_what_numactl_says_while_it_is_tried_is_not_shown(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_numactl_that_is_no_program_is_left_out(tmp_path: Path) -> None:
+def test_a_numactl_that_is_no_program_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     (tmp_path / "numactl").write_bytes(b"\x7fELF")
     (tmp_path / "numactl").chmod(0o700)
-    assert numactl.prefixes(BOUND[:1], str(tmp_path), said.append) == [()]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert numactl.prefixes(BOUND[:1], said.append) == [()]
     (line,) = said
     assert line.startswith("numactl cannot set the memory policy 'bind' here: cores are bound")
 
@@ -127,9 +139,7 @@ def test_numactl_takes_the_memory_rule(policy: str, shown: str) -> None:
         pytest.skip("set_mempolicy(2) is forbidden here, as in a container without CAP_SYS_NICE")
     assert f"policy: {shown}" in run([*numactl.argv(bound, tool), tool, "--show"])
     said: list[str] = []
-    assert numactl.prefixes([bound], os.path.dirname(tool), said.append) == [  # noqa: PTH120
-        tuple(numactl.argv(bound, tool))
-    ]
+    assert numactl.prefixes([bound], said.append) == [tuple(numactl.argv(bound, tool))]
     assert not said
 
 
@@ -149,3 +159,12 @@ def test_a_narrowed_launcher_binds_inside_its_mask() -> None:
     argv = numactl.argv(WorkerBinding((cpu,), 1), shutil.which("numactl") or "")
     shown = run(["taskset", "-c", str(cpu), *argv, sys.executable, "-c", SHOW_AFFINITY])
     assert json.loads(shown) == [cpu]
+
+
+def test_a_numactl_of_the_current_folder_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fake_numactl(tmp_path, ":"))
+    monkeypatch.setenv("PATH", ":.")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+    assert numactl.prefixes(BOUND[:1], print) == [()]

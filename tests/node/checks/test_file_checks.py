@@ -65,6 +65,17 @@ def test_python_is_searched_folder_by_folder(tmp_path: Path) -> None:
     assert found.problems == (f"no Python at /a/python9 {ANOTHER_PYTHON}",)
 
 
+def test_python_is_not_searched_in_a_relative_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "python9").symlink_to(sys.executable)
+    program = Program("w.py", python="python9")
+    for path, missing in ((":.:/a", "/a/python9"), (".", "/python9")):
+        _, found = told(task(tmp_path, program=program, base={"PATH": path}))
+        assert found.problems == (f"no Python at {missing} {ANOTHER_PYTHON}",)
+
+
 def test_a_program_is_searched_on_the_path_that_is_sent(tmp_path: Path) -> None:
     (tmp_path / "serve").symlink_to("/bin/sh")
     program = Program("serve", no_python=True)

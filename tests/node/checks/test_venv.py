@@ -85,3 +85,20 @@ def test_the_python_that_a_shell_file_puts_first(
         (folder / name).symlink_to(sys.executable)
     told = [text.format(*folders).encode() for text in (before, after, found)]
     assert interpreter({b"PATH": told[0]}, {b"PATH": told[1]}) == told[2]
+
+
+def test_an_env_of_the_script_is_not_run(tmp_path: Path) -> None:
+    """What dsrun needs itself is not searched on the PATH of workers."""
+    (tmp_path / "env").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "env").chmod(0o755)
+    script = tmp_path / "activate"
+    script.write_text(f"PATH={tmp_path}:$PATH\n")
+    assert after(script)[b"PATH"].startswith(os.fsencode(tmp_path))
+
+
+def test_a_python_in_a_relative_folder_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python3").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    assert interpreter({b"PATH": b"/bin"}, {b"PATH": b".:/bin"}) == b""

@@ -139,19 +139,27 @@ def test_a_process_that_was_being_read_goes_on(program: Path) -> None:
         target.kill()
 
 
-def test_it_is_found_beside_python_or_on_path(
+def test_it_is_found_on_our_path_or_beside_a_python_that_dsrun_chose(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found(python: str, path: str) -> bytes:
+    """Not beside another program of a worker's, nor on a worker's PATH: it may be another's."""
+
+    def found(argv: str, path: str = "/none", python: str = "") -> bytes:
         env = {b"PATH": path.encode()}
-        spec = WorkerSpec(0, [os.fsencode(python)], env, b"/")
+        spec = WorkerSpec(0, [argv.encode()], env, os.fsencode(tmp_path), python=python.encode())
         return py_spy.find(Process(spec, 5, -1, -1, -1))
 
-    here = write(program, "")
-    monkeypatch.setenv("PATH", "/none")
+    here, elsewhere = write(program, ""), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/none::.:")
     monkeypatch.setattr(sys, "executable", "/none/python3")
-    assert found(f"{tmp_path}/python3", "/bin") == here
-    assert found("/none/python3", f"/none:{tmp_path}") == here
-    assert found("python3", "relative:") == b""
+    assert found(f"{tmp_path}/run.sh") == b""
+    assert found("run.sh", f"{tmp_path}:") == b""
+    assert found(f"{tmp_path}/python3", python=f"{tmp_path}/python3") == here
     monkeypatch.setattr(sys, "executable", f"{tmp_path}/python3")
-    assert found("/none/python3", "/none") == here
+    assert found("/none/run.sh") == here
+    monkeypatch.setenv("PATH", f"/none:{elsewhere}")
+    assert found("/none/run.sh") == here
+    on_path = write(elsewhere / "py-spy", "")
+    assert found("/none/run.sh") == on_path

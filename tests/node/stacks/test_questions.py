@@ -240,6 +240,7 @@ def test_where_py_spy_may_not_read_the_worker_writes_its_stacks(
 ) -> None:
     """Its child, too; a worker without the hook would die of the signal, and gets none."""
     monkeypatch.setattr(faults, "YOUNG", 0.0)
+    monkeypatch.setenv("PATH", os.defpath)
     base = Path(sys._base_executable)  # type: ignore[attr-defined]
     (tmp_path / "python3").symlink_to(base)
     (tmp_path / "py-spy").write_text("#!/bin/sh\necho Error: Permission denied >&2; exit 1\n")
