@@ -65,6 +65,8 @@ class Option(NamedTuple):
             hides or weakens something has none, nor has a flag.
         only_typed: whether no configuration file can set it.
         no_variable: whether no DSRUN_* variable can set it.
+        file: what becomes of the file or the files that it names, `read` or `written`; "" if it
+            names none.
     """
 
     default: Any
@@ -93,6 +95,7 @@ class Option(NamedTuple):
     untrusted: str = ""
     only_typed: bool = False
     no_variable: bool = False
+    file: str = ""
 
     @property
     def repeatable(self) -> bool:

@@ -65,7 +65,8 @@ class Options:
         " has one slot per device.",
         metavar="FILE", also=("-H",), none="",
         unset="the allocation of a scheduler (Slurm, PBS, LSF, ...), else /job/hostfile if it"
-        " exists, else this machine", tools=("job", "hold", "exec", "check"), by_hold=True)
+        " exists, else this machine", tools=("job", "hold", "exec", "check"),
+        by_hold=True, file="read")
     host: str | None = option(None,
         "Use these hosts instead of a hostfile: h1:4,h2:0-3. One number after the colon is a"
         " count of slots, anything else a list of slots (0-0 is slot 0 alone).",
@@ -105,7 +106,7 @@ class Options:
         " Slurm knows (slurm), by block=NAME in the hostfile (blocks), or in the order of a FILE"
         " that has each host once.",
         metavar="ORDER", values=("slurm", "blocks"), unset="the order of the hostfile",
-        tools=("hold",), by_hold=True)
+        tools=("hold",), by_hold=True, file="read")
     segment: int | None = option(None,
         "Give ranks so that each N nodes in a row are in the same block.",
         kind="int", positive=True, valid="1 or more", unset="none", tools=("hold",), by_hold=True,
@@ -132,7 +133,7 @@ class Options:
     elastic_config: str | None = option(None,
         "Require that the number of ranks is valid by the elastic batch plan of this DeepSpeed"
         " config (JSON). Elastic jobs use only world sizes of the plan.",
-        metavar="FILE", unset="none")
+        metavar="FILE", unset="none", file="read")
 
     # -- Program --
     module: bool = option(False,
@@ -149,7 +150,7 @@ class Options:
         "Python interpreter on the nodes, version 3.10 or newer, for node launchers and workers.",
         metavar="PATH",
         unset="the interpreter that runs dsrun; for workers, the one that --venv_script puts"
-        " first on PATH", tools=("job", "hold", "exec", "check"))
+        " first on PATH", tools=("job", "hold", "exec", "check"), file="read")
     workdir: str | None = option(None,
         "Working directory of the workers. It must exist on every node.",
         metavar="DIR", unset="the current directory", tools=("hold", "exec", "check"))
@@ -176,7 +177,7 @@ class Options:
     venv_script: str = option("",
         "Shell script that every node sources with bash before it starts the workers, such as"
         " venv/bin/activate.",
-        metavar="FILE", unset="none", tools=("check",))
+        metavar="FILE", unset="none", tools=("check",), file="read")
     preload: str | None = option(None,
         "Import these modules once on each node, and fork the workers from that process:"
         " torch,torch._dynamo. Not with --no_python.",
@@ -201,7 +202,7 @@ class Options:
     env_file: tuple[str, ...] = option((),
         "Send the variables of FILE, one NAME=VALUE per line. Repeatable. FILE is read after"
         " .deepspeed_env and .dsrun_env of the home and the current directory.",
-        metavar="FILE", unset="none", tools=("hold", "check"))
+        metavar="FILE", unset="none", tools=("hold", "check"), file="read")
 
     # -- Starting the nodes --
     launcher: str = option("auto",
@@ -216,7 +217,7 @@ class Options:
     launcher_path: str = option("",
         "Path of the launcher's program, or of the directory that contains it.",
         metavar="PATH", unset="the program found on PATH", fills="backend.path",
-        tools=("job", "hold", "exec", "check"), by_hold=True)
+        tools=("job", "hold", "exec", "check"), by_hold=True, file="read")
     rank_per_task: bool = option(False,
         "MPI and Slurm: start one task per rank instead of one per node, for scripts that use"
         " MPI themselves.",
@@ -260,7 +261,8 @@ class Options:
         tools=("hold", "exec", "check"), by_hold=True)
     token_file: str | None = option(None,
         "With --no_ssh: file of mode 0600 that contains the secret shared by all nodes.",
-        metavar="FILE", unset="the variable DSRUN_TOKEN", fills="dial_in.token_file", by_hold=True)
+        metavar="FILE", unset="the variable DSRUN_TOKEN", fills="dial_in.token_file", by_hold=True,
+        file="read")
     rdzv_backend: str = option("static",
         "How the nodes agree on ranks: static is dsrun's own way. c10d, etcd, etcd-v2 or a"
         " plugin is torch's rendezvous: the same command is run on every node, and some nodes"
@@ -376,7 +378,8 @@ class Options:
     report_file: str | None = option(None,
         "Write a report on the end of the job to FILE, as JSON. If its name ends in `.html`, draw a"
         " picture of the job over time instead.",
-        metavar="FILE", unset="none", fills="output.report_file", like=("report",), whole_job=True)
+        metavar="FILE", unset="none", fills="output.report_file", like=("report",), whole_job=True,
+        file="written")
     log_level: str = option("info",
         "Lowest level of dsrun's own messages that are printed.",
         metavar="LEVEL", choices=("debug", "info", "warning", "error", "critical"),
@@ -396,7 +399,7 @@ class Options:
     debug_file: str = option("",
         "Write a configuration for each rank of --debug to this launch.json, which is usually"
         " .vscode/launch.json. Others in it are kept.",
-        metavar="FILE", unset="printed")
+        metavar="FILE", unset="printed", file="written")
     hang_timeout: float = option(300.0,
         "A job hangs if a rank that others wait for has done nothing for this long: no CPU"
         " work, no input or output, no step in its code. 0 switches hang detection off.",
@@ -425,7 +428,7 @@ class Options:
     rules: str | None = option(None,
         "A TOML file with any number of such rules, also about numbers in the lines: a loss"
         " must be finite, or fall.",
-        metavar="FILE", unset="none")
+        metavar="FILE", unset="none", file="read")
     no_worker_hook: bool = option(False,
         "Run nothing in workers before their own program. By default those that run Python"
         " prepare to report where they are in their code: faulthandler reports crashes, and"
@@ -434,7 +437,7 @@ class Options:
     metrics_file: str | None = option(None,
         "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
         " collector such as node_exporter reads it.",
-        metavar="FILE", unset="none", whole_job=True)
+        metavar="FILE", unset="none", whole_job=True, file="written")
     on_event: str = option("",
         "Shell command that is run on this machine, in the current folder, when the job starts,"
         " fails, restarts, loses a node, hangs or ends. It gets the event as JSON on its"
@@ -583,7 +586,7 @@ class Options:
         "Run several programs in one job: its roles, one table [[role]] for each of them in a TOML"
         " file. docs/roles.md describes it.",
         metavar="FILE", unset="one program", whole_job=True,
-        not_in_python="use launch(roles=...)")
+        not_in_python="use launch(roles=...)", file="read")
     program: str | None = option(None,
         "The same on the command line: the words up to a lone : are the options and the program of"
         " this role, and then the next one follows, which begins with --program, too. Options"
@@ -687,6 +690,12 @@ def of_roles() -> frozenset[str]:
 def table() -> dict[str, tuple[str, Option]]:
     """Return {name as typed, with underscores: (field, option)}."""
     return named(all_options())
+
+
+def written(options: Options) -> dict[str, str]:
+    """Return the files that are named for writing, by the name of the option."""
+    rows = [name for name, row in _ROWS.items() if row.file == "written"]
+    return {name: path for name in rows if (path := getattr(options, name))}
 
 
 def shared(command: str) -> dict[str, Option]:

@@ -24,7 +24,7 @@ OWN: dict[str, dict[str, Option]] = {
         "native": option(False, "stacks: C and C++ frames, too; takes seconds."),
         "save": option(False, "stacks: also write files beside the ranks' logs."),
         "ended": option(False, "list: detached jobs that have ended."),
-        "html": option("", "report: draw it into FILE.", "FILE", unset="none"),
+        "html": option("", "report: draw it into FILE.", "FILE", unset="none", file="written"),
         "all": option(False, "forget: all that have ended."),
         "json": option(False, "Print JSON."),
         "now": option(False, "kill: without the grace."),
@@ -63,7 +63,13 @@ OWN: dict[str, dict[str, Option]] = {
         "full": option(
             False, "Also measure cores, memory, disks, devices, the network and collectives."
         ),
-        "svg": option("", "With --full: draw the matrices into this file.", "FILE", unset="none"),
+        "svg": option(
+            "",
+            "With --full: draw the matrices into this file.",
+            "FILE",
+            unset="none",
+            file="written",
+        ),
         "json": option(False, "Print everything as JSON."),
     },
 }

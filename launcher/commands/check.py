@@ -58,8 +58,12 @@ def _check(command: ToolCommand) -> None:
         raise UsageError("--svg: only with --full, whose matrices it draws")
     if own["svg"]:
         from ..common import output_file
+        from ..planning import output_files
 
-        output_file.check("--svg", own["svg"])
+        read = output_files.inputs(command.options, next(iter(command.rest), ""))
+        output_files.check_one("--svg", own["svg"], read)
+        if not command.options.quiet:
+            entry.note(filter(None, [output_file.note("svg", own["svg"])]))
 
 
 if __name__ == "__main__":

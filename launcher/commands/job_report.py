@@ -68,6 +68,8 @@ def show(found: KeptJob, *, as_json: bool, html: str) -> int:
         raise UsageError(f"dsrun-job report: {found.place.name} is a hold; name one of its jobs")
     if html:
         output_file.check("--html", html)
+        output_file.check_replaceable("--html", html)
+        entry.note(filter(None, [output_file.note("html", html)]))
     told = _ended(found.folder) if found.folder and not found.runs else _running(found, html)
     if html:
         _draw(told, html)

@@ -17,7 +17,7 @@ from ..common.loop import Loop
 from ..common.output_file import is_page
 from ..control import frames, holds
 from ..control.local_client import checked
-from ..planning import held, rendezvous
+from ..planning import held, output_files, rendezvous
 from ..specs import codec
 from ..specs.job import new_job_id
 
@@ -60,7 +60,7 @@ def run(command: Command) -> int:
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
     with holds.find(options.on or "") as client:
-        spec = _planned(options, client, partial(held.held_job, command))
+        spec = _planned(command, client, partial(held.held_job, command))
         if spec.sync is not None:
             from ..head.sync.source import Source
 
@@ -86,7 +86,7 @@ def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
     options = command.options
     held.check_given(options.on or "", command.given)
     with holds.find(options.on or "") as client:
-        spec = _planned(options, client, partial(held.held_roles, command, tables))
+        spec = _planned(command, client, partial(held.held_roles, command, tables))
         if options.dry_run:
             from .roles import show
 
@@ -116,13 +116,16 @@ def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int
     return requeueing(spec.supervision.requeue_codes, job)
 
 
-def _planned(options: Options, client: LocalClient, plan: Callable[[held.HeldNodes], T]) -> T:
+def _planned(command: Command, client: LocalClient, plan: Callable[[held.HeldNodes], T]) -> T:
     """Return a job on the nodes of a hold, as `plan` makes it of these.
 
     Raises:
         UsageError: options conflict, or name something that does not exist.
         NodeError: nodes are lost at present; --report_file says so.
     """
+    options = command.options
+    script = next(iter(command.program), "")
+    output_files.check(options, output_files.inputs(options, script))
     try:
         return plan(held.nodes_of(holds.ask(client, {"do": "describe"})))
     except NodeError as error:

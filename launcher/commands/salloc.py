@@ -11,6 +11,7 @@ from ..common import executable
 from ..common.errors import UsageError, reason
 from ..common.tell import tell
 from ..common.text import plain
+from ..planning import output_files
 from ..planning.elastic import bounds
 from ..planning.environment import travel
 from ..planning.hosts import by_rank, chosen_hosts, number_of_gpus
@@ -52,7 +53,8 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
     options = command.options
     if not any(command.program[:1]):
         raise UsageError("no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
-    travel(options)  # report a file that cannot be read now, not after hours in the queue
+    travel(options)  # report a file that cannot be used now, not after hours in the queue
+    output_files.check(options, output_files.inputs(options, command.program[0]))
     try:
         given = shlex.split(options.launcher_args)
     except ValueError as error:

@@ -28,6 +28,57 @@ def check(option: str, path: str) -> None:
         raise UsageError(f"{option} {path}: {problem}")
 
 
+def check_replaceable(option: str, path: str) -> None:
+    """Check that a file has nothing but an output of dsrun, which a new one may replace.
+
+    Raises:
+        UsageError: it has something else, or nobody knows.
+    """
+    if path in STREAMS or not os.path.isfile(path) or not os.path.getsize(path):
+        return
+    from .own_output import is_own
+
+    if not is_own(path):
+        raise UsageError(
+            f"{option} {path}: has something that dsrun has not written; name another file, or"
+            " remove this one"
+        )
+
+
+def is_same(one: str, other: str) -> bool:
+    """Return whether two paths lead to the same file, or would; devices are nobody's."""
+    try:
+        if stat.S_ISCHR(os.stat(one).st_mode):
+            return False
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+FORMS = {
+    "report_file": (
+        "JSON",
+        (".json", ".html", ".htm"),
+        "; a name that ends in .html gets a picture",
+    ),
+    "metrics_file": ("the text format of Prometheus", (".prom", ".txt", ".metrics"), ""),
+    "debug_file": ("JSON", (".json",), ""),
+    "html": ("HTML", (".html", ".htm"), ""),
+    "svg": ("SVG", (".svg",), ""),
+}
+"""What is written to the file of an option, the endings of that, and what another one gets."""
+
+
+def note(option: str, path: str) -> str:
+    """Return what is written to a file whose name promises something else, "" for any other."""
+    form, endings, other = FORMS[option]
+    ending = os.path.splitext(path)[1]
+    special = os.path.exists(path) and not os.path.isfile(path)
+    if special or not ending[1:].isalpha() or ending in endings:
+        return ""
+    return f"--{option} {path}: {form} is written there{other}"
+
+
 def is_page(path: str | None) -> bool:
     """Return whether a report in this file is a picture of the job, as HTML, and not JSON."""
     return path is not None and path.endswith((".html", ".htm"))

@@ -26,7 +26,7 @@ def travel(options: Options) -> ForwardedEnv:
     from ...accelerator import vendors
 
     named: dict[str, str] = {}
-    for path, place in _env_files(options):
+    for path, place in env_files(options):
         named |= _env_file(path, place)
     named |= environment.exports(options.export, os.environ)
     try:
@@ -36,7 +36,7 @@ def travel(options: Options) -> ForwardedEnv:
     return environment.travel(os.environ, named, vendors.prefixes())
 
 
-def _env_files(options: Options) -> list[tuple[str, str]]:
+def env_files(options: Options) -> list[tuple[str, str]]:
     """Return (path, what names it) of the environment files; later ones override earlier ones.
 
     The second value is "" for the default files, which need not exist.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..cli.options import written
 from ..common.errors import UsageError
 from ..specs.job import JobSpec, new_job_id
 from . import preflight
@@ -42,7 +43,12 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
     Raises:
         UsageError: options are invalid, or name something that does not exist here.
     """
-    plan, environment = planned.plan, travel(options)
+    plan, environment, origin = planned.plan, travel(options), planned.origin
+    if written(options):
+        from . import output_files
+
+        notes = output_files.check(options, output_files.inputs(options, plan.program.script))
+        origin = origin._replace(notes=(*origin.notes, *notes))
     elastic = _elastic(options, plan)
     core_list, by_host = _core_lists(options, plan)
     spec = JobSpec(
@@ -64,7 +70,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         updates=host_updates(options),
         batches=planned.batches,
         dial_in=dial_in(options, plan),
-        origin=planned.origin,
+        origin=origin,
         only=only,
     )
     if options.sync is not None:

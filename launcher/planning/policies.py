@@ -67,16 +67,13 @@ def hook_policy(options: Options) -> HookPolicy:
     """Return what is told to other programs.
 
     Raises:
-        UsageError: the file of the metrics cannot be written, or there is no current folder.
+        UsageError: the file of the metrics cannot be replaced, or there is no current folder.
     """
     path = options.metrics_file
     if path is not None:
-        output_file.check("--metrics_file", path)
         if path in output_file.STREAMS or (os.path.exists(path) and not os.path.isfile(path)):
             raise UsageError(f"--metrics_file {path}: is no regular file, which can be replaced")
         path = os.path.abspath(path)
-        if options.report_file and os.path.abspath(options.report_file) == path:
-            raise UsageError(f"--metrics_file {path}: is --report_file as well; name another file")
     folder = from_here("") if options.on_event else "/"
     return HookPolicy(path, folder=folder, **options.policy("hooks"))
 
@@ -85,10 +82,8 @@ def output_policy(options: Options) -> OutputPolicy:
     """Return where the output goes, and how it is printed.
 
     Raises:
-        UsageError: an option about output is invalid, or the report cannot be written.
+        UsageError: an option about output is invalid.
     """
-    if options.report_file is not None:
-        output_file.check("--report_file", options.report_file)
     own_logs = has_own_logs(options)
     _check_prefix(options.prefix)
     policy = OutputPolicy(

@@ -110,6 +110,10 @@ def test_a_picture_shows_what_has_happened(site: Site, tmp_path: Path) -> None:
     assert data["tails"] == {"0": "step 1\nstep 2\n", "1": "\\x1b]0;x\\x07bye\n"}
     assert [span[5] for span in data["spans"]] == ["failed", "running"]  # type: ignore[attr-defined]
     assert site.run("report", "last", "--html", str(tmp_path))[0] == 2
+    (tmp_path / "v.py").write_text("import torch\n")
+    code, _, said = site.run("report", "last", "--html", str(tmp_path / "v.py"))
+    assert (code, "has something that dsrun has not written" in said) == (2, True)
+    assert (tmp_path / "v.py").read_text() == "import torch\n"
 
 
 def test_roles_are_told_apart(site: Site, tmp_path: Path) -> None:

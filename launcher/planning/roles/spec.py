@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...cli.options import Options, all_options
+from ...cli.options import Options, all_options, written
 from ...cli.parser import Command
 from ...common.errors import UsageError
 from ...common.values import NamedTuple
@@ -147,6 +147,12 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     roles = [
         _role(one, known[one.name], commands[one.name], hosts[one.name], nodes) for one in tables
     ]
+    if written(command.options):
+        from .. import output_files
+
+        for one in roles:
+            read = output_files.inputs(commands[one.name].options, one.job.plan.program.script)
+            output_files.check(command.options, read)
     spare = any(one.on_failure == "restart" or one.job.elastic for one in roles)
     notes = (*origin.notes, *_unused_note(nodes.hosts, hosts, spare=spare))
     planned = planned._replace(origin=origin._replace(notes=notes))

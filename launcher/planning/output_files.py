@@ -1,0 +1,99 @@
+"""The files that options name for writing: none is an input, or somebody's own work.
+
+What writes a file may end hours after the start, so all is checked before it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..cli.options import all_options, written
+from ..cli.parser import project_files
+from ..common import output_file
+from ..common.errors import UsageError
+from .environment import env_files
+from .folders import from_here, workdir
+from .inventory import DEFAULT_HOSTFILE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..cli.options import Options
+
+CHANGED = frozenset({"debug_file"})
+"""Files that others may have begun: what is in them is kept."""
+
+
+def check(options: Options, inputs: Mapping[str, str]) -> tuple[str, ...]:
+    """Check the files that a job writes; return notes on names that promise something else.
+
+    Args:
+        options: of the job.
+        inputs: the files that it reads, by path, each as text for the user.
+
+    Raises:
+        UsageError: a file cannot be written, or what it has now would be lost.
+    """
+    known, notes = dict(inputs), []
+    for name, path in written(options).items():
+        check_one(f"--{name}", path, known, kept=name in CHANGED)
+        known[from_here(path)] = f"--{name}"
+        notes.append(output_file.note(name, path))
+    return tuple(filter(None, notes))
+
+
+def check_one(option: str, path: str, others: Mapping[str, str], *, kept: bool = False) -> None:
+    """Check a file that an option names for writing.
+
+    Args:
+        option: the option.
+        path: the file.
+        others: files that it must not be, by path, each as text for the user.
+        kept: whether what is in it is kept.
+
+    Raises:
+        UsageError: it cannot be written, is one of the others, or what it has now would be lost.
+    """
+    output_file.check(option, path)
+    full = from_here(path)
+    for other, what in others.items():
+        if output_file.is_same(full, other):
+            raise UsageError(f"{option} {full}: is {what} as well; name another file")
+    if not kept:
+        output_file.check_replaceable(option, path)
+
+
+def inputs(options: Options, script: str = "") -> dict[str, str]:
+    """Return the files that a command reads, by path, each as text for the user.
+
+    Args:
+        options: of the command.
+        script: what its workers run, "" for nothing.
+    """
+    found = dict.fromkeys(map(from_here, _usual(options, script)), "a file that dsrun reads")
+    for name, row in all_options().items():
+        if row.file == "read":
+            value = getattr(options, name) or ()
+            named = [value] if isinstance(value, str) else value
+            found |= {from_here(one): f"--{name}" for one in named if one not in row.suggestions}
+    if options.log_dir:
+        found[os.path.join(workdir(options), options.log_dir)] = "--log_dir"
+    return found | dict.fromkeys(_scripts(options, script), "the script")
+
+
+def _usual(options: Options, script: str) -> Iterator[str]:
+    """Yield the files that are read without being named."""
+    yield from (path for path, _ in env_files(options))
+    if options.hostfile is None:
+        yield DEFAULT_HOSTFILE
+    if not options.no_config:
+        yield from project_files((os.path.dirname(script), ""))
+
+
+def _scripts(options: Options, script: str) -> Iterator[str]:
+    """Yield the places of a script, or of a module in the workers' folder."""
+    if script:
+        place = script.replace(".", "/") if options.module else script
+        names = [f"{place}.py", f"{place}/__init__.py"] if options.module else [place]
+        yield from (os.path.join(workdir(options), one) for one in (*names, f"{place}/__main__.py"))
