@@ -230,7 +230,7 @@ MISTAKES = [
     (("--metrics_file", "m", "--report_file", "./m"), "/m: is --report_file as well; name another"),
     (("--report_file", "x.py"), "/x.py: is the script as well; name another file"),
     (("--hostfile", "hosts", "--report_file", "hosts"), "/hosts: is --hostfile as well; name"),
-    (("--metrics_file", "run.sh"), "--metrics_file run.sh: has something that dsrun has not written"),
+    (("--metrics_file", "run.sh"), "run.sh: has something that dsrun has not written; name"),
     (("--export", "A,B"), "--export A,B: takes one variable; write --export A --export B"),
     (("--workdir", "nope"), "/nope: no such folder"),
     (("--local_rank", "--use_env"), "--local_rank and --no_local_rank; give one"),

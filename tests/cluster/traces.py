@@ -7,7 +7,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..support.limits import HANG, wait_for
@@ -24,11 +26,20 @@ BYSTANDER = "import sys; print('here', flush=True); sys.stdin.read()"
 BYSTANDER_ARGUMENTS = ("-m", "dsrun.launcher.launch", "--world_info=e30=", "--node_rank=0")
 
 
+COARSE = 5
+"""CLOCK_REALTIME_COARSE (clock_gettime(2)), which file systems take for their times."""
+
+
 class Traces:
-    """The processes, listening ports and files of a cluster at the moment this is made."""
+    """The processes, listening ports and files of a cluster at the moment this is made.
+
+    Raises:
+        OSError: the power of a host is off, so that nobody can tell what it has.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._began = time.clock_gettime_ns(COARSE)
         self._processes = {process.pid for process in cluster.processes()}
         self._ports = {machine.name: machine.listening() for machine in cluster.machines}
         self._files = {machine.name: files(machine) for machine in cluster.machines}
@@ -47,14 +58,23 @@ class Traces:
         ]
         return sorted(found)
 
-    def remove(self) -> None:
-        """End the processes and remove the files that have come since, for the tests to come."""
+    def remove(self) -> list[str]:
+        """End the processes and remove the files that have come since, for the tests to come.
+
+        What may be the real machine's stays: there is a line for each such file.
+        """
         for process in self._new_processes():
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
+        kept = []
         for machine in self._cluster.machines:
-            for path in files(machine) - self._files[machine.name]:
-                machine.run(["rm", "-rf", path])
+            for path in sorted(files(machine) - self._files[machine.name]):
+                why = obstacle(machine, path, self._began)
+                if why:
+                    kept.append(f"{machine.name}: {path} is not removed: {why}")
+                else:
+                    machine.run([*REMOVE, path])
+        return kept
 
     def _new_processes(self) -> list[Process]:
         new = [p for p in self._cluster.processes() if p.pid not in self._processes]
@@ -67,8 +87,42 @@ class Traces:
         return daemon or process.pid in {machine.pid for machine in self._cluster.machines}
 
 
+REMOVE = ("rm", "-rf", "--one-file-system", "--preserve-root=all", "--")
+"""Removes nothing on which something was mounted a moment ago (rm(1))."""
+
+
+def obstacle(machine: Machine, path: str, since: int) -> str:
+    """Why a test must not remove an entry of a host's own folder, "" if it may.
+
+    Args:
+        machine: the host.
+        path: the entry.
+        since: when the test began, in nanoseconds of the file system's clock.
+    """
+    place = machine.root / path.lstrip("/")
+    status, folder = place.lstat(), place.parent.stat()
+    if folder.st_dev == Path(path).parent.stat().st_dev:
+        return "its folder is the real machine's"
+    if status.st_dev != folder.st_dev or any(one.is_relative_to(path) for one in mounts(machine)):
+        return "something is mounted there"
+    return "it was there before" if status.st_ctime_ns < since else ""
+
+
+def mounts(machine: Machine) -> list[Path]:
+    """Where something is mounted on a host: in mountinfo (proc(5)) a blank is an octal number."""
+    rows = Path(f"/proc/{machine.pid}/mountinfo").read_bytes().splitlines()
+    places = [row.split(b" ")[4] for row in rows]
+    return [Path(os.fsdecode(one.decode("unicode_escape").encode("latin-1"))) for one in places]
+
+
 def files(machine: Machine) -> set[str]:
-    """The entries of the host's own folders."""
+    """The entries of the host's own folders.
+
+    Raises:
+        OSError: its power is off.
+    """
+    if not machine.pid:
+        raise OSError(f"{machine.name} is off: nobody can tell what files it has")
     return {
         f"{folder}/{path.name}"
         for folder in PRIVATE
@@ -141,5 +195,5 @@ def nothing_left(
             wait_for(lambda: not traces.leftovers(), "a clean cluster", seconds)
         except TimeoutError as error:
             found = [f"{error}", *traces.leftovers()]
-            traces.remove()
+            found += traces.remove()
             raise AssertionError("\n".join(found)) from None
