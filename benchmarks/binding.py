@@ -58,7 +58,7 @@ def measures(read: partial[Topology], workers: int) -> dict[str, Measure]:
         "planning, devices": partial(plan, topology, seats),
         "planning, no devices": partial(plan, topology, [None] * workers),
         "planning, uneven": partial(plan, topology, [None] * 37),
-        "bound here": partial(apply.bound, CORE, [None] * 2, os.defpath, _nothing),
+        "bound here": partial(apply.bound, CORE, [None] * 2, _nothing),
     }
     if tool := shutil.which("numactl"):
         one = binding.WorkerBinding(tuple(os.sched_getaffinity(0)), 1, (0,), "bind")

@@ -34,12 +34,13 @@ def read(option: str, path: str) -> dict[str, Any]:
         raise UsageError(f"{option} {path}: {reason(error)}") from None
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or not isinstance(found.get("configurations", []), list):
+    kept = found.get("configurations") if isinstance(found, dict) else None
+    if found != {} and not isinstance(kept, list):
         raise UsageError(
             f"{option} {path}: is not plain JSON with configurations, such as a launch.json without"
             " comments; name a new file"
         )
-    return found
+    return dict(found)
 
 
 def attach(name: str, port: int, here: str, there: str) -> dict[str, object]:

@@ -27,7 +27,10 @@ def test_our_configurations_take_the_place_of_earlier_ones_of_ours(tmp_path: Pat
     assert new["pathMappings"] == [{"localRoot": "/here", "remoteRoot": "/there"}]
 
 
-@pytest.mark.parametrize("text", ["// mine\n{}", "[]", '{"configurations": 1}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["// mine\n{}", "[]", '{"configurations": 1}', '{"train_batch_size": 8}', "[" * 100_000],
+)
 def test_what_would_be_lost_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "launch.json"
     path.write_text(text)
