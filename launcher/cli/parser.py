@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from ..common import system
 from ..common.errors import UsageError
 from ..common.tell import reach
 from ..common.values import NamedTuple
@@ -28,6 +29,9 @@ SITE = "/etc/dsrun/config.toml"
 
 PROJECT = "dsrun.toml"
 """The name of the configuration file of a project."""
+
+PATHS = frozenset({"FILE", "DIR", "PATH"})
+"""What values are called that are paths: `~/` at their beginning is the home folder."""
 
 HELP = "dsrun --help (options of the script go after it)"
 """Where the options are, for a command line with a script."""
@@ -120,10 +124,10 @@ def config_of(
         return None
     folders = (os.path.dirname(script), "") if script else ("",)
     home = environ.get("XDG_CONFIG_HOME", "")
-    home = home if os.path.isabs(home) else os.path.join(os.path.expanduser("~"), ".config")
-    person = os.path.join(home, "dsrun", "config.toml")
-    own = (SITE, person) if os.path.isabs(person) else (SITE,)  # some users have no home
-    found = [path for path in own if os.path.exists(path)]
+    if not os.path.isabs(home):
+        home = system.home() and os.path.join(system.home(), ".config")
+    person = home and os.path.join(home, "dsrun", "config.toml")
+    found = [path for path in (SITE, person) if os.path.exists(path)]
     project = next(project_files(folders), "")
     if not found and not project and not options.profile:
         return None
@@ -138,7 +142,7 @@ def project_files(folders: Iterable[str]) -> Iterator[str]:
 
     Nothing above the home folder is looked at.
     """
-    home, seen = os.path.realpath(os.path.expanduser("~")), set[str]()
+    home, seen = os.path.realpath(system.home() or "/"), set[str]()
     for start in folders:
         try:
             folder = os.path.realpath(start)
@@ -365,6 +369,10 @@ def record(
     Raises:
         UsageError: the value is not valid.
     """
+    if text.startswith("~") and spec.metavar in PATHS:
+        from ..common.account import at_home
+
+        text = at_home(shown, text)
     if spec.none is not None and text == spec.none:
         values.pop(name, None)
     elif spec.kind == "list":

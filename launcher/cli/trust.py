@@ -42,13 +42,11 @@ def trust(folder: str, environ: Mapping[str, str]) -> str:
     if not os.path.exists(path):
         raise UsageError(f"--trust {folder}: no {PROJECT} there; name the folder that has one")
     digest = _digest(path, parsed(path, source(path).data))
-    if not os.path.isabs(_root(environ)):
-        raise UsageError(
-            f"--trust {folder}: no home folder is known to keep that in; set HOME, or"
-            f" {VARIABLE}={os.path.dirname(path)} instead"
-        )
     try:
         _write(environ, {**_read(environ), os.path.dirname(path): digest})
+    except FileNotFoundError as error:  # no home folder is known
+        instead = f"{VARIABLE}={os.path.dirname(path)}"
+        raise UsageError(f"--trust {folder}: {in_words(error)}, or {instead}") from None
     except OSError as error:
         raise UsageError(f"--trust {folder}: {in_words(error)}") from None
     return path
@@ -106,10 +104,8 @@ def _read(environ: Mapping[str, str]) -> dict[str, str]:
     Raises:
         PermissionError: it may not be read, or others can change it.
     """
-    path = _path(environ)
-    if not os.path.isabs(path):  # no home folder is known, and the current one is not that
-        return {}
     try:
+        path = _path(environ)
         _check(os.lstat(os.path.dirname(path)))
         known = json.loads(files.read(path, pipes=False, check=_check))
     except PermissionError:

@@ -39,7 +39,11 @@ class KeptJob(NamedTuple):
 
 def folders() -> list[JobFolder]:
     """Return what is kept of all detached jobs of this user, the oldest first."""
-    return job_folder.find(job_folder.root(os.environ))
+    try:
+        root = job_folder.root(os.environ)
+    except FileNotFoundError:  # without a home folder, so there is nowhere to keep one
+        return []
+    return job_folder.find(root)
 
 
 def find(words: Sequence[str]) -> KeptJob:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from errno import EACCES
+
 USAGE = 2
 """Exit code: the command line, a hostfile or an environment file is not usable as written."""
 NODE_UNUSABLE = 69
@@ -67,8 +70,17 @@ class LostError(DsrunError):
 
 
 def reason(error: OSError) -> str:
-    """Return why a system call failed, in lower case as in all messages."""
-    return (error.strerror or str(error)).lower()
+    """Return why a system call failed, in lower case as in all messages.
+
+    Where this user lacks a right, it says which one, and with which part of the path.
+    """
+    said = (error.strerror or str(error)).lower()
+    if error.errno != EACCES or not isinstance(error.filename, (str, bytes)):
+        return said
+    from .access import denied
+
+    why = denied(os.fsdecode(error.filename), os.R_OK, os.W_OK)
+    return f"{said}: {why}" if why else said
 
 
 def in_words(error: Exception) -> str:

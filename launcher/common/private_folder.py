@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -31,9 +32,19 @@ def xdg_folder(environ: Mapping[str, str], variable: str, default: str) -> str:
         environ: the environment.
         variable: names the folder; one that is not absolute is ignored, as specified.
         default: the folder otherwise, relative to the home folder.
+
+    Raises:
+        FileNotFoundError: the variable names none, and this user has no home folder.
     """
     given = environ.get(variable, "")
-    return given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), default)
+    if os.path.isabs(given):
+        return given
+    home = system.home()
+    if not home:
+        from .account import homeless
+
+        raise FileNotFoundError(errno.ENOENT, homeless())
+    return os.path.join(home, default)
 
 
 def private_folder(root: str, *names: str) -> str:

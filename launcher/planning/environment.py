@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
-from ..common import files
+from ..common import files, system
 from ..common.errors import UsageError, reason
 from ..specs import environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..cli.options import Options
     from ..specs.environment import ForwardedEnv
 
@@ -17,8 +19,12 @@ ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, if they exist."""
 
 
-def travel(options: Options) -> ForwardedEnv:
+def travel(options: Options, tell: Callable[[str], object] = str) -> ForwardedEnv:
     """Return the variables that go to the nodes.
+
+    Args:
+        options: names files and variables.
+        tell: is told if the home folder cannot be read, so that its files have no effect.
 
     Raises:
         UsageError: an environment file, an --export or the --accelerator is invalid.
@@ -27,7 +33,7 @@ def travel(options: Options) -> ForwardedEnv:
 
     named: dict[str, str] = {}
     for path, place in env_files(options):
-        named |= _env_file(path, place)
+        named |= _env_file(path, place, tell)
     named |= environment.exports(options.export, os.environ)
     try:
         named |= vendors.named(options.accelerator, "--accelerator")
@@ -41,13 +47,13 @@ def env_files(options: Options) -> list[tuple[str, str]]:
 
     The second value is "" for the default files, which need not exist.
     """
-    folders = (os.path.expanduser("~"), ".")
+    folders = tuple(filter(None, (system.home(), ".")))
     usual = [os.path.join(folder, name) for folder in folders for name in ENV_FILES]
     own = os.environ.get("DS_ENV_FILE", "")
     if own:
         known = [os.path.join(folder, own) for folder in folders]
-        usual = [os.path.expanduser(own)] if os.sep in own else [*filter(os.path.exists, known)]
-        usual = usual or known[1:]
+        usual = [_at_home(own)] if os.sep in own else [*filter(os.path.exists, known)]
+        usual = usual or known[-1:]
     place = "DS_ENV_FILE " if own else ""
     return [
         *((path, place) for path in usual),
@@ -55,7 +61,15 @@ def env_files(options: Options) -> list[tuple[str, str]]:
     ]
 
 
-def _env_file(path: str, place: str) -> dict[str, str]:
+def _at_home(path: str) -> str:
+    if not path.startswith("~"):
+        return path
+    from ..common.account import at_home
+
+    return at_home("DS_ENV_FILE", path)
+
+
+def _env_file(path: str, place: str, tell: Callable[[str], object]) -> dict[str, str]:
     def check(status: os.stat_result) -> None:
         if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
             raise UsageError(f"{shown}: belongs to another user or is writable by all; not read")
@@ -68,5 +82,9 @@ def _env_file(path: str, place: str) -> dict[str, str]:
             raise UsageError(f"{shown}: no such file") from None
         return {}
     except OSError as error:
+        home = os.path.dirname(path)
+        if not place and home == system.home() and not system.access(home, os.X_OK):
+            tell(f"nothing in the home folder {home} is read: {reason(error)}")
+            return {}
         raise UsageError(f"{shown}: {reason(error)}") from None
     return environment.parse_env_file(text, shown)

@@ -43,12 +43,13 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
     Raises:
         UsageError: options are invalid, or name something that does not exist here.
     """
-    plan, environment, origin = planned.plan, travel(options), planned.origin
+    plan, origin, unread = planned.plan, planned.origin, dict[str, None]()
+    environment = travel(options, unread.setdefault)
+    notes: tuple[str, ...] = ()
     if written(options):
         from . import output_files
 
         notes = output_files.check(options, output_files.inputs(options, plan.program.script))
-        origin = origin._replace(notes=(*origin.notes, *notes))
     elastic = _elastic(options, plan)
     core_list, by_host = _core_lists(options, plan)
     spec = JobSpec(
@@ -70,7 +71,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         updates=host_updates(options),
         batches=planned.batches,
         dial_in=dial_in(options, plan),
-        origin=origin,
+        origin=origin._replace(notes=(*origin.notes, *unread, *notes)),
         only=only,
     )
     if options.sync is not None:

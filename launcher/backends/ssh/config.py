@@ -86,11 +86,12 @@ class HostConfig(NamedTuple):
 
 
 class LoginName(NamedTuple):
-    """The local user, for the tokens that stand for it."""
+    """The local user, for the tokens that stand for it; the name is "" for one without."""
 
     name: str
     home: str
     environ: Mapping[str, str]
+    uid: int
 
 
 def parse(text: str) -> dict[str, list[str]]:
@@ -106,10 +107,15 @@ def resolve(values: Values, name: str, account: LoginName) -> HostConfig:
     """Return the configuration of the host `name`, with the remaining tokens expanded.
 
     Raises:
-        Unreadable: the port is invalid.
+        Unreadable: the port is invalid, or it is not known as whom to log in.
     """
     address, port = _first(values, "hostname", name), _port(_first(values, "port", "22"))
     user, alias = _first(values, "user", account.name), _first(values, "hostkeyalias")
+    if not user:
+        raise Unreadable(
+            f"no user for the login on {name}: uid {account.uid} has no entry in the user database;"
+            f" write USER@{name}, or set LOGNAME"
+        )
     expand = _token_expander([address, name, str(port), user, alias or address], account)
 
     def path(text: str) -> str:
@@ -150,7 +156,7 @@ def _first(values: Values, keyword: str, default: str = "") -> str:
 def _token_expander(named: Sequence[str], account: LoginName) -> Callable[[str], str]:
     """Return a function that expands tokens; `named` has %h, %n, %p, %r and %k."""
     here = os.uname().nodename
-    ours = ["%", account.name, account.home, str(os.getuid()), here, here.partition(".")[0]]
+    ours = ["%", account.name, account.home, str(account.uid), here, here.partition(".")[0]]
     tokens = dict(zip("hnprk%udilL", [*named, *ours], strict=True))
     return lambda text: re.sub("%(.)", lambda token: tokens.get(token[1], token[0]), text)
 

@@ -6,7 +6,6 @@ reader is used instead, which does not follow Include.
 
 from __future__ import annotations
 
-import getpass
 import glob
 import os
 import re
@@ -16,6 +15,7 @@ from contextlib import suppress
 from functools import cache
 
 from ...common import executable
+from ...common.account import account
 from ...common.errors import UsageError, reason
 from . import config as ssh_config
 from .config import HostConfig, LoginName, Unreadable
@@ -35,28 +35,23 @@ PATIENCE = 30.0
 """Seconds for `ssh -G`, whose `Match exec` may run any command."""
 
 
-def account() -> LoginName:
-    """Return the user who runs this; the home is that of the user database, as in OpenSSH."""
-    import pwd
-
-    try:
-        entry = pwd.getpwuid(os.getuid())
-    except KeyError:
-        return LoginName(getpass.getuser(), os.path.expanduser("~"), os.environ)
-    return LoginName(entry.pw_name, entry.pw_dir, os.environ)
-
-
 class ConfigReader:
     """Looks up the configuration of hosts; shared by all threads.
 
     Args:
         args: the user's additional arguments for `ssh`.
+
+    Attributes:
+        known: whether the user database has this user; OpenSSH does not run for others.
+        keywords: those of the configuration files, in lower case.
     """
 
     def __init__(self, args: Sequence[str] = ()) -> None:
         self._args = tuple(args)
-        self._record = account()
-        self._ssh = executable.find("ssh")
+        own = account()
+        self._record = LoginName(own.name, own.home, os.environ, os.getuid())
+        self._ssh = executable.find("ssh") if own.known else None
+        self.known = own.known
         self._turns = threading.BoundedSemaphore(AT_ONCE)
         self._planned: dict[tuple[str, str | None, int | None], HostConfig] = {}
         self.keywords = frozenset(keywords(self._record.home))
@@ -139,14 +134,35 @@ def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ())
     return (*own, "-o", f"StrictHostKeyChecking={checking}")
 
 
-def check(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> None:
+def check(
+    hosts: Sequence[Host], port: int | None, args: Sequence[str] = (), *, program: bool = True
+) -> None:
     """Check that the configuration can be read: OpenSSH reads all of it for any host.
 
+    Args:
+        hosts: all hosts.
+        port: as for `ConfigReader.plan`.
+        args: the user's own arguments for `ssh`.
+        program: whether the program `ssh` is to be run.
+
     Raises:
-        UsageError: it cannot be read; the text is ssh's own.
+        UsageError: it cannot be read, where the text is ssh's own; or `ssh` does not run for this
+            user.
     """
-    if hosts and not reader().is_quiet:
+    if not reader().known:
+        _check_unknown(hosts, port, program=program)
+    elif hosts and not reader().is_quiet:
         plan(hosts[:1], port, args)
+
+
+def _check_unknown(hosts: Sequence[Host], port: int | None, *, program: bool) -> None:
+    """Check that a user without an entry in the user database can log in on all hosts."""
+    if hosts and program:
+        raise UsageError(
+            f"the program ssh does not run for uid {os.getuid()}, which has no entry in the user"
+            " database: add one to /etc/passwd, or use --launcher ssh, which does without it"
+        )
+    plan(hosts, port)
 
 
 def plan(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> list[HostConfig]:
@@ -234,7 +250,10 @@ def by_paramiko(paths: Sequence[str], name: str) -> dict[str, list[str]]:
     try:
         values: dict[str, object] = {**config.lookup(name)}
     except Exception as error:
-        raise Unreadable(f"{paths[0]}: {type(error).__name__}: {error}") from None
+        why = f"{type(error).__name__}: {error}"
+        if isinstance(error, (KeyError, OSError)) and not account().known:  # getpass.getuser
+            why = f"uid {os.getuid()} has no entry in the user database; set LOGNAME"
+        raise Unreadable(f"{paths[0]}: {why}") from None
     return {
         keyword: [*value] if isinstance(value, list) else [str(value or "none")]
         for keyword, value in values.items()

@@ -24,7 +24,7 @@ def unsupported_host(hosts: Sequence[Host], port: int | None) -> str:
     Raises:
         UsageError: the configuration cannot be read; the text is ssh's own.
     """
-    config_reader.check(hosts, port)
+    config_reader.check(hosts, port, program=False)
     if config_reader.reader().keywords.isdisjoint(ssh_config.UNSUPPORTED_KEYWORDS):
         return ""
     some = hosts[:MAX_CHECKED]

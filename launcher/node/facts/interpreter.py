@@ -63,7 +63,8 @@ def _of(prefix: str, short: str) -> Iterator[str]:
 
 
 def _user_base(environ: Mapping[str, str]) -> str:
-    return environ.get("PYTHONUSERBASE") or os.path.join(environ.get("HOME", "/"), ".local")
+    home = environ.get("HOME") or system.home() or "/"
+    return environ.get("PYTHONUSERBASE") or os.path.join(home, ".local")
 
 
 def _config(path: str) -> dict[str, str]:

@@ -11,7 +11,6 @@ well where there is no InfiniBand or RoCE; without these, all of them carry data
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 from contextlib import suppress
@@ -49,8 +48,8 @@ ORDER = (
 """Which interfaces NCCL takes: those of the first line that there are."""
 
 RDMA = "/sys/class/infiniband"
-NCCL_FILES = ("~/.nccl.conf", "/etc/nccl.conf")
-"""Where users and sites set variables of NCCL."""
+NCCL_FILE = "/etc/nccl.conf"
+"""Where sites set variables of NCCL; users have `.nccl.conf` in their home folders."""
 
 
 def network_of(env: Mapping[str, str], accelerator: str, port: int, token: str) -> Network:
@@ -90,8 +89,8 @@ def _has_rdma() -> bool:
 
 def _in_files(env: Mapping[str, str]) -> bool:
     """Return whether a configuration file of NCCL names interfaces."""
-    home = os.path.expanduser("~")
-    files = [env.get("NCCL_CONF_FILE", ""), *(one.replace("~", home) for one in NCCL_FILES)]
+    own = [f"{home}/.nccl.conf"] if (home := system.home()) else []
+    files = [env.get("NCCL_CONF_FILE", ""), *own, NCCL_FILE]
     return any(line.startswith(NCCL) for file in files for line in lines_of(file))
 
 

@@ -338,8 +338,7 @@ def words(command: Command) -> tuple[str, ...]:
 def _spec(command: Command) -> WorkerSpec:
     """Return what to execute; without a folder it runs in the user's home, or where that is not."""
     sent = {from_wire(name): from_wire(value) for name, value in command.env.items()}
-    home = os.path.expanduser("~")
-    workdir = from_wire(command.workdir) or os.fsencode(home if system.isdir(home) else "/")
+    workdir = from_wire(command.workdir) or os.fsencode(system.login_folder())
     return WorkerSpec(
         rank=0,
         argv=[from_wire(word) for word in words(command)],

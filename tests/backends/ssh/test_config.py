@@ -14,7 +14,7 @@ from ...support.needs import need
 if TYPE_CHECKING:
     from pathlib import Path
 
-ME = LoginName("me", "/home/me", {"SSH_AUTH_SOCK": "/run/agent", "WHERE": "/keys"})
+ME = LoginName("me", "/home/me", {"SSH_AUTH_SOCK": "/run/agent", "WHERE": "/keys"}, 1001)
 
 # The output of OpenSSH 9.2, shortened.
 TOLD = """\

@@ -1,0 +1,127 @@
+"""Which part of a path keeps this user from it, and which right is missing there.
+
+The kernel says no more than EACCES (path_resolution(7)). This is loaded only once it has.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from . import system
+from .account import user_words
+
+MOST_LINKS = 40
+"""Links that are followed for a path, as by the kernel (path_resolution(7))."""
+
+VERBS = {
+    (os.X_OK, True): "enter",
+    (os.R_OK, True): "list",
+    (os.W_OK, True): "write to",
+    (os.X_OK, False): "execute",
+    (os.R_OK, False): "read",
+    (os.W_OK, False): "write",
+}
+"""What each right is for, with a folder and with another file."""
+
+LETTERS = {os.X_OK: "x", os.R_OK: "r", os.W_OK: "w"}
+
+
+def denied(path: str, *rights: int) -> str:
+    """Return who may not do what with which part of a path, "" if nothing is forbidden.
+
+    Args:
+        path: a file or folder; what is missing is not forbidden, unless it is to be written.
+        rights: what it is needed for: os.R_OK, os.W_OK, os.X_OK.
+    """
+    names, at = path.split("/")[::-1], "/" if path.startswith("/") else "."
+    above, links = at, 0
+    while names:
+        name = names.pop()
+        if name in {"", "."}:
+            continue
+        if not system.access(at, os.X_OK):
+            return _words(at, os.X_OK) if system.isdir(at) else ""
+        above, here = at, os.path.join(at, name)
+        try:
+            target = system.readlink(here)
+        except OSError:  # not a link
+            at = here
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            return ""
+        names += target.split("/")[::-1]
+        at = "/" if target.startswith("/") else at
+    if not system.exists(at):
+        return _missing_right(above, [one for one in rights if one == os.W_OK])
+    return _missing_right(at, rights)
+
+
+def absence(path: str, words: str) -> str:
+    """Return why nothing can be seen at a path, "" if something is there.
+
+    Args:
+        path: a file or folder.
+        words: what is said if there is none.
+    """
+    from .errors import reason
+
+    try:
+        system.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last of a NUL
+        return words
+    except OSError as error:
+        return reason(error)
+    return ""
+
+
+def problem(kind: str, path: str, right: int) -> str:
+    """Return why this user cannot use a path, "" if he can.
+
+    Args:
+        kind: what is expected there, such as "script".
+        path: absolute, or relative to the current folder.
+        right: os.R_OK or os.X_OK, whichever is needed.
+    """
+    if absence(path, "missing") == "missing":
+        return f"no such {kind}: {path}"
+    why = denied(path, right)
+    return f"{kind} {path}: {why}" if why else ""
+
+
+def _missing_right(path: str, rights: list[int] | tuple[int, ...]) -> str:
+    missing = next((one for one in rights if not system.access(path, one)), 0)
+    return _words(path, missing) if missing else ""
+
+
+def _words(path: str, right: int) -> str:
+    status = system.stat(path)
+    folder = stat.S_ISDIR(status.st_mode)
+    who = user_words(system.geteuid())
+    shown = os.path.normpath(path) if path != "." else "the current folder"
+    return f"{who} may not {VERBS[right, folder]} {shown}: {_why(path, right, status)}"
+
+
+def _why(path: str, right: int, status: os.stat_result) -> str:
+    flags = {os.X_OK: os.ST_NOEXEC, os.W_OK: os.ST_RDONLY}.get(right, 0)
+    if system.statvfs(path).f_flag & flags and not (right == os.X_OK and _is_folder(status)):
+        words = "noexec" if right == os.X_OK else "read-only"
+        return f"{_mounted(path, flags)} is mounted {words}"
+    owner = user_words(status.st_uid)
+    text = f"no right {LETTERS[right]} ({stat.filemode(status.st_mode)} of {owner})"
+    if system.geteuid() == 0:
+        text += "; root has no more rights there than others, as on NFS with root_squash"
+    return text
+
+
+def _is_folder(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode)
+
+
+def _mounted(path: str, flags: int) -> str:
+    """Return the topmost folder above a file that is mounted with a flag."""
+    at = os.path.realpath(path)
+    while (above := os.path.dirname(at)) != at and system.statvfs(above).f_flag & flags:
+        at = above
+    return at

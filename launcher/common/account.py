@@ -1,0 +1,89 @@
+"""The account of this user: in a container its uid may have no entry in the user database.
+
+`docker run --user 12345` and OpenShift give such uids. `system.home` has the home folder.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from . import system
+from .errors import UsageError
+from .values import NamedTuple
+
+VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Which name a user without an entry, in this order: those of Python's `getpass.getuser`."""
+
+
+class Account(NamedTuple):
+    """This user.
+
+    Attributes:
+        name: for a login elsewhere, "" for none.
+        home: an absolute path, "" for none.
+        known: whether the user database has an entry, without which OpenSSH and pdsh do not run.
+    """
+
+    name: str
+    home: str
+    known: bool
+
+
+def account() -> Account:
+    """Return this user's account, from the user database as in OpenSSH, else from variables."""
+    entry = _entry()
+    if entry is not None:
+        return Account(entry.pw_name, entry.pw_dir, known=True)
+    named = next(filter(None, map(os.environ.get, VARIABLES)), "")
+    return Account(named, system.home(), known=False)
+
+
+def home_in_database() -> str:
+    """Return the home folder that the user database has, "" for none."""
+    entry = _entry()
+    return entry.pw_dir if entry is not None and os.path.isabs(entry.pw_dir) else ""
+
+
+def at_home(option: str, path: str) -> str:
+    """Return a path with the home folder in place of a leading `~`, as a shell does.
+
+    Raises:
+        UsageError: this user has no home folder.
+    """
+    first, slash, rest = path.partition("/")
+    if first != "~":
+        return path
+    home = system.home()
+    if not home:
+        raise UsageError(f"{option} {path}: {homeless()}; write the whole path, or set HOME")
+    return os.path.join(home, rest) if slash else home
+
+
+def homeless() -> str:
+    """Return in words that this user has no home folder."""
+    return (
+        f"{user_words(system.getuid())} has no home folder: neither a variable nor the user"
+        " database names one"
+    )
+
+
+def user_words(uid: int) -> str:
+    """Return a user by name, from the machine's own file: a server may not answer."""
+    name = user_name(uid)
+    return f"user {name}" if name else f"uid {uid}"
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user in the machine's own file, "" for none."""
+    from .network import lines_of
+
+    rows = [line.split(":") for line in lines_of("/etc/passwd")]
+    return next((row[0] for row in rows if row[2:3] == [str(uid)]), "")
+
+
+def _entry() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwuid(system.getuid())
+    except KeyError:
+        return None
