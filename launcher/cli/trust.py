@@ -40,13 +40,16 @@ def trust(folder: str, environ: Mapping[str, str]) -> str:
     """
     path = os.path.join(os.path.realpath(folder), PROJECT)
     if not os.path.exists(path):
-        raise UsageError(f"--trust {folder}: no {PROJECT} there; name the folder that has one")
+        from ..common.access import absence
+
+        why = absence(path, f"no {PROJECT} there; name the folder that has one")
+        raise UsageError(f"--trust {folder}: {why}")
     digest = _digest(path, parsed(path, source(path).data))
     try:
         _write(environ, {**_read(environ), os.path.dirname(path): digest})
     except FileNotFoundError as error:  # no home folder is known
-        instead = f"{VARIABLE}={os.path.dirname(path)}"
-        raise UsageError(f"--trust {folder}: {in_words(error)}, or {instead}") from None
+        what = f"set HOME, or {VARIABLE}={os.path.dirname(path)}"
+        raise UsageError(f"--trust {folder}: {in_words(error)}; {what}") from None
     except OSError as error:
         raise UsageError(f"--trust {folder}: {in_words(error)}") from None
     return path

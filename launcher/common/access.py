@@ -11,6 +11,10 @@ import stat
 from . import system
 from .account import user_words
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 MOST_LINKS = 40
 """Links that are followed for a path, as by the kernel (path_resolution(7))."""
 
@@ -90,7 +94,9 @@ def problem(kind: str, path: str, right: int) -> str:
     return f"{kind} {path}: {why}" if why else ""
 
 
-def _missing_right(path: str, rights: list[int] | tuple[int, ...]) -> str:
+def _missing_right(path: str, rights: Sequence[int]) -> str:
+    if system.isdir(path):
+        rights = (*rights, os.X_OK)
     missing = next((one for one in rights if not system.access(path, one)), 0)
     return _words(path, missing) if missing else ""
 
@@ -99,15 +105,23 @@ def _words(path: str, right: int) -> str:
     status = system.stat(path)
     folder = stat.S_ISDIR(status.st_mode)
     who = user_words(system.geteuid())
-    shown = os.path.normpath(path) if path != "." else "the current folder"
-    return f"{who} may not {VERBS[right, folder]} {shown}: {_why(path, right, status)}"
+    return f"{who} may not {VERBS[right, folder]} {_absolute(path)}: {_why(path, right, status)}"
+
+
+def _absolute(path: str) -> str:
+    """Return a path without links as an absolute one, if there is still a current folder."""
+    try:
+        return os.path.normpath(os.path.join(system.getcwd(), path))
+    except OSError:
+        return path
 
 
 def _why(path: str, right: int, status: os.stat_result) -> str:
-    flags = {os.X_OK: os.ST_NOEXEC, os.W_OK: os.ST_RDONLY}.get(right, 0)
-    if system.statvfs(path).f_flag & flags and not (right == os.X_OK and _is_folder(status)):
-        words = "noexec" if right == os.X_OK else "read-only"
-        return f"{_mounted(path, flags)} is mounted {words}"
+    execute = right == os.X_OK and not stat.S_ISDIR(status.st_mode)
+    flag = os.ST_NOEXEC if execute else os.ST_RDONLY if right == os.W_OK else 0
+    if system.statvfs(path).f_flag & flag:
+        how = "noexec; copy it elsewhere, or run its interpreter" if execute else "read-only"
+        return f"{_mounted(path, flag)} is mounted {how}"
     owner = user_words(status.st_uid)
     text = f"no right {LETTERS[right]} ({stat.filemode(status.st_mode)} of {owner})"
     if system.geteuid() == 0:
@@ -115,13 +129,9 @@ def _why(path: str, right: int, status: os.stat_result) -> str:
     return text
 
 
-def _is_folder(status: os.stat_result) -> bool:
-    return stat.S_ISDIR(status.st_mode)
-
-
-def _mounted(path: str, flags: int) -> str:
+def _mounted(path: str, flag: int) -> str:
     """Return the topmost folder above a file that is mounted with a flag."""
     at = os.path.realpath(path)
-    while (above := os.path.dirname(at)) != at and system.statvfs(above).f_flag & flags:
+    while (above := os.path.dirname(at)) != at and system.statvfs(above).f_flag & flag:
         at = above
     return at

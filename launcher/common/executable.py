@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 FIRST_LINE = 256
 """Bytes of the first line that the kernel reads (BINPRM_BUF_SIZE of linux/binfmts.h)."""
 
+NEITHER = "is neither a program for this machine nor a script that begins with #!, as #!/bin/sh"
+"""What the kernel calls ENOEXEC (execve(2))."""
+
+FORMATS = "/proc/sys/fs/binfmt_misc"
+"""Further kinds of programs, which an administrator registers (binfmt_misc of the kernel)."""
+
+ELF = b"\x7fELF"
+"""How programs begin that were compiled (elf(5))."""
+
 
 def find(name: str, folders: Iterable[str] | None = None) -> str:
     """Return the absolute path of a program that this user can execute, "" if there is none.
@@ -61,28 +70,93 @@ def _runs(path: str) -> bool:
 def fault(path: str) -> str:
     """Return why this user cannot execute a file, "" if no reason is known."""
     if not os.path.exists(path):
-        return "no such file"
+        from .access import absence
+
+        return absence(path, "no such file")
     if not os.path.isfile(path):
         return f"is {files.kind(os.stat(path).st_mode)}, not a program"
     if not os.access(path, os.X_OK):
+        return _refusal(path)
+    start = _start(path)
+    return "" if start is None else _format_fault(path, start)
+
+
+def _format_fault(path: str, start: bytes) -> str:
+    """Return why the kernel does not know how to run a file that begins so, "" if it does."""
+    if start.startswith(b"#!"):
+        return _interpreter_fault(_interpreter(start))
+    if start.startswith(ELF) or _is_registered(path, start):
+        return ""
+    return NEITHER if start else "is empty"
+
+
+def _refusal(path: str) -> str:
+    """Return why there is no right to execute a file."""
+    if not os.stat(path).st_mode & 0o111:
         return f"is not executable (chmod +x {path})"
-    interpreter = _interpreter(path)
+    from .access import denied
+
+    return denied(path, os.X_OK) or f"is not executable (chmod +x {path})"
+
+
+def _interpreter_fault(interpreter: str) -> str:
     if interpreter.endswith("\r"):
         return (
             "its first line ends in a carriage return, as on Windows (fix: sed -i 's/\\r$//' FILE)"
         )
-    if interpreter and not os.access(interpreter, os.X_OK):
-        what = "is not executable" if os.path.exists(interpreter) else "does not exist"
-        return f"its interpreter {interpreter} (first line) {what}"
-    return ""
+    if not interpreter or os.access(interpreter, os.X_OK):
+        return ""
+    from .access import absence
+
+    why = absence(interpreter, "does not exist") or _refusal(interpreter)
+    return f"its interpreter {interpreter} (first line) {why}"
 
 
-def _interpreter(path: str) -> str:
-    """Return the program named after `#!`, "" for none."""
+def _start(path: str) -> bytes | None:
+    """Return what the kernel reads of a program to see what it is.
+
+    It is None if we may not read it, which the kernel does not ask for.
+    """
     try:
         with open(path, "rb") as file:
-            line = file.read(FIRST_LINE).partition(b"\n")[0]
+            return file.read(FIRST_LINE)
     except OSError:
-        return ""  # a file that cannot be read may still be executable
+        return None
+
+
+def _is_registered(path: str, start: bytes) -> bool:
+    """Return whether a file is of a kind for which the kernel knows an interpreter."""
+    try:
+        texts = [_text(f"{FORMATS}/{name}") for name in os.listdir(FORMATS)]
+    except OSError:
+        return False
+    return any(fits(text, os.path.basename(path), start) for text in texts)
+
+
+def fits(text: str, name: str, start: bytes) -> bool:
+    """Return whether an entry of binfmt_misc is for a file of this name and content. Pure."""
+    rows = dict(line.partition(" ")[::2] for line in text.splitlines())
+    if "enabled" not in rows:
+        return False
+    if "extension" in rows:
+        return name.endswith(rows["extension"])
+    try:
+        magic, at = bytes.fromhex(rows["magic"]), int(rows["offset"])
+        mask = bytes.fromhex(rows["mask"]) if "mask" in rows else b"\xff" * len(magic)
+    except (KeyError, ValueError):
+        return False
+    part = start[at : at + len(magic)]
+    masked = bytes(one & bits for one, bits in zip(part, mask, strict=False))
+    return len(part) == len(magic) and masked == magic
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def _interpreter(start: bytes) -> str:
+    """Return the program named after `#!`, "" for none."""
+    line = start.partition(b"\n")[0]
     words = line.removeprefix(b"#!").strip(b" \t").replace(b"\t", b" ").split(b" ", 1)
-    return os.fsdecode(words[0]) if line.startswith(b"#!") else ""
+    return os.fsdecode(words[0])

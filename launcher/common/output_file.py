@@ -102,17 +102,31 @@ def _problem(path: str) -> str:
     if not path or system.isdir(path):
         return "is a folder; name a file"
     if not system.isdir(folder):
-        return f"no folder {folder}; create it, or name a file elsewhere"
+        return _no_folder(folder)
     try:
         if is_anothers(system.lstat(path), folder):
             return "belongs to another user; name another file"
         mode = system.stat(path).st_mode
     except OSError:
-        target = os.path.dirname(os.path.realpath(path))
-        return "" if system.access(target, os.W_OK) else f"{target} is not writable"
+        return _denied(os.path.dirname(os.path.realpath(path)), os.W_OK | os.X_OK)
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         return f"is {files.kind(mode)}; name a file"
-    return "" if system.access(path, os.W_OK) else "is not writable"
+    return _denied(path, os.W_OK)
+
+
+def _no_folder(folder: str) -> str:
+    from .access import absence
+
+    words = f"no folder {folder}; create it, or name a file elsewhere"
+    return absence(folder, words) or words
+
+
+def _denied(path: str, rights: int) -> str:
+    if system.access(path, rights):
+        return ""
+    from .access import denied
+
+    return denied(path, os.W_OK) or f"{path} is not writable"
 
 
 def folder_of(path: str) -> str:

@@ -80,7 +80,11 @@ def _check(options: Options) -> None:
     if options.watch_hostfile and named not in ([], ["--hostfile"]):
         raise conflict("--watch_hostfile", named[0])
     if options.watch_hostfile and not os.path.isfile(watched(options)):
-        raise UsageError(f"--watch_hostfile: no file {watched(options)}; give --hostfile FILE")
+        from ..common.access import absence
+
+        path = watched(options)
+        missing = f"no file {path}; give --hostfile FILE"
+        raise UsageError(f"--watch_hostfile: {absence(path, missing) or missing}")
 
 
 def _read(path: str) -> list[Host]:

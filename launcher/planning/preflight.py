@@ -36,10 +36,16 @@ def check(spec: JobSpec) -> None:
 def _check_folder(spec: JobSpec) -> None:
     venv = spec.workers.venv_script
     if not os.path.isdir(spec.workdir):
-        why = "is not a folder" if os.path.exists(spec.workdir) else "no such folder"
+        why = _absence(spec.workdir, "no such folder") or "is not a folder"
         raise UsageError(f"--workdir {spec.workdir}: {why}")
     if venv and not os.path.exists(venv):
-        raise UsageError(f"--venv_script {venv}: no such file")
+        raise UsageError(f"--venv_script {venv}: {_absence(venv, 'no such file')}")
+
+
+def _absence(path: str, words: str) -> str:
+    from ..common.access import absence
+
+    return absence(path, words)
 
 
 def _check_script(program: Program, workdir: str) -> None:
@@ -50,14 +56,24 @@ def _check_script(program: Program, workdir: str) -> None:
         _check_name(program.script, full)
         return
     if not os.path.exists(full):
-        raise UsageError(f"no such script: {full}{_advice(program.script)}")
-    if os.path.isdir(full) and not (
-        program.no_python or os.path.exists(os.path.join(full, "__main__.py"))
-    ):
-        raise UsageError(f"{full}: is a folder without a __main__.py; name a script in it")
+        why = _absence(full, "")
+        raise UsageError(
+            f"script {full}: {why}" if why else f"no such script: {full}{_advice(program.script)}"
+        )
+    if os.path.isdir(full) and not program.no_python:
+        _check_main(full)
     why = executable.fault(full) if program.no_python else ""
     if why:
         raise UsageError(f"--no_python {full}: {why}")
+
+
+def _check_main(folder: str) -> None:
+    """Check that a folder has the file that Python runs."""
+    main = os.path.join(folder, "__main__.py")
+    if os.path.exists(main):
+        return
+    why = _absence(main, "is a folder without a __main__.py; name a script in it")
+    raise UsageError(f"{folder}: {why}")
 
 
 def _advice(script: str) -> str:

@@ -42,7 +42,10 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
         )
     source = os.path.realpath(from_here(options.sync or ""))
     if not os.path.isdir(source):
-        raise UsageError(f"--sync {options.sync}: no such folder")
+        from ..common.access import absence
+
+        why = absence(source, "no such folder") or "is not a folder"
+        raise UsageError(f"--sync {options.sync}: {why}")
     workdir = job.workdir
     inside = _relative(workdir, source)
     if inside is None:

@@ -214,8 +214,14 @@ class Engine:
                 return ""
             wrong = wrong or f"{path} is {vendor(version)}"
         where = self._settings.path or "PATH"
-        problem = wrong or f"no {' or '.join(self.tools)} in {where}"
+        problem = wrong or self._denied() or f"no {' or '.join(self.tools)} in {where}"
         return f"--launcher {self._name}: {problem}; --launcher_path names its program or folder"
+
+    def _denied(self) -> str:
+        """Return why this user may not use what --launcher_path names, or ""."""
+        from ...common.access import denied
+
+        return denied(self._settings.path, os.X_OK) if self._settings.path else ""
 
 
 VENDORS = {

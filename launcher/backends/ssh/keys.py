@@ -9,6 +9,7 @@ from contextlib import suppress
 import paramiko
 from paramiko.auth_strategy import AuthStrategy, InMemoryPrivateKey
 
+from ...common.access import absence
 from ...common.errors import reason
 from ..causes import SessionFailed
 from .config import named_keys
@@ -48,7 +49,7 @@ class KeyFiles:
 
 def _load(path: str) -> paramiko.PKey | str:
     if not os.path.exists(path):
-        return "is missing"
+        return absence(path, "is missing")
     for kind in KINDS:
         try:
             key = kind.from_private_key_file(path)

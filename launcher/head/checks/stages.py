@@ -16,8 +16,8 @@ STAGES = (
     r"no answer: |no route to it|connection refused|no sshd|its sshd|ProxyJump",
     r"host key",
     r"authentication failed",
-    r"(no Python at|no permission to run|Python \S+ or newer|is Python)\b",
-    r"no such (folder|script|program)|no permission to (enter|read)",
+    r"(no Python at|no permission to run|Python \S+ or newer|is Python)\b|: Python /\S+: ",
+    r"no such (folder|script|program)|\bmay not (enter|list|read|execute) ",
 )
 """What causes and problems say in each stage: name, sshd, host key, key, Python, files."""
 

@@ -75,6 +75,29 @@ INSTALL_ROWS = (
         r"|module '[^'\n]*' has no attribute .*)",
     ),
     Row(
+        "no-user",
+        NODE,
+        NO,
+        said(
+            "getpwuid(): uid not found: ",
+            "No username set in the environment",
+            "cannot find name for user ID ",
+            "No user exists for uid ",
+        ),
+        "this user has no entry in the user database of the node, so a library or program finds no"
+        " name for it",
+        "set LOGNAME and HOME (--export LOGNAME=NAME; for torch.compile also"
+        " TORCHINDUCTOR_CACHE_DIR), or add the user to /etc/passwd",
+    ),
+    Row(
+        "no-home",
+        NODE,
+        NO,
+        said("Could not determine home directory", "Can't determine home directory"),
+        "this user has no home folder: HOME is not set, and the user database has none",
+        "set HOME for the workers (--export HOME=DIR)",
+    ),
+    Row(
         "build",
         SCRIPT,
         NO,

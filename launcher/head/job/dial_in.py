@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from ...backends.base import Dial
-from ...common.errors import NodeError, UsageError, reason
+from ...common.errors import NodeError, UsageError
 from ...common.network import addresses_towards
 from ...common.secret import WARNING, shared_secret
 from ...control import tls
@@ -102,8 +102,10 @@ def _listener(
     try:
         return Listener(loop, context, addresses, port, verifier, rejections.add, console.log)
     except OSError as error:
+        from ...common.port_words import refusal
+
         shared = isinstance(verifier, SecretVerifier)
         more = " (with --no_ssh only one process may have --node_rank 0)" if shared else ""
         raise UsageError(
-            f"control port {port}: {reason(error)}; choose another with --control_port{more}"
+            f"control port {port}: {refusal(port, error)}; choose another with --control_port{more}"
         ) from None

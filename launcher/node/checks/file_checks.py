@@ -182,7 +182,17 @@ class _Checks:
         self._at(" or ".join(os.fsdecode(os.path.join(self._workdir, one)) for one in looked))
         sent = self._task.env.get("PATH")
         path = self._path if sent is None else environment.from_wire(sent)
-        self._check(preflight.program_problem(program, python, script, self._workdir, path))
+        modules = self._module_folders() if program.module else []
+        self._check(
+            preflight.program_problem(program, python, script, self._workdir, path, modules)
+        )
+
+    def _module_folders(self) -> list[bytes]:
+        """Return where Python looks for modules before those that are installed (-m, -P)."""
+        env = {**self._base, **self._task.env}
+        named = environment.from_wire(env.get("PYTHONPATH", "")).split(b":")
+        own = [] if env.get("PYTHONSAFEPATH") else [self._workdir]
+        return [*own, *(os.path.join(self._workdir, one) for one in named if one)]
 
 
 def _debugger_problem(setup: NodeSetup, at: At) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from ... import __version__
 from ...common import executable, system
@@ -11,6 +12,8 @@ from ...common.wording import ANOTHER_PYTHON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...specs.program import Program
 
 
@@ -39,30 +42,97 @@ def host_problem(name: str) -> str:
 
 def folder_problem(workdir: bytes) -> str:
     """Return why the workers cannot run in that folder, or ""."""
+    if system.isdir(workdir) and system.access(workdir, os.X_OK):
+        return ""
     name = os.fsdecode(workdir)
-    if not system.isdir(workdir):
-        return f"no such folder: {name} (--workdir names another)"
-    if not system.access(workdir, os.X_OK):
-        return f"no permission to enter folder {name}"
-    return ""
+    missing = f"no such folder: {name}"
+    is_file = system.exists(workdir) and not system.isdir(workdir)
+    why = missing if is_file else _problem("folder", name, os.X_OK)
+    return f"{why} (--workdir names another)" if why == missing else why
 
 
 def program_problem(
-    program: Program, python: bytes, script: bytes, workdir: bytes, path: bytes
+    program: Program,
+    python: bytes,
+    script: bytes,
+    workdir: bytes,
+    path: bytes,
+    modules: Sequence[bytes] = (),
 ) -> str:
-    """Return why the program cannot be started here, or ""."""
+    """Return why the program cannot be started here, or "".
+
+    Args:
+        program: what is to run.
+        python: its interpreter.
+        script: its file, or the name of its module.
+        workdir: the folder in which it runs.
+        path: its PATH.
+        modules: the folders in which Python looks for modules first.
+    """
     if program.no_python:
         return _executable_problem(script, workdir, path)
     if not system.access(python, os.X_OK):
-        return f"no Python at {os.fsdecode(python)} {ANOTHER_PYTHON}"
+        missing = f"no Python at {os.fsdecode(python)} {ANOTHER_PYTHON}"
+        why = _problem("Python", os.fsdecode(python), os.X_OK)
+        return f"{why} {ANOTHER_PYTHON}" if " may not " in why else missing
     if program.module:
-        return ""
-    full = os.path.join(workdir, script)
-    if not system.exists(full):
-        return f"no such script: {os.fsdecode(full)}"
+        return _module_problem(os.fsdecode(script), modules, os.fsdecode(python))
+    full = os.fsdecode(os.path.join(workdir, script))
     if not system.access(full, os.R_OK):
-        return f"no permission to read script {os.fsdecode(full)}"
+        return _problem("script", full, os.R_OK)
+    return _main_problem(full) if system.isdir(full) else ""
+
+
+def _problem(kind: str, path: str, right: int) -> str:
+    from ...common.access import problem
+
+    return problem(kind, path, right)
+
+
+def _main_problem(folder: str) -> str:
+    """Return why Python cannot run a folder, or ""."""
+    main = os.path.join(folder, "__main__.py")
+    return "" if system.access(main, os.R_OK) else _problem("script", main, os.R_OK)
+
+
+def _module_problem(name: str, folders: Sequence[bytes], python: str) -> str:
+    """Return which part of a module this user may not read, as far as these folders have it.
+
+    What is installed is not looked for. A folder that cannot be entered is no package for Python,
+    which then takes one of that name that is installed.
+    """
+    words = name.split(".")
+    for folder in map(os.fsdecode, folders):
+        top = os.path.join(folder, words[0])
+        if not (system.isdir(top) or system.exists(f"{top}.py")):
+            continue
+        parts = [os.path.join(folder, *words[: at + 1]) for at in range(len(words))]
+        last = [f"{parts[-1]}.py", f"{parts[-1]}/__main__.py"]
+        needed = [*(f"{one}/__init__.py" for one in parts), *last]
+        why = next(filter(None, map(_forbidden, needed)), "")
+        closed = why and system.isdir(top) and not system.access(top, os.X_OK)
+        return (
+            "" if not why or (closed and _is_installed(words[0], python)) else f"-m {name}: {why}"
+        )
     return ""
+
+
+def _forbidden(path: str) -> str:
+    above = os.path.dirname(path)
+    if system.access(path, os.R_OK) or (system.access(above, os.X_OK) and not system.exists(path)):
+        return ""
+    from ...common.access import denied
+
+    return denied(path, os.R_OK)
+
+
+def _is_installed(module: str, python: str) -> bool:
+    from ..facts.interpreter import interpreter
+
+    if module in sys.stdlib_module_names:
+        return True
+    folders = interpreter(python, {}).folders
+    return any(system.exists(f"{one}/{module}") for one in folders)
 
 
 def _executable_problem(script: bytes, workdir: bytes, path: bytes) -> str:

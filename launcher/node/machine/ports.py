@@ -7,6 +7,7 @@ import math
 import os
 import re
 import socket
+import struct
 from contextlib import suppress
 
 from ...common import system
@@ -18,7 +19,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .sock_diag import TcpSocket
+
 BACKLOG = 4096
+
+OTHER_PORT = "choose another --master_port, or omit it to get a free port"
 
 
 APART = "127.77.85.69"
@@ -109,7 +114,7 @@ _LISTENS = re.compile(
 
 
 class ListeningSocket(NamedTuple):
-    """A socket that listens: the user who has made it, and its inode."""
+    """A socket that has a port: the user who has made it, and its inode."""
 
     uid: int
     inode: str
@@ -127,23 +132,55 @@ def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
     return [ListeningSocket(int(row[2]), row[3]) for row in rows if int(row[1], 16) == port]
 
 
+def problem(port: int, error: OSError) -> str:
+    """Return in words why a port cannot be used, given what the kernel said."""
+    if error.errno == errno.EADDRINUSE or not port:
+        return taken_problem(port)
+    from ...common.port_words import refusal
+
+    return f"{refusal(port, error)}: {OTHER_PORT}"
+
+
 def taken_problem(port: int) -> str:
     """Return who holds a port, in words; or, for 0, that there is none left."""
     if not port:
         return "no port is free: see ip_local_port_range in /proc/sys/net/ipv4, and ss -tan"
-    sockets = listeners(port)
-    by = _holder(sockets[0].inode) if sockets else ""
-    if not sockets and is_held(port):
-        by = " by a program that does not listen yet, such as another job"
-    return f"port {port} is taken{by}: choose another --master_port, or omit it to get a free port"
+    if listening_there := listeners(port):
+        by = _holder(listening_there)
+    elif others := _others(port):
+        by = f"{_holder(others)}, which does not listen there"
+    else:
+        by = " by a program that does not listen yet, such as another job" * is_held(port)
+    return f"port {port} is taken{by}: {OTHER_PORT}"
 
 
-def _holder(inode: str) -> str:
-    name = holder(inode)
+def _holder(sockets: Sequence[ListeningSocket]) -> str:
+    """Return the process that has one of these sockets, or only its user."""
+    name = next(filter(None, (holder(one.inode) for one in sockets)), "")
     if not name:
-        return ""
+        from ...common.account import user_words
+
+        return f" by a program of {user_words(sockets[0].uid)}"
     comm = next(iter(lines_of(f"/proc/{name}/comm")), "?")
     return f" by {comm.strip()} (pid {name})"
+
+
+def _others(port: int) -> list[ListeningSocket]:
+    """Return the sockets that have a port without listening: connections, and those of Linux 6.8.
+
+    Before, the kernel did not tell of sockets that are only bound.
+    """
+    from .sock_diag import ANY_STATE, tcp_sockets
+
+    with suppress(OSError, struct.error):
+        families = (socket.AF_INET, socket.AF_INET6)
+        found = [one for family in families for one in tcp_sockets(family, ANY_STATE)]
+        return [ListeningSocket(one.uid, f"{one.inode}") for one in found if _has(one, port)]
+    return []
+
+
+def _has(one: TcpSocket, port: int) -> bool:
+    return one.port == port and one.inode != 0  # 0: its process has closed it
 
 
 def holder(inode: str, seconds: float = math.inf) -> str:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 ESTABLISHED, LISTENING = 1 << 1, 1 << 10
 """States of sockets, as a bit of a question."""
 
+ANY_STATE = 0x3FFF
+"""All of them, also that of sockets that are bound but neither listen nor are connected (from
+Linux 6.8 on)."""
+
 _SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301
 _INFO = 2
 """The attribute with `struct tcp_info`; in a request, as a bit from 1 on."""

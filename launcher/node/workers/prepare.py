@@ -219,13 +219,13 @@ class NodeSetup:
             return
         try:
             self._reservation = ports.Reservation(self.task.port)
-        except OSError:
-            self._check(ports.taken_problem(self.task.port))
+        except OSError as error:
+            self._check(ports.problem(self.task.port, error))
 
     def _reserve_for_role(self) -> None:
         """Reserve the ports of a role, the former ones where they are free."""
         for name, wanted in self.task.ports.items():
             try:
                 self._role_ports[name] = ports.reserved(wanted)
-            except OSError:
-                self._check(ports.taken_problem(0))
+            except OSError as error:
+                self._check(ports.problem(0, error))

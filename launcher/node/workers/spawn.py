@@ -196,8 +196,18 @@ def _reason(spec: WorkerSpec, error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
         return f"{program}: neither a program for this machine nor a script that begins with #!"
     if isinstance(error, OSError):
-        return f"{os.fsdecode(error.filename or program)}: {error.strerror}"
+        name = os.fsdecode(error.filename or program)
+        return f"{name}: {error.strerror}{_missing_right(name, error)}"
     return f"{program}: {error!r}"
+
+
+def _missing_right(path: str, error: OSError) -> str:
+    if error.errno != errno.EACCES:
+        return ""
+    from ...common.access import denied
+
+    why = denied(path, os.X_OK)
+    return f": {why}" if why else ""
 
 
 def _largest(spec: WorkerSpec) -> tuple[str, int]:
