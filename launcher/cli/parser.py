@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from ..common import system
+from ..common import files
 from ..common.errors import UsageError
 from ..common.tell import reach
 from ..common.values import NamedTuple
@@ -125,7 +125,7 @@ def config_of(
     folders = (os.path.dirname(script), "") if script else ("",)
     home = environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(home):
-        home = system.home() and os.path.join(system.home(), ".config")
+        home = files.home() and os.path.join(files.home(), ".config")
     person = home and os.path.join(home, "dsrun", "config.toml")
     found = [path for path in (SITE, person) if os.path.exists(path)]
     project = next(project_files(folders), "")
@@ -142,7 +142,7 @@ def project_files(folders: Iterable[str]) -> Iterator[str]:
 
     Nothing above the home folder is looked at.
     """
-    home, seen = os.path.realpath(system.home() or "/"), set[str]()
+    home, seen = os.path.realpath(files.home() or "/"), set[str]()
     for start in folders:
         try:
             folder = os.path.realpath(start)

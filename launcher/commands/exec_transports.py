@@ -1,4 +1,4 @@
-"""How dsrun-exec reaches the hosts: through a hold, the `ssh` program, or an engine."""
+"""How dsrun-exec reaches the hosts: through a hold, the `ssh` program, or node launchers."""
 
 from __future__ import annotations
 
@@ -44,11 +44,18 @@ def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: Exit
         raise UsageError(
             f"--launcher {choice.name}: this is not a Slurm job; run `salloc dsrun-exec ...`"
         )
-    if BACKENDS[choice.name].by_engine:
+    if BACKENDS[choice.name].by_engine or (choice.name == "ssh" and not _has_entry()):
         return _fleet(loop, options, console, stack)
     from ..head.exec.ssh_hosts import SshHosts
 
     return SshHosts(loop, hosts, _settings(options))
+
+
+def _has_entry() -> bool:
+    """Return whether the user database has this user, as the program `ssh` requires."""
+    from ..common.account import account
+
+    return account().known
 
 
 def _hosts(command: ToolCommand) -> list[Host]:

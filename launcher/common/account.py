@@ -1,6 +1,6 @@
 """The account of this user: in a container its uid may have no entry in the user database.
 
-`docker run --user 12345` and OpenShift give such uids. `system.home` has the home folder.
+`docker run --user 12345` and OpenShift give such uids. `files.home` has the home folder.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 
-from . import system
+from . import files, system
 from .errors import UsageError
 from .values import NamedTuple
 
@@ -32,17 +32,12 @@ class Account(NamedTuple):
 
 def account() -> Account:
     """Return this user's account, from the user database as in OpenSSH, else from variables."""
-    entry = _entry()
-    if entry is not None:
-        return Account(entry.pw_name, entry.pw_dir, known=True)
-    named = next(filter(None, map(os.environ.get, VARIABLES)), "")
-    return Account(named, system.home(), known=False)
-
-
-def home_in_database() -> str:
-    """Return the home folder that the user database has, "" for none."""
-    entry = _entry()
-    return entry.pw_dir if entry is not None and os.path.isabs(entry.pw_dir) else ""
+    try:
+        entry = pwd.getpwuid(system.getuid())
+    except KeyError:
+        named = next(filter(None, map(os.environ.get, VARIABLES)), "")
+        return Account(named, files.home(), known=False)
+    return Account(entry.pw_name, entry.pw_dir, known=True)
 
 
 def at_home(option: str, path: str) -> str:
@@ -54,7 +49,7 @@ def at_home(option: str, path: str) -> str:
     first, slash, rest = path.partition("/")
     if first != "~":
         return path
-    home = system.home()
+    home = files.home()
     if not home:
         raise UsageError(f"{option} {path}: {homeless()}; write the whole path, or set HOME")
     return os.path.join(home, rest) if slash else home
@@ -80,10 +75,3 @@ def user_name(uid: int) -> str:
 
     rows = [line.split(":") for line in lines_of("/etc/passwd")]
     return next((row[0] for row in rows if row[2:3] == [str(uid)]), "")
-
-
-def _entry() -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwuid(system.getuid())
-    except KeyError:
-        return None

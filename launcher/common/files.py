@@ -1,4 +1,4 @@
-"""Read files that the user names: regular files, or pipes such as a shell's `<(...)`.
+"""Read files that the user names: regular files, or pipes such as a shell's `<(...)`; his home.
 
 Reading always comes to an end: a pipe without a writer, a device and a folder are errors.
 """
@@ -59,6 +59,26 @@ def read(
     finally:
         system.close(fd)
     raise OSError(errno.EINVAL, f"is {kind(status.st_mode)}, not a file")
+
+
+def home() -> str:
+    """Return this user's home folder: HOME, else that of the user database; "" for none."""
+    named = os.environ.get("HOME", "")
+    if os.path.isabs(named):
+        return named
+    import pwd
+
+    try:
+        found = pwd.getpwuid(system.getuid()).pw_dir
+    except KeyError:
+        return ""
+    return found if os.path.isabs(found) else ""
+
+
+def login_folder() -> str:
+    """Return the folder in which a login begins: the home folder, or `/` for one without."""
+    folder = home()
+    return folder if folder and system.access(folder, os.X_OK) else "/"
 
 
 def open_regular(path: str | bytes) -> int:

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from . import system
+from . import files, system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def xdg_folder(environ: Mapping[str, str], variable: str, default: str) -> str:
     given = environ.get(variable, "")
     if os.path.isabs(given):
         return given
-    home = system.home()
+    home = files.home()
     if not home:
         from .account import homeless
 

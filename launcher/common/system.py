@@ -172,22 +172,6 @@ def recv_fds(
     return receive(line, size, most, flags)
 
 
-def home() -> str:
-    """Return this user's home folder: HOME, else that of the user database; "" for none."""
-    named = os.environ.get("HOME", "")
-    if os.path.isabs(named):
-        return named
-    from .account import home_in_database
-
-    return home_in_database()
-
-
-def login_folder() -> str:
-    """Return the folder in which a login begins: the home folder, or `/` for one without."""
-    folder = home()
-    return folder if folder and access(folder, os.X_OK) else "/"
-
-
 def thread(run: Callable[[], object], name: str | None = None) -> threading.Thread:
     """Start a thread that does not keep the process alive (threading.Thread)."""
     from threading import Thread

@@ -47,7 +47,7 @@ def env_files(options: Options) -> list[tuple[str, str]]:
 
     The second value is "" for the default files, which need not exist.
     """
-    folders = tuple(filter(None, (system.home(), ".")))
+    folders = tuple(filter(None, (files.home(), ".")))
     usual = [os.path.join(folder, name) for folder in folders for name in ENV_FILES]
     own = os.environ.get("DS_ENV_FILE", "")
     if own:
@@ -83,7 +83,7 @@ def _env_file(path: str, place: str, tell: Callable[[str], object]) -> dict[str,
         return {}
     except OSError as error:
         home = os.path.dirname(path)
-        if not place and home == system.home() and not system.access(home, os.X_OK):
+        if not place and home == files.home() and not system.access(home, os.X_OK):
             tell(f"nothing in the home folder {home} is read: {reason(error)}")
             return {}
         raise UsageError(f"{shown}: {reason(error)}") from None

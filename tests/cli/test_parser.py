@@ -499,3 +499,22 @@ def test_a_message_names_the_variable_that_has_set_an_option() -> None:
 )
 def test_command_lines_of_torchrun_get_its_log_layout(words: list[str], layout: str) -> None:
     assert parsed(*words).with_torchruns_logs().options.log_layout == layout
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["--log_dir", "~/x"], "log_dir", "/home/me/x"),
+        (["--hostfile=~/hosts"], "hostfile", "/home/me/hosts"),
+        (["-H", "~/hosts"], "hostfile", "/home/me/hosts"),
+        (["--env_file", "~/a", "--env_file", "./~/b"], "env_file", ("/home/me/a", "./~/b")),
+        (["--workdir", "~"], "workdir", "/home/me"),
+        (["--report_file", "~you/r.json"], "report_file", "~you/r.json"),
+        (["--include", "~/a"], "include", "~/a"),
+    ],
+)
+def test_a_tilde_is_the_home_folder_in_a_path(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], name: str, value: object
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert getattr(parse([*words, "train.py"], {}).options, name) == value

@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from dsrun.launcher.common import account, system
+from dsrun.launcher.common import account, files
 from dsrun.launcher.common.account import Account, at_home
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.private_folder import xdg_folder
@@ -36,14 +36,14 @@ def test_the_home_folder_of_the_user_database(
 ) -> None:
     if given is not None:
         monkeypatch.setenv("HOME", given)
-    assert system.home() == pwd.getpwuid(os.getuid()).pw_dir
+    assert files.home() == pwd.getpwuid(os.getuid()).pw_dir
 
 
 @needs_root
 def test_of_a_user_without_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     with other_user():
         assert account.account() == Account("", "", known=False)
-        assert system.login_folder() == "/"
+        assert files.login_folder() == "/"
         with pytest.raises(FileNotFoundError, match=HOMELESS):
             xdg_folder({}, "XDG_STATE_HOME", ".local/state")
         assert xdg_folder({"XDG_STATE_HOME": "/state"}, "XDG_STATE_HOME", ".local") == "/state"
@@ -57,15 +57,13 @@ def test_of_a_user_without_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_path_below_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     with other_user(), pytest.raises(UsageError) as caught:
         at_home("--log_dir", "~/logs")
-    assert str(caught.value) == (
-        f"--log_dir ~/logs: {HOMELESS}; write the whole path, or set HOME"
-    )
+    assert str(caught.value) == (f"--log_dir ~/logs: {HOMELESS}; write the whole path, or set HOME")
     monkeypatch.setenv("HOME", "/home/me")
     paths = {"~": "/home/me", "~/a/b": "/home/me/a/b", "~you/a": "~you/a", "./~/a": "./~/a"}
     assert {path: at_home("--x", path) for path in paths} == paths
 
 
-def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names() -> None:
     assert account.user_words(0) == "user root"
     assert account.user_words(UID) == WORDS
     assert account.user_name(UID) == ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.executable import fault, find, located
+from dsrun.launcher.common.executable import fault, find, fits, located
 
 from ..support.checkout import CHECKOUT
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     ("content", "said"),
     [
         (b"\x7fELF", ""),
-        (b"", ""),
+        (b"", "is empty"),
+        (b"echo here\n", "is neither a program for this machine nor a script that begins with #!"),
+        (b"\0\1\2", "is neither a program for this machine nor a script that begins with #!"),
         (b"#!/bin/sh -e\n", ""),
         (b"#! \t/usr/bin/env python\n", ""),
         (b"#!/bin/sh", ""),
@@ -218,3 +220,23 @@ def first_word(call: ast.Call) -> str:
     if isinstance(first, ast.List) and first.elts:
         first = first.elts[0]
     return ast.unparse(first.func if isinstance(first, ast.Call) else first)
+ENTRY = "enabled\ninterpreter /usr/bin/run\nflags: \n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        (f"{ENTRY}extension .abc\n", True),
+        (f"{ENTRY}extension .py\n", False),
+        (f"{ENTRY}offset 0\nmagic 6563\n", True),
+        (f"{ENTRY}offset 1\nmagic 6368\n", True),
+        (f"{ENTRY}offset 0\nmagic 6500\nmask ff00\n", True),
+        (f"{ENTRY}offset 0\nmagic 6564\n", False),
+        (f"{ENTRY}offset 3\nmagic 6f6f6f6f\n", False),
+        (f"{ENTRY.replace('en', 'dis')}extension .abc\n", False),
+        ("enabled\nmagic no\n", False),
+        ("enabled", False),
+    ],
+)
+def test_programs_that_an_administrator_has_registered(entry: str, *, found: bool) -> None:
+    assert fits(entry, "x.abc", b"echo") is found

@@ -15,6 +15,9 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
+from ..support.local_control import needs_root
+from ..support.other_user import WORDS, open_folder, other_user
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -109,3 +112,32 @@ def test_a_secret_is_looked_at_where_nodes_share_one(folder: Path) -> None:
     check(spec(folder, Program("x.py"))._replace(dial_in=own))
     with pytest.raises(UsageError, match="other users can read it"):
         check(spec(folder, Program("x.py"), "none")._replace(dial_in=own))
+
+
+@needs_root
+def test_what_is_in_a_closed_folder_is_not_missing() -> None:
+    """A user who may not enter a folder is told which one, for whatever is in it."""
+    with open_folder() as top:
+        closed = top / "closed"
+        closed.mkdir(mode=0o700)
+        (closed / "x.py").touch()
+        why = f"{WORDS} may not enter {closed}: no right x (drwx------ of user root)"
+        usual = spec(top, Program(f"{closed}/x.py"))
+        cases = {
+            f"script {closed}/x.py: ": usual,
+            f"script {closed}/none.py: ": spec(top, Program(f"{closed}/none.py")),
+            f"script {closed}/run: ": spec(top, Program(f"{closed}/run", no_python=True)),
+            f"{closed}: ": spec(top, Program(str(closed))),
+            f"--workdir {closed}/in: ": usual._replace(workdir=f"{closed}/in"),
+            f"--venv_script {closed}/venv: ": usual._replace(
+                workers=WorkerPolicy(f"{closed}/venv")
+            ),
+        }
+        for begins, one in cases.items():
+            with other_user(), pytest.raises(UsageError) as caught:
+                check(one)
+            assert str(caught.value) == f"{begins}permission denied: {why}"
+        (top / "words").write_text("echo\n")
+        (top / "words").chmod(0o755)
+        with pytest.raises(UsageError, match="nor a script that begins with #!"):
+            check(spec(top, Program("./words", no_python=True)))

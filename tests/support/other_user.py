@@ -1,15 +1,19 @@
-"""Another user than root, whose uid has no entry in the user database, as with `docker -u 54321`."""
+"""Another user than root, without an entry in the user database, as with `docker -u 54321`."""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 # These are loaded by whoever lacks a right; the folder of Python may be closed to that user.
 from dsrun.launcher.common import access, account, port_words
+
+from .checkout import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +28,36 @@ UID = 54321
 WORDS = f"uid {UID}"
 """What messages call this user."""
 
-COMMAND = (
-    *("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"),
-    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
-)
-"""What runs a program as this user, who may read everything: Python may be in root's home."""
+OPEN = """
+set -e
+place=$(mktemp -d)
+mount -t tmpfs place "$place"
+for path; do mkdir -p "$place$path"; mount --bind "$path" "$place$path"; done
+"""
+"""Keeps each folder that is named, in a mount namespace of its own."""
+
+
+def argv(*words: str) -> list[str]:
+    """Return the command line that runs a program as this user.
+
+    The program sees this Python and this checkout also where they are in root's own folder.
+    """
+    needed = [Path(one).resolve() for one in (CHECKOUT, sys.prefix, sys.base_prefix)]
+    closed = {path: top for path in needed if (top := _closed(path)) is not None}
+    lines = [OPEN]
+    lines += [f"mount -t tmpfs -o mode=755 open {quote(str(top))}" for top in {*closed.values()}]
+    for path in map(quote, map(str, closed)):
+        lines.append(f'mkdir -p {path}; mount --move "$place"{path} {path}')
+    lines.append('umount --lazy "$place"; rmdir "$place"')
+    user = f"--reuid={UID} --regid={UID} --clear-groups"
+    lines.append(f"exec setpriv {user} {' '.join(map(quote, words))}")
+    return ["unshare", "--mount", "sh", "-c", "\n".join(lines), "sh", *map(str, closed)]
+
+
+def _closed(path: Path) -> Path | None:
+    """Return the topmost folder above a path that others may not enter, None for none."""
+    above = [one for one in reversed(path.parents) if not one.stat().st_mode & 0o001]
+    return above[0] if above else None
 
 
 @contextmanager

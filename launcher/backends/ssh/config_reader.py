@@ -160,7 +160,7 @@ def _check_unknown(hosts: Sequence[Host], port: int | None, *, program: bool) ->
     if hosts and program:
         raise UsageError(
             f"the program ssh does not run for uid {os.getuid()}, which has no entry in the user"
-            " database: add one to /etc/passwd, or use --launcher ssh, which does without it"
+            " database: add one to /etc/passwd, or use --launcher ssh, which needs none"
         )
     plan(hosts, port)
 

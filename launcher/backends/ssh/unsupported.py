@@ -43,7 +43,7 @@ def reason_for_openssh(hosts: Sequence[Host], port: int | None) -> str:
         UsageError: the configuration cannot be read; the text is ssh's own.
     """
     problem = unsupported_host(hosts, port)
-    if problem or not hosts:
+    if problem or not hosts or not config_reader.reader().known:
         return problem
     (config,) = config_reader.plan(hosts[:1], port)
     return likely_failure(config, os.environ)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...backends import causes
 from ...backends.ssh import config_reader
 from ...backends.ssh.openssh import OpenSSH
-from ...common import executable, system
+from ...common import executable, files
 from ...common.errors import UsageError
 from ...resources.source import is_here
 from .remote_shell import BOOT, remote_line
@@ -77,7 +77,7 @@ class Clients:
         """Return the command for a host: as after a login, it runs in the home folder."""
         if command.workdir or not self.is_local(host):
             return command
-        return command._replace(workdir=system.login_folder())
+        return command._replace(workdir=files.login_folder())
 
     def try_again(self, printed: str) -> bool:
         """Return whether another attempt may help, given what the client printed."""

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-from ...common import system
+from ...common import files, system
 from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def _of(prefix: str, short: str) -> Iterator[str]:
 
 
 def _user_base(environ: Mapping[str, str]) -> str:
-    home = environ.get("HOME") or system.home() or "/"
+    home = environ.get("HOME") or files.home() or "/"
     return environ.get("PYTHONUSERBASE") or os.path.join(home, ".local")
 
 

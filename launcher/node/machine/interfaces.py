@@ -15,7 +15,7 @@ import signal
 import socket
 from contextlib import suppress
 
-from ...common import network, system
+from ...common import files, network, system
 from ...common.network import lines_of
 from ...common.readiness import ready
 from ...control.reach_messages import Interface, Network
@@ -89,9 +89,9 @@ def _has_rdma() -> bool:
 
 def _in_files(env: Mapping[str, str]) -> bool:
     """Return whether a configuration file of NCCL names interfaces."""
-    own = [f"{home}/.nccl.conf"] if (home := system.home()) else []
-    files = [env.get("NCCL_CONF_FILE", ""), *own, NCCL_FILE]
-    return any(line.startswith(NCCL) for file in files for line in lines_of(file))
+    own = [f"{home}/.nccl.conf"] if (home := files.home()) else []
+    paths = [env.get("NCCL_CONF_FILE", ""), *own, NCCL_FILE]
+    return any(line.startswith(NCCL) for path in paths for line in lines_of(path))
 
 
 def own_address() -> str:

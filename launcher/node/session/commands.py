@@ -8,7 +8,7 @@ from contextlib import suppress
 from errno import ENOENT
 from functools import partial
 
-from ...common import system
+from ...common import files, system
 from ...common.errors import reason
 from ...control import command_messages, frames, messages
 from ...specs.environment import from_wire
@@ -338,7 +338,7 @@ def words(command: Command) -> tuple[str, ...]:
 def _spec(command: Command) -> WorkerSpec:
     """Return what to execute; without a folder it runs in the user's home, or where that is not."""
     sent = {from_wire(name): from_wire(value) for name, value in command.env.items()}
-    workdir = from_wire(command.workdir) or os.fsencode(system.login_folder())
+    workdir = from_wire(command.workdir) or os.fsencode(files.login_folder())
     return WorkerSpec(
         rank=0,
         argv=[from_wire(word) for word in words(command)],

@@ -8,8 +8,12 @@ import pytest
 
 from dsrun.launcher.backends.ssh import config, config_reader, unsupported
 from dsrun.launcher.backends.ssh.config import HostConfig, LoginName, ProxyJump, Unreadable
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.specs.host import Host
 
+from ...support.local_control import needs_root
 from ...support.needs import need
+from ...support.other_user import other_user
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -241,3 +245,32 @@ def test_signs_that_paramiko_would_not_get_in(
     found = unsupported.likely_failure(settled(told), {"KRB5CCNAME": "KCM:0"})
     assert words in found
     assert bool(words) == bool(found)
+
+
+def test_a_user_without_a_name_has_to_be_given_one() -> None:
+    nameless = ME._replace(name="")
+    assert config.resolve({"user": ["you"]}, "n2", nameless).user == "you"
+    with pytest.raises(Unreadable) as caught:
+        config.resolve({}, "n2", nameless)
+    assert str(caught.value) == (
+        "no user for the login on n2: uid 1001 has no entry in the user database; write USER@n2,"
+        " or set LOGNAME"
+    )
+
+
+@needs_root
+def test_the_program_ssh_is_not_run_for_a_user_without_an_entry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LOGNAME", "joe")
+    with other_user():
+        reader = config_reader.ConfigReader()
+    assert not reader.known
+    monkeypatch.setattr(config_reader, "reader", lambda _args=(): reader)
+    hosts = [Host("n1", user="you"), Host("n2")]
+    assert [one.user for one in config_reader.plan(hosts, None)] == ["you", "joe"]
+    config_reader.check(hosts, None, program=False)
+    config_reader.check([], None)
+    with pytest.raises(UsageError, match=r"the program ssh does not run for uid .* --launcher ssh"):
+        config_reader.check(hosts, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,12 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.specs.program import Program
+
+from ...support.local_control import needs_root
+from ...support.other_user import WORDS, open_folder, other_user
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_folders(tmp_path: Path) -> None:
@@ -27,6 +34,8 @@ def test_folders(tmp_path: Path) -> None:
 
 
 PYTHON = os.fsencode(sys.executable)
+AS_OTHER = b"/bin/sh"
+"""In place of a Python, which may be in root's own folder."""
 
 
 @pytest.mark.parametrize(
@@ -68,7 +77,8 @@ PYTHON = os.fsencode(sys.executable)
 def test_programs(program: Program, python: bytes, problem: str, tmp_path: Path) -> None:
     (tmp_path / "here.py").touch()
     (tmp_path / "sub").mkdir()
-    (tmp_path / "run").touch(mode=0o755)
+    (tmp_path / "run").write_text("#!/bin/sh\n")
+    (tmp_path / "run").chmod(0o755)
     folder = os.fsencode(tmp_path)
     script = os.fsencode(program.script.replace("{folder}", str(tmp_path)))
     found = preflight.program_problem(program, python, script, folder, b"/usr/bin:/bin")
@@ -112,13 +122,86 @@ def test_hosts(
     assert preflight.host_problem(name) == ("" if right else problem)
 
 
-def test_what_may_not_be_read_or_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root has permission for everything."""
-    (tmp_path / "train.py").touch()
-    folder = os.fsencode(tmp_path)
-    allowed = os.access
-    monkeypatch.setattr(system, "access", lambda _path, _mode: False)
-    assert preflight.folder_problem(folder) == (f"no permission to enter folder {tmp_path}")
-    monkeypatch.setattr(system, "access", lambda path, mode: path == PYTHON and allowed(path, mode))
-    found = preflight.program_problem(Program("train.py"), PYTHON, b"train.py", folder, b"")
-    assert found == f"no permission to read script {tmp_path}/train.py"
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder of which another user than root may read some."""
+    with open_folder() as folder:
+        for name in ("train.py", "pkg/__init__.py", "pkg/__main__.py", "pkg/sub.py"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).touch()
+        (folder / "closed").mkdir(mode=0o700)
+        (folder / "closed" / "x.py").touch()
+        yield folder
+
+
+def close(path: Path) -> str:
+    """Close a file or folder to other users; return what they are told of it."""
+    folder = path.is_dir()
+    path.chmod(0o700 if folder else 0o600)
+    verb, right, mode = ("enter", "x", "drwx") if folder else ("read", "r", "-rw-")
+    return f"{WORDS} may not {verb} {path}: no right {right} ({mode}------ of user root)"
+
+
+@needs_root
+def test_a_folder_that_may_not_be_entered(shared: Path) -> None:
+    why = close(shared / "closed")
+    with other_user():
+        found = preflight.folder_problem(os.fsencode(shared / "closed"))
+    assert found == f"folder {shared}/closed: {why}"
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("closed", "script"),
+    [
+        ("train.py", "train.py"),
+        ("closed", "closed/x.py"),
+        ("pkg/__main__.py", "pkg"),
+        ("pkg", "pkg/sub.py"),
+    ],
+)
+def test_a_script_that_may_not_be_read(shared: Path, closed: str, script: str) -> None:
+    why = close(shared / closed)
+    path = shared / script / "__main__.py" if script == "pkg" else shared / script
+    name = os.fsencode(script)
+    found = [program(shared, Program(script), name)]
+    with other_user():
+        found.append(program(shared, Program(script), name))
+    assert found == ["", f"script {path}: {why}"]
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("closed", "module"),
+    [
+        ("train.py", "train"),
+        ("pkg", "pkg"),
+        ("pkg", "pkg.sub"),
+        ("pkg/__init__.py", "pkg.sub"),
+        ("pkg/sub.py", "pkg.sub"),
+        ("pkg/__main__.py", "pkg"),
+    ],
+)
+def test_a_module_that_may_not_be_read(shared: Path, closed: str, module: str) -> None:
+    one = Program(module, module=True)
+    name = module.encode()
+    with other_user():
+        assert program(shared, one, name) == ""
+    why = close(shared / closed)
+    assert program(shared, one, name) == "", "root may"
+    with other_user():
+        assert program(shared, one, name) == f"-m {module}: {why}"
+
+
+@needs_root
+def test_a_closed_folder_hides_no_module_that_is_installed(shared: Path) -> None:
+    """Without the right to enter it, it is no package for Python, which looks further."""
+    (shared / "json").mkdir(mode=0o700)
+    with other_user():
+        assert program(shared, Program("json.tool", module=True), b"json.tool") == ""
+
+
+def program(folder: Path, one: Program, name: bytes) -> str:
+    """Return why a program cannot be started in a folder."""
+    here = os.fsencode(folder)
+    return preflight.program_problem(one, AS_OTHER, name, here, b"", [here])

@@ -112,9 +112,64 @@ def test_a_port_that_is_held_without_listening_is_taken(address: str) -> None:
         with pytest.raises(OSError, match="Address already in use"):
             ports.Reservation(port)
         assert ports.taken_problem(port) == (
-            f"port {port} is taken by a program that does not listen yet, such as another job:"
+            f"port {port} is taken by {who_is_told()}:"
             " choose another --master_port, or omit it to get a free port"
         )
+
+
+def who_is_told() -> str:
+    """Return what is said of a port that this process has bound; older kernels tell no more."""
+    if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 8):
+        return "a program that does not listen yet, such as another job"
+    name = Path("/proc/self/comm").read_text(encoding="utf-8").strip()
+    return f"{name} (pid {os.getpid()}), which does not listen there"
+
+
+def test_the_port_of_a_connection_names_its_holder() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname(), timeout=HANG) as caller,
+    ):
+        port = caller.getsockname()[1]
+        with pytest.raises(OSError, match="Address already in use") as caught:
+            ports.Reservation(port)
+        problem = ports.problem(port, caught.value)
+    assert f"(pid {os.getpid()}), which does not listen there: choose another" in problem
+
+
+@needs_root
+def test_a_program_that_may_not_be_seen_has_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr(ports, "holder", lambda _inode: "")
+        assert f"port {port} is taken by a program of user root: " in ports.taken_problem(port)
+
+
+BELOW = """
+from dsrun.launcher.common import account, port_words
+from dsrun.launcher.node.machine import ports
+import os, sys
+os.setresuid(54321, 54321, 54321)
+try:
+    ports.Reservation(80)
+except OSError as error:
+    print(ports.problem(80, error))
+"""
+
+
+@needs_root
+def test_a_port_that_only_root_may_use_is_not_taken() -> None:
+    """In a network of its own, as containers often let every user have all ports."""
+    need("unshare")
+    command = ["unshare", "--net", sys.executable, "-c", BELOW]
+    environ = {**os.environ, **IMPORTABLE}
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == (
+        "uid 54321 may not use port 80 (below 1024), which is for root alone"
+        " (ip_unprivileged_port_start): choose another --master_port, or omit it to get a free"
+        " port\n",
+        "",
+    )
 
 
 def test_connections_that_have_just_ended_refuse_no_rerun() -> None:
