@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from .events import HostEvent, OnEvent
 
 
+EXPLAINED_WITHIN = 1.0
+"""Seconds for a backend to say why a session has ended, which it may know after its connection."""
+
+
 class FleetHosts:
     """The transport over node launchers; see `events.Transport`."""
 
@@ -37,6 +41,7 @@ class FleetHosts:
         self._command = Command(())
         self._begun = self._paused = False
         self._kept: list[Callable[[], None]] = []
+        self._heard: set[str] = set()
 
     def start(self, command: Command) -> None:
         """Connect the nodes; the command begins when each is connected or has failed."""
@@ -82,8 +87,19 @@ class FleetHosts:
             self.on_room()
 
     def _on_host(self, event: HostEvent, taken: Callable[[], None]) -> None:
+        if isinstance(event, HostFailed):
+            self._fleet.loop.call_later(EXPLAINED_WITHIN, lambda: self._lost(event))
+            return
+        self._heard.add(event.host)
         self.on_event(event)
         self._taken(taken)
+
+    def _lost(self, event: HostFailed) -> None:
+        """Report a loss with its cause: a session of ssh that never began ends as any other."""
+        causes = {node.name: cause for node, cause in self._fleet_connect.causes.items()}
+        why = causes.get(event.host)
+        began = event.host in self._heard or not why
+        self.on_event(HostFailed(event.host, why or event.cause, began))
 
     def _taken(self, taken: Callable[[], None]) -> None:
         if self._paused:

@@ -58,9 +58,21 @@ def test_a_host_that_does_not_come_does_not_keep_the_others(fleet_of: FleetOf) -
     assert played.events[1] == HostFailed("n2", LATE, began=False)
     assert asked(played.job.node("n0"))[0]["argv"] == ["ls"]
     played.job.node("n0").leaves()
-    played.job.step()
+    played.job.go(303.0)
     assert [event.host for event in played.events[2:]] == ["n0"], "a loss is reported once"
     assert played.events[2].began
+
+
+def test_a_session_that_never_began_has_the_cause_that_follows_its_end(fleet_of: FleetOf) -> None:
+    played = Played(fleet_of("n0", "n1", connect=False))
+    played.start("ls")
+    for node in played.job.nodes():
+        node.leaves()
+    played.job.step()
+    played.job.emit(SessionEnded(1, "unknown host key"))
+    played.job.go(5.0)
+    assert {event.host: event.began for event in played.events} == {"n0": True, "n1": False}
+    assert "unknown host key" in [event.cause for event in played.events]
 
 
 def test_the_end_of_the_engine_is_the_cause(fleet_of: FleetOf) -> None:
