@@ -10,7 +10,6 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-# These are loaded by whoever lacks a right; the folder of Python may be closed to that user.
 from dsrun.launcher.common import access, account, port_words
 
 from .checkout import CHECKOUT
@@ -18,9 +17,8 @@ from .checkout import CHECKOUT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-assert access
-assert account
-assert port_words
+LOADED = (access, account, port_words)
+"""What explains a missing right, and is loaded only then: Python may be closed to this user."""
 
 UID = 54321
 """Nobody has it."""
