@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from errno import EACCES
+
 
 USAGE = 2
 """Exit code: the command line, a hostfile or an environment file is not usable as written."""
@@ -75,7 +76,7 @@ def reason(error: OSError) -> str:
     Where this user lacks a right, it says which one, and with which part of the path.
     """
     said = (error.strerror or str(error)).lower()
-    if error.errno != EACCES or not isinstance(error.filename, (str, bytes)):
+    if error.errno != errno.EACCES or not isinstance(error.filename, (str, bytes)):
         return said
     from .access import denied
 
