@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 
-
 USAGE = 2
 """Exit code: the command line, a hostfile or an environment file is not usable as written."""
 NODE_UNUSABLE = 69
