@@ -196,6 +196,7 @@ SEARCHED = {
     "launcher/common/executable.py": "dsrun's own PATH",
     "launcher/backends/engines/base.py": "its name in a message",
     "launcher/cli/options.py": "what a value is called",
+    "launcher/cli/parser.py": "what values of paths are called",
     "launcher/commands/salloc.py": "its name in a message",
     "launcher/node/checks/file_checks.py": "a worker's program, and --python NAME",
     "launcher/node/checks/venv.py": "what --venv_script puts on it",
@@ -220,6 +221,8 @@ def first_word(call: ast.Call) -> str:
     if isinstance(first, ast.List) and first.elts:
         first = first.elts[0]
     return ast.unparse(first.func if isinstance(first, ast.Call) else first)
+
+
 ENTRY = "enabled\ninterpreter /usr/bin/run\nflags: \n"
 
 
