@@ -164,6 +164,51 @@ def test_every_module_has_its_tests_in_the_same_place(room: str) -> None:
 
 # -- tests tell the truth on a busy machine -------------------------------------------------------
 
+READERS = {"load", "loads", "JSONDecoder", "raw_decode"}
+
+BY_THEMSELVES = {
+    *("backends/package/ask.py", "backends/package/bootstrap.py", "node/call.py"),
+    *("node/elastic/agent.py", "node/full_check/all_reduce.py", "node/preload/wire.py"),
+}
+"""Modules that run without the package, and read what dsrun has written for them."""
+
+
+def readers_of_json(text: str) -> list[str]:
+    """Return the functions of `json` that a module uses to read."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module in {"json", "json.decoder"}:
+            found += [name.name for name in node.names if name.name in READERS]
+        elif isinstance(node, ast.Attribute) and node.attr in READERS:
+            owner = node.value
+            if node.attr == "raw_decode" or (isinstance(owner, ast.Name) and owner.id == "json"):
+                found.append(node.attr)
+    return found
+
+
+def test_json_is_read_in_one_place() -> None:
+    """What anybody may have written fails there in one way alone."""
+    found = {
+        f"{path.relative_to(LAUNCHER)}" for path in MODULES if readers_of_json(path.read_text())
+    }
+    assert found - BY_THEMSELVES - {"cli/trust.py"} == {"common/text.py"}
+    assert found >= BY_THEMSELVES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import json; json.loads(b)",
+        "import json; map(json.load, b)",
+        "from json import loads",
+        "import json; json.JSONDecoder().decode(b)",
+    ],
+)
+def test_what_reads_json(text: str) -> None:
+    assert len(readers_of_json(text)) == 1
+    assert readers_of_json("import json, pickle; json.dumps(1); pickle.loads(b)") == []
+
+
 CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time", "time"}
 CLOCKS |= {f"{name}_ns" for name in CLOCKS}
 

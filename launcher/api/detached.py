@@ -9,11 +9,11 @@ import sys
 
 from ..backends.base import package_root
 from ..commands.job_wait import until_end
-from ..common.errors import LOST, DsrunError
+from ..common.errors import LOST, OUTPUT, DsrunError
 from ..control import local
 from ..control.local_client import connect
 from ..head.detached import journal
-from ..head.detached.job_folder import folder_of
+from ..head.detached.job_folder import Damage, folder_of
 from ..head.detached.journal_reader import JournalReader
 from ..head.report.document import read
 from ..planning.roles.command_line import COLON
@@ -110,13 +110,16 @@ class DetachedJob:
         """Find a job of this user by its whole id.
 
         Raises:
-            JobError: there is none.
+            JobError: there is none, or its folder is damaged.
         """
         self.id = job_id
         self._folder = self._found()
 
     def _found(self) -> JobFolder:
-        folder = folder_of(os.environ, self.id)
+        try:
+            folder = folder_of(os.environ, self.id)
+        except Damage as damage:
+            raise JobError(f"job {self.id}: its folder is damaged: {damage}") from None
         if folder is None:
             raise JobError(f"job {self.id}: nothing is kept of a detached job of this id")
         return folder
@@ -162,7 +165,10 @@ class DetachedJob:
         return self._output(journal.STDERR, rank, role)
 
     def _output(self, *key: object) -> str:
-        known = JournalReader(self._folder.journal).new()
+        try:
+            known = JournalReader(self._folder.journal).new()
+        except Damage as damage:
+            raise JobError(f"job {self.id}: {damage}", damage.exit_code) from None
         data = b"".join(one.data for one in known if (one.kind, one.rank, one.role) == key)
         return data.decode("utf-8", "replace")
 
@@ -204,4 +210,7 @@ class DetachedJob:
 
 
 def _report(end: End) -> Report:
-    return read(end.report, end.text)
+    try:
+        return read(end.report, end.text)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise JobError(f"its report is not whole: {error!r}", OUTPUT) from None

@@ -6,9 +6,9 @@ the ranks of the program's own job; runner and node launchers have passed it on 
 
 from __future__ import annotations
 
-import json
 import pickle
 
+from ..common.text import read_json
 from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def outcome_of(report: bytes | bytearray) -> Outcome | None:
     """Return what a rank has sent; None if it has not sent a whole report."""
     line, end, body = bytes(report).partition(b"\n")
     try:
-        head = json.loads(line)
+        head = read_json(line)
         state, size = head["state"], head["size"]
         words, traceback = str(head["words"]), str(head["text"])
     except (ValueError, KeyError, TypeError):

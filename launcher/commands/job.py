@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from contextlib import suppress
 
 from ..cli import tool_options
 from ..cli.option import named
@@ -189,11 +190,12 @@ def _wait_for_end(client: Any, seconds: float) -> None:
 
 def _wait_for_report(place: Place) -> None:
     """Wait until it is written how a detached job has ended."""
-    from ..head.detached.job_folder import folder_of
+    from ..head.detached.job_folder import Damage, folder_of
     from .job_wait import settled
 
-    if folder := folder_of(os.environ, place.name):
-        settled(folder)
+    with suppress(Damage):
+        if folder := folder_of(os.environ, place.name):
+            settled(folder)
 
 
 def _kill_on_hosts(given: JobCommand) -> int:

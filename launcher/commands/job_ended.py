@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 from ..common import entry
@@ -17,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..head.detached.job_folder import JobFolder
+    from ..head.detached.job_folder import DamagedFolder, JobFolder
     from .json_types.jobs import Ended, EndedJob
 
 MAY_RUN = {State.RUNS, State.ELSEWHERE}
@@ -29,10 +30,19 @@ def ended() -> Sequence[tuple[JobFolder, State]]:
     return [(one, state) for one, state in known if state is not State.RUNS][::-1]
 
 
-def as_table(jobs: Sequence[tuple[JobFolder, State]], width: int) -> str:
-    """Return them as a table."""
+def as_table(
+    jobs: Sequence[tuple[JobFolder, State]], damaged: Sequence[DamagedFolder], width: int
+) -> str:
+    """Return them as a table, with those that cannot be read behind them."""
     now = time.time()
-    return table([_row(one, state, now) for one, state in jobs], width) if jobs else ""
+    rows = [_row(one, state, now) for one, state in jobs]
+    rows += [_row_of_damaged(one) for one in damaged]
+    return table(rows, width) if rows else ""
+
+
+def _row_of_damaged(one: DamagedFolder) -> Row:
+    words = State.DAMAGED.value
+    return safe_row(Row(one.job_id, words, "", "", "", "", f"{words}: {one.why}"))
 
 
 def _row(one: JobFolder, state: State, now: float) -> Row:
@@ -41,18 +51,23 @@ def _row(one: JobFolder, state: State, now: float) -> Row:
     if end is not None:
         words = f"exit code {end.code}" if end.code else "ended"
         since, last = end.at, end.last
-        nodes = len(end.report.get("hosts", ())) or nodes
-        ranks = end.report.get("world_size", ranks)
+        nodes = len(end.report.get("hosts") or ()) or nodes
+        ranks = end.report.get("world_size") or ranks
     elif state is State.ELSEWHERE:
         words = f"on {about.process.machine}"
+    if damage := one.damage:
+        last = f"{State.DAMAGED.value}: {damage}"
     size = str(ranks or "?")
     row = Row(about.job_id, words, str(nodes), size, age(now - since), about.program, last)
     return safe_row(row)
 
 
-def as_json(jobs: Sequence[tuple[JobFolder, State]]) -> str:
+def as_json(jobs: Sequence[tuple[JobFolder, State]], damaged: Sequence[DamagedFolder]) -> str:
     """Return them as JSON."""
-    fields: Ended = {"ended": [_fields(one, state) for one, state in jobs]}
+    fields: Ended = {
+        "ended": [_fields(one, state) for one, state in jobs],
+        "damaged": [{"job_id": one.job_id, "reason": one.why} for one in damaged],
+    }
     return json.dumps(versioned("jobs", fields))
 
 
@@ -70,6 +85,7 @@ def _fields(one: JobFolder, state: State) -> EndedJob:
         "launcher": about.launcher,
         "hold": about.hold,
         "last": "" if end is None else end.last,
+        "damage": one.damage,
     }
 
 
@@ -86,15 +102,31 @@ def forget(words: Sequence[str], *, everything: bool) -> tuple[str, str]:
     if everything:
         gone = [one for one, state in ended() if state not in MAY_RUN]
         for one in gone:
-            remove(one.path)
+            _remove(one.path)
         return "", f"{counted(len(gone), 'job')} forgotten"
-    found = job_kept.find(words)
+    try:
+        found = job_kept.find(words)
+    except job_kept.DamagedJob as job:
+        _remove(job.folder.path)
+        return job.folder.job_id, "forgotten"
     if found.folder is None or found.folder.state is State.RUNS:
         raise UsageError(f"dsrun-job forget: {found.place.name} is running")
-    remove(found.folder.path)
+    _remove(found.folder.path)
     return found.place.name, "forgotten"
+
+
+def _remove(path: str) -> None:
+    """Remove a folder.
+
+    Raises:
+        UsageError: something of it is left.
+    """
+    remove(path)
+    if os.path.lexists(path):
+        raise UsageError(f"dsrun-job forget: {path} could not be removed; look what is in it")
 
 
 def show(*, as_lines: bool, width: int) -> None:
     """Print the list."""
-    entry.write(as_table(ended(), width) if as_lines else f"{as_json(ended())}\n")
+    jobs, damaged = ended(), job_kept.damaged()
+    entry.write(as_table(jobs, damaged, width) if as_lines else f"{as_json(jobs, damaged)}\n")

@@ -8,7 +8,7 @@ from ..common.errors import OUTPUT, DsrunError, LostError, UsageError
 from ..common.values import NamedTuple
 from ..control import local
 from ..head.detached import job_folder
-from ..head.detached.job_folder import JobFolder, State
+from ..head.detached.job_folder import DamagedFolder, JobFolder, State
 from . import job_names, job_read
 from .job_names import LAST, Place
 
@@ -37,6 +37,22 @@ class KeptJob(NamedTuple):
         return self.place.kind != KEPT
 
 
+class DamagedJob(UsageError):
+    """The job that is meant has a folder that cannot be read.
+
+    Attributes:
+        folder: that folder.
+    """
+
+    def __init__(self, folder: DamagedFolder) -> None:
+        """Say what is wrong with it, and what removes it."""
+        super().__init__(
+            f"dsrun-job: job {folder.job_id}: its folder is damaged: {folder.why};"
+            f" `dsrun-job forget {folder.job_id}` removes it"
+        )
+        self.folder = folder
+
+
 def folders() -> list[JobFolder]:
     """Return what is kept of all detached jobs of this user, the oldest first."""
     try:
@@ -46,11 +62,24 @@ def folders() -> list[JobFolder]:
     return job_folder.find(root)
 
 
+def damaged() -> list[DamagedFolder]:
+    """Return the folders of detached jobs of this user that cannot be read."""
+    return job_folder.find_all(job_folder.root(os.environ))[1]
+
+
+def _check_whole(word: str) -> None:
+    """Check that no folder which cannot be read is meant."""
+    for folder in damaged():
+        if word in folder.job_id:
+            raise DamagedJob(folder)
+
+
 def find(words: Sequence[str]) -> KeptJob:
     """Return the job or hold that is meant, a running one before one that has ended.
 
     Raises:
         UsageError: there is none, or more than one.
+        DamagedJob: its folder cannot be read.
     """
     word = words[0] if words else None
     kept = {one.about.job_id: one for one in folders()}
@@ -61,6 +90,7 @@ def find(words: Sequence[str]) -> KeptJob:
         place = _last(running, gone)
     elif word and not any(word in name for name in names):
         if not any(word in one.name for one in gone):
+            _check_whole(word)
             raise UsageError(
                 f"dsrun-job: no job {word[:40]} on this machine; running:"
                 f" {job_names.named(running)}; ended: {job_names.named(gone)}"
@@ -82,6 +112,7 @@ def check_not_ended(word: str) -> None:
             raise UsageError(
                 f"dsrun-job: job {name} has ended; `dsrun-job report {name}` tells how"
             )
+    _check_whole(word)
 
 
 def _last(running: Sequence[Place], gone: Sequence[Place]) -> Place:
@@ -98,8 +129,9 @@ def _newest(places: Sequence[Place]) -> Place | None:
 def without_end(folder: JobFolder, state: State) -> DsrunError:
     """Return the error for a job that has ended, but nobody knows how."""
     about = folder.about
-    if state is State.UNKNOWN:
-        error = DsrunError(f"job {about.job_id} has ended, but how could not be written")
+    if state in {State.UNKNOWN, State.DAMAGED}:
+        why = "could not be written" if state is State.UNKNOWN else f"is damaged: {folder.damage}"
+        error = DsrunError(f"job {about.job_id} has ended, but how {why}")
         error.exit_code = OUTPUT
         return error
     process = f"pid {about.process.pid} on {about.process.machine}"

@@ -12,7 +12,7 @@ from ..common.tell import tell
 from ..common.text import plain
 from ..control import frames, local
 from ..control.local_client import checked
-from ..head.detached.job_folder import State
+from ..head.detached.job_folder import Damage, State
 from ..head.output.labels import Labeller, Sanitizer
 from .job_names import LOOK, PATIENCE, ask, named_in_errors, open_place
 from .job_view import safe
@@ -96,6 +96,7 @@ def show_kept(
 
     Raises:
         UsageError: it has no such role.
+        Damage: its journal cannot be read.
     """
     from ..head.detached.journal_reader import JournalReader
 
@@ -107,7 +108,10 @@ def show_kept(
     readers = _Readers(as_json=as_json)
     while True:
         goes_on = follow and folder.now.state in {State.RUNS, State.ELSEWHERE}
-        new = journal.new()
+        try:
+            new = journal.new()
+        except Damage as damage:
+            raise Damage(f"dsrun-job: job {folder.about.job_id}: {damage}") from None
         _print(readers, (one for one in new if role in {"", one.role}), ranks)
         if not new and not goes_on:
             break

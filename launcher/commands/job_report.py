@@ -7,12 +7,13 @@ import json
 from ..common import entry, output_file
 from ..common.errors import LostError, OutputError, UsageError
 from ..common.formats import versioned
-from ..common.text import plain
+from ..common.tell import tell
+from ..common.text import plain, read_json
 from ..common.values import NamedTuple
 from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached import journal
-from ..head.detached.job_folder import State
+from ..head.detached.job_folder import Damage, State
 from ..head.detached.journal_reader import JournalReader
 from ..head.picture.replay import Past, Printed, replay
 from ..head.run import events
@@ -112,11 +113,14 @@ def _ended(folder: JobFolder) -> Report:
 
 
 def _kept(folder: JobFolder) -> Happened:
-    """Return what the journal of a job tells."""
+    """Return what the journal of a job tells; nothing, with a line, if it cannot be read."""
+    try:
+        known = JournalReader(folder.journal).new()
+    except Damage as damage:
+        tell(f"job {folder.about.job_id}: {damage}; the report has nothing from there", "dsrun-job")
+        return []
     return [
-        Past(entry.at, entry.role, event)
-        for entry in JournalReader(folder.journal).new()
-        if (event := _event(entry)) is not None
+        Past(entry.at, entry.role, event) for entry in known if (event := _event(entry)) is not None
     ]
 
 
@@ -126,7 +130,7 @@ def _event(kept: journal.Entry) -> RunEvent | None:
     if kept.kind != journal.EVENT:
         return None
     try:
-        fields = json.loads(kept.data)
+        fields = read_json(kept.data)
     except ValueError:
         return None
     return events.from_json(fields) if isinstance(fields, dict) else None

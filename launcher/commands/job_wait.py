@@ -11,7 +11,7 @@ from contextlib import suppress
 from ..common import entry
 from ..common.errors import DsrunError, LostError, UsageError
 from ..common.formats import versioned
-from ..common.text import plain
+from ..common.text import plain, read_json
 from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached.job_folder import End, State
@@ -88,7 +88,7 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> End:
     deadline = None if seconds is None else time.monotonic() + seconds
     while (end := folder.end) is None:
         now = folder.now
-        if now.state in {State.KILLED, State.UNKNOWN}:
+        if now.state in {State.KILLED, State.UNKNOWN, State.DAMAGED}:
             raise without_end(now, now.state)
         if deadline is not None and time.monotonic() >= deadline:
             raise TimeoutError(f"job {folder.about.job_id} has not ended within {seconds:g} s")
@@ -123,11 +123,25 @@ def _told(client: LocalClient, place: Place) -> End | None:
             with named_in_errors(place):
                 code = int(checked(answer)["code"])
             file.seek(0)
-            return End(time.time(), code, **json.load(file), last="", unkept="")
+            text, report = _report(file.read(), place)
+            return End(time.time(), code, text, report, last="", unkept="")
     if waits:
         process = f"pid {client.pid} on {os.uname().nodename}"
         raise killed(place.name, f"what ran it ({process}) was killed")
     return None
+
+
+def _report(data: bytes, place: Place) -> tuple[str, dict[str, Any]]:
+    """Return the report that a job has written, in words and as JSON.
+
+    Raises:
+        LostError: it has written something else.
+    """
+    with suppress(ValueError):
+        match read_json(data):
+            case {"text": str(text), "report": dict(report)}:
+                return text, report
+    raise LostError(f"dsrun-job: job {place.name}: its report is not valid")
 
 
 def _answer(client: LocalClient, file: int) -> tuple[bool, dict[str, Any] | None]:

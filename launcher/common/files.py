@@ -1,6 +1,7 @@
 """Read files that the user names: regular files, or pipes such as a shell's `<(...)`; his home.
 
-Reading always comes to an end: a pipe without a writer, a device and a folder are errors.
+Reading always comes to an end: a pipe without a writer, a device and a folder are errors. Files of
+dsrun's own, in whose place anything may be by now, are opened only if they are regular.
 """
 
 from __future__ import annotations
@@ -98,10 +99,52 @@ def open_regular(path: str | bytes) -> int:
     raise OSError(errno.EINVAL, f"is {kind(mode)}, not a file", path)
 
 
+def open_own(path: str, limit: int) -> int:
+    """Return a descriptor of a regular file of this user, for reading; nothing else is opened.
+
+    Raises:
+        OSError: it is something else, larger than `limit` bytes, or cannot be opened.
+    """
+    check_own(system.lstat(path), path, limit)
+    fd = open_regular(path)
+    try:
+        check_own(system.fstat(fd), path, limit)
+    except OSError:
+        system.close(fd)
+        raise
+    return fd
+
+
+def check_own(status: os.stat_result, path: str, limit: int) -> None:
+    """Check the status of a file that dsrun has written; raises as `open_own`."""
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, f"is {kind(status.st_mode)}, not a file", path)
+    if status.st_uid != system.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", path)
+    if status.st_size > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit} bytes; not read", path)
+
+
+def read_own(path: str, limit: int = LIMIT) -> bytes:
+    """Return the contents of such a file; raises as `open_own`."""
+    fd = open_own(path, limit)
+    try:
+        return _all(fd, limit)
+    finally:
+        system.close(fd)
+
+
 def kind(mode: int) -> str:
     """Return what a file is that is not a regular file, such as "a pipe"."""
-    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
+    return _KINDS.get(stat.S_IFMT(mode), "a device")
+
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+}
 
 
 def _all(fd: int, limit: int) -> bytes:

@@ -5,10 +5,9 @@ Source: the debugpy settings reference (type, request, connect, pathMappings, su
 
 from __future__ import annotations
 
-import json
-
 from . import files, output_file
 from .errors import UsageError, reason
+from .text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,12 +26,12 @@ def read(option: str, path: str) -> dict[str, Any]:
     """
     output_file.check(option, path)
     try:
-        found = json.loads(files.read(path, pipes=False) or b"{}")
+        found = read_json(files.read(path, pipes=False).decode("utf-8-sig") or "{}")
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise UsageError(f"{option} {path}: {reason(error)}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         found = None
     kept = found.get("configurations") if isinstance(found, dict) else None
     if found != {} and not isinstance(kept, list):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import struct
 
+from ..common import text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ AUTH_LIMIT = 4096
 MOST = 1 << 62
 """Limit of every number in a message, such as seconds, bytes or ranks."""
 
-DIGITS = 20
+DIGITS = text.DIGITS
 """Digits of the longest integer in a message: 64 bits and a sign."""
 
 # runner -> node
@@ -152,26 +154,14 @@ def unpack_json(body: bytes) -> dict[str, object]:
         BadFrame: the body is not a JSON object.
     """
     try:
-        message = _JSON.decode(body.decode())
-    except (ValueError, RecursionError) as error:
+        message = text.read_json(body)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BadFrame(f"not JSON: {error}") from None
+    except ValueError as error:
+        raise BadFrame(f"{error}") from None
     if not isinstance(message, dict):
         raise BadFrame("not a JSON object")
     return message
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > DIGITS:
-        raise BadFrame(f"a number with {len(digits)} digits")
-    return int(digits)
-
-
-def _not_a_number(name: str) -> float:
-    raise BadFrame(f"{name} is not a number")
-
-
-_JSON = json.JSONDecoder(parse_int=_whole, parse_constant=_not_a_number)
-"""Rejects Infinity and NaN, which are not JSON, and numbers that take minutes to parse."""
 
 
 def pack_output(rank: int, stream: int, data: bytes) -> bytes:

@@ -10,6 +10,7 @@ import json
 import zlib
 from itertools import pairwise
 
+from ..common.text import read_json
 from ..common.values import NamedTuple
 from . import frames
 
@@ -74,8 +75,8 @@ def unpack(packed: bytes) -> Manifest:
     try:
         inflate = zlib.decompressobj()
         text = inflate.decompress(packed, LARGEST)
-        rows = json.loads(text)
-    except (zlib.error, ValueError, RecursionError):
+        rows = read_json(text)
+    except (zlib.error, ValueError):
         raise frames.BadFrame("not a manifest") from None
     if inflate.unconsumed_tail or not isinstance(rows, list):
         raise frames.BadFrame("not a manifest")

@@ -46,6 +46,10 @@ if it gets no START for nearly as long."""
 STAY, SPARE = b"stay", b"spare"
 """Messages to the guard: all that the node launcher leaves running may stay; or only these pids."""
 
+SECRET = 16
+"""Bytes with which each message to the guard begins. Only these two processes know them: no child
+that executes a program has them, not even one that takes the socket (pidfd_getfd(2))."""
+
 
 def received(line: socket.socket) -> bytes:
     """Return the next message; b"" at the end, even if it came before all of ours was read."""
@@ -62,14 +66,16 @@ class Guard:
         pid: the guard's pid.
     """
 
-    def __init__(self, pid: int, line: socket.socket) -> None:
+    def __init__(self, pid: int, line: socket.socket, secret: bytes = b"") -> None:
         """Communicate with it over `line`.
 
         The guard sends the numbers of the signals that it gets, one byte each. It receives signs of
-        life, each with the seconds without another one after which it acts.
+        life, each with the seconds without another one after which it acts. It takes nothing that
+        does not begin with the secret.
         """
         self.pid = pid
         self._line = line
+        self._secret = secret
         self._timer: Timer | None = None
         self._fd = -1
 
@@ -83,7 +89,8 @@ class Guard:
             if not numbers:
                 loop.remove(self._line.fileno())
             for number in numbers:
-                on_signal(number)
+                if number in PASSED:
+                    on_signal(number)
 
         def ended() -> None:
             loop.remove(self._fd)
@@ -121,7 +128,7 @@ class Guard:
 
     def _send(self, message: bytes) -> None:
         with suppress(OSError):  # it is stopped itself, or gone
-            self._line.send(message)
+            self._line.send(self._secret + message)
 
 
 def guarded(launcher: Callable[[Guard], NoReturn], seconds: float = INITIAL_SILENCE) -> NoReturn:
@@ -133,7 +140,7 @@ def guarded(launcher: Callable[[Guard], NoReturn], seconds: float = INITIAL_SILE
     processes.adopt_orphans()
     system.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
     ours, theirs = system.socketpair(socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-    guard = system.getpid()
+    guard, secret = system.getpid(), system.urandom(SECRET)
 
     def child() -> NoReturn:
         theirs.close()
@@ -141,20 +148,21 @@ def guarded(launcher: Callable[[Guard], NoReturn], seconds: float = INITIAL_SILE
         system.setsid()
         processes.adopt_orphans()
         system.pthread_sigmask(signal.SIG_SETMASK, [])
-        launcher(Guard(guard, ours))
+        launcher(Guard(guard, ours, secret))
 
     pid = system.fork(child)
     ours.close()
     _release_control_line()
-    system.exit_now(_Watch(pid, theirs, seconds).run())
+    system.exit_now(_Watch(pid, theirs, secret, seconds).run())
 
 
 class _Watch:
     """The guard's process, from the fork to the node launcher's end."""
 
-    def __init__(self, launcher: int, line: socket.socket, seconds: float) -> None:
+    def __init__(self, launcher: int, line: socket.socket, secret: bytes, seconds: float) -> None:
         self._launcher = launcher
         self._line = line
+        self._secret = secret
         self._killed_by_us = False
         self._may_stay = False
         self._spared: frozenset[int] = frozenset()
@@ -187,7 +195,8 @@ class _Watch:
         with suppress(OSError):  # nothing more for now
             while message:
                 message = self._line.recv(MESSAGE)
-                self._handle(message)
+                if message.startswith(self._secret):
+                    self._handle(message[len(self._secret) :])
         if not message:
             self._loop.remove(self._line.fileno())
 
@@ -233,7 +242,6 @@ class _Watch:
 
 def _release_control_line() -> None:
     """Close the control line here, so that it ends when the node launcher closes it."""
-    null = system.open_fd(os.devnull, os.O_RDWR)
-    for fd in (0, 1):
-        system.dup2(null, fd)
-    system.close(null)
+    with suppress(OSError):
+        system.close(0)
+    system.dup2(system.open_fd(os.devnull, os.O_RDWR), 1)  # that is 0, the lowest that is free

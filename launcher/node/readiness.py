@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 import sys
 from functools import partial
@@ -18,6 +19,7 @@ from functools import partial
 from ..common import system
 from ..common.errors import USAGE, reason
 from ..common.loop import Loop
+from ..common.text import read_json
 from .checks.probes import Resolver, numeric
 
 TYPE_CHECKING = False
@@ -45,6 +47,9 @@ TELL_AGAIN = 1.0
 
 STATUS_LINE = 256
 """Bytes of an answer in which the status of HTTP has to be."""
+
+STATUS = re.compile(rb"HTTP/1\.[0-9] ([0-9]{3})(?![^ \r\n])")
+"""The beginning of such an answer, as far as it matters (RFC 9112, 4)."""
 
 
 class Server:
@@ -187,13 +192,13 @@ class Trial:
         line, end, _ = self._read.partition(b"\r\n")
         if data and not end and len(self._read) < STATUS_LINE:
             return
-        version, _, status = line.partition(b" ")
-        if version.startswith(b"HTTP/1.") and status[:3] == b"200":
+        said = STATUS.match(line)
+        if said and said[1] == b"200":
             self._server.on_answer(self._number)
             self._loop.remove(self._socket.fileno())
             self._loop.add_reader(self._socket.fileno(), self._drain)
         else:
-            shown = status[:3].decode("ascii", "replace") if status[:3].isdigit() else "no HTTP"
+            shown = said[1].decode() if said else "no HTTP"
             self._pause = REFUSED_PAUSE
             self._fail(f"{self._path} answers {shown}")
 
@@ -259,7 +264,7 @@ class Waiting:
 def main(_arguments: Sequence[str]) -> int:
     """Wait; return the exit code."""
     try:
-        asked = json.loads(sys.stdin.buffer.readline(LONGEST))
+        asked = read_json(sys.stdin.buffer.readline(LONGEST))
         waiting = Waiting(asked["kind"], asked["path"], asked["servers"])
     except (ValueError, KeyError, TypeError) as error:
         sys.stderr.write(f"ready: expected a request as JSON: {error!r}\n")

@@ -6,6 +6,7 @@ import json
 
 from ..common import files
 from ..common.errors import UsageError, reason
+from ..common.text import read_json
 from .batch_plan import plan
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ def _bytes(path: str, where: str) -> bytes:
 
 def _parsed(data: bytes, path: str) -> object:
     try:
-        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once)
+        return read_json(data.decode("utf-8-sig"), _once)
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}: column {error.colno}"
         words = error.msg[:1].lower() + error.msg[1:]
@@ -46,8 +47,6 @@ def _parsed(data: bytes, path: str) -> object:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}:{line}: not UTF-8") from None
-    except RecursionError:
-        raise UsageError(f"{path}: nested too deeply") from None
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -7,6 +7,7 @@ import json
 import re
 
 from ..common.errors import UsageError
+from ..common.text import read_json
 from ..specs.host import MAX_SLOTS, Slot
 from .ranges import distinct, quoted
 
@@ -89,8 +90,8 @@ def _unzipped(data: bytes) -> bytes:
 
 def _parsed(data: bytes) -> dict[str, object]:
     try:
-        world = json.loads(data.decode(), object_pairs_hook=_distinct_hosts)
-    except (ValueError, RecursionError):
+        world = read_json(data, _distinct_hosts)
+    except ValueError:
         raise UsageError("damaged: it does not contain JSON") from None
     if not isinstance(world, dict) or not world:
         raise UsageError("expected {host: [device, ...], ...} with at least one host")

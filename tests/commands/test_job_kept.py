@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +22,7 @@ from ..support.own_names import own_names
 from ..support.pictures import HOSTILE, embedded
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 __all__ = ["own_names"]
 
@@ -175,6 +178,85 @@ def test_of_a_job_without_an_end_all_is_told_that_is_known(site: Site) -> None:
     assert (told["state"], told["report"]) == ("killed", None)
     kept(site.environ, 3, FAR)
     assert "runs on another-machine; ask there" in site.run("report", NAME.format(3))[1]
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(16 << 30)
+
+
+def socket_file(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+
+
+INSTEAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a pipe": (fifo, "is a pipe, not a file"),
+    "a device": (lambda path: path.symlink_to("/dev/zero"), "is a link, not a file"),
+    "a loop": (lambda path: path.symlink_to(path.name), "is a link, not a file"),
+    "a folder": (Path.mkdir, "is a folder, not a file"),
+    "a socket": (socket_file, "is a socket, not a file"),
+    "a hole": (sparse, "larger than"),
+}
+
+
+@pytest.mark.parametrize("kind", INSTEAD)
+@pytest.mark.parametrize("file", ["job.json", "end.json", "journal"])
+def test_a_damaged_folder_is_one_line(site: Site, file: str, kind: str) -> None:
+    make, why = INSTEAD[kind]
+    path = site.ended(0)
+    site.ended(1, 3)
+    before = site.run("list", "--ended")[1].splitlines()[:2]
+    (path / file).unlink()
+    make(path / file)
+    code, out, err = site.run("list", "--ended")
+    *rows, damaged = out.splitlines()
+    assert (code, err) == (0, "")
+    assert [row.split("  ")[0] for row in rows] == [before[0].split("  ")[0], NAME.format(1)]
+    assert damaged.startswith(NAME.format(0))
+    assert f"damaged: {file}: {why}" in damaged
+    listed = json.loads(site.run("list", "--ended", "--json")[1])
+    assert schemas.faults("jobs", listed, "ended") == []
+    assert len(listed["ended"] + listed["damaged"]) == 2
+    assert site.run("wait", NAME.format(1))[0] == 3
+    assert site.run("wait", "last")[0] == 3
+    name = NAME.format(0)
+    codes = {verb: site.run(verb, name)[0] for verb in ("wait", "report", "logs", "kill")}
+    assert (
+        codes
+        == {
+            "job.json": {"wait": 2, "report": 2, "logs": 2, "kill": 2},
+            "end.json": {"wait": 74, "report": 0, "logs": 0, "kill": 2},
+            "journal": {"wait": 0, "report": 0, "logs": 74, "kill": 2},
+        }[file]
+    )
+    assert site.run("forget", name)[:2] == (0, f"dsrun-job: job {name}: forgotten\n")
+    assert not path.exists()
+
+
+def test_what_damage_says_cannot_harm_a_terminal(site: Site) -> None:
+    path = site.ended(0)
+    text = (path / "job.json").read_text()
+    (path / "job.json").write_text(text.replace('"roles": {}', '"roles": {"\\u001b]0;x\\n": 1}'))
+    code, out, _ = site.run("list", "--ended")
+    assert (code, out.count("\n")) == (0, 2)
+    assert "damaged: job.json: roles[" in out
+    assert "\x1b" not in out
+    assert "\x1b" not in site.run("report", NAME.format(0))[2]
+
+
+def test_what_cannot_be_removed_is_named(site: Site) -> None:
+    path = site.ended(0)
+    (path / "job.json").unlink()
+    (path / "job.json").mkdir()
+    (path / "job.json/mine").touch()
+    code, _, err = site.run("forget", NAME.format(0))
+    assert (code, f"{path} could not be removed" in err) == (2, True)
+    assert (path / "job.json/mine").exists()
 
 
 def test_jobs_are_forgotten(site: Site, tmp_path: Path) -> None:

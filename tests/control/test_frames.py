@@ -74,7 +74,7 @@ def test_bad_output_frames(body: bytes, message: str) -> None:
     "body", [b"", b"{", b"[1]", b'"x"', b"null", b"\xff\xfe\xff", b"[" * 200_000, b"\x80\x04K\x01."]
 )
 def test_what_is_no_json_object(body: bytes) -> None:
-    with pytest.raises(frames.BadFrame, match=r"^not (a )?JSON"):
+    with pytest.raises(frames.BadFrame, match=r"^(not (a )?JSON|nested too deeply)"):
         frames.unpack_json(body)
 
 

@@ -277,6 +277,30 @@ def test_the_guard_sweeps_all_but_what_may_stay(then: str, lives: list[bool], co
     assert left_after(then, code) == (code, lives)
 
 
+SAYS_AS_A_WORKER = """
+fd = line._line.fileno()
+said = [b"stay", b"spare %d" % pids[0], b"600.0", b"nan", b"?", bytes(16) + b"stay", bytes(20)]
+code = f"import socket; line = socket.socket(fileno={fd}); [line.send(one) for one in {said}]"
+subprocess.run([sys.executable, "-c", code], pass_fds=[fd], check=True)
+"""
+
+
+def test_a_worker_that_has_the_socket_cannot_say_what_may_stay() -> None:
+    """It has got that with pidfd_getfd(2), but not the secret."""
+    assert left_after(SAYS_AS_A_WORKER, 7) == (7, [False, False, False])
+
+
+def test_what_is_no_signal_is_not_heard() -> None:
+    clock = Clock()
+    heard: list[int] = []
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    with ours, theirs:
+        Guard(os.getpid(), ours).watch(clock.loop, heard.append, lambda: None)
+        theirs.send(bytes([0, 9, signal.SIGUSR1, 200]))
+        clock.settle()
+    assert heard == [signal.SIGUSR1]
+
+
 HEARS = """
 loop = Loop()
 line.watch(loop, lambda number: print("heard", number, flush=True), lambda: died())

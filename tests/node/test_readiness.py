@@ -130,6 +130,45 @@ def test_what_does_not_speak_http_is_not_ready(listener: socket.socket) -> None:
         assert asked.line()["why"].endswith(": / answers no HTTP")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            b"HTTP/1.1 2009999 OK\r\n",
+            b"HTTP/1.1 200OK\r\n",
+            b"HTTP/1.1 20\r\n",
+            b"HTTP/1. 200\r\n",
+        ),
+        *(
+            b"HTTP/1.1  200 OK\r\n",
+            b"HTTP/1.12 200 OK\r\n",
+            b"HTTP/2 200\r\n",
+            b"XHTTP/1.1 200\r\n",
+        ),
+        b"HTTP/1.1 200" + b"9" * 300,
+    ],
+)
+def test_what_only_begins_like_200_is_not_ready(listener: socket.socket, line: bytes) -> None:
+    with Asked("http", ([HERE], listener.getsockname()[1]), path="/") as asked:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(line)
+        assert asked.line()["why"].endswith(": / answers no HTTP")
+
+
+@pytest.mark.parametrize(
+    "line", [b"HTTP/1.1 200\r\n", b"HTTP/1.0 200 \r\n", b"HTTP/1.0 200 OK\n\n"]
+)
+def test_a_status_needs_no_reason(listener: socket.socket, line: bytes) -> None:
+    with Asked("http", ([HERE], listener.getsockname()[1]), path="/") as asked:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(line)
+        assert asked.line() == {"server": 0, "answered": [0]}
+
+
 def test_all_servers_are_waited_for(listener: socket.socket, closed_port: int) -> None:
     port = listener.getsockname()[1]
     with Asked("port", ([HERE], closed_port), ([HERE], port)) as asked:

@@ -106,7 +106,7 @@ SHAPE_FAULT = "expected {host: [device, ...], ...} with at least one host"
         (word(b'{"a":[4096]}'), "host 'a': expected device indices or ids, not '4096'"),
         (word(b'{"a":[true]}'), "host 'a': expected device indices or ids, not 'True'"),
         (word(b'{"a":[0.5]}'), "host 'a': expected device indices or ids, not '0.5'"),
-        (word(b'{"a":[NaN]}'), "host 'a': expected device indices or ids, not 'nan'"),
+        (word(b'{"a":[NaN]}'), "damaged: it does not contain JSON"),
         (word(b'{"a":["3"]}'), "host 'a': expected device indices or ids, not '3'"),
         (word(b'{"a":["0,1"]}'), "host 'a': expected device indices or ids, not '0,1'"),
         (word(b'{"a":[[0]]}'), "host 'a': expected device indices or ids, not list"),

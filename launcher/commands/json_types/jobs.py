@@ -188,6 +188,7 @@ class EndedJob(TypedDict):
         launcher: how its nodes were started, as for --launcher.
         hold: the hold that has run it, "" for none.
         last: the newest line of output, with its rank before it.
+        damage: which of its files cannot be read, and why; "" if all can be.
     """
 
     job_id: str
@@ -201,6 +202,19 @@ class EndedJob(TypedDict):
     launcher: str
     hold: str
     last: str
+    damage: str
+
+
+class DamagedJob(TypedDict):
+    """A detached job of which nothing can be read.
+
+    Attributes:
+        job_id: its id.
+        reason: what cannot be read, and why.
+    """
+
+    job_id: str
+    reason: str
 
 
 class Ended(TypedDict):
@@ -208,9 +222,11 @@ class Ended(TypedDict):
 
     Attributes:
         ended: the jobs, the newest first.
+        damaged: those of which nothing can be read.
     """
 
     ended: list[EndedJob]
+    damaged: list[DamagedJob]
 
 
 class RemainsHost(TypedDict):

@@ -9,19 +9,26 @@ import errno
 import json
 import os
 import re
+import stat
 from contextlib import suppress
 from enum import Enum
 
-from ...common.errors import reason
+from ...common import files
+from ...common.errors import OUTPUT, DsrunError, reason
 from ...common.private_folder import PRIVATE, private_folder, xdg_folder
+from ...common.text import read_json
 from ...common.values import NamedTuple
 from ...common.write_all import write_all
+from ...specs import field_types
+from ...specs.field_types import Code, Size
 from .process_identity import Life, ProcessIdentity, life
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Record = TypeVar("Record", bound=tuple[object, ...])
 
 ABOUT, OVER, END, JOURNAL = "job.json", "over.json", "end.json", "journal"
 """The files of a folder. `job.json` becomes `over.json` if `end.json` cannot be written."""
@@ -31,6 +38,19 @@ VERSION = 2
 
 JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
 """Pattern of a job id."""
+
+LARGEST = 64 << 20
+"""Bytes of a file about a job: no report is larger."""
+
+LONGEST = 1 << 29
+"""Bytes of a journal: more than it has of any number of ranks, twice as they may be shortened."""
+
+TOTALS = {
+    "seconds": "float | None",
+    "world_size": "Size | None",
+    "hosts": "tuple[str, ...] | None",
+}
+"""What is used of a report, if it has that."""
 
 MOST_JOBS = 100
 """Jobs that have ended and are kept."""
@@ -68,8 +88,8 @@ class About(NamedTuple):
     program: str
     workdir: str
     launcher: str
-    nodes: int
-    world_size: int
+    nodes: Size
+    world_size: Size
     hold: str
     roles: dict[str, str]
     process: ProcessIdentity
@@ -88,7 +108,7 @@ class End(NamedTuple):
     """
 
     at: float
-    code: int
+    code: Code
     text: str
     report: dict[str, Any]
     last: str
@@ -107,7 +127,14 @@ class State(Enum):
     ENDED = "ended"
     KILLED = "killed"
     UNKNOWN = "unknown"
+    DAMAGED = "damaged"
     ELSEWHERE = "elsewhere"
+
+
+class Damage(DsrunError):
+    """What is in a folder cannot be read; the text says what, and why."""
+
+    exit_code = OUTPUT
 
 
 class JobFolder(NamedTuple):
@@ -126,7 +153,19 @@ class JobFolder(NamedTuple):
     @property
     def end(self) -> End | None:
         """How it has ended; None if that is not known."""
-        return _end(os.path.join(self.path, END))
+        with suppress(Damage):
+            return _end(self.path)
+        return None
+
+    @property
+    def damage(self) -> str:
+        """What else of it cannot be read, and why; "" if all can be."""
+        try:
+            _end(self.path)
+            _check_journal(self.journal)
+        except Damage as damage:
+            return str(damage)
+        return ""
 
     @property
     def now(self) -> JobFolder:
@@ -142,17 +181,39 @@ class JobFolder(NamedTuple):
     def state(self) -> State:
         """Whether it runs, as far as is known here: KILLED if its process ended without a word.
 
-        ELSEWHERE if that process is on another machine, and UNKNOWN if the end could not be kept.
+        ELSEWHERE if that process is on another machine, UNKNOWN if the end could not be kept, and
+        DAMAGED if it was, but cannot be read.
         """
         if self.end is not None:
             return State.ENDED
         if self.is_over:
             return State.UNKNOWN
         found = life(self.about.process)
-        if found is Life.ENDED:
-            ended = self.now.end is not None  # it may have written that before it ended
-            return State.ENDED if ended else State.KILLED
-        return State.RUNS if found is Life.RUNS else State.ELSEWHERE
+        if found is Life.RUNS:
+            return State.RUNS
+        try:
+            if _end(self.path) is not None:  # it may have written that before it ended
+                return State.ENDED
+        except Damage:
+            return State.DAMAGED
+        return State.KILLED if found is Life.ENDED else State.ELSEWHERE
+
+
+class DamagedFolder(NamedTuple):
+    """The folder of a job of which nothing can be read but its id.
+
+    Attributes:
+        path: where it is.
+        why: what cannot be read, and why.
+    """
+
+    path: str
+    why: str
+
+    @property
+    def job_id(self) -> str:
+        """The id of the job."""
+        return os.path.basename(self.path)
 
 
 def is_job_folder(path: object) -> bool:
@@ -227,10 +288,18 @@ def _write(path: str, name: str, fields: Mapping[str, object]) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a folder with its files, as far as they are there."""
+    """Remove a folder with its files, or what is in its place, as far as they are there.
+
+    Folders in it go only if they are empty, and no link is followed.
+    """
     with suppress(OSError):
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            os.unlink(path)
+            return
         for name in os.listdir(path):
-            os.unlink(os.path.join(path, name))
+            inner = os.path.join(path, name)
+            is_folder = stat.S_ISDIR(os.lstat(inner).st_mode)
+            (os.rmdir if is_folder else os.unlink)(inner)
         os.rmdir(path)
 
 
@@ -239,50 +308,136 @@ def remove(path: str) -> None:
 
 def find(parent: str) -> list[JobFolder]:
     """Return the folders of all jobs below `root`, the oldest first, as far as they can be read."""
+    return find_all(parent)[0]
+
+
+def find_all(parent: str) -> tuple[list[JobFolder], list[DamagedFolder]]:
+    """Return the same, and the folders that cannot be read."""
+    jobs, damaged = [], []
     try:
         names = sorted(name for name in os.listdir(parent) if re.fullmatch(JOB_ID, name))
     except OSError:
-        return []
-    read = (open_folder(os.path.join(parent, name)) for name in names)
-    return sorted((one for one in read if one is not None), key=lambda one: one.about.since)
+        names = []
+    for name in names:
+        path = os.path.join(parent, name)
+        try:
+            if one := _open(path):
+                jobs.append(one)
+        except Damage as damage:
+            damaged.append(DamagedFolder(path, str(damage)))
+    return sorted(jobs, key=lambda one: one.about.since), damaged
 
 
 def folder_of(environ: Mapping[str, str], job_id: str) -> JobFolder | None:
-    """Return the folder of a job by its whole id; None if it has none."""
+    """Return the folder of a job by its whole id; None if it has none.
+
+    Raises:
+        Damage: it cannot be read.
+    """
     path = os.path.join(root(environ), job_id)
-    return open_folder(path) if is_job_folder(path) else None
+    return _open(path) if is_job_folder(path) else None
 
 
 def open_folder(path: str) -> JobFolder | None:
-    """Return the folder of a job; None if it is not there, or of another version."""
-    for name in (ABOUT, OVER):
-        fields = _read(os.path.join(path, name))
-        with suppress(TypeError, KeyError):
-            if fields is not None:
-                process = ProcessIdentity(**fields.pop("process"))
-                about = About(**fields, process=process)
-                return JobFolder(path, about, is_over=name == OVER)
+    """Return the folder of a job; None if it is not there, damaged, or of another version."""
+    with suppress(Damage):
+        return _open(path)
     return None
+
+
+def _open(path: str) -> JobFolder | None:
+    """Return the folder of a job; None if it is not there, or of another version.
+
+    Raises:
+        Damage: it cannot be read.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISDIR(status.st_mode):
+        raise Damage(f"is {files.kind(status.st_mode)}, not a folder")
+    if status.st_uid != os.geteuid():
+        raise Damage("belongs to another user")
+    known = [name for name in (ABOUT, OVER) if os.path.lexists(os.path.join(path, name))]
+    if not known:
+        raise Damage(f"has no {ABOUT}")
+    fields = _read(path, known[0])
+    if fields is None:
+        return None
+    process = _record(ProcessIdentity, known[0], fields.pop("process", None))
+    about = _record(About, known[0], fields, process=process)
+    if about.job_id != os.path.basename(path):
+        raise Damage(f"{known[0]}: it is of job {about.job_id[:40]}")
+    return JobFolder(path, about, is_over=known[0] == OVER)
 
 
 def _end(path: str) -> End | None:
-    fields = _read(path)
+    """Return how a job has ended; None if that is not written, or by another version.
+
+    Raises:
+        Damage: it cannot be read.
+    """
+    fields = _read(path, END)
     if fields is None:
         return None
+    report = fields.pop("report", None)
+    if not isinstance(report, dict):
+        raise Damage(f"{END}: report: expected an object")
+    for name, hint in TOTALS.items():
+        _value(END, f"report.{name}", hint, report.get(name))
+    return _record(End, END, fields, report=report)
+
+
+def _record(shape: type[Record], file: str, fields: object, **known: object) -> Record:
+    """Return a record whose fields are those in a file, and some that are known already.
+
+    Raises:
+        Damage: the fields are others, or a value does not fit.
+    """
+    hints = {name: hint for name, hint in shape.__annotations__.items() if name not in known}
+    if not isinstance(fields, dict) or fields.keys() != hints.keys():
+        raise Damage(f"{file}: expected the fields {', '.join(hints)}")
+    values = {name: _value(file, name, hint, fields[name]) for name, hint in hints.items()}
+    return shape(**values, **known)
+
+
+def _value(file: str, name: str, hint: str, value: object) -> Any:
     try:
-        return End(**fields)
-    except TypeError:
+        return field_types.reader(hint)(value)
+    except field_types.Misfit as misfit:
+        raise Damage(f"{file}: {misfit.within(name)}") from None
+
+
+def _read(path: str, name: str) -> dict[str, Any] | None:
+    """Return the fields in a file; None if it is not there, or of another version.
+
+    Raises:
+        Damage: it cannot be read.
+    """
+    try:
+        whole = read_json(files.read_own(os.path.join(path, name), LARGEST))
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise Damage(f"{name}: {reason(error)}") from None
+    except ValueError as error:
+        raise Damage(f"{name}: not valid: {error}") from None
+    match whole:
+        case {"version": int(version), "is": dict(fields)}:
+            return fields if version == VERSION else None
+        case {"version": int(version)} if version != VERSION:
+            return None
+    raise Damage(f"{name}: not a file of dsrun")
 
 
-def _read(path: str) -> dict[str, Any] | None:
-    """Return the fields in a file; None if it is not there, damaged, or of another version."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        with open(path, "rb") as file:
-            whole = json.loads(file.read())
-        if whole["version"] == VERSION and isinstance(whole["is"], dict):
-            return dict(whole["is"])
-    return None
+def _check_journal(path: str) -> None:
+    try:
+        files.check_own(os.lstat(path), path, LONGEST)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Damage(f"{JOURNAL}: {reason(error)}") from None
 
 
 # -- bounds -------------------------------------------------------------------------------------

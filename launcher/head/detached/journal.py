@@ -38,6 +38,12 @@ _HEAD = struct.Struct("!QdIBBBI")
 MOST_DATA = 1 << 24
 """Bytes of one entry: a larger number is damage."""
 
+LONGEST = _HEAD.size + 2 * 255 + MOST_DATA
+"""Bytes of an entry with its head."""
+
+LATEST = 1e10
+"""Seconds, some 300 years: a larger number is damage."""
+
 
 class Entry(NamedTuple):
     """Something that was printed, or that has happened.
@@ -86,7 +92,8 @@ def unpack(data: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
     while at + _HEAD.size <= len(data):
         number, seconds, rank, kind, *sizes = _HEAD.unpack_from(data, at)
         end = at + _HEAD.size + sum(sizes)
-        if kind > EVENT or sizes[-1] > MOST_DATA or end > len(data):
+        damaged = kind > EVENT or sizes[-1] > MOST_DATA or not (number and abs(seconds) < LATEST)
+        if damaged or end > len(data):
             return
         role, host, payload = _split(data, at + _HEAD.size, sizes)
         names = (one.decode("utf-8", "surrogateescape") for one in (host, role))

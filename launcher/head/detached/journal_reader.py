@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 
+from ...common import files
+from ...common.errors import reason
 from . import journal
+from .job_folder import JOURNAL, LONGEST, Damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
     from .journal import Entry
+
+BLOCK = 1 << 20
+"""Bytes that are read at a time."""
 
 
 class JournalReader:
@@ -24,24 +33,34 @@ class JournalReader:
         """Return the entries that have been written since the last call; [] if there is no file.
 
         Raises:
-            OSError: it cannot be read.
+            Damage: it cannot be read.
         """
         try:
-            file = open(self._path, "rb")  # noqa: SIM115  # closed below
+            file = open(files.open_own(self._path, LONGEST), "rb")  # noqa: SIM115  # closed below
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise Damage(f"{JOURNAL}: {reason(error)}") from None
         with file:
             status = os.fstat(file.fileno())
             if (status.st_dev, status.st_ino) != self._file or status.st_size < self._at:
                 self._file, self._at = (status.st_dev, status.st_ino), 0
             file.seek(self._at)
-            data = file.read()
-        found, end = [], 0
-        for entry, behind in journal.unpack(data):
-            end = behind
-            if entry.number > self._number:
-                found.append(entry)
-        self._at += end
+            found = [one for one in self._entries(file) if one.number > self._number]
         if found:
             self._number = found[-1].number
         return found
+
+    def _entries(self, file: BinaryIO) -> Iterator[Entry]:
+        """Yield the whole entries from here on, and note what is behind them.
+
+        No more is read behind what is damaged than one entry may have: a file has any size.
+        """
+        rest = b""
+        while len(rest) < journal.LONGEST and (block := file.read(BLOCK)):
+            data, behind = rest + block, 0
+            for entry, end in journal.unpack(data):
+                behind = end
+                yield entry
+            self._at += behind
+            rest = data[behind:]

@@ -11,9 +11,11 @@ import time
 from collections import deque
 from contextlib import suppress
 
+from ...common import files
 from ...common.errors import reason
 from ...common.write_all import write_all
 from . import journal
+from .job_folder import LONGEST
 from .journal import Entry
 
 TYPE_CHECKING = False
@@ -169,7 +171,7 @@ class _File:
         fresh = f"{self._path}.new"
         fd = -1
         try:
-            with open(self._path, "rb") as file:
+            with open(files.open_own(self._path, LONGEST), "rb") as file:
                 known = journal.entries(file.read())
             kept = b"".join(map(journal.pack, journal.shortened(known)))
             fd = _open(fresh, os.O_TRUNC)

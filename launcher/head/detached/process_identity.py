@@ -10,6 +10,7 @@ import os
 from enum import Enum
 
 from ...common.values import NamedTuple
+from ...specs.field_types import Pid, Size
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -39,8 +40,8 @@ class ProcessIdentity(NamedTuple):
     machine: str
     boot: str
     namespace: str
-    pid: int
-    start: int
+    pid: Pid
+    start: Size
 
 
 def identity(pid: int) -> ProcessIdentity:

@@ -9,7 +9,7 @@ import json
 from functools import partial
 
 from ...common.errors import LOST
-from ...common.text import plain
+from ...common.text import plain, read_json
 from ...common.values import NamedTuple
 from ..exec.fleet_programs import FleetPrograms
 
@@ -97,24 +97,26 @@ class Inquiry:
 
     def _on_line(self, host: str, line: bytes) -> None:
         try:
-            told = json.loads(line)
-            number, answered = told["server"], told.get("answered")
-            if answered is None:
-                self._on_why(f"from {host}: {plain(str(told['why']))[:200]}")
-            else:
-                self._told[host][int(number)] = self._valid(number, answered)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            return  # what the program of a node prints is not to be trusted
+            told = read_json(line)
+        except ValueError:
+            return
+        match told:  # what the program of a node prints is not to be trusted
+            case {"server": int(number), "answered": list(answered)}:
+                if host in self._told and self._is_asked(number):
+                    self._told[host][number] = self._valid(number, answered)
+            case {"why": str(why)}:
+                self._on_why(f"from {host}: {plain(why)[:200]}")
         self._look()
 
-    def _valid(self, number: int, answered: Sequence[int]) -> list[int]:
+    def _is_asked(self, number: int) -> bool:
+        """Return whether this is the number of a server; the file is number 0."""
+        return number in range(max(1, len(self._question.places)))
+
+    def _valid(self, number: int, answered: Sequence[object]) -> list[int]:
         """Return those that are numbers of addresses of this server."""
         places = self._question.places
-        return (
-            [one for one in answered if one in range(len(places[number].candidates))]
-            if places
-            else []
-        )
+        known = range(len(places[number].candidates)) if places else range(0)
+        return [one for one in answered if type(one) is int and one in known]
 
     def _on_end(self, host: str, code: int, why: str) -> None:
         """Start it again if it was ended from outside, or leave out a host that is lost."""

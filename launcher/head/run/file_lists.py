@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from ... import __version__
+from ...common.text import read_json
 from ...control import frames
 from ...control.messages import NodeJob
 from ...specs.program import Program
@@ -93,8 +92,8 @@ def _folder(node: RunNode) -> str:
 def _read(line: bytes) -> dict[str, int]:
     """Return the sizes of files by name that a node has printed; what is not valid is left out."""
     try:
-        printed = json.loads(line)
-    except (ValueError, RecursionError):
+        printed = read_json(line)
+    except ValueError:
         return {}
     sizes = printed.get("files") if isinstance(printed, dict) else None
     items = sizes.items() if isinstance(sizes, dict) else ()

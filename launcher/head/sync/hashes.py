@@ -7,8 +7,9 @@ import json
 import os
 from contextlib import suppress
 
-from ...common.files import open_regular
+from ...common import files
 from ...common.private_folder import cache_root, private_folder
+from ...common.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
+
+LARGEST = 256 << 20
+"""Bytes of what is kept of one folder: some million files."""
 
 FRESH = 2.0
 """Seconds since a file's last change within which another one may not change its times: the
@@ -39,9 +43,9 @@ class Hashes:
         with suppress(OSError, ValueError, TypeError):
             folder = private_folder(cache_root(environ), "dsrun", "hashes")
             self._path = os.path.join(folder, key)
-            with open(self._path, "rb") as file:
-                mark, known = json.load(file)
-            self._known = known if mark == MARK else {}
+            mark, known = read_json(files.read_own(self._path, LARGEST))
+            if mark == MARK and isinstance(known, dict):
+                self._known = {path: row for path, row in known.items() if isinstance(row, list)}
 
     def of(self, source: str, item: Item, now: float) -> tuple[int, str]:
         """Return the size and the SHA-256 of a file; `now` is the time, in seconds.
@@ -75,7 +79,7 @@ class Hashes:
 
 def _hashed(path: bytes) -> tuple[int, str]:
     found, size = hashlib.sha256(), 0
-    with open(open_regular(path), "rb") as file:
+    with open(files.open_regular(path), "rb") as file:
         while block := file.read(BLOCK):
             found.update(block)
             size += len(block)

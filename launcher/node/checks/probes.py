@@ -17,6 +17,7 @@ from functools import partial
 
 from ...common import system
 from ...common.errors import reason
+from ...common.text import read_json
 from ...control import frames, messages
 from ..machine import processes
 
@@ -220,7 +221,7 @@ class Resolver:
         self._data += data
         if not data:
             self._close()
-            problem, family, target = json.loads(self._data or _KILLED)
+            problem, family, target = read_json(self._data or _KILLED)
             self._resolved(problem, family, tuple(target))
 
 

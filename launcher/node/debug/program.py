@@ -6,12 +6,12 @@ own Python, and ends with the editor's input or with the worker.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from _socket import AF_UNIX, SOCK_STREAM, socket
 
 from ...common.errors import reason
+from ...common.text import read_json
 from ...control import local
 
 TYPE_CHECKING = False
@@ -54,5 +54,7 @@ def _greeting(line: socket) -> tuple[str, str]:
         if not byte or len(text) > LONGEST:
             raise ValueError("the worker has ended, or cannot be debugged")
         text += byte
-    python, place = json.loads(text)
-    return str(python), str(place)
+    match read_json(text):
+        case [str(python), str(place)]:
+            return python, place
+    raise ValueError("the worker has sent something else than its Python")

@@ -12,9 +12,11 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 from ...common import loop as loops
 from ...common import system
+from ...common.text import read_json
 from ...control.round_messages import AgentFailure
 from ...specs import environment
 from ..machine import processes
@@ -24,6 +26,7 @@ from .events import AgentEnded, AgentJoined, StopRequested, WorkersRequested
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from ...control.messages import NodeJob, Start
     from ..workers.prepare import NodeSetup
@@ -183,13 +186,18 @@ class AgentProcess:
             return
         line = system.socket(fileno=fds[0])
         line.setblocking(False)
+        try:
+            message = read_json(data)
+            local = -1 if "agent" in message else int(message["LOCAL_RANK"])
+        except (ValueError, KeyError, TypeError):
+            line.close()  # whatever runs in the agent's process may write here
+            return
         self._open[line] = None
-        message = json.loads(data)
-        if "agent" in message:
+        if local < 0:
             self._line = line
             self._loop.add_reader(line.fileno(), lambda: self._read_agent(line))
         else:
-            self._add_shim(int(message["LOCAL_RANK"]), line, message)
+            self._add_shim(local, line, message)
 
     def _add_shim(self, local: int, line: socket.socket, environment: dict[str, str]) -> None:
         self._shims[local], self._requested[local] = line, environment
@@ -218,13 +226,17 @@ class AgentProcess:
             self._end()
             return
         *whole, self._rest = (self._rest + data).split(b"\n")
-        for message in map(json.loads, whole):
-            if "join" in message:
-                port = int(message["join"])
-                self._emit(AgentJoined(port, port))
-            elif "ended" in message:
-                failure = message["ended"]
-                self._failure = AgentFailure(**failure) if failure else None
+        for one in whole:
+            with suppress(ValueError, TypeError):  # the user's code runs there, too
+                self._handle(read_json(one))
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        if "join" in message:
+            port = int(message["join"])
+            self._emit(AgentJoined(port, port))
+        elif "ended" in message:
+            failure = message["ended"]
+            self._failure = AgentFailure(**failure) if failure else None
 
     def _read_output(self, fd: int) -> None:
         try:

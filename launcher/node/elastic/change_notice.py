@@ -10,6 +10,7 @@ from functools import partial
 
 from ...common import system
 from ...common.errors import reason
+from ...common.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class ChangeNotice:
     def _on_answer(self, answered: Callable[[str], None], data: bytes) -> None:
         self._busy = False
         try:
-            problem = json.loads(data)
+            problem = read_json(data)
         except ValueError:
             problem = f"no answer from its file system for {SECONDS:g} s"
         answered(problem)

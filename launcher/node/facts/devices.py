@@ -6,7 +6,6 @@ NVML the driver's files in /proc still have the names.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -15,6 +14,7 @@ import time
 from contextlib import suppress
 
 from ....accelerator.hardware import nvml
+from ...common.text import read_json
 from ...control.facts import DeviceFacts
 from ..machine import processes
 from ..machine.blocking import call_in_child
@@ -55,7 +55,7 @@ class DeviceQuestion:
         with suppress(ChildProcessError):
             # One that hangs in the driver is reaped when it ends, as any other child.
             os.waitpid(self._pid, 0 if data.endswith(b"]") else os.WNOHANG)
-        found: list[Any] = json.loads(data) if data.endswith(b"]") else []
+        found: list[Any] = read_json(data) if data.endswith(b"]") else []
         return found
 
 

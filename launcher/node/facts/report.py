@@ -6,12 +6,11 @@ a job, so it may take seconds.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 
-from ...common.text import plain
+from ...common.text import plain, read_json
 from ...specs.environment import from_wire
 from .collect import environ_of
 from .interpreter import interpreter
@@ -99,8 +98,10 @@ def _of_torch(python: str, environ: Mapping[str, str], workdir: str) -> dict[str
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_report.py")
     printed = _output([python, "-B", script], environ, TORCH_SECONDS, workdir)
     try:
-        found = json.loads(printed.strip().rpartition("\n")[2])
+        found = read_json(printed.strip().rpartition("\n")[2])
     except ValueError:
+        found = None
+    if not isinstance(found, dict):
         return {"torch.import": "failed"}
     return {str(name): str(value) for name, value in found.items()}
 

@@ -9,6 +9,7 @@ import sys
 
 from ...common import network
 from ...common.errors import NodeError
+from ...control import frames, messages
 from ...control.measurements import Join, Pairs, Prepare, Ready, Reduced, Reductions
 from ..machine import devices
 from .answers import serve
@@ -17,9 +18,11 @@ from .devices import TORCH_KINDS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from .answers import Request
+
+    Shape = TypeVar("Shape", bound=tuple[object, ...])
 
 ALL_REDUCE = os.path.join(os.path.dirname(__file__), "all_reduce.py")
 
@@ -49,7 +52,7 @@ class Collective:
 
         Raises:
             OSError: there is no such Python.
-            NodeError: the process has ended at once.
+            NodeError: the process has ended at once, or has printed something else.
         """
         found = devices.Devices(os.environ, {})
         gpus = len(found.visible) if found.kind in TORCH_KINDS else 0
@@ -59,14 +62,13 @@ class Collective:
         command = [request.python or sys.executable, ALL_REDUCE, given]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
-        said = self._read()
-        return Ready(**{**said, "addresses": tuple(said.get("addresses", ()))})
+        return _fitting(Ready, self._read())
 
     def reduce(self, request: Join | Pairs) -> Reductions:
         """Have it reduce with the others.
 
         Raises:
-            NodeError: it was not prepared, or has ended.
+            NodeError: it was not prepared, has ended, or has printed something else.
         """
         if self._process is None or self._process.stdin is None:
             raise NodeError("no process for collectives was prepared")
@@ -74,8 +76,8 @@ class Collective:
         self._process.stdin.flush()
         rows = []
         while "places" in (said := self._read()):
-            rows.append(Reduced(**said))
-        return Reductions(tuple(rows), said["failed"])
+            rows.append(_fitting(Reduced, said))
+        return _fitting(Reductions, {"rows": rows, **said})
 
     def close(self) -> None:
         """End it."""
@@ -87,11 +89,25 @@ class Collective:
         """Return its next line.
 
         Raises:
-            NodeError: it has ended.
+            NodeError: it has ended, or has printed something else.
         """
         line = self._process.stdout.readline() if self._process and self._process.stdout else b""
         if not line:
             code = self._process.wait() if self._process else 0
             raise NodeError(f"the process for collectives has ended with exit code {code}")
-        said: dict[str, Any] = json.loads(line)
-        return said
+        try:
+            return frames.unpack_json(line)
+        except frames.BadFrame as error:
+            raise _no_answer(error) from None
+
+
+def _fitting(shape: type[Shape], said: dict[str, Any]) -> Shape:
+    try:
+        return messages.from_fields(shape, said)
+    except frames.BadFrame as error:
+        raise _no_answer(error) from None
+
+
+def _no_answer(error: frames.BadFrame) -> NodeError:
+    """Return the error for a line of something else that prints there, as libraries may."""
+    return NodeError(f"the process for collectives has printed no answer: {error}")

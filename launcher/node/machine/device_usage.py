@@ -6,10 +6,9 @@ A child that cannot be killed is left to the kernel; no other is forked before i
 
 from __future__ import annotations
 
-import json
-
 from ....accelerator.hardware import nvml
 from ...common import system
+from ...common.text import read_json
 from ...control.job_messages import DeviceUsage
 from .blocking import ChildCall, call_in_child
 
@@ -79,7 +78,7 @@ class DeviceQuestion:
             self._answer(())
 
     def _end(self, data: bytes) -> None:
-        rows = json.loads(data) if data.endswith(b"]") else []
+        rows = read_json(data) if data.endswith(b"]") else []
         self._answer(tuple(DeviceUsage(*row) for row in rows))
 
     def _answer(self, devices: Devices) -> None:

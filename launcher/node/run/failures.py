@@ -5,9 +5,9 @@ A file system that does not answer is often why they have failed.
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
+from ...common.text import read_json
 from ..workers import error_file
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ def find(
 
     def answered(data: bytes) -> None:
         try:
-            recorded, evidence = json.loads(data)
+            recorded, evidence = read_json(data)
         except ValueError:
             note(
                 f"no answer from the file systems of failed workers for {SECONDS:g} s:"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 from ...common.errors import reason
+from ...common.text import read_json
 from ...control import frames, messages
 from ..checks import file_checks
 from ..machine.blocking import STAYS, Calls, write_in_child
@@ -144,4 +144,4 @@ def _devices(task: NodeJob) -> Devices | None:
 
 def _lines(data: bytes | bytearray) -> list[Any]:
     """Return what the child has said until now, without a part of a line."""
-    return [json.loads(line) for line in data.split(b"\n")[:-1]]
+    return [read_json(line) for line in data.split(b"\n")[:-1]]

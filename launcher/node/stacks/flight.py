@@ -6,12 +6,12 @@ A worker answers by the thread that its hook has started, unless another thread 
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from contextlib import suppress
 
 from ...common import system
+from ...common.text import read_json
 from ..hook import sitecustomize as hook
 from ..hook.variables import DUMP
 from . import memory_files, recorded, restricted_pickle
@@ -81,8 +81,8 @@ def _ask(pid: int) -> memory_files.MemoryFile | None:
 
 def _parsed(data: bytes) -> list[object]:
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
+        found = read_json(data)
+    except ValueError:
         return []
     return found if isinstance(found, list) else []
 

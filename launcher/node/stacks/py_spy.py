@@ -7,13 +7,13 @@ some system calls of a process fail when it is stopped and goes on (signal(7)).
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 from contextlib import suppress
 
 from ...common import executable, system
+from ...common.text import read_json
 from ...common.values import NamedTuple
 from ...control.stack_messages import ThreadStack
 from ..hook import FOLDER
@@ -129,7 +129,7 @@ class _Running:
         with suppress(ChildProcessError):  # it was killed
             system.waitpid(self._process.pid, 0)
         try:
-            stacks = json.loads(self._data[self._process.stdout])
+            stacks = read_json(self._data[self._process.stdout])
             found = [thread(self.member.pid, one) for one in stacks]
         except (ValueError, KeyError, TypeError):
             said = self._data[self._process.stderr]

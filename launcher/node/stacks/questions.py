@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 
 from ...common import system
+from ...common.text import read_json
 from ...control import frames, messages
 from ...control.stack_messages import Stacks, StacksAsk
 from ..machine.blocking import Calls
@@ -89,7 +89,7 @@ class StackQuestions:
 
     def _on_answer(self, ask: StacksAsk, workers: Sequence[Process], data: bytes) -> None:
         try:
-            stacks = Stacks(*json.loads(data))
+            stacks = Stacks(*read_json(data))
         except (ValueError, TypeError):
             running = [one for one in workers if one.status is None]
             stacks = states(ask, running, "nothing was read in time")

@@ -6,8 +6,7 @@ or as a pickle. It comes from a worker, so nothing of it is relied upon.
 
 from __future__ import annotations
 
-import json
-
+from ...common.text import read_json
 from ...control.stack_messages import Collective
 
 TYPE_CHECKING = False
@@ -86,8 +85,8 @@ def _members(record: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[int, 
     group = config.get(name) if isinstance(config, dict) and isinstance(name, str) else None
     ranks = group.get("ranks") if isinstance(group, dict) else None
     try:
-        found = json.loads(ranks) if isinstance(ranks, str) else ranks
-    except (ValueError, RecursionError):
+        found = read_json(ranks) if isinstance(ranks, str) else ranks
+    except ValueError:
         return ()
     if not isinstance(found, (list, tuple)) or len(found) > MEMBERS:
         return ()

@@ -21,13 +21,18 @@ import os
 from contextlib import contextmanager, suppress
 from itertools import count
 
+from ...common import files
 from ...common.private_folder import private_folder
+from ...common.text import read_json
 from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
+
+LARGEST = 256 << 20
+"""Bytes of what is kept of a copy: some million files."""
 
 MARK = "dsrun sync 1"
 """The first field of a state and of a journal: they are dsrun's, and of this form."""
@@ -100,8 +105,7 @@ class SyncFolder:
     def read(self, name: str) -> Any:
         """Return what is in a file of dsrun's own, None if there is none or it is damaged."""
         try:
-            with open(os.path.join(self.path, name), "rb") as file:
-                mark, value = json.load(file)
+            mark, value = read_json(files.read_own(os.path.join(self.path, name), LARGEST))
         except (FileNotFoundError, ValueError, TypeError):
             return None
         return value if mark == MARK else None

@@ -7,11 +7,11 @@ however the node launcher ends.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 
 from ...common import system
+from ...common.text import read_json
 
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
@@ -35,8 +35,8 @@ def in_memory() -> tuple[int, str]:
 def read(path: bytes) -> list[str]:
     """Return the message and the traceback in an error file; "" for what it does not have."""
     try:
-        content = json.loads(_content(path))
-    except (OSError, ValueError, RecursionError):
+        content = read_json(_content(path))
+    except (OSError, ValueError):
         return ["", ""]
     message = _item(content, "message")
     if isinstance(message, str):  # written by a signal handler

@@ -14,6 +14,7 @@ import struct
 
 from ...common import system
 from ...common.errors import INTERNAL
+from ...common.text import read_json
 from ..machine import processes
 from .output_pipes import BLOCK
 
@@ -57,7 +58,7 @@ def fork(open_logs: OpenLogs) -> tuple[int, socket.socket]:
 
 def problem(message: bytes) -> OSError | None:
     """Return why the logs could not be opened, given the first message."""
-    found = json.loads(message)
+    found = read_json(message)
     return OSError(*found) if found else None
 
 

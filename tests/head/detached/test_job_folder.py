@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -85,16 +86,117 @@ def test_an_end_that_cannot_be_written_is_known_as_such(environ: dict[str, str])
     assert names(path) == ["end.json.new", "over.json"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "is": {}}', '{"version": 1}'])
-def test_what_is_damaged_or_of_another_version_is_left_out(
-    environ: dict[str, str], text: str
-) -> None:
+def damaged(environ: dict[str, str]) -> list[str]:
+    return [one.why for one in job_folder.find_all(job_folder.root(environ))[1]]
+
+
+def test_what_is_of_another_version_is_left_out(environ: dict[str, str]) -> None:
     path = kept(environ)
-    (path / "end.json").write_text(text)
+    (path / "end.json").write_text('{"version": 1}')
     (one,) = job_folder.find(job_folder.root(environ))
-    assert one.state is State.KILLED
+    assert (one.state, one.damage) == (State.KILLED, "")
+    (path / "job.json").write_text('{"version": 3, "is": []}')
+    assert (found(environ), damaged(environ)) == ([], [])
+
+
+FIELDS = {**about()._asdict(), "process": GONE._asdict()}
+
+
+def whole(**changed: object) -> str:
+    """A file about a job in which some fields are others."""
+    return json.dumps({"version": job_folder.VERSION, "is": {**FIELDS, **changed}})
+
+
+DAMAGED = {
+    **dict.fromkeys(("", "{"), "not valid: Expecting"),
+    "[" * 100_000: "not valid: nested too deeply",
+    **dict.fromkeys(("[]", "7", '{"version": "2", "is": {}}'), "not a file of dsrun"),
+    '{"version": 2, "is": []}': "not a file of dsrun",
+    '{"version": 2, "is": {}}': "expected the fields machine",
+    whole(since="nan"): "since: expected float",
+    whole(since=float("nan")): "not valid: NaN is not a number",
+    whole().replace("1000.0", "1e999"): "not valid: 1e999 is not a number",
+    whole(nodes=True): "nodes: expected Size",
+    whole(nodes=-1): "nodes: expected Size",
+    whole(world_size=10**400): "not valid: a number with 401 digits",
+    whole(program=["a"]): "program: expected str",
+    whole(program="\ud800"): "program: expected str",
+    whole(roles={"a": 1}): "roles['a']: expected str",
+    whole(process=None): "expected the fields machine",
+    whole(process={**GONE._asdict(), "start": "x"}): "start: expected Size",
+    whole(more=1): "expected the fields job_id",
+    whole(job_id=NAME.format(7)): "it is of job 20260101-000000-000007",
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=lambda text: text[:70])
+def test_what_is_damaged_is_named(environ: dict[str, str], text: str) -> None:
+    path = kept(environ)
+    kept(environ, 1)
     (path / "job.json").write_text(text)
-    assert found(environ) == []
+    (why,) = damaged(environ)
+    assert why.startswith(f"job.json: {DAMAGED[text]}")
+    assert len(why) < 300
+    assert found(environ) == [NAME.format(1)]
+    assert job_folder.open_folder(str(path)) is None
+    with pytest.raises(job_folder.Damage):
+        job_folder.folder_of(environ, NAME.format(0))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"at": "x"}, {"code": 1 << 40}, {"code": None}, {"text": 1}, {"last": []}, {"more": 1}),
+        *({"report": []}, {"report": {"hosts": 7}}, {"report": {"hosts": [{}]}}),
+        *({"report": {"world_size": "2"}}, {"report": {"seconds": [1]}}),
+    ],
+    ids=str,
+)
+def test_so_is_an_end_that_is_damaged(environ: dict[str, str], changed: dict[str, object]) -> None:
+    path = kept(environ)
+    fields = {**end(3)._asdict(), **changed}
+    (path / "end.json").write_text(json.dumps({"version": job_folder.VERSION, "is": fields}))
+    (one,) = job_folder.find(job_folder.root(environ))
+    assert (one.end, one.state) == (None, State.DAMAGED)
+    assert one.damage.startswith("end.json: ")
+
+
+def test_a_job_that_runs_is_no_ruin(environ: dict[str, str]) -> None:
+    path = kept(environ, 0, identity(os.getpid()))
+    (path / "end.json").write_text("{")
+    (one,) = job_folder.find(job_folder.root(environ))
+    assert one.state is State.RUNS
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
+def test_what_belongs_to_another_user_is_not_read(environ: dict[str, str]) -> None:
+    path = kept(environ)
+    os.chown(path / "job.json", 1234, 1234)
+    assert damaged(environ) == ["job.json: belongs to another user"]
+    os.chown(path, 1234, 1234)
+    assert damaged(environ) == ["belongs to another user"]
+
+
+def test_a_link_is_neither_followed_nor_emptied(environ: dict[str, str], tmp_path: Path) -> None:
+    path = kept(environ)
+    other = path.rename(tmp_path / NAME.format(0))
+    path.symlink_to(other)
+    (path.parent / NAME.format(1)).symlink_to(NAME.format(1))  # a loop
+    assert (found(environ), damaged(environ)) == ([], ["is a link, not a folder"] * 2)
+    for one in job_folder.find_all(job_folder.root(environ))[1]:
+        job_folder.remove(one.path)
+    assert (names(path.parent), names(other)) == ([], ["job.json"])
+
+
+def test_what_is_in_place_of_files_does_not_hold_up_the_next_job(environ: dict[str, str]) -> None:
+    path = kept(environ)
+    (path / "job.json").unlink()
+    os.mkfifo(path / "job.json")
+    os.mkfifo(kept(environ, 1) / "end.json")
+    job_folder.prune(job_folder.root(environ), NOW)
+    assert names(path) == ["job.json"], "nothing is known of its age"
+    job_folder.remove(str(path))
+    assert not path.exists()
 
 
 def test_other_files_are_no_jobs(environ: dict[str, str], tmp_path: Path) -> None:

@@ -113,6 +113,10 @@ def test_why_it_takes_long_is_passed_on(fleet: FakeFleet) -> None:
     [
         *(b"?", b"[]", b"{}", b'{"server": 7, "answered": [0]}', b'{"server": "x"}'),
         *(b'{"server": 0}', b'{"server": [], "answered": 3}', b"\xff"),
+        *(b"[" * 200_000, b'{"server": ' * 9_000, b'{"server": Infinity, "answered": [0]}'),
+        *(b'{"server": 0, "answered": Infinity}', b'{"server": 0, "answered": "00"}'),
+        *(b'{"server": -1, "answered": [0]}', b'{"server": 1e999, "answered": [0]}'),
+        *(b'{"server": ' + b"9" * 5000 + b"}", b'{"server": 0, "why": [1]}'),
     ],
 )
 def test_what_is_no_answer_is_dropped(fleet: FakeFleet, line: bytes) -> None:

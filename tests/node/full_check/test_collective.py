@@ -46,7 +46,7 @@ def test_a_process_is_prepared_and_asked(node: Collective, tmp_path: Path) -> No
     ready = node.prepare(Prepare(python(tmp_path, joined, pairs)))
     assert ready == Ready("", "2.9", "gloo", 1, 7, ())
     first = node.reduce(JOIN)
-    assert (first.rows, first.failed) == ((Reduced(**ROW),), "")  # type: ignore[arg-type]
+    assert (first.rows, first.failed) == ((Reduced((0, 1), 0.5, 2.0, 0),), "")
     second = node.reduce(Pairs(()))
     assert (second.rows, second.failed) == ((), "the other is gone")
     asked = [json.loads(line) for line in (tmp_path / "read").read_text().splitlines()]
@@ -58,6 +58,19 @@ def test_a_process_that_ends_is_an_error(node: Collective, tmp_path: Path) -> No
     node.prepare(Prepare(python(tmp_path, (ROW,), code=3)))
     with pytest.raises(NodeError, match="ended with exit code 3"):
         node.reduce(JOIN)
+
+
+@pytest.mark.parametrize(
+    "line", ["NCCL version 2.27.3", "[" * 200_000, "[]", '{"places": [0], "latency": 1e999}', "{}"]
+)
+def test_a_line_of_something_else_is_an_error(line: str, node: Collective, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text(f"{line}\n")
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\ncat {other}\nread line\n")
+    script.chmod(0o755)
+    with pytest.raises(NodeError, match="the process for collectives has printed no answer"):
+        node.prepare(Prepare(os.fspath(script)))
 
 
 def test_nothing_can_be_asked_of_no_process(node: Collective, tmp_path: Path) -> None:
