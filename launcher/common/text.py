@@ -29,19 +29,21 @@ _LONGEST_FLOAT = 64
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
 
 # Control characters of both sets (ECMA-48) except tab and line feed, the characters that change the
-# direction of text (Unicode TR9), bytes that were no UTF-8 (PEP 383): they may be controls; and all
-# other halves of characters, which cannot be encoded.
+# direction of text (Unicode TR9), and bytes that were no UTF-8 (PEP 383): they may be controls.
 _CONTROLS = {
     **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}},
     **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
-    **{code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)},
     **{0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)},
 }
 
 
 def plain(text: str) -> str:
-    """Return `text` without colours, and with all other control characters escaped."""
-    return _COLOUR.sub("", text).translate(_CONTROLS)
+    """Return `text` without colours, and with all other control characters escaped.
+
+    So are halves of characters (lone surrogates), which cannot be encoded.
+    """
+    safe = _COLOUR.sub("", text).translate(_CONTROLS)
+    return safe.encode("utf-8", "backslashreplace").decode()
 
 
 def one_line(text: str) -> str:

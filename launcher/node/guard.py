@@ -111,11 +111,15 @@ class Guard:
             with suppress(OSError):  # it is gone, or another user's by now
                 system.pidfd_send_signal(self._fd, signal.SIGCONT)
 
-    def keep_alive(self, loop: Loop, seconds: float) -> None:
-        """Send signs of life from now on; after this many seconds without one the guard acts."""
+    def keep_alive(self, loop: Loop, seconds: float, job: str = "") -> None:
+        """Send signs of life from now on; after this many seconds without one the guard acts.
+
+        With the id of a job, with which it ends, the guard can be found from now on
+        (`processes.guard_socket`).
+        """
         if self._timer is not None:
             self._timer.cancel()
-        self._send(repr(seconds).encode())
+        self._send(f"{seconds!r} {job}".rstrip().encode())
         self._timer = loop.call_later(seconds / SIGNS, lambda: self.keep_alive(loop, seconds))
 
     def let_stay(self) -> None:
@@ -153,13 +157,14 @@ def guarded(launcher: Callable[[Guard], NoReturn], seconds: float = INITIAL_SILE
     pid = system.fork(child)
     ours.close()
     _release_control_line()
-    system.exit_now(_Watch(pid, theirs, secret, seconds).run())
+    system.exit_now(_Watch(guard, pid, theirs, secret).run(seconds))
 
 
 class _Watch:
     """The guard's process, from the fork to the node launcher's end."""
 
-    def __init__(self, launcher: int, line: socket.socket, secret: bytes, seconds: float) -> None:
+    def __init__(self, pid: int, launcher: int, line: socket.socket, secret: bytes) -> None:
+        self._pid = pid
         self._launcher = launcher
         self._line = line
         self._secret = secret
@@ -171,10 +176,13 @@ class _Watch:
         self._loop.add_reader(line.fileno(), self._receive)
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_signal)
         system.pthread_sigmask(signal.SIG_SETMASK, [])
-        self._count(seconds)
 
-    def run(self) -> int:
-        """Wait for the end of the node launcher, or cause it; return this process's exit code."""
+    def run(self, seconds: float) -> int:
+        """Wait for the end of the node launcher, or cause it; return this process's exit code.
+
+        The node launcher may be silent for so many seconds, until it sets another limit.
+        """
+        self._count(seconds)
         self._loop.run()
         return self._verdict([] if self._may_stay else descendants.sweep(self._spared))
 
@@ -208,7 +216,11 @@ class _Watch:
             self._spared = frozenset(map(int, message.split()[1:]))
         elif message:
             self._timer.cancel()
-            self._count(float(message))
+            seconds, *job = message.split()
+            self._count(float(seconds))
+            with suppress(OSError):  # it has a name
+                for name in job:
+                    self._line.bind(f"\0{processes.guard_socket(name.decode(), self._pid)}")
 
     def _count(self, seconds: float) -> None:
         """Restart the count of missed signs of life."""
@@ -242,6 +254,8 @@ class _Watch:
 
 def _release_control_line() -> None:
     """Close the control line here, so that it ends when the node launcher closes it."""
-    with suppress(OSError):
-        system.close(0)
-    system.dup2(system.open_fd(os.devnull, os.O_RDWR), 1)  # that is 0, the lowest that is free
+    for fd in (0, 1):
+        try:
+            system.dup2(2, fd)
+        except OSError:  # there is no standard error
+            system.close(fd)

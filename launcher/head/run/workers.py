@@ -148,7 +148,8 @@ def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seco
         host: its name.
         launchers: the pids of its guard and its node launcher, if known.
         workers: the pids of its workers, as far as they are known and were not seen to end.
-        seconds: time for the node to notice the lost connection, and to end its workers.
+        seconds: time for the node to notice the lost connection, and to end its workers. It does if
+            one of its launchers can act; whether one can is not known.
     """
     plural = "s" if len(workers) > 1 else ""
     known = f"pid{plural} {show_slots(workers)}"
@@ -156,4 +157,8 @@ def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seco
     if len(launchers) != 2 or min(launchers) <= 1:
         return text
     guard, launcher = launchers
-    return f"{text}; the node ends them within {seconds:.0f} s (guard {guard}, launcher {launcher})"
+    return (
+        f"{text}; the node ends them within {seconds:.0f} s (guard {guard}, launcher {launcher});"
+        f" if both were stopped or killed, they may be left: `dsrun-job kill JOB --host {host}`"
+        " ends them"
+    )

@@ -9,6 +9,7 @@ Signals are sent through pidfds that were open when the process was checked.
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import suppress
 from functools import partial
@@ -100,6 +101,28 @@ def launchers(found: Iterable[JobProcess]) -> list[JobProcess]:
     return list(_held(list(started), lambda pid: processes.started(pid) == started[pid]))
 
 
+def guards(job_id: str) -> Iterator[JobProcess]:
+    """Yield the guards of a job on this machine, which have a socket with its id in its name.
+
+    A name proves nothing: the process that it names must be this user's, and have that socket.
+    """
+    ours = processes.line_of(system.getpid())
+    row = re.compile(
+        rf"(?:\S+ +){{6}}(\d+) @{re.escape(processes.guard_socket(job_id, 0))[:-1]}(\d{{1,9}})"
+    )
+    for line in lines_of("/proc/net/unix"):
+        if (named := row.fullmatch(line)) and (pid := int(named[2])) not in ours:
+            yield from _held([pid], partial(_has_open, f"socket:[{named[1]}]"))
+
+
+def _has_open(file: str, pid: int) -> bool:
+    """Return whether a process has a file open, by what its descriptors are links to."""
+    folder = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        return any(system.readlink(f"{folder}/{fd}") == file for fd in system.listdir(folder))
+    return False
+
+
 def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[JobProcess]:
     """Yield those of these processes for which a condition holds once their pidfd is open."""
     for pid in pids:
@@ -144,6 +167,8 @@ class Ending:
         """Send the first signal: to the node launchers, which stop their workers with it."""
         found = list(find(self._order.job_id))
         self._launchers = launchers(found)
+        if not self._launchers:
+            found += guards(self._order.job_id)
         for one in found:
             self._watch(one)
         for one in self._launchers or found:

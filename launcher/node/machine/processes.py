@@ -162,6 +162,14 @@ def uids(pid: int) -> set[int]:
     return {int(uid) for row in rows if row[:1] == ["Uid:"] for uid in row[1:]}
 
 
+def guard_socket(job: str, pid: int) -> str:
+    """Return the abstract name of the socket of a job's guard; nobody can connect to it.
+
+    By it a guard that was stopped is found when nothing else of its job is left.
+    """
+    return f"dsrun-guard-{job}-{pid}"
+
+
 def is_own(pid: int) -> bool:
     """Return whether a process is this user's with all its user ids, and no set-uid program."""
     return uids(pid) == {system.getuid()}

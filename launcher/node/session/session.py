@@ -235,7 +235,8 @@ class Session:
         run = self._run
         if run is None or self._state.leaves:
             return
-        self._guard.keep_alive(self._loop, run.task.stillness)
+        task = run.task
+        self._guard.keep_alive(self._loop, task.stillness, "" if task.held else task.job_id)
         self._spare()
         run.open_to_store()
         # The runner then starts the other nodes, which must not connect to our own listener. A

@@ -100,7 +100,10 @@ def test_who_runs_where() -> None:
     )
 
 
-ENDS = "the node ends them within 45 s (guard 4710, launcher 4711)"
+ENDS = (
+    "the node ends them within 45 s (guard 4710, launcher 4711); if both were stopped or killed,"
+    " they may be left: `dsrun-job kill JOB --host n1` ends them"
+)
 
 
 @pytest.mark.parametrize(

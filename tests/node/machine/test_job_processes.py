@@ -5,22 +5,31 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import EndedJob, EndJob
 from dsrun.launcher.node.machine import job_processes, leftovers, processes
-from dsrun.launcher.node.machine.job_processes import Ending, JobProcess, find, kill_left, launchers
+from dsrun.launcher.node.machine.job_processes import (
+    Ending,
+    JobProcess,
+    find,
+    guards,
+    kill_left,
+    launchers,
+)
 
 from ...support.launcher_name import NAME
-from ...support.limits import HANG, NEVER
+from ...support.limits import HANG, NEVER, wait_for
 from ...support.needs import need
 
 if TYPE_CHECKING:
@@ -299,4 +308,62 @@ def test_closing_leaves_everything_as_it_is(some: Processes) -> None:
     ending.begin()
     ending.close()
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    assert mine.poll() is None
+
+
+LAUNCHES = """
+import os, subprocess, sys, signal
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.node import guard
+
+def launcher(line):
+    line.keep_alive(Loop(), 600.0, sys.argv[1])
+    if sys.argv[2:]:
+        subprocess.Popen(sys.argv[2:], start_new_session=True, stdout=subprocess.DEVNULL)
+    print(os.getpid(), flush=True)
+    signal.pause()
+
+guard.guarded(launcher)
+"""
+
+
+@contextmanager
+def stopped_guard(*child: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The guard of a job that was stopped, and whose node launcher was killed after that."""
+    argv = [sys.executable, "-c", LAUNCHES, JOB, *child]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as guard:
+        try:
+            assert guard.stdout
+            launcher = int(guard.stdout.readline())
+            wait_for(lambda: has_guard(guard.pid), "the guard to have its name")
+            guard.send_signal(signal.SIGSTOP)
+            os.kill(launcher, signal.SIGKILL)
+            wait_for(lambda: not processes.started(launcher), "the node launcher to end")
+            yield guard
+        finally:
+            guard.kill()
+
+
+def has_guard(pid: int) -> bool:
+    known = list(guards(JOB))
+    for one in known:
+        one.close()
+    return [one.pid for one in known] == [pid]
+
+
+@pytest.mark.parametrize("child", [(), ("sleep", "600")])
+def test_a_stopped_guard_is_found_and_ends_what_its_node_launcher_has_left(
+    child: tuple[str, ...],
+) -> None:
+    with stopped_guard(*child) as guard:
+        outcome = ended()
+        assert (outcome.left, guard.wait(timeout=HANG)) == ((), LOST)
+        assert f"pid {guard.pid}" in " ".join(outcome.ended)
+
+
+def test_a_socket_whose_name_another_process_has_taken_names_nobody(some: Processes) -> None:
+    mine = some.start(job="")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+        line.bind(f"\0{processes.guard_socket(JOB, mine.pid)}")
+        assert ended() == EndedJob((), ())
     assert mine.poll() is None

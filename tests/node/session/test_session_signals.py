@@ -363,8 +363,8 @@ def test_the_guard_hears_how_long_to_wait(runner: FakeRunner) -> None:
     spared = b"spare %d" % runner.guard.pid
     long = repr(INITIAL_SILENCE).encode()
     assert [word for word in runner.told if word] == [
-        *(long, b"100.0", spared, b"100.0"),
-        *(long, b"200.0", spared, b"200.0"),
+        *(long, b"100.0 j", spared, b"100.0"),
+        *(long, b"200.0 j", spared, b"200.0"),
     ]
 
 

@@ -154,7 +154,7 @@ class Socket:
         description = self._get()
         if isinstance(description, NamedSocket):
             description.bind(address)
-        else:
+        elif not isinstance(description, PairEnd):  # nothing in a world looks for such a name
             self._tcp().bind(address[0], address[1])
 
     def listen(self, backlog: int = 128) -> None:
