@@ -1,4 +1,4 @@
-"""Folders of this user alone, below `~/.cache`: made if need be, and checked before each use."""
+"""Folders of this user alone, for caches and state: made if need be, checked before each use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from . import files, system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PRIVATE = 0o700
 """The permissions of such a folder."""
 
+
+_ANYONE = "can be changed by others; run chmod o-w"
 
 LINK_FAULT = "is a link, not a folder"
 """What is wrong with a link in place of a folder, wherever it leads."""
@@ -23,6 +25,11 @@ LINK_FAULT = "is a link, not a folder"
 def cache_root(environ: Mapping[str, str]) -> str:
     """Return the user's folder for caches."""
     return xdg_folder(environ, "XDG_CACHE_HOME", ".cache")
+
+
+def state_root(environ: Mapping[str, str]) -> str:
+    """Return the user's folder for what is kept of jobs."""
+    return xdg_folder(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def xdg_folder(environ: Mapping[str, str], variable: str, default: str) -> str:
@@ -56,6 +63,27 @@ def private_folder(root: str, *names: str) -> str:
     """
     system.makedirs(root, PRIVATE, exist_ok=True)
     _check_root(root)
+    return _made(root, names)
+
+
+def state_folder(environ: Mapping[str, str], *names: str) -> str:
+    """Return the folder of these names for state; what is above it may belong to anybody.
+
+    Raises:
+        OSError: one cannot be made, is no folder, belongs to another user, or is open to others, or
+            everybody could replace what is in a folder above; as for `private_folder`.
+    """
+    root = state_root(environ)
+    system.makedirs(root, PRIVATE, exist_ok=True)
+    path = os.path.realpath(root)
+    while True:
+        _refuse(path, {_ANYONE: _by_anyone(system.stat(path))})
+        if (above := os.path.dirname(path)) == path:
+            return _made(root, names)
+        path = above
+
+
+def _made(root: str, names: Sequence[str]) -> str:
     path = root
     for name in names:
         path = os.path.join(path, name)
@@ -68,14 +96,13 @@ def private_folder(root: str, *names: str) -> str:
 
 def _check_root(path: str) -> None:
     status = system.stat(path)
-    anyone = status.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_IWOTH
-    _refuse(
-        path,
-        {
-            "belongs to another user": status.st_uid not in {0, system.getuid()},
-            "can be changed by others; run chmod o-w": anyone,
-        },
-    )
+    stranger = status.st_uid not in {0, system.getuid()}
+    _refuse(path, {"belongs to another user": stranger, _ANYONE: _by_anyone(status)})
+
+
+def _by_anyone(status: os.stat_result) -> bool:
+    """Return whether everybody could replace what is in a folder."""
+    return status.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_IWOTH
 
 
 def _check(path: str) -> None:

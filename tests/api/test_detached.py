@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.api import DetachedJob, JobError, LaunchError, Role, launch_detached
+from dsrun.launcher.head.detached import job_folder
 
-from ..support.kept_jobs import FAR, NAME, kept
+from ..support.kept_jobs import FAR, NAME, end, kept
 from ..support.limits import HANG, wait_for
 
 TWO: dict[str, Any] = {"hosts": "localhost:2", "accelerator": "cpu", "grace": 5}
@@ -132,3 +133,22 @@ def test_what_is_kept_of_others_is_read(folder: Path) -> None:
     for unknown in (NAME.format(2), "../x", ""):
         with pytest.raises(JobError, match="nothing is kept"):
             DetachedJob(unknown)
+
+
+def test_what_is_damaged_is_an_error_of_its_job(folder: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(folder / "state")}
+    path = kept(environ, 0)
+    job_folder.finish(str(path), end(3))
+    job = DetachedJob(NAME.format(0))
+    with pytest.raises(JobError, match="its report is not whole"):
+        job.wait()
+    (path / "journal").mkdir()
+    with pytest.raises(JobError, match="journal: is a folder, not a file"):
+        job.stdout()
+    (path / "end.json").write_text("[" * 100_000)
+    with pytest.raises(JobError, match=r"is damaged: end.json: not valid") as caught:
+        job.wait()
+    assert caught.value.exit_code == 74
+    (path / "job.json").unlink()
+    with pytest.raises(JobError, match=r"its folder is damaged: has no job\.json"):
+        DetachedJob(NAME.format(0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.common.private_folder import cache_root, private_folder
+from dsrun.launcher.common.private_folder import cache_root, private_folder, state_folder
 
 
 def test_where_caches_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +62,46 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path / "a", 1, 1)
     with pytest.raises(PermissionError, match="belongs to another user"):
         private_folder(str(tmp_path), "a")
+
+
+def state(root: Path) -> str:
+    return state_folder({"XDG_STATE_HOME": str(root)}, "dsrun", "jobs")
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o775, 0o2770, 0o1777])
+def test_the_folder_for_state_may_be_in_one_of_others(tmp_path: Path, mode: int) -> None:
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(mode)
+    if os.getuid() == 0:
+        os.chown(above, 1, 1)
+    made = Path(state(above / "state"))
+    assert made == above / "state/dsrun/jobs"
+    assert [one.stat().st_mode & 0o777 for one in (made, made.parent)] == [0o700] * 2
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o2777])
+@pytest.mark.parametrize("place", ["above", "above/between/state"])
+def test_but_not_below_one_in_which_everybody_can_replace_it(
+    tmp_path: Path, mode: int, place: str
+) -> None:
+    (tmp_path / "above/between/state").mkdir(parents=True)
+    (tmp_path / place).chmod(mode)
+    (tmp_path / "link").symlink_to("above/between/state")
+    for root in ("above/between/state", "link"):
+        with pytest.raises(PermissionError, match="can be changed by others; run chmod o-w") as no:
+            state(tmp_path / root)
+        assert no.value.filename == str(tmp_path / place)
+    assert not (tmp_path / "above/between/state/dsrun").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder away")
+def test_nor_is_one_of_dsrun_shared(tmp_path: Path) -> None:
+    made = Path(state(tmp_path))
+    made.parent.chmod(0o750)
+    with pytest.raises(PermissionError, match="is open to other users; run chmod 700"):
+        state(tmp_path)
+    made.parent.chmod(0o700)
+    os.chown(made, 1, 1)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        state(tmp_path)

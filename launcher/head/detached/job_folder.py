@@ -15,7 +15,7 @@ from enum import Enum
 
 from ...common import files
 from ...common.errors import OUTPUT, DsrunError, reason
-from ...common.private_folder import PRIVATE, private_folder, xdg_folder
+from ...common.private_folder import PRIVATE, state_folder, state_root
 from ...common.text import read_json
 from ...common.values import NamedTuple
 from ...common.write_all import write_all
@@ -225,11 +225,7 @@ def is_job_folder(path: object) -> bool:
 
 def root(environ: Mapping[str, str]) -> str:
     """Return the folder that has those of all jobs."""
-    return os.path.join(_state(environ), "dsrun", "jobs")
-
-
-def _state(environ: Mapping[str, str]) -> str:
-    return xdg_folder(environ, "XDG_STATE_HOME", ".local/state")
+    return os.path.join(state_root(environ), "dsrun", "jobs")
 
 
 def create(environ: Mapping[str, str], about: About) -> str:
@@ -238,7 +234,7 @@ def create(environ: Mapping[str, str], about: About) -> str:
     Raises:
         OSError: it cannot be made, or others could change it; or a job of this id has one already.
     """
-    parent = private_folder(_state(environ), "dsrun", "jobs")
+    parent = state_folder(environ, "dsrun", "jobs")
     path = os.path.join(parent, about.job_id)
     unfinished = f"{path}.new"
     os.mkdir(unfinished, PRIVATE)

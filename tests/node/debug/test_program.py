@@ -26,7 +26,13 @@ def test_a_worker_that_is_gone_is_an_error(capsys: pytest.CaptureFixture[str]) -
     assert "refused" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("greeting", [b"", b"no json\n", b"x" * (program.LONGEST + 2)])
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        *(b"", b"no json\n", b"x" * (program.LONGEST + 2), b"[" * 9_000 + b"\n", b"NaN\n"),
+        *(b"7\n", b'["python"]\n', b'["python", 7]\n', b"null\n"),
+    ],
+)
 def test_a_worker_that_says_something_else_is_an_error(
     greeting: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,18 @@ def test_messages_may_come_in_pieces_and_together(played: Played) -> None:
     assert played.came() == [AgentJoined(1, 1), AgentJoined(2, 2)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"[" * 20_000, b'{"join": Infinity}', b'{"join": [1]}', b"7", b"null", b"\xff"),
+        *(b'{"ended": {"text": 1, "more": 2}}', b'{"join": "x"}'),
+    ],
+)
+def test_what_is_no_message_is_dropped(played: Played, line: bytes) -> None:
+    played.agent._line.sendall(line + b'\n{"join": 2}\n')
+    assert [one for _ in range(9) for one in played.came()] == [AgentJoined(2, 2)]
+
+
 def test_it_is_told_its_place_and_to_leave_it(played: Played) -> None:
     played.process.form({"rank": 3})
     assert played.agent.told() == []  # it has not come yet

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.facts import report as module
@@ -50,8 +52,9 @@ def test_it_has_the_machine_its_tools_and_torch(tmp_path: Path) -> None:
     assert found["cpus"] == str(os.cpu_count())
 
 
-def test_a_torch_that_cannot_tell_is_said(tmp_path: Path) -> None:
-    found = report(setup_of(tmp_path, script(tmp_path / "py", "exit 3")))
+@pytest.mark.parametrize("does", ["exit 3", "echo 7", "echo '[]'", "yes '[' | head -c 200000"])
+def test_a_torch_that_cannot_tell_is_said(tmp_path: Path, does: str) -> None:
+    found = report(setup_of(tmp_path, script(tmp_path / "py", does)))
     assert found["torch.import"] == "failed"
 
 
