@@ -195,6 +195,17 @@ def test_json_is_read_in_one_place() -> None:
     assert found >= BY_THEMSELVES
 
 
+def test_toml_is_read_in_one_place() -> None:
+    """Where its size is bounded, and whatever is wrong has one line."""
+    importing = {
+        f"{path.relative_to(LAUNCHER)}"
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Import) and node.names[0].name in {"tomllib", "tomli"}
+    }
+    assert importing == {"cli/toml_file.py"}
+
+
 @pytest.mark.parametrize(
     "text",
     [
