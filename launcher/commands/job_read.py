@@ -14,6 +14,7 @@ from ..control import frames, local
 from ..control.frames import BadFrame
 from ..control.job_status import from_answer
 from ..control.local_client import connect
+from ..specs.field_types import Misfit, reader
 from .job_names import Place
 
 TYPE_CHECKING = False
@@ -92,11 +93,20 @@ def _answers(clients: dict[Place, LocalClient], deadline: float) -> dict[Place, 
 
 
 def _hold(answer: Message) -> Hold:
-    """Return what is shown of a hold.
+    """Return what is shown of a hold, which may be of another version.
 
     Raises:
         KeyError: its answer lacks that.
+        BadFrame: a value is of another type.
     """
+    for name, hint in _HOLD.items():
+        try:
+            reader(hint)(answer[name])
+        except Misfit as misfit:
+            raise BadFrame(f"{misfit.within(name)}") from None
+    if not all(map(_is_host, _list(answer["hosts"]))):
+        raise BadFrame("hosts: expected hosts with slots")
+    _list(answer["runs"])
     return {
         "name": answer["name"],
         "version": answer["version"],
@@ -107,6 +117,19 @@ def _hold(answer: Message) -> Hold:
         "runs": answer["runs"],
         "last": answer["last"],
     }
+
+
+_HOLD = {**dict.fromkeys(("name", "version", "state", "launcher", "last"), "str"), "since": "float"}
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise BadFrame("expected a list")
+    return value
+
+
+def _is_host(one: object) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("slots"), list) and "state" in one
 
 
 def newest(places: Iterable[Place]) -> Place | None:

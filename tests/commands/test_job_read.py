@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from dsrun.launcher.commands import job_read
 from dsrun.launcher.commands.job_names import Place
 from dsrun.launcher.commands.job_read import as_json, newest, read
 from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
+from dsrun.launcher.control.frames import BadFrame
 
 from ..support.jobs import NOW, status, verbs
 from ..support.limits import HANG
@@ -19,8 +22,6 @@ from ..support.local_control import new_name, serving
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    import pytest
 
 
 class Waits:
@@ -77,3 +78,33 @@ def test_the_newest_is_the_one_that_was_started_last(monkeypatch: pytest.MonkeyP
 
 def test_without_any_there_is_nothing_to_read() -> None:
     assert read([]) == ((), (), ())
+
+
+HOLD: dict[str, Any] = {
+    "name": "h",
+    "version": "1",
+    "since": 5.0,
+    "state": "held",
+    "launcher": "ssh",
+    "last": "",
+    "hosts": [{"host": "n0", "state": "free", "slots": [0]}],
+    "runs": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [
+        ({}, 1),
+        *(({name: wrong}, 0) for name in HOLD for wrong in (None, {"a": 1}, 7j)),
+        ({"since": "nan"}, 0),
+        *(({"hosts": [wrong]}, 0) for wrong in (7, {}, {"state": "free", "slots": 1})),
+    ],
+)
+def test_a_hold_that_tells_nonsense_is_left_out(told: dict[str, Any], known: int) -> None:
+    try:
+        assert job_read._hold({**HOLD, **told})["name"] == "h"
+        found = 1
+    except BadFrame:
+        found = 0
+    assert found == known
