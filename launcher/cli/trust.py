@@ -13,7 +13,8 @@ import stat
 
 from ..common import files
 from ..common.errors import UsageError, in_words
-from ..common.private_folder import private_folder, xdg_folder
+from ..common.private_folder import state_folder, xdg_folder
+from ..common.text import read_json
 from .config_files import guarded, parsed
 from .config_source import source
 from .parser import PROJECT
@@ -110,10 +111,10 @@ def _read(environ: Mapping[str, str]) -> dict[str, str]:
     try:
         path = _path(environ)
         _check(os.lstat(os.path.dirname(path)))
-        known = json.loads(files.read(path, pipes=False, check=_check))
+        known = read_json(files.read(path, pipes=False, check=_check))
     except PermissionError:
         raise
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return {}
     entries = known.items() if isinstance(known, dict) else ()
     return {folder: digest for folder, digest in entries if isinstance(digest, str)}
@@ -125,7 +126,7 @@ def _check(status: os.stat_result) -> None:
 
 
 def _write(environ: Mapping[str, str], known: Mapping[str, str]) -> None:
-    folder = private_folder(_root(environ), "dsrun")
+    folder = state_folder(environ, "dsrun")
     path = os.path.join(folder, NAME)
     fresh = f"{path}.{os.getpid()}"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)

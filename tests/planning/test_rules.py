@@ -123,14 +123,6 @@ def test_a_pipe_of_rules() -> None:
     os.close(reader)
 
 
-@pytest.mark.parametrize("text", ["[[rule]\n", "rule = " + "[" * 50_000, "rule = \udcff"])
-def test_a_file_that_is_no_toml(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "rules.toml"
-    path.write_text(text, errors="surrogateescape")
-    with pytest.raises(UsageError, match=rf"^--rules {path}(:1)?: not valid TOML"):
-        rules(Options(rules=str(path)))
-
-
 def test_what_is_no_file_has_no_rules() -> None:
     with pytest.raises(UsageError, match=r"^--rules /dev/zero: is a device, not a file"):
         rules(Options(rules="/dev/zero"))
