@@ -54,6 +54,7 @@ class NodeJob(NamedTuple):
         lease: seconds without a heartbeat of the runner after which the job is stopped.
         last_grace: seconds between stop signal and SIGKILL if the runner is lost.
         by_engine: whether an engine chose the host, so that the node has to check it.
+        rank_per_task: whether the node launcher is the task of one rank, which gets its variables.
         settle: seconds to wait before a signal is passed on, as it may reach the workers anyway.
         held: whether other runs are expected on this control line: what has been preloaded is kept
             for them, heartbeats begin with this JOB, and its START may take any length of time.
@@ -89,6 +90,7 @@ class NodeJob(NamedTuple):
     lease: float = 15.0
     last_grace: float = 30.0
     by_engine: bool = False
+    rank_per_task: bool = False
     settle: float = 0.0
     held: bool = False
     synced: tuple[str, ...] = ()

@@ -11,16 +11,9 @@ from ..common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ..backends.spec import TaskIdentity
-
-
-OF_A_TASK = (
-    *("OMPI_", "OPAL_", "PMIX_", "PMI_", "PRTE_", "PALS_", "HYDI_", "HYDRA_", "MPI_LOCAL"),
-    *("MV2_COMM_WORLD_", "MVP_COMM_WORLD_", "MPIRUN_", "MPISPAWN_", "I_MPI_INFO_", "I_MPI_HYDRA_"),
-)
-"""Prefixes of variables about the engine's task, which is the node launcher, not a worker."""
 
 
 def task_identity(engine: str, environ: Mapping[str, str], hostname: str) -> str:
@@ -47,11 +40,3 @@ def _agreed(engine: str, numbers: Mapping[str, str], sources: TaskIdentity) -> i
     if not value.isascii() or not value.isdigit():
         raise UsageError(f"cannot tell which task of {engine} this is: {listed} is not a number")
     return int(value)
-
-
-def task_variables(environ: Iterable[str]) -> list[str]:
-    """Return the variables that a worker must not see: a script would take them for its own rank.
-
-    DeepSpeed, Lightning and accelerate read OMPI_COMM_WORLD_RANK, PMI_RANK and their like.
-    """
-    return [name for name in environ if name.startswith(OF_A_TASK)]

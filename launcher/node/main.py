@@ -67,14 +67,10 @@ def _run(argv: list[str], early: bytes) -> int:
 def _run_dialled(dial: str, pin: str, node: str = "", engine: str = "", rank: str = "") -> int:
     if node:
         return serve_dialled(dial, pin, node)
-    from .engine_task import task_identity, task_variables
+    from .engine_task import task_identity
 
     identity = task_identity(engine or rank, os.environ, system.uname().nodename)
-    if rank:
-        return serve_dialled(dial, pin, identity, keep=_pmi_fds())
-    for name in task_variables(os.environ):
-        del os.environ[name]
-    return serve_dialled(dial, pin, identity)
+    return serve_dialled(dial, pin, identity, keep=_pmi_fds() if rank else ())
 
 
 def _pmi_fds() -> tuple[int, ...]:

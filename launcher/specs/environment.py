@@ -9,6 +9,7 @@ jobs are known to need.
 from __future__ import annotations
 
 import os
+from itertools import groupby
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
@@ -44,6 +45,35 @@ NEVER_FORWARDED = (
 SECRET = ("*_TOKEN", "*_KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
 """Patterns of names that look like secrets: they travel only if the user names them."""
 
+
+OF_A_TASK = (
+    *(
+        "OMPI_COMM_WORLD_",
+        "OMPI_UNIVERSE_",
+        "OMPI_APP_CTX_",
+        "OMPI_NUM_APP_CTX",
+        "OMPI_FIRST_RANKS",
+    ),
+    *("PMIX_", "PMI_", "PRTE_", "PALS_", "HYDI_", "MPI_LOCAL", "JSM_NAMESPACE_"),
+    *("MV2_COMM_WORLD_", "MVP_COMM_WORLD_", "MPIRUN_", "MPISPAWN_", "I_MPI_INFO_"),
+)
+"""Prefixes of variables that an MPI launcher sets for its task: it is the node launcher or dsrun.
+
+DeepSpeed, Lightning and accelerate would take OMPI_COMM_WORLD_RANK, PMI_RANK and their like for the
+rank of a worker, and MPI_Init would speak to the launcher in the name of the task.
+"""
+
+OF_ITS_LAUNCHER = ("OMPI_", "OPAL_", "HYDRA_", "I_MPI_HYDRA_")
+"""Prefixes of settings, which MPI launchers add to; outside of a task they are the user's own."""
+
+OF_A_SLURM_TASK = frozenset(
+    {
+        *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS"),
+        *("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_NNODES", "SLURM_GTIDS"),
+        *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES"),
+    }
+)
+"""Variables of srun(1) about the places of tasks: those of workers, or none, take their place."""
 
 MASK = "***"
 """Printed in place of a secret."""
@@ -82,7 +112,8 @@ def travel(
         prefixes: of variables that the accelerator's libraries need.
     """
     starts = (*TRAVEL, *prefixes)
-    wanted = [n for n in environ if n.startswith(starts) and not _matches(n, NEVER_FORWARDED)]
+    stays = (*NEVER_FORWARDED, *(f"{prefix}*" for prefix in OF_A_TASK))
+    wanted = [n for n in environ if n.startswith(starts) and not _matches(n, stays)]
     withheld = tuple(sorted(n for n in wanted if _matches(n, SECRET) and n not in named))
     values = {name: environ[name] for name in wanted if name not in withheld}
     sent = {**values, **named}
@@ -121,6 +152,30 @@ def rebased(own: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
     hidden = masks(other)
     kept = {name: value for name, value in other.items() if name not in hidden}
     return kept | masks(own)
+
+
+def of_mpi(names: Iterable[str]) -> frozenset[str]:
+    """Return those of these variables of a process that say which task of an MPI launcher it is."""
+    among = frozenset(names)
+    task = frozenset(name for name in among if name.startswith(OF_A_TASK))
+    settings = OF_ITS_LAUNCHER if any(name.endswith(_RANKS) for name in task) else ()
+    return task.union(name for name in among if name.startswith(settings))
+
+
+_RANKS = ("_RANK", "_RANKID")
+"""The ends of the names of those without which a process is no task."""
+
+
+def without_task(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a process's environment as its children get it that are no tasks of its launcher's.
+
+    SLURM_PROCID stays in a job, as a mark that Slurm has started the process; left over from one
+    that is not known any more (no SLURM_JOB_ID) it marks nothing.
+    """
+    gone = of_mpi(environ)
+    if "SLURM_PROCID" in environ:
+        gone |= OF_A_SLURM_TASK - ({"SLURM_PROCID"} if environ.get("SLURM_JOB_ID") else set())
+    return {name: value for name, value in environ.items() if name not in gone}
 
 
 def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -248,31 +303,52 @@ ROUND = frozenset(
         *("RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
         *("NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "MASTER_PORT"),
         *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
-        *("SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "DSRUN_WORLD_INFO"),
+        *(OF_A_SLURM_TASK - {"SLURM_LOCALID"}),
+        "DSRUN_WORLD_INFO",
     }
 )
 """Those whose values change between the rounds of an elastic job for a worker on the same slot."""
 
 
-SLURM = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS"})
-"""The variables that `of_slurm` returns."""
-
-
-def of_slurm(info: RankInfo, base: Mapping[str, str]) -> dict[str, str]:
-    """Return Slurm's variables as if srun had started every worker.
+def of_slurm(
+    info: RankInfo, base: Mapping[str, str], workers: Sequence[int] = ()
+) -> dict[str, str]:
+    """Return Slurm's variables as if srun had started every worker; none outside of its tasks.
 
     Scripts and libraries such as Lightning take their rank from these variables; those of the node
     launcher or of the batch script would be wrong.
+
+    Args:
+        info: the worker's position.
+        base: the environment that the workers begin with, as `without_task` makes it.
+        workers: how many there are on each node; () if not known.
     """
-    world = str(info.world_size)
-    places = {
+    if "SLURM_PROCID" not in base:
+        return {}
+    world, nodes = str(info.world_size), str(info.nodes)
+    each = _runs(workers or ((info.local_size,) if info.nodes == 1 else ()))
+    step = {
+        "SLURM_STEP_NUM_TASKS": world,
+        "SLURM_STEP_NUM_NODES": nodes,
+        **({"SLURM_STEP_TASKS_PER_NODE": each} if each else {}),
+    }
+    return {
         "SLURM_PROCID": str(info.rank),
         "SLURM_LOCALID": str(info.local_rank),
         "SLURM_NODEID": str(info.node_rank),
         "SLURM_NTASKS": world,
         "SLURM_NPROCS": world,
+        "SLURM_NNODES": nodes,
+        "SLURM_NTASKS_PER_NODE": str(info.local_size),
+        **({"SLURM_TASKS_PER_NODE": each} if each else {}),
+        **(step if "SLURM_STEP_ID" in base else {}),
     }
-    return places if "SLURM_PROCID" in base else {}
+
+
+def _runs(counts: Sequence[int]) -> str:
+    """Return counts as Slurm writes them: `2(x3),1` for 2, 2, 2, 1."""
+    runs = ((count, len([*same])) for count, same in groupby(counts))
+    return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
 
 
 def worker(

@@ -46,10 +46,3 @@ def test_who_this_is(engine: str, environ: dict[str, str], expected: str) -> Non
 def test_who_cannot_be_told(engine: str, environ: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         engine_task.task_identity(engine, environ, "here")
-
-
-def test_a_worker_does_not_take_the_engines_task_for_its_own_rank() -> None:
-    theirs = ["OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "PMIX_RANK", "PMI_SIZE", "PMI_FD", "HYDI_X"]
-    theirs += ["MPI_LOCALRANKID", "MV2_COMM_WORLD_SIZE", "PALS_LOCAL_RANKID", "HYDRA_LAUNCH_TYPE"]
-    ours = ["PATH", "SLURM_JOB_ID", "I_MPI_FABRICS", "FI_PROVIDER", "UCX_TLS", "MV2_DEBUG"]
-    assert engine_task.task_variables([*ours, *theirs]) == theirs

@@ -12,10 +12,13 @@ from dsrun.launcher.specs.environment import (
     RankInfo,
     exports,
     from_wire,
+    of_mpi,
+    of_slurm,
     parse_env_file,
     rank_variables,
     to_wire,
     travel,
+    without_task,
     worker,
 )
 
@@ -61,7 +64,7 @@ def test_what_training_needs_travels(name: str) -> None:
         *("LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "BASH_FUNC_x%%", "SSH_AUTH_SOCK", "SLURM_JOB_ID"),
         *("PYTHONSTARTUP", "PYTHONHOME", "PYTHONEXECUTABLE", "TORCHELASTIC_RUN_ID"),
         *("CUDA_VISIBLE_DEVICES", "NCCL_ASYNC_ERROR_HANDLING", "AWS_SECRET_ACCESS_KEY"),
-        *("DSRUN_TOKEN", "MASTER_ADDR", "WORLD_SIZE"),
+        *("DSRUN_TOKEN", "MASTER_ADDR", "WORLD_SIZE", "MV2_COMM_WORLD_RANK", "PMI_RANK"),
     ],
 )
 def test_what_belongs_to_one_machine_or_session_stays(name: str) -> None:
@@ -170,20 +173,22 @@ def test_environment_files_that_are_none(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
+SEAT = RankInfo(
+    rank=5,
+    local_rank=1,
+    local_size=2,
+    world_size=8,
+    node_rank=2,
+    nodes=3,
+    master_addr="10.0.0.1",
+    master_port=29500,
+    job_id="j",
+    role="trainer",
+)
+
+
 def test_the_contract() -> None:
-    seat = RankInfo(
-        rank=5,
-        local_rank=1,
-        local_size=2,
-        world_size=8,
-        node_rank=2,
-        nodes=3,
-        master_addr="10.0.0.1",
-        master_port=29500,
-        job_id="j",
-        role="trainer",
-    )
-    assert rank_variables(seat) == {
+    assert rank_variables(SEAT) == {
         "RANK": "5",
         "LOCAL_RANK": "1",
         "WORLD_SIZE": "8",
@@ -205,6 +210,82 @@ def test_the_contract() -> None:
         "LOCAL_SIZE": "2",
         "DSRUN_JOB_ID": "j",
     }
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "OMPI_COMM_WORLD_RANK OMPI_MCA_ess OMPI_ARGV OPAL_PREFIX PMIX_NAMESPACE PRTE_LAUNCHED",
+        "PMI_RANK PMI_SIZE PMI_FD HYDI_CONTROL_FD HYDRA_LAUNCH_TYPE MPI_LOCALRANKID",
+        "PMI_RANK I_MPI_INFO_CORE I_MPI_HYDRA_HOST_FILE MPI_LOCALNRANKS",
+        "MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MPIRUN_ID MPISPAWN_ID",
+        "PALS_RANKID PALS_LOCAL_RANKID PMI_LOCAL_SIZE",
+        "JSM_NAMESPACE_RANK OMPI_COMM_WORLD_SIZE",
+        # Left over in a shell.
+        "PMI_SIZE",
+        "OMPI_COMM_WORLD_SIZE PMIX_SERVER_URI",
+    ],
+)
+def test_no_task_of_an_mpi_launcher_is_seen_by_what_it_starts(task: str) -> None:
+    others = ["PATH", "SLURM_JOB_ID", "I_MPI_FABRICS", "FI_PROVIDER", "UCX_TLS", "MV2_DEBUG"]
+    assert of_mpi([*others, *task.split()]) == set(task.split())
+    assert [*without_task(dict.fromkeys([*others, *task.split()], "1"))] == others
+
+
+def test_settings_of_mpi_outside_of_a_task_are_the_users_own() -> None:
+    own = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_MCA_btl", "OPAL_PREFIX", "HYDRA_IFACE", "I_MPI_ROOT"]
+    assert not of_mpi(own)
+
+
+STEP = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+BATCH = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_GTIDS": "0"}
+COUNTS = {"SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_NTASKS_PER_NODE": "1", "SLURM_NNODES": "2"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "kept"),
+    [
+        ({**BATCH, **COUNTS, **STEP}, {"SLURM_JOB_ID", "SLURM_PROCID", "SLURM_STEP_ID"}),
+        ({"SLURM_PROCID": "3", "SLURM_NODEID": "1", "SLURM_NTASKS": "9"}, set()),
+        ({"SLURM_PROCID": "3", "SLURM_JOB_ID": ""}, {"SLURM_JOB_ID"}),
+        # A shell of salloc is no task.
+        ({"SLURM_JOB_ID": "7", **COUNTS}, {"SLURM_JOB_ID", *COUNTS}),
+    ],
+)
+def test_what_slurm_says_of_the_place_of_its_task(environ: dict[str, str], kept: set[str]) -> None:
+    assert without_task(environ).keys() == kept
+
+
+@pytest.mark.parametrize(
+    ("workers", "each"), [((2, 2, 2, 1, 1), "2(x3),1(x2)"), ((4, 3, 1), "4,3,1"), ((), None)]
+)
+@pytest.mark.parametrize("step", [{}, STEP])
+def test_slurms_variables_agree_with_each_other_for_every_worker(
+    workers: tuple[int, ...], each: str | None, step: dict[str, str]
+) -> None:
+    found = of_slurm(SEAT, without_task({**BATCH, **COUNTS, **step}), workers)
+    assert found.pop("SLURM_TASKS_PER_NODE", None) == each
+    assert found.pop("SLURM_STEP_TASKS_PER_NODE", None) == (each if step else None)
+    assert found == {
+        "SLURM_PROCID": "5",
+        "SLURM_LOCALID": "1",
+        "SLURM_NODEID": "2",
+        "SLURM_NTASKS": "8",
+        "SLURM_NPROCS": "8",
+        "SLURM_NNODES": "3",
+        "SLURM_NTASKS_PER_NODE": "2",
+        **({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "3"} if step else {}),
+    }
+
+
+def test_one_node_is_known_without_the_others() -> None:
+    alone = of_slurm(SEAT._replace(nodes=1), BATCH)
+    assert (alone["SLURM_TASKS_PER_NODE"], alone["SLURM_NNODES"]) == ("2", "1")
+
+
+def test_nobody_is_a_task_of_slurm_outside_of_one() -> None:
+    assert of_slurm(SEAT, without_task({"SLURM_PROCID": "3"})) == {}
+    assert of_slurm(SEAT, {"SLURM_JOB_ID": "7"}) == {}
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def _common(spec: JobSpec) -> NodeJob:
         lease=heartbeat * (LEASE if rounds else 1.0),
         last_grace=min(grace, heartbeat * (1 - LEASE)) if rounds else grace,
         by_engine=BACKENDS[spec.plan.launcher].by_engine,
+        rank_per_task=spec.backend.rank_per_task,
         held=spec.held,
         payload=spec.payload,
         facts=spec.checks.quick,

@@ -11,7 +11,7 @@ from functools import partial
 from ...common import files, system
 from ...common.errors import reason
 from ...control import command_messages, frames, messages
-from ...specs.environment import from_wire
+from ...specs.environment import from_wire, of_mpi
 from ..workers.spawn import WorkerSpec
 from .supervisor import ENDED, FAILED, STARTED, supervise
 
@@ -338,11 +338,13 @@ def words(command: Command) -> tuple[str, ...]:
 def _spec(command: Command) -> WorkerSpec:
     """Return what to execute; without a folder it runs in the user's home, or where that is not."""
     sent = {from_wire(name): from_wire(value) for name, value in command.env.items()}
+    gone = {os.fsencode(name) for name in of_mpi(os.environ)}
+    own = {name: value for name, value in os.environb.items() if name not in gone}
     workdir = from_wire(command.workdir) or os.fsencode(files.login_folder())
     return WorkerSpec(
         rank=0,
         argv=[from_wire(word) for word in words(command)],
-        env={**os.environb, **sent},
+        env={**own, **sent},
         workdir=workdir,
         keep_stdin=command.stdin,
     )

@@ -72,7 +72,7 @@ class WorkerSpecs:
             self._environment({**self._place(slots, local), **job}, cores.threads, "").items()
             for local, cores in enumerate(self._cores())
         ]
-        ranks = environment.RESERVED.difference(job) | environment.SLURM
+        ranks = environment.RESERVED.difference(job) | environment.OF_A_SLURM_TASK
         equal = set(every[0]).intersection(*every[1:])
         return {name: value for name, value in equal if name.decode(errors="replace") not in ranks}
 
@@ -147,7 +147,9 @@ class WorkerSpecs:
     def _contract(self, start: Start, local: int) -> dict[str, str]:
         """Return the variables that are guaranteed to every worker."""
         setup, info = self._setup, self._rank_info(start, local)
-        variables = environment.rank_variables(info) | environment.of_slurm(info, setup.base)
+        variables = environment.rank_variables(info)
+        if "SLURM_PROCID" in setup.base:
+            variables |= environment.of_slurm(info, setup.base, _workers(start.world))
         if start.agent_variables:
             from .agent_environment import variables as of_agent
 
@@ -193,3 +195,14 @@ class WorkerSpecs:
             world=start.world,
             error_file=self.files.error_file(start, local),
         )
+
+
+def _workers(world: str) -> list[int]:
+    """Return how many workers each node has by DSRUN_WORLD_INFO; none if that is not known."""
+    from ...common.errors import UsageError
+    from ...resources import world_info
+
+    try:
+        return [len(slots) for slots in world_info.decode(world).values()] if world else []
+    except UsageError:
+        return []

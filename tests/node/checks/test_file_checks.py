@@ -8,6 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from dsrun.launcher import __version__
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.control.messages import NodeJob
@@ -21,8 +23,6 @@ from ...support.tasks import task_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def task(tmp_path: Path, **fields: Any) -> NodeJob:
@@ -123,3 +123,15 @@ def test_devices_that_are_known_are_not_detected_again(tmp_path: Path) -> None:
     found = check(of_venv, devices=known)
     assert found.base["CUDA_VISIBLE_DEVICES"] == "3"
     assert found.devices is None
+
+
+@pytest.mark.parametrize("base", [None, {"PMI_RANK": "3", "OMPI_MCA_btl": "tcp", "X": "1"}])
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_worker_is_no_task_of_an_mpi_launcher_unless_it_is_started_as_one(
+    base: dict[str, str] | None, ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PMI_RANK", "OMPI_MCA_btl", "X"):
+        monkeypatch.setenv(name, "1")
+    found = environment_of(task(tmp_path, base=base, rank_per_task=ours))
+    assert found["X"] == "1"
+    assert [name in found for name in ("PMI_RANK", "OMPI_MCA_btl")] == [ours, ours]

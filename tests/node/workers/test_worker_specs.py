@@ -17,6 +17,7 @@ from dsrun.launcher.node.binding.apply import WorkerCores
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
+from dsrun.launcher.resources.world_info import encode
 from dsrun.launcher.specs.host import Slot
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
@@ -139,6 +140,36 @@ def test_a_worker_with_several_devices_or_none_sees_its_own(
 def test_a_slot_that_is_no_device(make: Callable[..., WorkerSpecs]) -> None:
     with pytest.raises(ValueError, match="7"):
         make(env=CUDA).make(START._replace(slots=(7,)))
+
+
+@pytest.mark.parametrize(
+    ("world", "each"),
+    [({"a": (0, 1), "b": (0, 1), "c": (0,)}, "2(x2),1"), ({}, None), ({"a b": (0,)}, None)],
+)
+def test_slurms_counts_are_those_of_workers(
+    world: dict[str, tuple[Slot, ...]],
+    each: str | None,
+    make: Callable[..., WorkerSpecs],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SLURM_JOB_ID", "SLURM_PROCID", "SLURM_TASKS_PER_NODE"):
+        monkeypatch.setenv(name, "1")
+    first, second = make().make(START._replace(world=encode(world) if world else ""))[0]
+    names = ("SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID")
+    assert variables(first, *names) == [each, "2", "4"]
+    assert variables(second, *names) == [each, "2", "5"]
+
+
+@pytest.mark.parametrize(("sent", "seen"), [({}, None), ({"PMI_RANK": "9"}, "9")])
+def test_a_variable_of_mpi_that_the_user_sends_is_the_users(
+    sent: dict[str, str],
+    seen: str | None,
+    make: Callable[..., WorkerSpecs],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PMI_RANK", "1")
+    specs, _ = make(env={"DSRUN_ACCELERATOR": "cpu", **sent}).make(START)
+    assert [variables(spec, "PMI_RANK") for spec in specs] == [[seen], [seen]]
 
 
 def test_what_the_agent_says_of_a_worker_wins(make: Callable[..., WorkerSpecs]) -> None:
