@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..backends import LOCAL
 from ..common import files
 from ..common.errors import UsageError, conflict, reason
 from ..resources.source import THIS_MACHINE, Source
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ..cli.options import Options
 
 DEFAULT_HOSTFILE = "/job/hostfile"
+
+JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "COBALT_JOBID")
+"""Variables without which `allocation` finds no job of a scheduler."""
 
 UNNAMED = Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
 """What is used where nothing names hosts."""
@@ -32,7 +36,8 @@ def find_hosts(options: Options) -> Source:
     _check(options)
     if options.standalone:
         return Source([Host(THIS_MACHINE)], "this machine (--standalone)")
-    return _named(options) or _default(options)
+    named = _named(options)
+    return _default(options) if named is None else named._replace(notes=_unused(named, options))
 
 
 def _named(options: Options) -> Source | None:
@@ -57,10 +62,31 @@ def _default(options: Options) -> Source:
 
     allocation = None if options.no_ssh else find_allocation(os.environ)
     if allocation is not None:
-        return Source(allocation.hosts, allocation.words)
+        from ..resources.slurm_job import verified
+
+        allocation = verified(allocation, os.environ)
+        return Source(allocation.hosts, allocation.words, allocation.notes)
     if os.path.exists(DEFAULT_HOSTFILE):
         return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
     return UNNAMED
+
+
+def _unused(named: Source, options: Options) -> tuple[str, ...]:
+    """Return a line if hosts that are only this machine leave other nodes of a job unused."""
+    if options.no_ssh or not any(map(os.environ.get, JOBS)):
+        return ()
+    from ..resources.allocation import find as find_allocation
+    from ..resources.source import is_here
+
+    if options.launcher.lower() == LOCAL or not all(map(is_here, named.hosts)):
+        return ()
+    held = find_allocation(os.environ)
+    if held is None or len(held.hosts) < 2:
+        return ()
+    return (
+        f"{named.words} names this machine alone, but {held.words} has more:"
+        " without it all nodes of the job are used",
+    )
 
 
 def watched(options: Options) -> str:

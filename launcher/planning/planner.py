@@ -167,6 +167,7 @@ def _notes(inventory: source.Source, program: Program, command: Command) -> list
 
     common_mistakes.check(program, workdir(command.options))
     return [
+        *inventory.notes,
         *repeats(inventory.hosts, inventory.words),
         *common_mistakes.notes(program, command.given),
         *_hidden(program, command.options),

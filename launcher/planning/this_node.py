@@ -11,6 +11,7 @@ import os
 
 from ..common.errors import UsageError
 from ..common.tell import tell
+from ..resources.counts import is_count
 from .elastic import bounds
 from .hosts import by_rank
 
@@ -37,15 +38,19 @@ def apply(command: Command, environ: Mapping[str, str]) -> Command:
     from ..resources import cluster_environment
 
     options = command.options
-    if options.standalone or command.rendezvous is not None:
+    if options.standalone:
         return command
-    place = cluster_environment.find(
-        environ, _hostname(environ), terminal=cluster_environment.has_terminal()
-    )
+    terminal = cluster_environment.has_terminal()
+    if command.rendezvous is not None:
+        cluster_environment.check_agents(environ, command.rendezvous.most, terminal=terminal)
+        return command
+    place = cluster_environment.find(environ, _hostname(environ), terminal=terminal)
     apart = by_rank(options) if place is None else _is_another(place, options)
     if apart and _says_all(options):
         return command._replace(options=options.changed(no_ssh=True))
-    if place is None or not _applies(place, options):
+    if place is None:
+        return _without_place(command, environ)
+    if not _applies(place, options):
         return command
     _check(place, options)
     _warn_of_node_rank(place, options)
@@ -60,6 +65,38 @@ def apply(command: Command, environ: Mapping[str, str]) -> Command:
         "num_gpus": options.num_gpus if options.nproc_per_node else options.num_gpus or place.slots,
     }
     return command._replace(options=options.changed(**given), joined=place.words)
+
+
+def _without_place(command: Command, environ: Mapping[str, str]) -> Command:
+    """Return the command, with a note if RANK and WORLD_SIZE say that this node is not alone.
+
+    In pods of Kubeflow's PyTorchJob before 1.5 they are the node's; a worker of another launcher
+    has LOCAL_RANK as well. torchrun does not use them either.
+
+    Raises:
+        UsageError: the command is meant for every node, but would make a job of this one alone.
+    """
+    options, rank, size = command.options, environ.get("RANK", ""), environ.get("WORLD_SIZE", "")
+    if not (is_count(rank) and is_count(size)) or int(size) < 2 or "LOCAL_RANK" in environ:
+        return command
+    said = f"RANK={rank} and WORLD_SIZE={size}"
+    whole = f"--nnodes={size} --node_rank={rank} --master_addr=HOST"
+    if options.no_ssh and (options.node_rank is None or _is_alone(options)):
+        raise UsageError(
+            f"--no_ssh: {said} are set; if they are this node's: {whole}, else unset them"
+        )
+    if not (_is_alone(options) and command.rendezvous is None) or options.node_rank is not None:
+        return command
+    note = (
+        f"{said} are not used: this is a job of its own; for one node of several: --no_ssh {whole}"
+    )
+    return command._replace(notes=(*command.notes, note))
+
+
+def _is_alone(options: Options) -> bool:
+    """Return whether nothing names other nodes."""
+    named = options.host or options.hostfile or options.host_discovery_script
+    return not named and (_given_nodes(options) or 1) == 1
 
 
 def _hostname(environ: Mapping[str, str]) -> str:

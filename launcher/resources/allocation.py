@@ -34,12 +34,14 @@ class Allocation(NamedTuple):
         hosts: in the scheduler's order.
         words: text for the user: the job, the variable, the number of nodes, the slots' source.
         groups: host names by component of a heterogeneous Slurm job; otherwise one group.
+        notes: lines about variables that contradict the job.
     """
 
     scheduler: str
     hosts: list[Host]
     words: str
     groups: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
 
 class _Groups(NamedTuple):
@@ -80,10 +82,22 @@ def find(environ: Environ, read: Read | None = None) -> Allocation | None:
     """
     for source in _SOURCES:
         if environ.get(source.variable) and (not source.job or environ.get(source.job)):
-            groups = source.read(source.variable, environ, read or files.read)
+            groups = _read(source, environ, read or files.read)
             if groups:
                 return _allocation(source, environ, groups)
     return None
+
+
+def _read(source: _Source, environ: Environ, read: Read) -> _Groups | None:
+    try:
+        return source.read(source.variable, environ, read)
+    except UsageError as fault:
+        if not (source.job and isinstance(fault.__cause__, FileNotFoundError)):
+            raise
+        raise UsageError(
+            f"{fault}; if {source.name} job {environ[source.job]} has ended, its variables are left"
+            f" over in this shell: `unset {source.job}`"
+        ) from None
 
 
 def _allocation(source: _Source, environ: Environ, result: _Groups) -> Allocation:
@@ -92,7 +106,15 @@ def _allocation(source: _Source, environ: Environ, result: _Groups) -> Allocatio
     job = f" job {environ[source.job]}" if source.job else ""
     groups = tuple(tuple(host.name for host in group) for group in result.groups)
     words = f"{source.name}{job} ({source.variable}, {_size(groups)}; {_slots(hosts, result.note)})"
-    return Allocation(source.scheduler, hosts, words, groups)
+    return Allocation(source.scheduler, hosts, words, groups, _notes(source, environ))
+
+
+def _notes(source: _Source, environ: Environ) -> tuple[str, ...]:
+    if source.scheduler != "slurm":
+        return ()
+    from .slurm import stale_requests
+
+    return tuple(stale_requests(environ).values())
 
 
 def _size(groups: Sequence[Sequence[str]]) -> str:

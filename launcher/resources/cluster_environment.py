@@ -20,7 +20,7 @@ import os
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
-from ..common.wording import ranks_up_to
+from ..common.wording import counted, ranks_up_to
 from ..specs.host import MAX_SLOTS
 from .counts import bad, is_count, number
 
@@ -85,6 +85,45 @@ def find(environ: Environ, hostname: str, *, terminal: bool) -> ClusterEnvironme
     """
     process = _Process(environ, hostname, terminal)
     return next(filter(None, (source(process) for source in _SOURCES)), None)
+
+
+def check_agents(environ: Environ, places: int, *, terminal: bool) -> None:
+    """Check that all tasks that were started for torch's rendezvous have a place in it.
+
+    Else those on one node may take all, while other nodes wait for nothing.
+
+    Args:
+        environ: the environment of this process.
+        places: how many nodes the rendezvous takes at most; one that takes one is no other's.
+        terminal: the result of `has_terminal`.
+
+    Raises:
+        UsageError: a variable is malformed, or there are more tasks than places, several a node.
+    """
+    if places == 1:
+        return
+    step = _step_of(_Process(environ, "", terminal))
+    if step is not None:
+        _, tasks, nodes, *_ = step
+        if tasks > max(nodes, places):
+            started = f"srun started dsrun {tasks} times on {counted(nodes, 'node')}"
+            raise _too_many(started, places, f"srun --nodes={nodes} --ntasks={nodes}")
+    if not any(name.endswith("_SIZE") for name in environ):
+        return
+    from .mpi import LAUNCHERS
+
+    for launcher in LAUNCHERS:
+        _, size, here = _numbers(environ, launcher[:3]) or (0, 0, 0)
+        if here > 1 and size > places:
+            started = f"an MPI launcher started dsrun {here} times on this node"
+            raise _too_many(f"{started} ({launcher.local_size})", places, launcher.once)
+
+
+def _too_many(started: str, places: int, once: str) -> UsageError:
+    return UsageError(
+        f"{started}, but --nnodes has {counted(places, 'place')}: to torch's rendezvous each dsrun"
+        f" is a node, so start one per node: {once} dsrun ..."
+    )
 
 
 def has_terminal() -> bool:
@@ -210,14 +249,22 @@ _STEP = (
 )
 
 
-def _slurm_task(process: _Process) -> ClusterEnvironment | None:
+def _step_of(process: _Process) -> list[int] | None:
+    """Return the numbers in `_STEP` if this is a task of srun, else None."""
     environ = process.environ
     values = _numbers(environ, _STEP)
     if not values or not _is_task_of_job(values[0], environ):
         return None
-    step, tasks, nodes, node, task = values
-    if process.terminal and (tasks == 1 or environ.get("SLURM_PTY_PORT")):
+    shell = process.terminal and (values[1] == 1 or environ.get("SLURM_PTY_PORT"))
+    return None if shell else values
+
+
+def _slurm_task(process: _Process) -> ClusterEnvironment | None:
+    environ = process.environ
+    values = _step_of(process)
+    if values is None:
         return None
+    step, tasks, nodes, node, task = values
     _check_step(tasks, nodes, node, task)
     hosts = _hosts_of_step(environ)
     job = environ.get("SLURM_JOB_ID", "")
@@ -228,8 +275,6 @@ def _slurm_task(process: _Process) -> ClusterEnvironment | None:
 
 def _check_step(tasks: int, nodes: int, node: int, task: int) -> None:
     if tasks > nodes:
-        from ..common.wording import counted
-
         raise UsageError(
             f"srun started dsrun {tasks} times on {counted(nodes, 'node')}; dsrun starts "
             f"the workers itself: use srun --nodes={nodes} --ntasks={nodes} dsrun ..., or dsrun "

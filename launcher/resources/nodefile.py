@@ -177,7 +177,7 @@ def _data(variable: str, path: str, read: Read, *, missing_ok: bool = False) -> 
     except OSError as error:
         if missing_ok and isinstance(error, FileNotFoundError):
             return b""
-        raise UsageError(f"{variable}: {path}: {reason(error)}") from None
+        raise UsageError(f"{variable}: {path}: {reason(error)}") from error
 
 
 READERS: Mapping[str, Callable[[str, Mapping[str, str], Read], Hosts | None]] = {

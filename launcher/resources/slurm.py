@@ -4,7 +4,7 @@ The variables are those of sbatch(1), salloc(1) and srun(1). They are not all eq
 
 * SLURM_GPUS_PER_NODE holds for every node, but it may be stale: sbatch passes the variables of the
   job that it is called in on to the job that it submits. SLURM_GPUS_ON_NODE always belongs to
-  this job, but covers one node only. If they disagree, neither is used.
+  this job, but covers one node only. If they disagree, neither is used, and a line says so.
 * `--gres` and `--gpus` set no variable that covers all nodes. Then each node counts the devices
   that it sees, which are those that Slurm has given to the job there.
 * The number of tasks is used only if no GPUs are requested. One task per node is how a launcher is
@@ -17,6 +17,7 @@ import re
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
+from ..common.wording import counted
 from ..specs.host import MAX_SLOTS, Host
 from .counts import is_count, number
 from .nodelist import expand_nodelist, task_counts
@@ -77,6 +78,31 @@ def components(environ: Mapping[str, str]) -> list[Component]:
             raise UsageError(f"SLURM_HET_SIZE is {size}, but SLURM_JOB_NODELIST{suffix} is not set")
         parts.append(component(environ, f"SLURM_JOB_NODELIST{suffix}", suffix))
     return parts
+
+
+def stale_requests(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that ask for other GPUs than this job has here, each with a line.
+
+    A step may have fewer GPUs than its job, so what it has says nothing of the job.
+    """
+    has, known_by = _first(lambda name: environ.get(name, ""), _ON_THIS_NODE)
+    if not has or in_a_step(environ):
+        return {}
+    asked = {name: read(environ[name]) for name, read in _ASKED.items() if environ.get(name)}
+    wrong = [name for name, count in asked.items() if count not in {0, has}]
+    if 0 < _total(environ.get("SLURM_GPUS", "")) < has:
+        wrong.append("SLURM_GPUS")
+    return {
+        name: f"{name}={quoted(environ[name])[1:-1]} is not of this job, which has"
+        f" {counted(has, 'GPU')} here ({known_by}): it is not used; `unset {name}`"
+        for name in wrong
+    }
+
+
+def in_a_step(environ: Mapping[str, str]) -> bool:
+    """Return whether this runs in a step of the job, as a shell of `srun --pty` does."""
+    step = environ.get("SLURM_STEP_ID", "")
+    return step.isdecimal() and int(step) < FIRST_SPECIAL_STEP
 
 
 def step_hosts(environ: Mapping[str, str]) -> list[str]:
@@ -145,6 +171,12 @@ def _first(get: Get, readers: Mapping[str, Callable[[str], int]]) -> tuple[int, 
     return 0, ""
 
 
+def _total(text: str) -> int:
+    """Return the number of GPUs in `8` or `a100:8`, 0 if it is neither."""
+    number = text.rpartition(":")[2]
+    return int(number) if is_count(number) else 0
+
+
 def _typed(text: str) -> int:
     """Return the number of GPUs in `4`, `a100:4` or `a100:2,v100:1`."""
     numbers = [item.rpartition(":")[2] for item in text.split(",")]
@@ -153,7 +185,7 @@ def _typed(text: str) -> int:
     return sum(map(int, numbers))
 
 
-def _tres(text: str) -> int:
+def gpus_of(text: str) -> int:
     """Return the number of GPUs in `gres/gpu:4`, `gres:gpu:a100:4` or `gres/gpu=4` among others."""
     items = [_SEPARATORS.split(item) for item in text.split(",")]
     gpus = [fields for fields in items if "gpu" in fields[:2]]
@@ -165,10 +197,13 @@ def _listed(text: str) -> int:
     return len(parse_slots(text))
 
 
-_PER_NODE = {"SLURM_GPUS_PER_NODE": _typed, "SLURM_TRES_PER_NODE": _tres}
+_PER_NODE = {"SLURM_GPUS_PER_NODE": _typed, "SLURM_TRES_PER_NODE": gpus_of}
 _ON_THIS_NODE = {
     "SLURM_GPUS_ON_NODE": _typed,
     "SLURM_STEP_GPUS": _listed,
     "SLURM_JOB_GPUS": _listed,
 }
+_ASKED = {**_PER_NODE, "SLURM_GRES": gpus_of, "SLURM_STEP_GRES": gpus_of}
+"""Variables that srun takes for requests of GPUs on each node (srun(1))."""
+
 _IN_TOTAL = ("SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET")

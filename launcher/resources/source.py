@@ -12,10 +12,11 @@ THIS_MACHINE = "localhost"
 
 
 class Source(NamedTuple):
-    """Hosts, and where they come from as text for the user."""
+    """Hosts, where they come from as text for the user, and lines about what is odd there."""
 
     hosts: list[Host]
     words: str
+    notes: tuple[str, ...] = ()
 
 
 def this_machine() -> Source:

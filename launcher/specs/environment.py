@@ -47,13 +47,7 @@ SECRET = ("*_TOKEN", "*_KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL
 
 
 OF_A_TASK = (
-    *(
-        "OMPI_COMM_WORLD_",
-        "OMPI_UNIVERSE_",
-        "OMPI_APP_CTX_",
-        "OMPI_NUM_APP_CTX",
-        "OMPI_FIRST_RANKS",
-    ),
+    *("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_CTX_", "OMPI_NUM_APP_", "OMPI_FIRST_RANKS"),
     *("PMIX_", "PMI_", "PRTE_", "PALS_", "HYDI_", "MPI_LOCAL", "JSM_NAMESPACE_"),
     *("MV2_COMM_WORLD_", "MVP_COMM_WORLD_", "MPIRUN_", "MPISPAWN_", "I_MPI_INFO_"),
 )
@@ -63,7 +57,12 @@ DeepSpeed, Lightning and accelerate would take OMPI_COMM_WORLD_RANK, PMI_RANK an
 rank of a worker, and MPI_Init would speak to the launcher in the name of the task.
 """
 
-OF_ITS_LAUNCHER = ("OMPI_", "OPAL_", "HYDRA_", "I_MPI_HYDRA_")
+_MCA = ("PMIX_MCA_", "PRTE_MCA_")
+
+OF_ITS_LAUNCHER = (
+    *("OMPI_", "OPAL_", *_MCA, "HYDRA_", "I_MPI_HYDRA_", "I_MPI_INTERNAL_"),
+    *("I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING", "I_MPI_BIND_WIN_ALLOCATE", "I_MPI_RETURN_WIN_MEM_"),
+)
 """Prefixes of settings, which MPI launchers add to; outside of a task they are the user's own."""
 
 OF_A_SLURM_TASK = frozenset(
@@ -157,7 +156,7 @@ def rebased(own: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
 def of_mpi(names: Iterable[str]) -> frozenset[str]:
     """Return those of these variables of a process that say which task of an MPI launcher it is."""
     among = frozenset(names)
-    task = frozenset(name for name in among if name.startswith(OF_A_TASK))
+    task = frozenset(n for n in among if n.startswith(OF_A_TASK) and not n.startswith(_MCA))
     settings = OF_ITS_LAUNCHER if any(name.endswith(_RANKS) for name in task) else ()
     return task.union(name for name in among if name.startswith(settings))
 

@@ -82,3 +82,56 @@ def test_no_advice_parts_a_job(words: str, environ: str, said: str) -> None:
     assert start in text
     assert end in text
     assert "\n" not in text
+
+
+def test_more_agents_than_places_are_told_before_torch_meets_them() -> None:
+    step = STEP.format(node=0, hosts="n[1-2]", nodes=2).replace("TASKS=2", "TASKS=4")
+    words = "--nnodes={} --rdzv_backend=c10d --rdzv_endpoint=n1:29400"
+    with pytest.raises(UsageError, match="srun started dsrun 4 times on 2 nodes, but --nnodes has"):
+        placed(words.format(2), step)
+    assert placed(words.format(4), step).rendezvous is not None
+
+
+WORLD = "RANK=1 WORLD_SIZE=2"
+
+
+@pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        ("--no_ssh", WORLD),
+        ("--no_ssh --node_rank=0", WORLD),
+        ("--no_ssh --node_rank=0", "RANK=0 WORLD_SIZE=8"),
+        ("--no_ssh --num_nodes=2 --master_addr=h", WORLD),
+    ],
+)
+def test_a_world_of_several_is_no_job_of_one_node(words: str, environ: str) -> None:
+    rank, size = (word.partition("=")[2] for word in environ.split())
+    with pytest.raises(UsageError) as caught:
+        placed(words, environ)
+    assert str(caught.value) == (
+        f"--no_ssh: RANK={rank} and WORLD_SIZE={size} are set; if they are this node's:"
+        f" --nnodes={size} --node_rank={rank} --master_addr=HOST, else unset them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "told"),
+    [
+        ("", WORLD, True),
+        ("--num_gpus=2", WORLD, True),
+        ("--host=a,b", WORLD, False),
+        ("--standalone", WORLD, False),
+        ("--nnodes=2 --node_rank=1 --master_addr=h", WORLD, False),
+        ("--no_ssh --nnodes=2 --node_rank=1 --master_addr=h", WORLD, False),
+        ("", f"{WORLD} LOCAL_RANK=0", False),
+        ("--no_ssh --node_rank=0", f"{WORLD} LOCAL_RANK=0", False),
+        ("", "RANK=0 WORLD_SIZE=1", False),
+        ("", "RANK=x WORLD_SIZE=2", False),
+        ("", "WORLD_SIZE=2", False),
+    ],
+)
+def test_a_world_that_is_not_used_is_a_line(words: str, environ: str, told: bool) -> None:
+    notes = placed(words, environ).notes
+    assert [note.partition(" are not used")[0] for note in notes] == (
+        ["RANK=1 and WORLD_SIZE=2"] if told else []
+    )

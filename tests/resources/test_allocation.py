@@ -460,8 +460,10 @@ def test_bad_hosts_and_numbers_in_turn(text: str) -> None:
 )
 def test_a_missing_file_is_named(job: str, variable: str, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
-    assert fault_of({**environment(job), variable: gone}) == (
-        f"{variable}: {gone}: no such file or directory"
+    told = fault_of({**environment(job), variable: gone})
+    assert told.startswith(f"{variable}: {gone}: no such file or directory; if ")
+    assert told.endswith(
+        f" job 1 has ended, its variables are left over in this shell: `unset {job[:-2]}`"
     )
     assert fault_of({**environment(job), variable: str(tmp_path)}) == (
         f"{variable}: {tmp_path}: is a directory"
@@ -501,3 +503,30 @@ def test_the_first_of_several_schedulers_wins(files: Files) -> None:
         del environ[variable]
     assert order == [("slurm", "n1"), ("pbs", "n2"), ("lsf", "n3"), ("sge", "n4")]
     assert find(environ) is None
+
+
+@pytest.mark.parametrize(
+    ("stale", "found"),
+    [
+        ("SLURM_GPUS_PER_NODE=1", "SLURM_GPUS_PER_NODE=1"),
+        ("SLURM_GPUS_PER_NODE=a100:4", "SLURM_GPUS_PER_NODE=a100:4"),
+        ("SLURM_TRES_PER_NODE=gres/gpu:1", "SLURM_TRES_PER_NODE=gres/gpu:1"),
+        ("SLURM_GRES=gpu:1", "SLURM_GRES=gpu:1"),
+        ("SLURM_STEP_GRES=gpu:h100:8", "SLURM_STEP_GRES=gpu:h100:8"),
+        ("SLURM_GPUS=1", "SLURM_GPUS=1"),
+        ("SLURM_GPUS_PER_NODE=2 SLURM_GRES=gpu:2 SLURM_GPUS=4", ""),
+        ("SLURM_GRES=craynetwork:1", ""),
+        ("SLURM_GPUS=x", ""),
+        ("SLURM_GPUS_PER_NODE=1 SLURM_STEP_ID=0", ""),
+    ],
+)
+def test_a_request_of_another_job_is_told(stale: str, found: str) -> None:
+    job = f"SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2] SLURM_GPUS_ON_NODE=2 {stale}"
+    allocation = find(environment(job))
+    assert allocation is not None
+    expected = (
+        f"{found} is not of this job, which has 2 GPUs here (SLURM_GPUS_ON_NODE): it is not used;"
+        f" `unset {found.partition('=')[0]}`"
+    )
+    assert allocation.notes == ((expected,) if found else ())
+    assert all(host.slots in {None, (0, 1)} for host in allocation.hosts) or "STEP_ID" in stale

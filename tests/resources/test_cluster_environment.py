@@ -321,6 +321,46 @@ def test_what_cannot_be_meant_is_named(text: str, message: str) -> None:
     assert fault_of(text) == message
 
 
+@pytest.mark.parametrize(
+    ("text", "places", "said"),
+    [
+        (
+            SRUN_FOUR_TASKS,
+            2,
+            "srun started dsrun 4 times on 2 nodes, but --nnodes has 2 places: to torch's"
+            " rendezvous each dsrun is a node, so start one per node: srun --nodes=2 --ntasks=2"
+            " dsrun ...",
+        ),
+        (SRUN_FOUR_TASKS, 3, "but --nnodes has 3 places"),
+        (SRUN_FOUR_TASKS, 4, ""),
+        (SRUN_FOUR_TASKS, 1, ""),
+        (SRUN, 2, ""),
+        # Others wait for a place.
+        (f"{SRUN} SLURM_STEP_NUM_NODES=4 SLURM_STEP_NUM_TASKS=4", 2, ""),
+        ("", 2, ""),
+        (
+            f"{OPEN_MPI_IN_SLURM} OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+            2,
+            "an MPI launcher started dsrun 2 times on this node (OMPI_COMM_WORLD_LOCAL_SIZE), but"
+            " --nnodes has 2 places: to torch's rendezvous each dsrun is a node, so start one per"
+            " node: mpirun --map-by ppr:1:node dsrun ...",
+        ),
+        (f"{HYDRA_IN_SLURM} PMI_SIZE=4 MPI_LOCALNRANKS=2", 2, "mpiexec -ppn 1 dsrun ..."),
+        (f"{HYDRA_IN_SLURM} PMI_SIZE=4 MPI_LOCALNRANKS=2", 4, ""),
+    ],
+)
+def test_no_agent_of_torch_is_without_a_place(text: str, places: int, said: str) -> None:
+    def check() -> None:
+        cluster_environment.check_agents(environment(text), places, terminal=False)
+
+    if not said:
+        check()
+        return
+    with pytest.raises(UsageError) as caught:
+        check()
+    assert said in str(caught.value)
+
+
 def test_only_usage_errors_whatever_is_set() -> None:
     rng = random.Random(67)
     texts = (SRUN, HYDRA_IN_SLURM, TRAINER, PYTORCHJOB, OPERATORS_LAUNCHER)
@@ -332,6 +372,7 @@ def test_only_usage_errors_whatever_is_set() -> None:
             environ[variable] = rng.choice(values)
         try:
             cluster_environment.find(environ, "h-1", terminal=False)
+            cluster_environment.check_agents(environ, 2, terminal=False)
             allocation.find(environ)
         except UsageError as fault:
             refused.append(str(fault))

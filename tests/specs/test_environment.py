@@ -234,7 +234,9 @@ def test_no_task_of_an_mpi_launcher_is_seen_by_what_it_starts(task: str) -> None
 
 def test_settings_of_mpi_outside_of_a_task_are_the_users_own() -> None:
     own = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_MCA_btl", "OPAL_PREFIX", "HYDRA_IFACE", "I_MPI_ROOT"]
+    own += ["PRTE_MCA_plm_ssh_args", "PMIX_MCA_gds", "I_MPI_PIN_INFO"]
     assert not of_mpi(own)
+    assert of_mpi([*own, "PMIX_RANK"]) == {"PMIX_RANK", *own} - {"I_MPI_ROOT"}
 
 
 STEP = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}

@@ -8,11 +8,13 @@ engine, write one class with its command, and one line in the table of backends.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 
 from ...common import executable
 from ...common.errors import LOST, reason
 from ...common.values import NamedTuple
+from ...specs.environment import of_mpi
 from .. import base, name_of
 from ..events import EngineEnded, SessionEnded
 from ..ssh import config_reader
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from ..events import BackendEvent, Emit
 
     Argument: TypeAlias = tuple[str, ...]
+
+_ENDED = re.compile(r"Expired or invalid job|Unable to confirm allocation|SLURM resource allocator")
+"""What srun, and Open MPI's own reader of Slurm's variables, say where there is no such job."""
 
 NAMED = {"mca", "prtemca", "pmixmca", "gmca", "genv", "env", "x"}
 """Options that may be repeated, once for every parameter that they name."""
@@ -90,8 +95,17 @@ class Engine:
         return []
 
     def environ(self) -> dict[str, str]:
-        """Return the engine's environment."""
-        return dict(os.environ)
+        """Return the engine's environment, in which it is no task of another one."""
+        gone = of_mpi(os.environ)
+        return {name: value for name, value in os.environ.items() if name not in gone}
+
+    def advice(self, lines: Sequence[str]) -> str:
+        """Return what to do about an end that these lines of its own explain, "" for nothing."""
+        job = os.environ.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOBID")
+        if not job or not any(map(_ENDED.search, lines)):
+            return ""
+        names = " ".join(name for name in ("SLURM_JOB_ID", "SLURM_JOBID") if name in os.environ)
+        return f"if Slurm job {job} has ended, its variables are left over: `unset {names}`"
 
     def clean_up(self, pid: int) -> None:
         """Remove what an engine process that was killed has left behind."""
@@ -107,7 +121,7 @@ class Engine:
         port, args = self._settings.port, shlex.split(theirs)
         config_reader.check(self._hosts, port, args)
         first = shlex.join(config_reader.overrides(self._hosts, port, args))
-        return {**os.environ, name: f"{first} {theirs} {ours}".strip()}
+        return {**Engine.environ(self), name: f"{first} {theirs} {ours}".strip()}
 
     # -- shared by all engines ----------------------------------------------------------------
 

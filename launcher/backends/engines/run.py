@@ -125,7 +125,10 @@ class EngineRun:
         if self._reported:
             return
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-        words = "; ".join(line[:200] for line in self._lines[:SHOWN_LINES])
+        told = self._lines[:SHOWN_LINES]
+        words = "; ".join(
+            [line[:200] for line in told] + [*filter(None, [self._engine.advice(told)])]
+        )
         cause = f"{self._tool} ended ({how}){f': {words}' if words else ''}"
         killed = code == -signal.SIGKILL and not self._killed_here
         self._report(cause, self._engine.exit_code(code), killed=killed)

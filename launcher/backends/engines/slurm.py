@@ -6,8 +6,10 @@ import os
 
 from ...common.network import same_host
 from ...resources import allocation
+from ...resources.slurm import in_a_step, stale_requests
+from ...resources.slurm_job import verified
 from .. import base
-from ..events import EngineOutput
+from ..events import BackendWarning, EngineOutput
 from . import base as engine
 
 TYPE_CHECKING = False
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 OF_TASKS = (
     *("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"),
     *("SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_SOCKET"),
-    *("SLURM_GPU_BIND", "SLURM_DISTRIBUTION"),
+    *("SLURM_GPU_BIND", "SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_HINT"),
+    "SLURM_THREADS_PER_CORE",
 )
 """Variables that srun applies to each task (srun(1)), as set by sbatch.
 
@@ -30,11 +33,57 @@ They are meant for workers. A node launcher, one task per node, would get one wo
 node: one GPU of eight, or the cores of one rank.
 """
 
+OF_THE_JOB = (
+    *("SLURM_CPU_BIND", "SLURM_CPU_FREQ_REQ", "SLURM_CPUS_PER_GPU", "SLURM_DIST_PLANESIZE"),
+    *("SLURM_EXPORT_ENV", "SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_SOCKET"),
+    *("SLURM_GPU_FREQ", "SLURM_MEM_BIND", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU"),
+    *("SLURM_MEM_PER_NODE", "SLURM_NETWORK", "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_TRES"),
+    *("SLURM_OOM_KILL_STEP", "SLURM_OVERCOMMIT", "SLURM_PROFILE", "SLURM_TRES_PER_NODE"),
+    *("SLURM_UMASK", "SLURM_CONTAINER", "SLURM_ARBITRARY_NODELIST", "SRUN_DEBUG"),
+)
+"""Other variables that sbatch, salloc and srun set, and that srun takes for options (srun(1)).
+
+They may belong to another job, or to the step that this shell is in. A step without these options
+gets all that its job has.
+"""
+
+OPTIONS = (
+    *("ACCOUNT", "ACCTG_FREQ", "BCAST", "BCAST_EXCLUDE", "BURST_BUFFER", "CLUSTERS"),
+    *("CLUSTER_CONSTRAINT", "COMPRESS", "CONSOLIDATE_SEGMENTS", "CONSTRAINT", "CORE_SPEC", "DEBUG"),
+    *("DEBUG_FLAGS", "DELAY_BOOT", "DEPENDENCY", "DISABLE_STATUS", "EPILOG", "EXACT", "EXCLUSIVE"),
+    *("EXIT_ERROR", "EXIT_IMMEDIATE", "GRES", "GRES_FLAGS", "HOSTFILE", "IMMEDIATE"),
+    *("KILL_BAD_EXIT", "LABELIO", "NCORES_PER_SOCKET", "NO_KILL", "NSOCKETS_PER_NODE"),
+    *("OPEN_MODE", "OVERLAP", "PARTITION", "POWER", "PROLOG", "QOS", "REMOTE_CWD", "REQ_SWITCH"),
+    *("RESERVATION", "RESV_PORTS", "SEGMENT_SIZE", "SEND_LIBS", "SIGNAL", "SPREAD_JOB"),
+    *("SPREAD_SEGMENTS", "SRUN_MULTI", "SRUN_REDUCE_TASK_EXIT_MSG", "STDERRMODE", "STDINMODE"),
+    *("STDOUTMODE", "STEPMGR", "STEP_GRES", "STEP_KILLED_MSG_NODE_ID", "TASK_EPILOG"),
+    *("TASK_PROLOG", "TEST_EXEC", "THREADS", "THREAD_SPEC", "TIMELIMIT", "TREE_WIDTH"),
+    *("UNBUFFEREDIO", "USE_MIN_NODES", "WAIT", "WAIT4SWITCH", "WAIT_FOR_CHILDREN", "WCKEY"),
+    "WORKING_DIR",
+)
+"""The rest of the input variables in srun(1) of Slurm 22.05 to 25.05, without SLURM_."""
+
+SRUNS = (
+    *("SRUN_CONTAINER", "SRUN_CONTAINER_ID", "SRUN_ERROR", "SRUN_EXPORT_ENV"),
+    *("SRUN_INPUT", "SRUN_OUTPUT", "SLURMD_DEBUG"),
+)
+
+TYPED = frozenset((*(f"SLURM_{name}" for name in OPTIONS), *SRUNS))
+"""Variables that only somebody who wants an option for srun sets; who and for which job is unknown.
+
+What stays says which job it is, or is answered by an argument: SLURM_CONF, SLURM_JOB_ID,
+SLURM_JOB_NAME (srun ignores it in a job), SLURM_JOB_NUM_NODES, SLURM_NNODES, SLURM_NTASKS,
+SLURM_NPROCS, SLURM_MPI_TYPE; PMI_* and SLURM_PMI_* tune MPI alone.
+"""
+
 IN_TOTAL = ("SLURM_GPUS", "SLURM_GPUS_PER_TASK")
 """Variables of a job whose GPUs were requested as a number for all nodes together.
 
 Slurm 22.05 gives a step that overlaps with others only some of them.
 """
+
+SHOWN = 6
+"""Names of variables that a line shows."""
 
 WAITS = (
     "srun: waits if other steps of this job have its GPUs, as these were requested in total (--gpus"
@@ -58,15 +107,18 @@ class Slurm(engine.Engine):
     def __init__(self, settings: BackendSettings) -> None:
         super().__init__(settings)
         self._held = allocation.find(os.environ)
+        self._stale = stale_requests(os.environ)
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Return why it cannot start these nodes, or ""."""
+        """Return why it cannot start these nodes, or "".
+
+        Raises:
+            UsageError: the job has ended.
+        """
         held = self._held
         if held is None or held.scheduler != "slurm":
-            return (
-                "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_NODELIST);"
-                " start dsrun from a script for sbatch, or after salloc"
-            )
+            return _outside()
+        verified(held, os.environ)
         strange = [node.host.name for node in nodes if not self._names([node.host.name])]
         if strange:
             names = ",".join(host.name for host in held.hosts)
@@ -111,7 +163,13 @@ class Slurm(engine.Engine):
         return sorted(nodes, key=lambda node: order[self._names([node.host.name])[0]])
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
-        """Run srun; tell why it may wait, for srun itself does not."""
+        """Run srun; tell which variables it does not get, and why it may wait: it does not say."""
+        typed = sorted(TYPED & {name for name, value in os.environ.items() if value})
+        untold = [name for name in typed if name not in self._stale]
+        if untold and not self._runs:
+            emit(
+                BackendWarning(f"srun gets options from --launcher_args alone, not {_few(untold)}")
+            )
         if not self._shares():
             emit(EngineOutput(WAITS))
         super().start(nodes, loop, emit, dial)
@@ -121,19 +179,20 @@ class Slurm(engine.Engine):
         return [("--kill-on-bad-exit=0",), ("--no-kill",), ("--wait=0",)]
 
     def environ(self) -> dict[str, str]:
-        """Return srun's environment, without the variables that are meant for workers."""
-        return {
-            name: value
-            for name, value in os.environ.items()
-            if self._settings.rank_per_task or name not in OF_TASKS
-        }
+        """Return srun's environment, without what it would take for options.
+
+        With one task per rank, variables about tasks are about ranks.
+        """
+        tasks = () if self._settings.rank_per_task else OF_TASKS
+        gone = TYPED.union(OF_THE_JOB, tasks)
+        return {name: value for name, value in super().environ().items() if name not in gone}
 
     def _a_node(self, hosts: Sequence[str]) -> list[engine.Argument]:
         """Return the arguments for one node launcher per node, which is not an MPI process."""
         plain = [("--ntasks-per-node=1",), ("--mpi=none",)]
         if len(hosts) != self._size():
             return [*plain, (f"--nodelist={','.join(hosts)}",)]
-        gpus = _gpus_of_tasks()
+        gpus = 0 if self._stale else _gpus_of_tasks()
         return [*plain, *([(f"--gpus={gpus}",)] if gpus else [])]
 
     def _shares(self) -> bool:
@@ -141,13 +200,12 @@ class Slurm(engine.Engine):
 
         Otherwise it waits for their end. The shell of `srun --pty` would wait for itself.
         """
-        in_total = any(map(os.environ.get, IN_TOTAL))
-        return not in_total or _in_a_step() or bool(self._runs)
+        in_total = any(os.environ.get(name) for name in IN_TOTAL if name not in self._stale)
+        return not in_total or in_a_step(os.environ) or bool(self._runs)
 
     def _unbinds(self) -> bool:
-        """Return whether to turn off Slurm's binding: if dsrun binds, or the user chose none."""
-        chosen = "SLURM_CPU_BIND" in os.environ or self._settings.rank_per_task
-        return self._settings.bind or not chosen
+        """Return whether to turn off Slurm's binding: if dsrun binds, or tasks are no ranks."""
+        return self._settings.bind or not self._settings.rank_per_task
 
     def _names(self, names: Sequence[str]) -> list[str]:
         """Return Slurm's own names of those of these hosts that are in the allocation."""
@@ -179,9 +237,22 @@ def _gpus_of_tasks() -> int:
     return int(each) * int(tasks) if each.isdigit() and tasks.isdigit() else 0
 
 
-def _in_a_step() -> bool:
-    """Return whether this runs in a step of the job, as a shell of `srun --pty` does."""
-    from ...resources.slurm import FIRST_SPECIAL_STEP
+def _outside() -> str:
+    """Return what is wrong outside of a Slurm job."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if job:
+        return (
+            f"--launcher slurm: SLURM_JOB_ID is {job}, but SLURM_JOB_NODELIST is not set, as it is"
+            " in a job; if it is left over in this shell, `unset SLURM_JOB_ID`, and dsrun asks"
+            " salloc for an allocation"
+        )
+    return (
+        "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_NODELIST); start dsrun from"
+        " a script for sbatch, or after salloc"
+    )
 
-    step = os.environ.get("SLURM_STEP_ID", "")
-    return step.isdigit() and int(step) < FIRST_SPECIAL_STEP
+
+def _few(names: Sequence[str]) -> str:
+    """Return the first of some names, as it is one line."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"

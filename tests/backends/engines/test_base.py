@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dsrun.launcher import backends
 from dsrun.launcher.backends.engines.base import Engine
+from dsrun.launcher.backends.events import BackendWarning
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
+
+from ...support.needs import need
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -339,6 +344,130 @@ def test_what_sbatch_says_of_workers_is_not_said_of_node_launchers(
     assert environ["SLURM_MPI_TYPE"] == "pmix"
     ranks = engine("slurm", SETTINGS._replace(rank_per_task=True)).environ()
     assert ranks["SLURM_GPUS_PER_TASK"] == "1"
+
+
+INPUTS = """
+    ACCOUNT ACCTG_FREQ BCAST BCAST_EXCLUDE BURST_BUFFER CLUSTERS COMPRESS CONSTRAINT CORE_SPEC
+    CPU_BIND CPU_FREQ_REQ CPUS_PER_GPU CPUS_PER_TASK DEBUG DEBUG_FLAGS DELAY_BOOT DEPENDENCY
+    DISABLE_STATUS DIST_PLANESIZE DISTRIBUTION EPILOG EXACT EXCLUSIVE EXIT_ERROR EXIT_IMMEDIATE EXPORT_ENV
+    GPU_BIND GPU_FREQ GPUS GPUS_PER_NODE GPUS_PER_TASK GRES GRES_FLAGS HINT HOSTFILE IMMEDIATE KILL_BAD_EXIT
+    LABELIO MEM_BIND MEM_PER_CPU MEM_PER_GPU MEM_PER_NODE NETWORK NO_KILL NTASKS_PER_CORE
+    NTASKS_PER_GPU NTASKS_PER_NODE NTASKS_PER_SOCKET OOM_KILL_STEP OPEN_MODE OVERCOMMIT OVERLAP
+    PARTITION POWER PROFILE PROLOG QOS REMOTE_CWD REQ_SWITCH RESERVATION RESV_PORTS SEGMENT_SIZE
+    SEND_LIBS SIGNAL SPREAD_JOB STDERRMODE STDINMODE STDOUTMODE STEP_GRES STEPMGR TASK_EPILOG
+    TASK_PROLOG TEST_EXEC THREAD_SPEC THREADS THREADS_PER_CORE TIMELIMIT TREE_WIDTH TRES_BIND
+    TRES_PER_TASK UMASK UNBUFFEREDIO USE_MIN_NODES WAIT WAIT4SWITCH WAIT_FOR_CHILDREN WCKEY
+    WORKING_DIR
+"""
+"""What srun(1) of Slurm 22.05 and 25.05 names as input, without SLURM_, but for what stays."""
+STAYS = """
+    SLURM_CONF SLURM_JOB_ID SLURM_JOB_NAME SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_NTASKS
+    SLURM_NPROCS SLURM_MPI_TYPE SLURM_JOB_NODELIST SLURM_JOB_GPUS SLURM_ARRAY_TASK_ID
+    SLURM_RESTART_COUNT SLURM_SUBMIT_DIR SLURM_CLUSTER_NAME SLURM_SPANK_X SLURM_JWT
+"""
+RANKS = "CPUS_PER_TASK GPUS_PER_TASK TRES_PER_TASK GPU_BIND NTASKS_PER_GPU HINT THREADS_PER_CORE"
+
+
+@pytest.mark.parametrize("rank_per_task", [False, True])
+def test_srun_takes_no_options_from_variables(
+    in_slurm: pytest.MonkeyPatch, rank_per_task: bool
+) -> None:
+    inputs = [f"SLURM_{name}" for name in INPUTS.split()]
+    others = "SLURMD_DEBUG SRUN_CONTAINER SRUN_EXPORT_ENV SRUN_OUTPUT SRUN_ERROR SRUN_INPUT"
+    for name in (*inputs, *others.split(), *STAYS.split(), "PMI_RANK"):
+        in_slurm.setenv(name, "n1" if name == "SLURM_JOB_NODELIST" else "1")
+    environ = engine("slurm", SETTINGS._replace(rank_per_task=rank_per_task)).environ()
+    assert environ.keys() >= {*STAYS.split()}
+    ranks = {f"SLURM_{name}" for name in RANKS.split()}
+    assert {*inputs, *others.split(), "PMI_RANK"} & environ.keys() - ranks == (
+        {
+            "SLURM_NTASKS_PER_CORE",
+            "SLURM_NTASKS_PER_SOCKET",
+            "SLURM_DISTRIBUTION",
+            "SLURM_TRES_BIND",
+        }
+        if rank_per_task
+        else set()
+    )
+    assert (ranks <= environ.keys()) is rank_per_task
+
+
+def test_every_variable_that_the_installed_srun_reads_is_known(
+    in_slurm: pytest.MonkeyPatch,
+) -> None:
+    need("man", "srun")
+    page = subprocess.run(["man", "-P", "cat", "srun"], capture_output=True, text=True, check=False)
+    part = page.stdout.partition("INPUT ENVIRONMENT VARIABLES")[2].partition("OUTPUT ENV")[0]
+    named = set(re.findall(r"(?m)^ {7}((?:SLURM|SRUN|SLURMD)_[A-Z0-9_]+)", part))
+    if not named:
+        pytest.skip("no manual page of srun")
+    assert len(named) > 80
+    for name in named - {"SLURM_JOB_ID"}:
+        in_slurm.setenv(name, "1")
+    tuning = {"SLURM_PMI_KVS_NO_DUP_KEYS"}
+    assert named & engine("slurm").environ().keys() <= {*STAYS.split()} | tuning
+
+
+def test_options_that_srun_does_not_get_are_told(
+    in_slurm: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program(tmp_path, "srun", "")
+    for name in ("GRES", "TIMELIMIT", "STDOUTMODE", "GPUS_ON_NODE", "GPUS_PER_NODE", "EXACT"):
+        in_slurm.setenv(f"SLURM_{name}", "2" if "GPUS" in name else "gpu:1")
+    in_slurm.setenv("SLURM_EXACT", "")
+    one = engine("slurm", SETTINGS._replace(path=str(tmp_path)))
+    events: list[object] = []
+    one.start(nodes(n1=1), Loop(), events.append, None)
+    one.close()
+    assert events[0] == BackendWarning(
+        "srun gets options from --launcher_args alone, not SLURM_STDOUTMODE, SLURM_TIMELIMIT"
+    )
+
+
+def test_gpus_of_another_job_are_not_requested(in_slurm: pytest.MonkeyPatch) -> None:
+    for name, value in (("GPUS_ON_NODE", "2"), ("GPUS", "1"), ("GPUS_PER_TASK", "1")):
+        in_slurm.setenv(f"SLURM_{name}", value)
+    in_slurm.setenv("SLURM_NTASKS", "1")
+    words = own_words("slurm", nodes(n1=2, n2=2, n3=2, n4=2))
+    assert not [word for word in words if word.startswith("--gpus")]
+
+
+@pytest.mark.parametrize("name", [*MPI, "slurm"])
+def test_no_engine_is_a_task_of_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRTE_MCA_x", "1")
+    assert engine(name).environ()["PRTE_MCA_x"] == "1"
+    for one in ("PMI_RANK", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess"):
+        monkeypatch.setenv(one, "1")
+    told = engine(name).environ()
+    assert not [
+        one for one in told if one.startswith(("PMI_", "PMIX_N", "OMPI_COMM", "OMPI_MCA_e"))
+    ]
+
+
+@pytest.mark.parametrize("name", [*MPI, "slurm"])
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("srun: error: Unable to confirm allocation for job 12: Invalid job id specified", True),
+        ("srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 12", True),
+        ("available, the SLURM resource allocator expects to find the following", True),
+        ("srun: error: Unable to create step", False),
+    ],
+)
+def test_what_to_do_about_a_job_that_has_ended(
+    in_slurm: pytest.MonkeyPatch, name: str, line: str, known: bool
+) -> None:
+    said = "if Slurm job 12 has ended, its variables are left over: `unset SLURM_JOB_ID`"
+    assert engine(name).advice(["other", line]) == (said if known else "")
+    in_slurm.delenv("SLURM_JOB_ID")
+    assert engine(name).advice([line]) == ""
+
+
+def test_a_lone_job_id_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "9")
+    told = engine("slurm").problem(nodes(a=1))
+    assert told.startswith("--launcher slurm: SLURM_JOB_ID is 9, but SLURM_JOB_NODELIST is not set")
+    assert "`unset SLURM_JOB_ID`" in told
 
 
 def test_each_component_of_a_heterogeneous_job_has_its_part(

@@ -1,0 +1,107 @@
+"""Ask Slurm about the job that the environment names, where Slurm itself has not set that.
+
+The variables of salloc stay in shells that outlive the job, and tell no GPUs. On the nodes of a job
+Slurm itself has set them for the process (SLURMD_NODENAME, srun(1)), so nothing is asked there.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..common.errors import UsageError
+from ..common.wording import counted
+from ..specs.host import MAX_SLOTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .allocation import Allocation
+
+LIMIT = 5.0
+"""Seconds for Slurm to answer; without an answer the variables are taken as they are."""
+
+_OVER = {
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL"),
+    *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+}
+"""States in which a job has no nodes any more, or not for long (JOB STATE CODES of squeue(1))."""
+
+_UNKNOWN = "Invalid job id"
+_STATE = re.compile(r"\bJobState=(\w+)")
+_GPUS = re.compile(r"\bNodes=(\S+) [^\n]*?\bGRES=(\S*)")
+
+
+def verified(held: Allocation, environ: Mapping[str, str]) -> Allocation:
+    """Return an allocation with the GPUs that Slurm's job has, with a note if variables differ.
+
+    Raises:
+        UsageError: the job has ended.
+    """
+    if held.scheduler != "slurm" or environ.get("SLURMD_NODENAME"):
+        return held
+    job = environ["SLURM_JOB_ID"]
+    shown = _shown(job)
+    check(job, shown)
+    gpus = gpus_by_node(shown)
+    wrong = [
+        h
+        for h in held.hosts
+        if h.slots is not None and gpus.get(h.name, len(h.slots)) != len(h.slots)
+    ]
+    if not wrong or "SLURM_GPUS_PER_NODE" not in environ:
+        return held
+    first = wrong[0].name
+    note = (
+        f"SLURM_GPUS_PER_NODE={environ['SLURM_GPUS_PER_NODE']} is not of this job, which has"
+        f" {counted(gpus[first], 'GPU')} on {first} (scontrol show job {job}): it is not used;"
+        " `unset SLURM_GPUS_PER_NODE`"
+    )
+    hosts = [h._replace(slots=tuple(range(gpus[h.name]))) if h in wrong else h for h in held.hosts]
+    return held._replace(hosts=hosts, notes=(*held.notes, note))
+
+
+def check(job: str, shown: str) -> None:
+    """Check what Slurm shows of a job.
+
+    Raises:
+        UsageError: it has ended.
+    """
+    states = {*_STATE.findall(shown)}
+    if _UNKNOWN not in shown and not (states and states <= _OVER):
+        return
+    how = f"has ended ({', '.join(sorted(states))})" if states else "is not known to Slurm any more"
+    raise UsageError(
+        f"SLURM_JOB_ID={job}: this job {how}; its variables are left over in this shell:"
+        " `unset SLURM_JOB_ID`, then name hosts, or request an allocation with --launcher slurm"
+    )
+
+
+def gpus_by_node(shown: str) -> dict[str, int]:
+    """Return the GPUs that a job has on each node, from `scontrol --details show job`.
+
+    Nodes without any are left out: Slurm may count something else there.
+    """
+    from .nodelist import expand_nodelist
+    from .slurm import gpus_of
+
+    found = {}
+    for nodes, gres in _GPUS.findall(shown):
+        count = gpus_of(re.sub(r"\([^)]*\)", "", gres))
+        if 0 < count <= MAX_SLOTS:
+            found |= dict.fromkeys(expand_nodelist(nodes, "scontrol show job"), count)
+    return found
+
+
+def _shown(job: str) -> str:
+    """Return all that Slurm says of a job, "" without an answer."""
+    import subprocess
+
+    command = ["scontrol", "--details", "--oneliner", "show", "job", job]
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return f"{ran.stdout}\n{ran.stderr}"
