@@ -85,7 +85,7 @@ def gpus_by_node(shown: str) -> dict[str, int]:
     from .nodelist import expand_nodelist
     from .slurm import gpus_of
 
-    found = {}
+    found: dict[str, int] = {}
     for nodes, gres in _GPUS.findall(shown):
         count = gpus_of(re.sub(r"\([^)]*\)", "", gres))
         if 0 < count <= MAX_SLOTS:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .command import COMMAND
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -59,3 +61,47 @@ def test_mpi_abort_gives_the_job_its_code(
         host.run(["sh", "-c", "rm -f /dev/shm/mpich_shm_* /tmp/hydra_hwloc_xmlfile_*"])
     assert done.returncode == 42, done.stderr
     assert re.search(r"(?m)^dsrun: (lost \w+|lost the engine|rank \d .*) after ", done.stderr)
+
+
+TWICE = """
+import os, sys
+
+prefixes = ("OMPI_", "OPAL_", "PMIX_", "PMI_", "PRTE_", "MPI_LOCAL", "HYD", "I_MPI_HYDRA")
+left = [name for name in os.environ if name.startswith(prefixes)]
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+sys.stdout.write(f"rank {os.environ['RANK']} attempt {attempt} left {left}\\n")
+sys.stdout.flush()
+sys.exit(7 if attempt == "0" else 0)
+"""
+ONE_A_NODE = {
+    "openmpi": ("--allow-run-as-root", "--host", "n1:1,n2:1", "-x", "DSRUN_TOKEN"),
+    "mpich": ("-hosts", "n1,n2", "-ppn", "1", "-n", "2"),
+    "impi": ("-hosts", "n1,n2", "-ppn", "1", "-n", "2"),
+}
+"""What starts one process on each of two hosts."""
+
+
+@pytest.mark.tier("test")
+@pytest.mark.parametrize("exported", [(), ("--export", "PMI_RANK=9")])
+def test_no_worker_is_a_task_of_what_has_started_dsrun(
+    engine: Engine, cluster: Cluster, tmp_path: Path, exported: tuple[str, ...]
+) -> None:
+    (tmp_path / "twice.py").write_text(TWICE)
+    words = [
+        "--accelerator",
+        "cpu",
+        "--num_gpus",
+        "1",
+        "--master_addr",
+        "n1",
+        "--max_restarts",
+        "1",
+    ]
+    job = [*COMMAND, *words, *exported, str(tmp_path / "twice.py")]
+    start = [engine.program, *ONE_A_NODE[engine.launcher]]
+    ran = cluster.login.run([*start, *job], env={"DSRUN_TOKEN": "secret"})
+    assert ran.returncode == 0, ran.stderr
+    said = re.findall(r"rank (\d) attempt (\d) left (.*)", ran.stdout)
+    left = "['PMI_RANK']" if exported else "[]"
+    assert {(rank, attempt) for rank, attempt, _ in said} >= {("0", "1"), ("1", "1")}
+    assert {names for *_, names in said} == {left}

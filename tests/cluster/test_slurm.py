@@ -176,6 +176,79 @@ def test_several_tasks_a_node_are_told_the_fix(slurm: Slurm, tmp_path: Path, pla
     assert "use srun --nodes=2 --ntasks=2 dsrun ..., or dsrun without srun" in ended.output
 
 
+def test_more_agents_of_torch_than_places_are_told(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    torchs = "--nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$(hostname):29400"
+    script = f"srun {DSRUN} {torchs} {place}"
+    ended = batch(slurm, tmp_path, script, "--nodes=2", "--ntasks-per-node=2")
+    assert ended.code == 2, ended.output
+    assert "srun started dsrun 4 times on 2 nodes, but --nnodes has 2 places" in ended.output
+    assert "| at " not in ended.output
+
+
+STALE = """
+export SLURM_GPUS_PER_NODE=1 SLURM_GRES=gpu:1 SLURM_STDOUTMODE=FILE SLURM_HOSTFILE=/none
+export SLURM_TIMELIMIT=1 SLURM_EXPORT_ENV=NONE SLURM_CPU_BIND=mask_cpu:0x1 SLURM_NTASKS=9
+"""
+TOLD = """
+import os
+print("at", *(os.environ.get(n) for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK")),
+      *(os.environ.get(f"SLURM_{n}") for n in ("PROCID", "LOCALID", "STEP_NUM_TASKS")))
+print("counts", *(os.environ.get(f"SLURM_{n}") for n in (
+    "NTASKS", "NTASKS_PER_NODE", "TASKS_PER_NODE", "STEP_TASKS_PER_NODE", "NNODES")),
+    os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+
+
+@pytest.mark.tier("test")
+def test_variables_of_another_job_change_nothing_and_are_told(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "told.py").write_text(TOLD)
+    script = f"{STALE}\nDSRUN_ACCELERATOR=cuda {DSRUN} {tmp_path}/told.py"
+    ended = batch(slurm, tmp_path, script, "--nodes=2", "--nodelist=n1,n2", "--gres=gpu:2")
+    assert ended.code == 0, ended.output
+    nodes = (("n1", 0), ("n2", 1))
+    assert places(ended.output) == expected(*((h, at, n) for h, n in nodes for at in (0, 1)))
+    assert ended.output.count("| counts 4 2 2(x2) 2(x2) 2 0,1") == 4, ended.output
+    for name, value in (("GPUS_PER_NODE", "1"), ("GRES", "gpu:1")):
+        assert ended.output.count(f"SLURM_{name}={value} is not of this job, which has 2 GPUs") == 1
+    options = "SLURM_HOSTFILE, SLURM_STDOUTMODE, SLURM_TIMELIMIT"
+    assert f"srun gets options from --launcher_args alone, not {options}\n" in ended.output
+
+
+def test_a_shell_of_salloc_knows_the_gpus_of_its_job(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    inner = f"SLURM_GPUS_PER_NODE=1 DSRUN_ACCELERATOR=cuda {DSRUN} {place}"
+    wanted = ("-Q", "--nodelist=n1,n2", "--nodes=2", "--gres=gpu:2")
+    ran = slurm.run("salloc", *wanted, "sh", "-c", inner, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert [host for host, _ in places(ran.stdout)] == ["n1", "n1", "n2", "n2"], ran.stdout
+    assert "SLURM_GPUS_PER_NODE=1 is not of this job, which has 2 GPUs on n1" in ran.stderr
+
+
+@pytest.mark.parametrize("hosts", [(), ("--host", "n1,n2")])
+def test_a_job_that_has_ended_is_named(
+    slurm: Slurm, tmp_path: Path, place: str, hosts: tuple[str, ...]
+) -> None:
+    left = {"SLURM_JOB_ID": "99999", "SLURM_JOB_NODELIST": "n[1-2]"}
+    ran = slurm.run(*COMMAND, *hosts, place, cwd=tmp_path, env=left)
+    assert ran.returncode == 2, ran.stderr
+    assert ran.stdout == ""
+    assert re.fullmatch(r"dsrun: SLURM_JOB_ID=99999: .* `unset SLURM_JOB_ID`, .*\n", ran.stderr)
+
+
+def test_a_task_of_srun_with_pmi_is_none_of_its_workers(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "pmi.py").write_text(
+        "import os\nprint('left', [n for n in os.environ if n.startswith('PMI')])\n"
+    )
+    job = f"{DSRUN} --num_gpus 2 {tmp_path}/pmi.py"
+    script = f"DSRUN_TOKEN=secret srun --mpi=pmi2 -N2 -n2 {job}"
+    ended = batch(slurm, tmp_path, script, "--nodes=2")
+    assert ended.code == 0, ended.output
+    assert re.findall(r"left (.*)", ended.output) == ["[]"] * 4, ended.output
+
+
 def test_an_interactive_shell_in_a_step_may_use_the_whole_allocation(
     slurm: Slurm, tmp_path: Path, place: str
 ) -> None:
