@@ -42,7 +42,7 @@ def verified(held: Allocation, environ: Mapping[str, str]) -> Allocation:
         return held
     job = environ["SLURM_JOB_ID"]
     shown = _shown(job)
-    check(job, shown)
+    check(environ, shown)
     gpus = gpus_by_node(shown)
     wrong = [
         h
@@ -61,8 +61,18 @@ def verified(held: Allocation, environ: Mapping[str, str]) -> Allocation:
     return held._replace(hosts=hosts, notes=(*held.notes, note))
 
 
-def check(job: str, shown: str) -> None:
-    """Check what Slurm shows of a job.
+def check_running(environ: Mapping[str, str]) -> None:
+    """Check that the job of the environment runs, for a program that will take its variables.
+
+    Raises:
+        UsageError: it has ended.
+    """
+    if environ.get("SLURM_JOB_ID") and not environ.get("SLURMD_NODENAME"):
+        check(environ, _shown(environ["SLURM_JOB_ID"]))
+
+
+def check(environ: Mapping[str, str], shown: str) -> None:
+    """Check what Slurm shows of the job of an environment.
 
     Raises:
         UsageError: it has ended.
@@ -72,9 +82,15 @@ def check(job: str, shown: str) -> None:
         return
     how = f"has ended ({', '.join(sorted(states))})" if states else "is not known to Slurm any more"
     raise UsageError(
-        f"SLURM_JOB_ID={job}: this job {how}; its variables are left over in this shell:"
-        " `unset SLURM_JOB_ID`, then name hosts, or request an allocation with --launcher slurm"
+        f"SLURM_JOB_ID={environ['SLURM_JOB_ID']}: this job {how}; its variables are left over in"
+        f" this shell: `unset {ids(environ)}`, then name hosts, or request an allocation with"
+        " --launcher slurm"
     )
+
+
+def ids(environ: Mapping[str, str]) -> str:
+    """Return the names of the variables that name the job; programs read one or the other."""
+    return " ".join(name for name in ("SLURM_JOB_ID", "SLURM_JOBID") if name in environ)
 
 
 def gpus_by_node(shown: str) -> dict[str, int]:

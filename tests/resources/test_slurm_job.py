@@ -86,6 +86,10 @@ def test_a_job_that_has_ended_is_named(scontrol: Path, said: str, how: str) -> N
     scontrol.write_text(said)
     with pytest.raises(UsageError) as caught:
         slurm_job.verified(held(), ENVIRON)
+    with pytest.raises(UsageError, match="`unset SLURM_JOB_ID SLURM_JOBID`, then"):
+        slurm_job.check_running({**ENVIRON, "SLURM_JOBID": "7"})
+    slurm_job.check_running({**ENVIRON, "SLURMD_NODENAME": "n1"})
+    slurm_job.check_running({"SLURM_JOBID": "7"})
     assert str(caught.value) == (
         f"SLURM_JOB_ID=7: this job {how}; its variables are left over in this shell:"
         " `unset SLURM_JOB_ID`, then name hosts, or request an allocation with --launcher slurm"
@@ -94,7 +98,7 @@ def test_a_job_that_has_ended_is_named(scontrol: Path, said: str, how: str) -> N
 
 @pytest.mark.parametrize("said", ["JobId=7 JobState=RUNNING", "JobState=FAILED JobState=RUNNING"])
 def test_a_job_that_runs_is_no_fault(said: str) -> None:
-    slurm_job.check("7", said)
+    slurm_job.check(ENVIRON, said)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import shlex
 from ...common import executable
 from ...common.errors import LOST, reason
 from ...common.values import NamedTuple
+from ...resources.slurm_job import ids
 from ...specs.environment import of_mpi
 from .. import base, name_of
 from ..events import EngineEnded, SessionEnded
@@ -102,10 +103,10 @@ class Engine:
     def advice(self, lines: Sequence[str]) -> str:
         """Return what to do about an end that these lines of its own explain, "" for nothing."""
         job = os.environ.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOBID")
-        if not job or not any(map(_ENDED.search, lines)):
+        if not job or not _ENDED.search(" ".join(lines)):
             return ""
-        names = " ".join(name for name in ("SLURM_JOB_ID", "SLURM_JOBID") if name in os.environ)
-        return f"if Slurm job {job} has ended, its variables are left over: `unset {names}`"
+        unset = f"`unset {ids(os.environ)}`"
+        return f"if Slurm job {job} has ended, its variables are left over: {unset}"
 
     def clean_up(self, pid: int) -> None:
         """Remove what an engine process that was killed has left behind."""

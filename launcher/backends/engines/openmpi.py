@@ -9,6 +9,7 @@ from contextlib import suppress
 from glob import escape, glob
 
 from ...common.network import same_host
+from ...resources.slurm_job import check_running
 from . import base as engine
 
 TYPE_CHECKING = False
@@ -34,6 +35,15 @@ class OpenMpi(engine.Engine):
     harmless = r"plm:ssh: Warning: setpgid\(\d+,\d+\) failed in parent"
     loss_pattern = r"[OP]RTE (was unable to reliably start|has lost comm)|daemon failed to report"
     aliases = (("H", "host"), ("hostfile", "host"), ("machinefile", "host"))
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Return why it cannot start these nodes, or ""; mpirun takes its nodes from Slurm's job.
+
+        Raises:
+            UsageError: that job has ended.
+        """
+        check_running(os.environ)
+        return super().problem(nodes)
 
     def arguments(self, places: Sequence[engine.Placement]) -> list[engine.Argument]:
         """Return mpirun's arguments."""

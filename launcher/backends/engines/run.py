@@ -125,10 +125,8 @@ class EngineRun:
         if self._reported:
             return
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-        told = self._lines[:SHOWN_LINES]
-        words = "; ".join(
-            [line[:200] for line in told] + [*filter(None, [self._engine.advice(told)])]
-        )
+        shown = [line[:200] for line in self._lines[:SHOWN_LINES]]
+        words = "; ".join(filter(None, [*shown, self._engine.advice(self._lines)]))
         cause = f"{self._tool} ended ({how}){f': {words}' if words else ''}"
         killed = code == -signal.SIGKILL and not self._killed_here
         self._report(cause, self._engine.exit_code(code), killed=killed)

@@ -450,7 +450,7 @@ def test_no_engine_is_a_task_of_another(name: str, monkeypatch: pytest.MonkeyPat
     [
         ("srun: error: Unable to confirm allocation for job 12: Invalid job id specified", True),
         ("srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 12", True),
-        ("available, the SLURM resource allocator expects to find the following", True),
+        ("what resources are available, the SLURM\nresource allocator expects to find", True),
         ("srun: error: Unable to create step", False),
     ],
 )
@@ -458,7 +458,7 @@ def test_what_to_do_about_a_job_that_has_ended(
     in_slurm: pytest.MonkeyPatch, name: str, line: str, known: bool
 ) -> None:
     said = "if Slurm job 12 has ended, its variables are left over: `unset SLURM_JOB_ID`"
-    assert engine(name).advice(["other", line]) == (said if known else "")
+    assert engine(name).advice(["other", *line.split("\n")]) == (said if known else "")
     in_slurm.delenv("SLURM_JOB_ID")
     assert engine(name).advice([line]) == ""
 
