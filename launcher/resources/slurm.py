@@ -90,13 +90,21 @@ def stale_requests(environ: Mapping[str, str]) -> dict[str, str]:
         return {}
     asked = {name: read(environ[name]) for name, read in _ASKED.items() if environ.get(name)}
     wrong = [name for name, count in asked.items() if count not in {0, has}]
-    if 0 < _total(environ.get("SLURM_GPUS", "")) < has:
-        wrong.append("SLURM_GPUS")
+    totals = {"SLURM_GPUS": _total(environ.get("SLURM_GPUS", ""))}
+    totals["SLURM_GPUS_PER_TASK"] = gpus_of_tasks(environ)
+    wrong += [name for name, count in totals.items() if 0 < count < has]
     return {
         name: f"{name}={quoted(environ[name])[1:-1]} is not of this job, which has"
         f" {counted(has, 'GPU')} here ({known_by}): it is not used; `unset {name}`"
         for name in wrong
     }
+
+
+def gpus_of_tasks(environ: Mapping[str, str]) -> int:
+    """Return the number of GPUs of the whole job if they were requested per task, else 0."""
+    tasks = environ.get("SLURM_NTASKS", "")
+    each = _total(environ.get("SLURM_GPUS_PER_TASK", ""))
+    return each * int(tasks) if is_count(tasks) else 0
 
 
 def in_a_step(environ: Mapping[str, str]) -> bool:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LIMIT = 5.0
 """Seconds for Slurm to answer; without an answer the variables are taken as they are."""
 
+PER_NODE = ("SLURM_GPUS_PER_NODE", "SLURM_TRES_PER_NODE")
+"""Variables that `slurm` takes the GPUs of all nodes from."""
+
 _OVER = {
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL"),
     *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
@@ -44,18 +47,14 @@ def verified(held: Allocation, environ: Mapping[str, str]) -> Allocation:
     shown = _shown(job)
     check(environ, shown)
     gpus = gpus_by_node(shown)
-    wrong = [
-        h
-        for h in held.hosts
-        if h.slots is not None and gpus.get(h.name, len(h.slots)) != len(h.slots)
-    ]
-    if not wrong or "SLURM_GPUS_PER_NODE" not in environ:
+    asked = next(filter(environ.get, PER_NODE), "")
+    wrong = [h for h in held.hosts if asked and gpus.get(h.name) not in {None, len(h.slots or ())}]
+    if not wrong:
         return held
     first = wrong[0].name
     note = (
-        f"SLURM_GPUS_PER_NODE={environ['SLURM_GPUS_PER_NODE']} is not of this job, which has"
-        f" {counted(gpus[first], 'GPU')} on {first} (scontrol show job {job}): it is not used;"
-        " `unset SLURM_GPUS_PER_NODE`"
+        f"{asked}={environ[asked]} is not of this job, which has {counted(gpus[first], 'GPU')} on"
+        f" {first} (scontrol show job {job}): it is not used; `unset {asked}`"
     )
     hosts = [h._replace(slots=tuple(range(gpus[h.name]))) if h in wrong else h for h in held.hosts]
     return held._replace(hosts=hosts, notes=(*held.notes, note))

@@ -514,6 +514,8 @@ def test_the_first_of_several_schedulers_wins(files: Files) -> None:
         ("SLURM_GRES=gpu:1", "SLURM_GRES=gpu:1"),
         ("SLURM_STEP_GRES=gpu:h100:8", "SLURM_STEP_GRES=gpu:h100:8"),
         ("SLURM_GPUS=1", "SLURM_GPUS=1"),
+        ("SLURM_NTASKS=1 SLURM_GPUS_PER_TASK=1", "SLURM_GPUS_PER_TASK=1"),
+        ("SLURM_NTASKS=4 SLURM_GPUS_PER_TASK=1", ""),
         ("SLURM_GPUS_PER_NODE=2 SLURM_GRES=gpu:2 SLURM_GPUS=4", ""),
         ("SLURM_GRES=craynetwork:1", ""),
         ("SLURM_GPUS=x", ""),

@@ -6,7 +6,7 @@ import os
 
 from ...common.network import same_host
 from ...resources import allocation
-from ...resources.slurm import in_a_step, stale_requests
+from ...resources.slurm import gpus_of_tasks, in_a_step, stale_requests
 from ...resources.slurm_job import verified
 from .. import base
 from ..events import BackendWarning, EngineOutput
@@ -192,7 +192,8 @@ class Slurm(engine.Engine):
         plain = [("--ntasks-per-node=1",), ("--mpi=none",)]
         if len(hosts) != self._size():
             return [*plain, (f"--nodelist={','.join(hosts)}",)]
-        gpus = 0 if self._stale else _gpus_of_tasks()
+        # Without this number, a step of one task per node gets the GPUs of one task on each node.
+        gpus = 0 if self._stale else gpus_of_tasks(os.environ)
         return [*plain, *([(f"--gpus={gpus}",)] if gpus else [])]
 
     def _shares(self) -> bool:
@@ -225,16 +226,6 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
     """Return the arguments for one task per rank, in the order of the hosts (srun(1))."""
     each = [host for host, place in zip(hosts, places, strict=True) for _ in range(place.tasks)]
     return [("--distribution=arbitrary",), (f"--nodelist={','.join(each)}",)]
-
-
-def _gpus_of_tasks() -> int:
-    """Return the number of GPUs of the whole job if they were requested per task, else 0.
-
-    Without this number, a step of one task per node gets the GPUs of one task on each node.
-    """
-    each = os.environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
-    tasks = os.environ.get("SLURM_NTASKS", "")
-    return int(each) * int(tasks) if each.isdigit() and tasks.isdigit() else 0
 
 
 def _outside() -> str:
