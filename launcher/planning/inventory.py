@@ -7,11 +7,12 @@ In this order: --host, --host_discovery_script, --hostfile, the allocation of a 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from ..backends import LOCAL
 from ..common import files
 from ..common.errors import UsageError, conflict, reason
-from ..resources.source import THIS_MACHINE, Source
+from ..resources.source import THIS_MACHINE, Source, is_here
 from ..specs.host import Host
 
 TYPE_CHECKING = False
@@ -73,14 +74,14 @@ def _default(options: Options) -> Source:
 
 def _unused(named: Source, options: Options) -> tuple[str, ...]:
     """Return a line if hosts that are only this machine leave other nodes of a job unused."""
-    if options.no_ssh or not any(map(os.environ.get, JOBS)):
+    meant = options.no_ssh or options.launcher.lower() == LOCAL
+    if meant or not any(map(os.environ.get, JOBS)) or not all(map(is_here, named.hosts)):
         return ()
     from ..resources.allocation import find as find_allocation
-    from ..resources.source import is_here
 
-    if options.launcher.lower() == LOCAL or not all(map(is_here, named.hosts)):
-        return ()
-    held = find_allocation(os.environ)
+    held = None
+    with suppress(UsageError):  # left over from another job: nothing is used of it
+        held = find_allocation(os.environ)
     if held is None or len(held.hosts) < 2:
         return ()
     return (

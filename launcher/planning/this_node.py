@@ -85,7 +85,7 @@ def _without_place(command: Command, environ: Mapping[str, str]) -> Command:
         raise UsageError(
             f"--no_ssh: {said} are set; if they are this node's: {whole}, else unset them"
         )
-    if not (_is_alone(options) and command.rendezvous is None) or options.node_rank is not None:
+    if not _is_alone(options) or options.node_rank is not None:
         return command
     note = (
         f"{said} are not used: this is a job of its own; for one node of several: --no_ssh {whole}"

@@ -78,6 +78,8 @@ def test_it_is_the_same_for_other_schedulers(job: pytest.MonkeyPatch, tmp_path: 
     job.setenv("PBS_JOBID", "3")
     job.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
     assert notes("--host", "localhost")[0].startswith("--host names this machine alone, but PBS")
+    job.setenv("PBS_NODEFILE", str(tmp_path / "gone"))
+    assert notes("--host", "localhost") == ()
 
 
 def test_the_plan_has_the_notes() -> None:
