@@ -65,6 +65,8 @@ STACKS_ASK = 22  # report where processes of these workers are in their code
 REACH = 23  # dial other nodes; variables for workers that are started from now on
 PACKAGE = 24  # dsrun itself, for a node without it
 PEERS = 25  # a job of several roles: where the workers of each role are
+PORTS_ASK = 26  # a role: report when its workers listen on these ports, and no other user does
+LEASE = 27  # expect heartbeats of the runner from now on, though no JOB has come, and send some
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -96,6 +98,7 @@ PACKAGE_ASK = 56  # asks for PACKAGE, before AUTH: its hash
 ACTIVITY = 57  # what the workers have done since the start: CPU time, input and output
 WAITS = 58  # what the checks of a JOB wait for, before HELLO
 OPENED = 59  # the answer to START: nothing of dsrun listens on the master port any more
+PORTS = 60  # the answer to PORTS_ASK
 # both ways (SUSPEND as well: a node answers b"hold" with the same)
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold
@@ -105,7 +108,7 @@ EVENT = 72  # {"event": type, ...}
 CHUNK = 73  # raw bytes, whose meaning depends on the verb
 
 TO_ROUNDS = ROUND, LEAVE_ROUND, CHANGE_SOON
-TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, *TO_ROUNDS)
+TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, PORTS_ASK, *TO_ROUNDS)
 """What a node's run handles itself, and of that what is for its rounds."""
 
 TO_SIDE_SERVICES = LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT

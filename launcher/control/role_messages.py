@@ -1,10 +1,14 @@
-"""The message about the roles of a job; `messages` packs it."""
+"""The messages about the roles of a job; `messages` packs them."""
 
 from __future__ import annotations
 
 from ..common.values import NamedTuple
 from ..specs.field_types import register
 from ..specs.role_words import Peers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..specs.field_types import Id, Name
 
 
 class RolePeers(NamedTuple):
@@ -15,6 +19,34 @@ class RolePeers(NamedTuple):
     """
 
     peers: dict[str, Peers]
+
+
+class PortsAsk(NamedTuple):
+    """PORTS_ASK: report once no other user listens on a port of the role on this node.
+
+    Attributes:
+        id: the number of this question.
+        wanted: names of the ports on which its workers have to listen before that.
+    """
+
+    id: Id
+    wanted: tuple[Name, ...]
+
+
+class Ports(NamedTuple):
+    """PORTS: it is so; `id` is that of the question."""
+
+    id: Id
+
+
+class Lease(NamedTuple):
+    """LEASE: count the silence of the runner, and send heartbeats; no JOB may ever come.
+
+    Attributes:
+        seconds: of silence after which the runner is lost.
+    """
+
+    seconds: float
 
 
 register(Peers)

@@ -17,7 +17,7 @@ from . import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from .sock_diag import TcpSocket
 
@@ -120,10 +120,24 @@ class ListeningSocket(NamedTuple):
     inode: str
 
 
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
 def listeners(port: int) -> list[ListeningSocket]:
     """Return the sockets of this machine that listen on a port, at any address."""
-    tables = ("/proc/net/tcp", "/proc/net/tcp6")
-    return [one for table in tables for one in listening(lines_of(table), port)]
+    return [one for table in _TABLES for one in listening(lines_of(table), port)]
+
+
+def users(wanted: Collection[int]) -> dict[int, set[int]] | None:
+    """Return which users listen on each of some ports; None if the kernel does not tell."""
+    table = [line for path in _TABLES for line in lines_of(path)]
+    if not table:
+        return None
+    found: dict[int, set[int]] = {port: set() for port in wanted}
+    for row in filter(None, map(_LISTENS.match, table)):
+        if (port := int(row[1], 16)) in found:
+            found[port].add(int(row[2]))
+    return found
 
 
 def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:

@@ -50,8 +50,7 @@ class PortWatch:
             return ""
         uids = {one.uid for one in ports.listeners(self._port)}
         self._over = bool(uids)
-        strangers = uids - {system.geteuid()}
-        strangers -= _ours() if strangers else set()
+        strangers = strangers_among(uids)
         return _words(self._port, min(strangers)) if strangers else ""
 
     def _check(self) -> None:
@@ -65,6 +64,12 @@ class PortWatch:
         self._loop.call_later(self._pause, self._check)
 
 
+def strangers_among(uids: set[int]) -> set[int]:
+    """Return those users whose programs are not the job's."""
+    strangers = uids - {system.geteuid()}
+    return strangers - _ours() if strangers else strangers
+
+
 def _ours() -> set[int]:
     """Return the users of the job's own processes, which may differ after sudo."""
     return {uid for pid in descendants.pids() for uid in processes.uids(pid)}
@@ -72,12 +77,13 @@ def _ours() -> set[int]:
 
 def _words(port: int, uid: int) -> str:
     return (
-        f"port {port} on {system.uname().nodename} was taken by uid {uid}{_name(uid)} before rank 0"
+        f"port {port} on {system.uname().nodename} was taken by {named(uid)} before rank 0"
         " listened there: start the job again; without --master_port a free port is chosen"
     )
 
 
-def _name(uid: int) -> str:
-    """Return a user's name in brackets, from the machine's own file: a server may not answer."""
+def named(uid: int) -> str:
+    """Return a user in words, the name from the machine's own file: a server may not answer."""
     rows = [line.split(":") for line in lines_of("/etc/passwd")]
-    return next((f" ({row[0]})" for row in rows if row[2:3] == [str(uid)]), "")
+    name = next((f" ({row[0]})" for row in rows if row[2:3] == [str(uid)]), "")
+    return f"uid {uid}{name}"

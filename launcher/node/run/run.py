@@ -282,6 +282,8 @@ class NodeRun:
             self._group.grant(frames.unpack_count(body))
         elif kind == frames.INPUT:
             self._handle(events.Input(body))
+        elif kind == frames.PORTS_ASK:
+            self._watches.ask_ports(self._setup, body)
         elif kind == frames.SHARD_ANSWER:
             self._services.answer(*frames.unpack_answer(body))
 
@@ -365,6 +367,8 @@ class NodeRun:
         ranks = tuple(one.spec.rank for one in group.processes)
         self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
         self._watches.started(self._setup, start.master_port, group)
+        if self.task.ports:
+            self._watches.watch_role_ports(self._setup, group)
         if self._setup.policy.report:
             self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
         if self._preloaded is not None:
@@ -390,7 +394,7 @@ class NodeRun:
         return {*self.former, *self._apart(), *preloaded, *own}
 
     def _on_port_taken(self, text: str) -> None:
-        """End the job: the workers would connect to another user's program."""
+        """Stop the workers: they, or others, would connect to another user's program."""
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
 

@@ -1,4 +1,4 @@
-"""What is watched of the workers: causes of ends, rank 0's port, cores, and what they do."""
+"""What is watched of the workers: causes of ends, their ports, cores, and what they do."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..workers.spawn import Process
     from .activity import Sampler
     from .port_watch import PortWatch
+    from .role_ports import RolePorts
 
 
 class Watches:
@@ -27,11 +28,12 @@ class Watches:
     def __init__(
         self, loop: Loop, send: Callable[[bytes], None], taken: Callable[[str], None]
     ) -> None:
-        """Watch nothing yet; `taken` is called if another user's program listens on the port."""
+        """Watch nothing yet; `taken` is called if another user's program listens on a port."""
         self._loop = loop
         self._send = send
         self._taken = taken
         self._port: PortWatch | None = None
+        self._role_ports: RolePorts | None = None
         self._affinity: AffinityWatch | None = None
         self._sampling: Timer | Sampler | None = None
         self._deaths: DeathWatch | None = None
@@ -61,6 +63,32 @@ class Watches:
             from .port_watch import PortWatch
 
             self._port = PortWatch(self._loop, port, rank0, self._taken)
+
+    def watch_role_ports(self, setup: NodeSetup, group: WorkerGroup) -> None:
+        """Watch which programs listen on the ports of a role, whose workers have been started."""
+        self._ports_of(setup).begin(group.running)
+
+    def _ports_of(self, setup: NodeSetup) -> RolePorts:
+        if self._role_ports is None:
+            from .role_ports import RolePorts
+
+            place = setup.task.part, setup.task.host
+            self._role_ports = RolePorts(self._loop, place, setup.role_ports, self._taken)
+        return self._role_ports
+
+    def ask_ports(self, setup: NodeSetup, body: bytes) -> None:
+        """Answer PORTS_ASK once only the workers of the role listen on its ports.
+
+        Raises:
+            BadFrame: the question is not valid.
+        """
+        from ...control.role_messages import Ports, PortsAsk
+
+        ask = messages.unpack(PortsAsk, body)
+        if not {*ask.wanted} <= {*setup.task.ports}:
+            raise frames.BadFrame("PORTS_ASK for a port that the role does not have")
+        answer = messages.pack(frames.PORTS, Ports(ask.id))
+        self._ports_of(setup).ask(ask.wanted, lambda: self._send(answer))
 
     def _begin_sampling(self, task: NodeJob, group: WorkerGroup) -> None:
         from .activity import Sampler
@@ -99,7 +127,8 @@ class Watches:
         self._stop_sampling()
         if self._deaths is not None:
             self._deaths.close()
-        if self._port is not None:
-            self._port.close()
+        for one in (self._port, self._role_ports):
+            if one is not None:
+                one.close()
         if self._affinity is not None:
             self._affinity.finish()

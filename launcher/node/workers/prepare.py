@@ -142,8 +142,13 @@ class NodeSetup:
             pids=(system.getppid(), system.getpid()),
             facts=self._facts(),
             network=network,
-            ports=tuple(one.port for one in self._role_ports.values()),
+            ports=tuple(self.role_ports.values()),
         )
+
+    @property
+    def role_ports(self) -> dict[str, int]:
+        """The numbers of the ports of a role, by name."""
+        return {name: one.port for name, one in self._role_ports.items()}
 
     def _facts(self) -> Facts | None:
         """Return the facts by which nodes are compared, if that is asked for and makes sense."""
@@ -170,8 +175,7 @@ class NodeSetup:
         if self.peers is None:
             from .peers import RolePeers
 
-            own = {name: one.port for name, one in self._role_ports.items()}
-            self.peers = RolePeers(own)
+            self.peers = RolePeers(self.role_ports)
         self.peers.update(peers)
 
     def close(self) -> None:

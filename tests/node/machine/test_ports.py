@@ -237,3 +237,13 @@ def test_a_descriptor_that_is_closed_meanwhile_does_not_hide_a_holder() -> None:
         port = server.getsockname()[1]
         os.close(low)
         assert f"(pid {os.getpid()})" in ports.taken_problem(port)
+
+
+def test_who_listens_on_which_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [free_port(), free_port()]
+    with bind(numbers[0]):
+        assert ports.users(numbers) == {numbers[0]: {os.getuid()}, numbers[1]: set()}
+    with bind(numbers[0], listen=False):
+        assert ports.users(numbers[:1]) == {numbers[0]: set()}
+    monkeypatch.setattr(ports, "_TABLES", ("/nowhere",))
+    assert ports.users(numbers) is None

@@ -17,6 +17,7 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Probe, Start
+from dsrun.launcher.control.role_messages import PortsAsk
 from dsrun.launcher.node.crash_evidence import memory, watch
 from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
 from dsrun.launcher.node.machine import leftovers, ports, processes
@@ -531,3 +532,57 @@ def test_what_was_there_before_is_none_of_its_business(make: Callable[..., Playe
         assert processes.children() == [former.pid]
         assert former.poll() is None
         former.kill()
+
+
+# -- ports of a role ------------------------------------------------------------------------------
+
+SERVES = """
+import os, socket, sys
+one = socket.create_server(("", int(os.environ["DSRUN_PORT_HTTP"])))
+print("serves", flush=True)
+one.accept()
+"""
+
+
+def asks(played: Played, *wanted: str) -> None:
+    for frame in frames.Decoder().feed(messages.pack(frames.PORTS_ASK, PortsAsk(7, wanted))):
+        played.run.receive(*frame)
+
+
+def test_the_runner_is_told_when_a_role_listens_on_its_port(make: Callable[..., Played]) -> None:
+    played = make(python(SERVES), part="server", ports={"http": 0})
+    (number,) = played.run.hello().ports
+    played.run.open_to_store()
+    played.run.tell_peers(b'{"peers": {}}')
+    played.run.start(START)
+    asks(played, "http")
+    played.until(lambda: played.all(frames.PORTS) == [{"id": 7}])
+    socket.create_connection(("127.0.0.1", number)).close()
+    played.done()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_a_role_whose_port_another_user_has_is_stopped(make: Callable[..., Played]) -> None:
+    played = make(shell("exec sleep 1000"), part="server", ports={"http": 0})
+    (number,) = played.run.hello().ports
+    played.run.open_to_store()
+    os.seteuid(54321)
+    try:
+        thief = socket.create_server(("", number))
+    finally:
+        os.seteuid(0)
+    with thief:
+        played.run.start(START)
+        asks(played, "http")
+        played.done()
+    (note,) = played.all(frames.NOTE)
+    assert note["signal"] == signal.SIGKILL
+    assert f"port http ({number}) on n0 was taken by uid 54321 before server" in note["text"]
+    assert played.all(frames.PORTS) == []
+
+
+def test_a_port_that_a_role_does_not_have_ends_the_line(make: Callable[..., Played]) -> None:
+    played = make(shell("true"), part="server", ports={"http": 0})
+    with pytest.raises(frames.BadFrame, match="does not have"):
+        asks(played, "grpc")
+    played.run.close()

@@ -1,0 +1,107 @@
+"""Watches who listens on the ports of a role: programs of the job, or another user's.
+
+From START on these ports are free, as a server need not set SO_REUSEADDR, and their numbers stand
+in `ps`. So another user may listen there first. This cannot be prevented, so it is detected, and
+nothing connects to a port before the role's own program listens there.
+"""
+
+from __future__ import annotations
+
+from ..machine import ports
+from .port_watch import named, strangers_among
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ...common.loop import Loop, Timer
+
+ROOT = 0
+"""Root can act as anybody, and listens for containers (docker-proxy)."""
+
+FIRST, LONGEST, UNASKED = 0.02, 0.25, 1.0
+"""Seconds until the first check, and the most between two: while the runner waits, or does not."""
+
+
+class RolePorts:
+    """Checks the ports of a role until the job listens on each, or its workers here have ended."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        place: tuple[str, str],
+        numbers: Mapping[str, int],
+        taken: Callable[[str], None],
+    ) -> None:
+        """Wait for `begin`.
+
+        Args:
+            loop: of the timers.
+            place: the names of the role and of this node.
+            numbers: of the ports, by name.
+            taken: called once with a text if another user listens on one.
+        """
+        self._loop, (self._role, self._host) = loop, place
+        self._numbers, self._taken = numbers, taken
+        self._runs: Callable[[], object] = bool
+        self._asked: list[tuple[set[str], Callable[[], None]]] = []
+        self._unseen: set[str] = set()
+        self._pause = FIRST
+        self._timer: Timer | None = None
+        self._over = False
+
+    def begin(self, runs: Callable[[], object]) -> None:
+        """Watch workers that have just been started, as long as `runs` says that some run."""
+        self._runs, self._unseen = runs, set(self._numbers)
+        self._check_soon()
+
+    def ask(self, wanted: Collection[str], answer: Callable[[], None]) -> None:
+        """Call `answer` once the job listens on these ports, and no other user on any."""
+        self._asked.append(({*wanted}, answer))
+        self._check_soon()
+
+    def close(self) -> None:
+        """Check no more, and give no answer."""
+        self._over = True
+        self._asked.clear()
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check_soon(self) -> None:
+        self._pause = FIRST
+        self._check()
+
+    def _check(self) -> None:
+        self._stop()
+        if self._over or not self._runs():
+            return
+        found = ports.users(self._numbers.values())
+        if found is None:  # nobody can tell
+            found = {number: {ROOT} for number in self._numbers.values()}
+        for name, number in self._numbers.items():
+            strangers = strangers_among(found[number] - {ROOT})
+            if strangers:
+                self.close()
+                self._taken(self._words(name, min(strangers)))
+                return
+        self._answer({name for name, number in self._numbers.items() if found[number]})
+
+    def _answer(self, listens: set[str]) -> None:
+        """Answer those who asked for ports on which the job listens; look again for the others."""
+        self._unseen -= listens
+        answered = [one for one in self._asked if one[0] <= listens]
+        self._asked = [one for one in self._asked if one not in answered]
+        for _, answer in answered:
+            answer()
+        if self._unseen or self._asked:
+            self._timer = self._loop.call_later(self._pause, self._check)
+            self._pause = min(2 * self._pause, LONGEST if self._asked else UNASKED)
+
+    def _words(self, name: str, uid: int) -> str:
+        return (
+            f"port {name} ({self._numbers[name]}) on {self._host} was taken by {named(uid)} before"
+            f" {self._role} listened there: another start gets another port"
+        )
