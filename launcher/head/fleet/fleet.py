@@ -39,7 +39,7 @@ HANG_UP = 2.0
 
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
-    *(frames.WAITS, frames.OPENED),
+    *(frames.WAITS, frames.OPENED, frames.PORTS),
     *(
         frames.INPUT_ACK,
         frames.DONE,
@@ -222,7 +222,8 @@ class Fleet:
         return [*lanes, *self.nodes.values()]
 
     def _all(self) -> list[NodeConnection]:
-        return self.connections
+        """Return all connections; a lane comes after the first one of its node."""
+        return sorted(self.connections, key=lambda one: one.is_lane)
 
     def disconnect(self) -> None:
         """Close all connections and backends at once."""
@@ -329,6 +330,7 @@ class Fleet:
                 self._suspension.on_granted(node)
             return
         if kind == frames.BEAT:
+            node.unconfirmed = False
             node.read_clock(frames.unpack_beat(body), self.loop.clock())
         elif kind == frames.HELLO:
             node.answered = True
@@ -377,7 +379,17 @@ class Fleet:
         """Send heartbeats to all nodes from now on, and check that theirs arrive."""
         self._heartbeats.begin()
 
+    def is_doubtful(self, node: NodeConnection) -> bool:
+        """Return whether a node may be lost: it has been silent for long, or is not connected."""
+        heard = node.heard()
+        silent = heard is not None and self.loop.clock() - heard >= self.lease / 2
+        return silent or not node.connected
+
     def _lose_silent(self, node: NodeConnection, seconds: float) -> None:
+        """Lose a silent node; a lane of a node that is silent itself is lost together with it."""
+        if node.is_lane and self._lanes is not None and self.is_doubtful(self._lanes.first(node)):
+            return
+        node.silence = seconds
         node.close(f"no heartbeat for {seconds:.0f} s")
         self.emit_loss(NodeSilent(node, seconds))
 

@@ -65,7 +65,8 @@ class Heartbeats:
         for node in self._nodes():
             node.reset_notes()
             heard = node.heard()
-            patience = self._lease + CHECKS * bool(node.unanswered)
+            checks = node.unanswered and not node.unconfirmed
+            patience = self._lease + CHECKS * bool(checks)
             if heard is not None and now - heard >= patience:
                 self._silent(node, now - heard)
             node.send(frames.pack(frames.BEAT))

@@ -116,6 +116,10 @@ class Lanes:
         self._open_or_wait(first, connection)
         return connection
 
+    def first(self, connection: NodeConnection) -> NodeConnection:
+        """Return the first connection of the node to which a lane leads."""
+        return self._first_of[connection]
+
     def reach(self, connection: NodeConnection) -> None:
         """Open a lost lane again, if its node is connected; events report the outcome."""
         first = self._first_of[connection]
@@ -199,7 +203,8 @@ class Lanes:
         for connection in lost:
             connection.cause = first.cause
             connection.close(reason)
-            self._fleet.emit(NodeDisconnected(connection, reason, "", direct=False))
+            ended = NodeDisconnected(connection, reason, "", direct=False)
+            self._fleet.emit(NodeSilent(connection, first.silence) if first.silence else ended)
         self.forget_unused()
 
     def on_first_ended(self, first: NodeConnection, cause: str) -> None:

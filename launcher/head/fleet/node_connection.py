@@ -39,6 +39,9 @@ class NodeConnection:
         answered: whether it has sent HELLO, so that its exit is worth waiting for.
         beats: whether it has been sent START, so that heartbeats are expected.
         unanswered: how many JOBs it has not answered with HELLO yet.
+        unconfirmed: whether it owes a heartbeat for a JOB, which a node that sends them at all
+            sends before its checks.
+        silence: for how many seconds it was silent when it was lost, 0.0 if that is not why.
         used: how many runs it was part of.
         returns: whether the run that uses it has it reached again once it is lost.
         on_event: the event handler of the run that uses it; None between two runs.
@@ -52,7 +55,8 @@ class NodeConnection:
         self.is_lane = is_lane
         self.state = NodeState.CONNECTING
         self.lost = self.cause = ""
-        self.answered = self.beats = self.returns = False
+        self.answered = self.beats = self.returns = self.unconfirmed = False
+        self.silence = 0.0
         self.attempt = self.unanswered = self.used = 0
         self.on_event: Callable[[FleetEvent], None] | None = None
         self.on_close: list[Callable[[str], None]] = []
@@ -78,8 +82,8 @@ class NodeConnection:
     def open(self, connection: Connection) -> None:
         """Use this connection from now on."""
         self.state, self.lost, self.cause = NodeState.CONNECTED, "", ""
-        self.answered = self.beats = False
-        self.unanswered = 0
+        self.answered = self.beats = self.unconfirmed = False
+        self.unanswered, self.silence = 0, 0.0
         self._connection = connection
 
     def close(self, reason: str) -> None:

@@ -86,6 +86,7 @@ class Session:
             frames.END: self._on_end,
             frames.BEAT: self._on_beat,
             frames.PEERS: self._on_peers,
+            frames.LEASE: self._on_lease_without_job,
             **{kind: partial(self._pass_on, kind) for kind in frames.TO_RUN},
             **{kind: partial(self._on_service_frame, kind) for kind in frames.TO_SIDE_SERVICES},
             **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
@@ -200,6 +201,8 @@ class Session:
             self._run.close()
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._heartbeats.lease = task.lease
+        if self._heartbeats.beating:  # the runner then knows that the checks have begun
+            self._heartbeats.beat()
         self._checks.begin(task, partial(self._on_checked, task))
 
     def _on_checked(self, task: messages.NodeJob, found: FileFindings) -> None:
@@ -281,14 +284,21 @@ class Session:
             heard = self._signals, self._cleared
             self._side_services = SideServices(self._loop, self._link, *heard)
         if kind == frames.EXEC and not self._heartbeats.lease:
-            self._begin_without_job(body)
+            from ...control import command_messages
+
+            self._begin_without_job(messages.unpack(command_messages.Command, body).lease)
         self._side_services.handlers[kind](body)
 
-    def _begin_without_job(self, body: bytes) -> None:
-        """Count the runner's silence from the first command on."""
-        from ...control import command_messages
+    def _on_lease_without_job(self, body: bytes) -> None:
+        """Count the runner's silence on a spare node."""
+        from ...control import role_messages
 
-        lease = self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+        lease = messages.unpack(role_messages.Lease, body).seconds
+        if not self._heartbeats.lease:
+            self._begin_without_job(lease)
+
+    def _begin_without_job(self, lease: float) -> None:
+        self._heartbeats.lease = lease
         self._guard.keep_alive(self._loop, lease)
         self._begin_beats()
 

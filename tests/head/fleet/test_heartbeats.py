@@ -94,6 +94,21 @@ def test_a_held_node_that_makes_the_checks_of_a_job_may_be_silent(fleet_of: Flee
     assert node.lost == "no heartbeat for 15 s"
 
 
+def test_a_node_that_owes_a_heartbeat_for_a_job_has_no_time_for_its_checks(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    for node in job.fleet.nodes.values():
+        job.fleet.expect_beats(node)
+        node.unconfirmed = True
+        node.send_job(JOB)
+    job.fleet.watch()
+    job.node("n1").beats()
+    job.step()
+    job.go(16.0, silent=["n0", "n1"])
+    assert [node.connected for node in job.fleet.nodes.values()] == [False, True]
+
+
 def test_silence_counts_from_the_moment_that_beats_are_expected(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     job.fleet.watch()

@@ -15,6 +15,7 @@ from dsrun.launcher.control.command_messages import LaneEnd
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.lanes import BLOCK, LaneStream
 from dsrun.launcher.head.run.decisions import Abandon, End, Stop
+from dsrun.launcher.head.run.events import Lost
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
 
@@ -260,6 +261,27 @@ def test_a_silent_lane_is_lost_alone(job: FakeFleet) -> None:
     assert "no heartbeat for 15 s" in json.dumps(story(second))
     assert lane.closed()
     assert job.prepared[0].state.phase is Phase.RUNNING
+
+
+def test_a_lane_of_a_node_that_is_silent_itself_is_lost_after_it(job: FakeFleet) -> None:
+    """Whoever is told of the one finds the other lost as well."""
+    second = on_n0(job)
+    lane = FakeLane(job, "n0", 1)
+    lane.starts(second)
+    job.go(1.0)
+    losts: list[tuple[str, bool]] = []
+    first = job.fleet.nodes[0]
+    for run, name in ((job.prepared[0], "first"), (second, "second")):
+        run.observe(
+            lambda event, name=name: (
+                losts.append((name, bool(first.lost))) if type(event) is Lost else None
+            )
+        )
+    job.go(14.2, silent=["n0"])
+    assert losts == []
+    job.go(2.0, silent=["n0"])
+    assert sorted(losts) == [("first", True), ("second", True)]
+    assert "no heartbeat for 15 s" in json.dumps(story(second))
 
 
 def test_what_makes_no_sense_on_a_lane_ends_the_lane_alone(job: FakeFleet) -> None:

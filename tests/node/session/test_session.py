@@ -460,6 +460,37 @@ def test_a_runner_that_beats_before_the_start_may_take_its_time(runner: FakeRunn
     assert runner.play(history) == 0
 
 
+def test_a_spare_beats_without_a_job_and_tells_when_one_comes(runner: FakeRunner) -> None:
+    """A heartbeat comes before the checks, which may take long."""
+
+    def history(r: FakeRunner) -> Steps:
+        r.sends(frames.LEASE, b'{"seconds": %d}' % (10 * START_TIMEOUT))
+        yield r.got(frames.BEAT)
+        yield r.skip(START_TIMEOUT + 1.0)
+        assert not r.closed
+        before = r.beats()
+        yield from prepared(r, "exit 0", held=True, lease=10.0 * START_TIMEOUT)
+        assert r.beats() > before
+        kinds = [kind for kind, _ in r.received]
+        assert kinds[before] == frames.BEAT
+        r.start()
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == RUN
+
+
+def test_a_spare_leaves_a_runner_that_falls_silent(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        r.sends(frames.LEASE, b'{"seconds": 10.0}')
+        yield r.got(frames.BEAT)
+        yield r.skip(11.0)
+        yield lambda: False
+
+    assert runner.play(history) == LOST
+
+
 def test_a_held_node_leaves_a_runner_that_falls_silent_before_a_start(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from prepared(r, "exit 0", held=True, lease=10.0)
