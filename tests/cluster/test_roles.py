@@ -118,6 +118,47 @@ ends = "wait"
 """
 
 
+LATE = """
+import os, runpy, sys, time
+print("binds late to", sys.argv[1], flush=True)
+while not os.path.exists("bind"):
+    time.sleep(0.01)
+runpy.run_path("server.py", run_name="__main__")
+"""
+
+THIEF = """
+import os, socket, sys
+os.setuid(65534)
+one = socket.create_server(("", int(sys.argv[1])))
+print("listens", flush=True)
+while True:
+    with one.accept()[0] as other:
+        print("evil was asked", flush=True)
+        other.recv(4096)
+        other.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 4\\r\\n\\r\\nevil")
+"""
+
+ROBBED = """
+[[role]]
+name = "server"
+hosts = ["n1"]
+workers = 1
+command = ["{python}", "late.py", "{{port.http}}"]
+ports = ["http"]
+ready = "{ready}"
+ends = "never"
+on_failure = "restart"
+
+[[role]]
+name = "trainer"
+hosts = ["n2"]
+script = "client.py"
+args = ["{{server.addrs}}"]
+after = ["server"]
+ends = "job"
+"""
+
+
 class Trio:
     """A job of three roles, in which all workers are up: `with Trio(...) as trio`."""
 
@@ -273,6 +314,33 @@ def test_a_node_without_a_role_takes_the_place_of_a_lost_one(
         code, said, _ = trio.ends()
     assert code == 0, said
     assert "server: n1 is lost; n3 takes its place" in said
+
+
+@pytest.mark.parametrize("ready", ["http:/health", "port:http"])
+def test_nobody_connects_to_a_port_that_another_user_took_first(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, ready: str
+) -> None:
+    """Its number stands in `ps` before the server listens there; the next start has another one."""
+    programs = {"server.py": SERVER, "late.py": LATE, "client.py": CLIENT, "thief.py": THIEF}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "trainer-go").touch()
+    (tmp_path / "roles.toml").write_text(ROBBED.format(python=COMMAND[0], ready=ready))
+    running = dsrun.start("--host", "n1:1,n2:1", "--no_local_rank", "--roles", "roles.toml")
+    port = running.wait_for_output(r"binds late to (\d+)")[1]
+    with cluster.host("n1").popen([COMMAND[0], "thief.py", port], cwd=tmp_path) as thief:
+        try:
+            running.wait_for_output(r"(?s)binds late to .*binds late to")
+            (tmp_path / "bind").touch()
+            ended = running.wait()
+        finally:
+            thief.kill()
+        asked = thief.stdout.read() if thief.stdout else ""
+    said = f"port http ({port}) on n1 was taken by uid 65534 (nobody) before server listened there"
+    assert ended.returncode == 0, str(running)
+    assert said in ended.stderr
+    assert "trainer got weights" in ended.stdout
+    assert asked == "listens\n"
 
 
 def test_an_elastic_role_has_a_spare_for_a_node_that_stays_away(

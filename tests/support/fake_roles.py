@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
+from dsrun.launcher.control.role_messages import Ports
 from dsrun.launcher.head.roles.roles_job import RolesJob
 from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy
 from dsrun.launcher.specs.roles import Ready, Role, RolesSpec
@@ -26,6 +27,7 @@ class FakeRoles(FakeFleet):
     Attributes:
         job: the roles.
         overs: how often the job has told that nothing is left.
+        unbound: hosts that do not say that the workers there listen on the ports of their role.
     """
 
     def __init__(
@@ -34,22 +36,43 @@ class FakeRoles(FakeFleet):
         hooks: HookPolicy = HookPolicy(),  # noqa: B008
         spares: tuple[str, ...] = (),
         elastic: ElasticPolicy | None = None,
+        trainer: dict[str, Any] | None = None,
         **server: Any,
     ) -> None:
         super().__init__("n0", "n1", "n2", *spares, shares=True)
         self.overs = 0
+        self.unbound: set[str] = set()
+        self._said: set[tuple[int, int]] = set()
         roles = (
             Role("server", self.spec("n0"), "never", ready=ready, **server),
-            Role("trainer", self.spec("n1", "n2", elastic=elastic), "job", ("server",)),
+            Role(
+                "trainer",
+                self.spec("n1", "n2", elastic=elastic),
+                "job",
+                ("server",),
+                **trainer or {},
+            ),
         )
         console = cast("Console", self.console)
         spec = RolesSpec(self.spec(hooks=hooks), roles)
         self.console.flush = lambda then: then()  # type: ignore[attr-defined]
         self.console.still_shows = lambda _lines: False  # type: ignore[attr-defined]
         self.job = RolesJob(spec, self.fleet, console, self._over)
+        self.fleet.on_idle = self.job.on_idle
 
     def _over(self) -> None:
         self.overs += 1
+
+    def step(self) -> None:
+        """Let happen what can happen at once; ports are the workers' own."""
+        super().step()
+        for node in self.backend.made:
+            for at, (kind, body) in enumerate(node.received):
+                asked = kind == frames.PORTS_ASK and (id(node), at) not in self._said
+                if asked and node.open and node.name not in self.unbound:
+                    self._said.add((id(node), at))
+                    node.says(messages.pack(frames.PORTS, Ports(json.loads(body)["id"])))
+        super().step()
 
     def close(self) -> None:
         """End and close what a test has left open."""

@@ -29,6 +29,9 @@ ANY_PORT = 1
 """The port at which a machine is tried that has none: to refuse it is an answer, too."""
 
 
+NONE = -1
+
+
 class Question(NamedTuple):
     """What the program `ready` is asked.
 
@@ -36,7 +39,7 @@ class Question(NamedTuple):
         kind: `port`, `http`, `file`, or `reach`.
         path: of `http` or `file`.
         places: the nodes that are to answer.
-        port: which of their ports, by its number in their list.
+        port: which of their ports, by its number in their list; `NONE` for none of them.
     """
 
     kind: str
@@ -62,15 +65,19 @@ class Inquiry:
         question: Question,
         on_done: Callable[[dict[str, list[int]]], None],
         on_why: Callable[[str], None],
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
         """Begin; `on_why` is called with why it takes longer.
+
+        `on_lost` is called some time after the only host that asks was lost; without it, that host
+        is to ask again.
 
         `on_done` is called from the loop at the end with the numbers of the addresses that have
         answered each host that was asked, by the host of the server; if none has answered all, with
         those that have answered some.
         """
         self._fleet, self._question = fleet, question
-        self._on_done, self._on_why = on_done, on_why
+        self._on_done, self._on_why, self._on_lost = on_done, on_why, on_lost
         self._told: dict[str, dict[int, list[int]]] = {host: {} for host in hosts}
         self._running: dict[str, RunningProgram] = {}
         self._timers: list[Timer] = []
@@ -128,7 +135,9 @@ class Inquiry:
             self._look()
         else:
             self._on_why(f"from {host}: {why}")
-            self._timers.append(self._fleet.loop.call_later(AGAIN, partial(self._start, host)))
+            again = self._on_lost if code == LOST else None
+            again = again or partial(self._start, host)
+            self._timers.append(self._fleet.loop.call_later(AGAIN, again))
 
     def _has_told(self, host: str) -> bool:
         return len(self._told[host]) >= max(

@@ -238,12 +238,12 @@ class RolesPolicy:
         why = f"it was not ready after {limit:g} s (ready_timeout){course.lacks}"
         self._fail(course, why, stop=True)
 
-    def _on_failing(self, name: str, why: str) -> None:
+    def _on_failing(self, name: str, loss: str) -> None:
         course = self.courses[name]
         if course.state not in {RoleState.RESTARTING, RoleState.STOPPING, RoleState.ENDED}:
-            self._fail(course, why)
+            self._fail(course, "", loss=loss)
 
-    def _fail(self, course: RoleCourse, why: str, *, stop: bool = False) -> None:
+    def _fail(self, course: RoleCourse, why: str, *, loss: str = "", stop: bool = False) -> None:
         """Start a role again that has failed, or end the job; `stop` if its workers run on."""
         if not self._may_restart(course):
             course.enter(RoleState.STOPPING if course.alive else RoleState.ENDED)
@@ -259,7 +259,7 @@ class RolesPolicy:
         number = f"restart {course.restarts} of {role.max_restarts}"
         soon = f" in {delay:g} s" if delay else ""
         self._say(
-            f"{course.name}: {why or 'it has failed'}; starting it again{soon} ({number})",
+            f"{course.name}: {why or loss or 'it has failed'}; starting it again{soon} ({number})",
             "warning",
         )
         if stop:
@@ -287,18 +287,20 @@ class RolesPolicy:
             course.enter(RoleState.RESTARTING)
             self._do(StopRole(name, signal.SIGTERM))
 
-    def _on_end(self, name: str, code: int) -> None:
+    def _on_end(self, name: str, code: int, loss: str, moves: bool) -> None:
         course = self.courses[name]
         course.alive, course.code = False, code
         match course.state:
             case RoleState.ENDED:
                 return
+            case RoleState.WAITING | RoleState.STARTING if code and moves and _restarts(course):
+                self._prepare(course)  # nothing has failed: a node was lost before the start
             case RoleState.RESTARTING:
                 self._restart_later(course)
             case RoleState.STOPPING:
                 course.enter(RoleState.ENDED)
             case _ if code:
-                self._fail(course, "")
+                self._fail(course, "", loss=loss)
             case _ if course.role.ends == "never":
                 course.code = NO_PROGRESS
                 self._fail(course, 'it has ended with code 0 while others ran (ends = "never")')
@@ -397,6 +399,11 @@ class RolesPolicy:
 
     def _say(self, text: str, level: str = "info") -> None:
         self._do(Log(text, level))
+
+
+def _restarts(course: RoleCourse) -> bool:
+    """Return whether a role is started again after failures, and its nodes were fit once."""
+    return course.known and course.role.on_failure == "restart"
 
 
 def _delay(restarts: int) -> float:

@@ -1,7 +1,8 @@
 """Finds out when a role is ready, and at which addresses its nodes can be reached.
 
 A server is tried from a node of each role that waits for it (`inquiry`), or from its own if none
-does.
+does, and not before its own workers listen (`port_checks`). As nodes are lost and roles move,
+others ask, and others are asked.
 """
 
 from __future__ import annotations
@@ -11,22 +12,29 @@ import re
 from functools import partial
 
 from ...common.text import plain
+from ...common.values import NamedTuple
 from ..run.events import RESULT, RankOutput
 from ..watch.lines import Lines, matches
 from ..watch.time_limit import TimeLimit, TooSlow
-from .inquiry import Inquiry, Question
+from .inquiry import NONE, Inquiry, Question
 from .role_events import NotReadyYet, RoleReady
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
 
     from ...common.loop import Timer
     from ...specs.roles import Role
     from ..fleet.fleet import Fleet
+    from ..fleet.node_connection import NodeConnection
     from ..run.events import Observer, RunEvent
     from .directory import Directory
+    from .port_checks import PortChecks
     from .role_events import RoleEvent
+
+    Stop: TypeAlias = Callable[[], None]
+    Whom: TypeAlias = tuple[tuple[str, ...], Question]
 
 SEARCH = 0.2
 """Seconds of processor time for the search for a line in one block of output."""
@@ -70,6 +78,22 @@ class LineWatch:
         return bool(matches(self._pattern, lines))
 
 
+class _Step(NamedTuple):
+    """What nodes are being asked.
+
+    Attributes:
+        whom: returns who asks whom, as it is now.
+        asked: what that was when it was asked.
+        ask: asks, given that, and returns what stops it.
+        stop: what it has returned.
+    """
+
+    whom: Callable[[], Any]
+    asked: object
+    ask: Callable[[Any], Stop]
+    stop: Stop
+
+
 class RoleReadiness:
     """Finds out when one role is ready, anew for each of its runs."""
 
@@ -77,6 +101,8 @@ class RoleReadiness:
         self,
         role: Role,
         users: Sequence[str],
+        nodes: Callable[[], Sequence[NodeConnection]],
+        ports: PortChecks,
         fleet: Fleet,
         directory: Directory,
         tell: Callable[[RoleEvent], None],
@@ -86,14 +112,16 @@ class RoleReadiness:
         Args:
             role: the role.
             users: names of the roles that wait for it.
+            nodes: returns the connections of its run.
+            ports: asks these who listens on its ports.
             fleet: has the nodes of all.
             directory: knows their places, and is told which addresses have answered.
             tell: called from the loop once the role is ready, and with why it is not yet.
         """
-        self._role, self._users = role, users
+        self._role, self._users, self._nodes, self._ports = role, users, nodes, ports
         self._fleet, self._directory, self._tell = fleet, directory, tell
         self._line: LineWatch | None = None
-        self._inquiries: list[Inquiry] = []
+        self._steps: dict[str, _Step] = {}
         self._timer: Timer | None = None
         self._reached = self._met = False
 
@@ -112,7 +140,7 @@ class RoleReadiness:
         self._reached = self._asks_servers or not self._others_need_addresses
         if not self._reached:
             self._timer = self._fleet.loop.call_later(UNPROVEN, self._on_reached)
-            self._ask("reach", "", self._askers, self._on_reached)
+            self._inquire("reach", self._on_reached)
 
     @property
     def _asks_servers(self) -> bool:
@@ -123,25 +151,14 @@ class RoleReadiness:
         places = self._directory.places.get(self._role.name, ())
         return bool(self._users) and any(len(place.candidates) > 1 for place in places)
 
-    @property
-    def _askers(self) -> list[str]:
-        """The hosts from which its nodes are tried: of each user one that has no server."""
-        own = [place.host for place in self._directory.places.get(self._role.name, ())]
-        found = []
-        for user in self._users:
-            hosts = [place.host for place in self._directory.places.get(user, ())]
-            found += [host for host in hosts if host not in own][:1] or hosts[:1]
-        return list(dict.fromkeys(found)) or own[:1]
-
     def begin(self) -> None:
         """Find out when it is ready: its workers run."""
-        ready = self._role.ready
+        name, ready = self._role.name, self._role.ready
         if self._asks_servers:
-            self._ask(ready.kind, ready.what, self._askers, self._on_met)
+            self._tell(NotReadyYet(name, f"its workers do not listen on port {ready.port}"))
+            self._check_ports((ready.port,), lambda: self._inquire(ready.kind, self._on_met))
         elif ready.kind == "file":
-            path = os.path.join(self._role.job.workdir, ready.what)
-            own = [place.host for place in self._directory.places.get(self._role.name, ())]
-            self._ask("file", path, own[:1], self._on_met)
+            self._inquire("file", self._on_met)
         elif self._line is not None and not self._line.found:
             self._line.on_found = self._on_met
         else:
@@ -149,27 +166,85 @@ class RoleReadiness:
 
     def stop(self) -> None:
         """Ask no more: its workers are being stopped, or have ended."""
-        for one in self._inquiries:
-            one.stop()
-        self._inquiries.clear()
+        while self._steps:
+            self._steps.popitem()[1].stop()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _ask(self, kind: str, path: str, hosts: Sequence[str], then: Callable[[], None]) -> None:
-        name, ports = self._role.name, self._role.ports
-        places = () if kind == "file" else self._directory.places.get(name, ())
-        port = ports.index(self._role.ready.port) if kind in {"port", "http"} else 0
+    # -- who asks whom ----------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Ask anew if others are to ask by now, or to be asked: nodes were lost, or roles moved."""
+        for name, step in tuple(self._steps.items()):
+            if step.whom() != step.asked:
+                self._begin(name, step.whom, step.ask)
+
+    def _begin(self, name: str, whom: Callable[[], Any], ask: Callable[[Any], Stop]) -> None:
+        """Begin a step, in place of one of the same name."""
+        if name in self._steps:
+            self._steps.pop(name).stop()
+        asked = whom()
+        self._steps[name] = _Step(whom, asked, ask, ask(asked))
+
+    def _end(self, name: str, then: Callable[[], None]) -> None:
+        del self._steps[name]
+        then()
+
+    def _whom(self, kind: str) -> Whom:
+        """Return the hosts that ask, and their question."""
+        places = tuple(self._directory.places.get(self._role.name, ()))
+        own, ready = [place.host for place in places], self._role.ready
+        if kind == "file":
+            path = os.path.join(self._role.job.workdir, ready.what)
+            return tuple(own[:1]), Question(kind, path, ())
+        path = "" if kind == "reach" else ready.what
+        # A role's own port may be another user's until its workers listen there.
+        port = NONE if kind == "reach" else self._role.ports.index(ready.port)
+        return self._askers(own), Question(kind, path, places, port)
+
+    def _askers(self, own: Sequence[str]) -> tuple[str, ...]:
+        """Return hosts that ask: a connected one of each user, if possible one without a server."""
+        connected = {one.name for one in self._fleet.nodes.values() if one.connected}
+        found: list[str] = []
+        for user in self._users:
+            places = self._directory.places.get(user, ())
+            hosts = [place.host for place in places if place.host in connected]
+            found += [host for host in hosts if host not in own][:1] or hosts[:1]
+        return tuple(dict.fromkeys(found or own[:1]))
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def _check_ports(self, wanted: Sequence[str], then: Callable[[], None]) -> None:
+        """Go on once its workers listen on these ports, and no other user on any of its own."""
+        if not self._role.ports:
+            then()
+            return
+
+        def ask(nodes: tuple[NodeConnection, ...]) -> Stop:
+            return self._ports.ask(nodes, wanted, partial(self._end, "ports", then))
+
+        self._begin("ports", lambda: tuple(self._nodes()), ask)
+
+    def _inquire(self, kind: str, then: Callable[[], None]) -> None:
+        """Go on once its servers have answered, or its file is there."""
+        name = self._role.name
 
         def done(answered: dict[str, list[int]]) -> None:
             self._directory.prove(name, answered)
-            then()
+            self._end(kind, then)
 
         def why(text: str) -> None:
             if kind != "reach":
                 self._tell(NotReadyYet(name, text))
 
-        question = Question(kind, path, places, port)
-        self._inquiries.append(Inquiry(self._fleet, hosts, question, done, why))
+        def ask(whom: Whom) -> Stop:
+            return Inquiry(self._fleet, *whom, done, why, again).stop
+
+        def again() -> None:
+            self._begin(kind, whom, ask)
+
+        whom = partial(self._whom, kind)
+        again()
 
     def _on_reached(self) -> None:
         if self._timer is not None:
@@ -183,4 +258,4 @@ class RoleReadiness:
 
     def _look(self) -> None:
         if self._met and self._reached:
-            self._tell(RoleReady(self._role.name))
+            self._check_ports((), lambda: self._tell(RoleReady(self._role.name)))

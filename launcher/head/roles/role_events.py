@@ -42,11 +42,11 @@ class RoleFailing(NamedTuple):
     """A role has failed, and its workers are being stopped already; a `RoleEnded` follows.
 
     Attributes:
-        why: in words, "" if its report says so.
+        loss: of which node, in words; "" if of none.
     """
 
     role: str
-    why: str = ""
+    loss: str = ""
 
 
 class RoleEnded(NamedTuple):
@@ -54,10 +54,15 @@ class RoleEnded(NamedTuple):
 
     Attributes:
         code: how it has ended, as an exit code of dsrun.
+        loss: as in `RoleFailing`.
+        moves: whether it would have another node in place of one that is lost, if it was prepared
+            again.
     """
 
     role: str
     code: int
+    loss: str = ""
+    moves: bool = False
 
 
 class RestartRequested(NamedTuple):

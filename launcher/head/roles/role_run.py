@@ -42,6 +42,7 @@ class RoleRun:
         name: of the role.
         spec: its job.
         ending: how its last run has ended; None before.
+        loss: which node its present run has lost first, and why, in words; "" for none.
         leaving: how many of its runs have not ended, or still tell hooks of their end.
     """
 
@@ -72,7 +73,7 @@ class RoleRun:
         self._fleet, self._console = fleet, console
         self._tell, self._observe, self._on_left = tell, observe, on_left
         self._owner = owner._replace(on_ready=self._on_ready, on_over=self._finish)
-        self._published = b""
+        self.loss, self._published = "", b""
         self._job: Job | None = None
         self._ready: Ready | None = None
         self._watched: list[tuple[NodeConnection, Callable[[str], None]]] = []
@@ -96,6 +97,12 @@ class RoleRun:
         return self._job.verbs(seen)
 
     @property
+    def connections(self) -> list[NodeConnection]:
+        """Those of its present run that are not lost, and where it has not ended."""
+        nodes = self.view.nodes if self.view is not None else ()
+        return [node.connection for node in nodes if not node.over]
+
+    @property
     def unfinished(self) -> list[str]:
         """The names of the nodes on which something of it may still run."""
         run = self.view
@@ -112,7 +119,7 @@ class RoleRun:
         spec = self.spec._replace(former_ports=former_ports)
         job = Job(spec, self._console, self._fleet.loop, self._left)
         self._job, self._ready, self._stopped = job, None, False
-        self._published = b""
+        self.loss, self._published = "", b""
         self._started.clear()
         self.leaving += 1
         try:
@@ -131,6 +138,7 @@ class RoleRun:
             connection.try_again()
         for connection in connections:
             if connection.connected:
+                connection.unconfirmed = connection.beats
                 self._watch(job, connection)
         job.begin(listens=False)
         for connection in lost:
@@ -201,6 +209,8 @@ class RoleRun:
         if kind is RanksStarted:
             self._on_ranks(event.ranks)  # type: ignore[union-attr]
         elif kind in {Exit, Lost, Alarm}:
+            if kind is Lost and not self.loss:
+                self.loss = f"lost {event.host}: {event.reason}"  # type: ignore[union-attr]
             self._look()
 
     def _on_ranks(self, ranks: tuple[int, ...]) -> None:

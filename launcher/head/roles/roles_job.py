@@ -8,6 +8,9 @@ from functools import partial
 from ...common.event_queue import EventQueue
 from ...common.loop import Alarm
 from ...common.output_file import is_page
+from ...control import frames, messages
+from ...control.role_messages import Lease
+from ..fleet.events import NO_MESSAGE, NodeConnected, NodeEnded
 from ..job.ending import ending_of
 from ..job.job_socket import JobSocket, RunHistory
 from ..run.decisions import CallOff, OtherSignal, Refuse, ReplaceHost
@@ -20,6 +23,7 @@ from . import role_events as events
 from .directory import Directory
 from .ending import RolesEnding, Section
 from .policy import RolesPolicy
+from .port_checks import PortChecks
 from .readiness import RoleReadiness
 from .role_actions import CheckReady, EndJob, Log, PrepareRole, StartRole, StopRole
 from .role_console import RoleConsole
@@ -28,13 +32,15 @@ from .spares import Spares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ...common.errors import DsrunError
     from ...specs.job import JobSpec
     from ...specs.roles import Role, RolesSpec
+    from ..fleet.events import FleetEvent
     from ..fleet.fleet import Fleet
+    from ..fleet.node_connection import NodeConnection
     from ..local.server import Verb
     from ..output.console import Console
     from ..report.ending import Ending
@@ -71,11 +77,13 @@ class RolesJob:
         self.began = self.loop.clock()
         self.policy = RolesPolicy(spec.roles, self.loop.awake())
         self.directory = Directory(node.name for node in fleet.nodes.values())
-        self._readiness = {role.name: self._ready(role) for role in spec.roles}
+        ports = PortChecks(fleet)
+        self._readiness = {role.name: self._ready(role, ports) for role in spec.roles}
         self.roles = {role.name: self._role(n, role) for n, role in enumerate(spec.roles)}
         hosts = [node.host for node in spec.job.plan.nodes]
         plans = [role.job.plan for role in spec.roles]
-        self._spares = Spares(hosts, plans, lost=self._is_lost)
+        self._spares = Spares(hosts, plans, lost=self._is_lost, doubtful=self._is_doubtful)
+        self._idle: set[NodeConnection] = set()
         self._queue = EventQueue()
         self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
         self._socket: JobSocket | None = None
@@ -92,9 +100,10 @@ class RolesJob:
         owner = Owner(greeting=self.directory.frame, on_unreached=self._on_unreached)
         return RoleRun(job, self.fleet, console, self.handle, self._observe, self._look, owner)
 
-    def _ready(self, role: Role) -> RoleReadiness:
+    def _ready(self, role: Role, ports: PortChecks) -> RoleReadiness:
         users = [other.name for other in self.spec.roles if role.name in other.after]
-        return RoleReadiness(role, users, self.fleet, self.directory, self.handle)
+        nodes = lambda: self.roles[role.name].connections  # noqa: E731
+        return RoleReadiness(role, users, nodes, ports, self.fleet, self.directory, self.handle)
 
     def _observe(self, run: ObservedRun) -> None:
         """Look at a run of a role that has not begun."""
@@ -219,10 +228,21 @@ class RolesJob:
 
     def _step(self, event: RoleEvent) -> None:
         self._note(event)
+        event = self._explained(event)
         for action in self.policy.step(self.loop.awake(), event):
             self._act(action)
         self._alarm.set(self.policy.due)
         self._look()
+
+    def _explained(self, event: RoleEvent) -> RoleEvent:
+        """Return the end of a role with what was lost, and whether it has a spare for that."""
+        if not isinstance(event, (events.RoleFailing, events.RoleEnded)):
+            return event
+        role = self.roles[event.role]
+        event = event._replace(loss=role.loss)
+        if isinstance(event, events.RoleEnded):
+            event = event._replace(moves=self._spares.moves(role.spec.plan))
+        return event
 
     def _look(self) -> None:
         """End once the job is over, and all hooks have been told, after what is under way."""
@@ -242,6 +262,7 @@ class RolesJob:
                 self._publish()
             case events.RoleFailing(name) | events.RoleEnded(name):
                 self._readiness[name].stop()
+                self._follow()
 
     def _act(self, action: RoleAction) -> None:
         match action:
@@ -300,8 +321,23 @@ class RolesJob:
                 role.handle(ReplaceHost(lost, host))
 
     def _is_lost(self, name: str) -> bool:
-        connections = self.fleet.nodes.values()
-        return any(bool(one.lost) for one in connections if one.name == name)
+        return any(bool(one.lost) for one in self._named(name))
+
+    def _is_doubtful(self, name: str) -> bool:
+        return any(self.fleet.is_doubtful(one) for one in self._named(name))
+
+    def _named(self, name: str) -> Iterator[NodeConnection]:
+        return (one for one in self.fleet.nodes.values() if one.name == name)
+
+    def on_idle(self, event: FleetEvent) -> None:
+        """Have a spare send heartbeats from the beginning; the fleet tells if it is lost then."""
+        match event:
+            case NodeConnected(node):
+                self._idle.add(node)
+                node.send(messages.pack(frames.LEASE, Lease(self.fleet.lease)))
+                self.fleet.expect_beats(node)
+            case NodeEnded(node, cause) if node not in self._idle and self._spares.has(node.name):
+                self.log(f"cannot reach {node.name}, a spare: {cause or NO_MESSAGE}", "warning")
 
     # -- who is where -----------------------------------------------------------------------
 
@@ -313,6 +349,12 @@ class RolesJob:
         for text in self.directory.update(name, run.nodes):
             self.log(text, "warning")
         self._publish()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Have roles that are not ready asked by nodes that are there, at their places now."""
+        for readiness in self._readiness.values():
+            readiness.follow()
 
     def _publish(self, starting: str = "") -> None:
         """Tell the nodes of all roles that run, and of one that starts, where all of them are."""

@@ -18,18 +18,30 @@ if TYPE_CHECKING:
 class Spares:
     """Nodes that no role uses."""
 
-    def __init__(self, hosts: Iterable[Host], plans: Iterable[Plan], *, lost: IsLost) -> None:
+    def __init__(
+        self,
+        hosts: Iterable[Host],
+        plans: Iterable[Plan],
+        *,
+        lost: IsLost,
+        doubtful: IsLost = lambda _: False,
+    ) -> None:
         """Begin with those of these hosts that no plan has.
 
         Args:
             hosts: all nodes of the job.
             plans: of its roles.
             lost: returns whether the node of this name is lost.
+            doubtful: returns whether it may be: it is taken if there is no other one.
         """
         used = {node.host.name for plan in plans for node in plan.nodes}
         self._free = [host for host in hosts if host.name not in used]
         self._in_place_of: dict[str, Host] = {}
-        self._lost = lost
+        self._lost, self._doubtful = lost, doubtful
+
+    def has(self, name: str) -> bool:
+        """Return whether the node of this name is a spare that no role uses."""
+        return name in {host.name for host in self._free}
 
     def replace(self, plan: Plan, only: str = "") -> tuple[Plan, dict[str, str]]:
         """Return a plan in which spare nodes stand for lost ones, and which for which.
@@ -47,17 +59,32 @@ class Spares:
         hosts = [moved.get(host.name, host) for host in hosts]
         return plan._replace(nodes=lay_out(hosts)), {name: to.name for name, to in moved.items()}
 
+    def moves(self, plan: Plan) -> bool:
+        """Return whether `replace` would have a spare stand for a lost node of a plan."""
+        hosts = [node.host for node in plan.nodes if self._lost(node.host.name)]
+        return any(self._choice(host)[1] is not None for host in hosts)
+
     def _spare(self, host: Host) -> Host | None:
         """Return the node in place of a lost one, with the slots that are used there."""
-        former = self._in_place_of.get(host.name)
-        candidates = self._free if former is None or self._lost(former.name) else [former]
-        spare = next((one for one in candidates if self._fits(one, host)), None)
+        last, spare = self._choice(host)
         if spare is None:
             return None
         if spare in self._free:
             self._free.remove(spare)
-        self._in_place_of[host.name] = spare
+            self._in_place_of[last] = spare
         return spare._replace(slots=spare.slots if host.slots is None else host.slots)
+
+    def _choice(self, host: Host) -> tuple[str, Host | None]:
+        """Return the last node that was in place of one, and what is to be, None for nothing.
+
+        All roles of the lost node find the same, as those in its place may be lost, too.
+        """
+        last, former = host.name, self._in_place_of.get(host.name)
+        while former is not None and self._lost(former.name):
+            last, former = former.name, self._in_place_of.get(former.name)
+        candidates = sorted(self._free, key=lambda one: self._doubtful(one.name))
+        candidates = candidates if former is None else [former]
+        return last, next((one for one in candidates if self._fits(one, host)), None)
 
     def _fits(self, spare: Host, host: Host) -> bool:
         wanted = {*all_devices(host.slots or ())}

@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.roles.directory import Place
-from dsrun.launcher.head.roles.inquiry import AGAIN, Inquiry, Question
+from dsrun.launcher.head.roles.inquiry import AGAIN, NONE, Inquiry, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,3 +164,23 @@ def test_a_file_has_no_address(fleet: FakeFleet) -> None:
     asked = Asked(fleet, "n0", kind="file", path="/there", places=())
     asked.tells("n0", answered=[])
     assert asked.done == [{}]
+
+
+def test_who_asks_alone_and_is_lost_is_told_after_a_while(fleet: FakeFleet) -> None:
+    losts: list[float] = []
+    asked = Question("port", "", SERVERS[:1])
+    Inquiry(
+        fleet.fleet, ["n0"], asked, print, lambda _: None, lambda: losts.append(fleet.clock.now)
+    )
+    fleet.step()
+    since = fleet.clock.now
+    fleet.node("n0").leaves()
+    fleet.step()
+    assert losts == []
+    fleet.go(AGAIN)
+    assert losts == [since + AGAIN]
+
+
+def test_a_machine_is_asked_at_none_of_its_ports() -> None:
+    asked = Question("reach", "", SERVERS, NONE)
+    assert json.loads(asked.line)["servers"] == [[["n8", "10.0.0.8"], 1], [["n9"], 1]]

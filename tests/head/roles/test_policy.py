@@ -253,6 +253,41 @@ def test_a_role_that_is_not_ready_in_time_is_stopped_and_started_again() -> None
     assert world.running == {"server", "trainer", "evaluator"}
 
 
+def test_what_was_lost_is_told_with_the_restart() -> None:
+    world = running(on_failure="restart")
+    world.happens(events.RoleFailing("server", "lost n1: no heartbeat for 15 s"))
+    again = "server: lost n1: no heartbeat for 15 s; starting it again (restart 1 of 3)"
+    assert again in world.said()
+    world = running(on_failure="restart")
+    world.happens(events.RoleEnded("server", 69, "lost n1: no heartbeat for 15 s"))
+    assert again in world.said()
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_node_that_is_lost_before_a_start_costs_no_restart_if_there_is_a_spare(
+    ran: bool,
+) -> None:
+    world = running(on_failure="restart", max_restarts=1) if ran else trio(on_failure="restart")
+    if ran:
+        world.end("server", 1)
+    else:
+        world = RolesWorld(role("server", "never", on_failure="restart"), role("trainer", "job"))
+        world.begin("server")
+    for _ in range(3):
+        world.happens(events.RoleEnded("server", 69, "", moves=True))
+        assert (states(world)["server"], world.prepared >= {"server"}) == ("waiting", True)
+    assert world.policy.courses["server"].restarts == ran
+    world.happens(events.RoleEnded("server", 69))
+    assert world.policy.cause == Cause("server")
+
+
+def test_without_restarts_a_spare_does_not_help() -> None:
+    world = RolesWorld(role("server", "never"), role("trainer", "job"))
+    world.begin("server")
+    world.happens(events.RoleEnded("server", 69, "", moves=True))
+    assert world.policy.cause == Cause("server")
+
+
 def test_a_role_that_cannot_start_at_all_is_not_tried_again() -> None:
     world = RolesWorld(role("server", "never", on_failure="restart"), role("trainer", "job"))
     world.begin("trainer")

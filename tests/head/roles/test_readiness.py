@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.roles.inquiry import AGAIN, ANY_PORT
 from dsrun.launcher.head.roles.readiness import UNPROVEN, LineWatch
 from dsrun.launcher.head.run.events import RESULT, RankOutput
 from dsrun.launcher.specs.roles import Ready
@@ -116,6 +118,138 @@ def test_a_line_may_come_before_all_workers_are_known_to_run(
     if early:
         roles.up("n0", 0, 1)
     assert roles.states()["server"] == "ready"
+
+
+# -- ports ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["port", "http"])
+def test_nobody_connects_before_the_role_itself_listens(kind: str) -> None:
+    roles = FakeRoles(Ready(kind, port="http", timeout=8.0), ports=("grpc", "http"))
+    roles.unbound = {"n0"}
+    roles.begin()
+    roles.node("n0").beats()
+    roles.up("n0", 0, 1)
+    assert questions(roles, "n0") == [["http"]]
+    assert requests(roles, "n1") == []
+    roles.unbound.clear()
+    roles.step()
+    assert len(requests(roles, "n1")) == 1
+    roles.unbound = {"n0"}
+    roles.answers("n1", 0)
+    assert questions(roles, "n0") == [["http"], []]
+    assert roles.states()["server"] == "running", "others may listen beside it by now"
+    roles.unbound.clear()
+    roles.step()
+    assert roles.states()["server"] == "ready"
+    roles.close()
+
+
+def test_a_role_that_does_not_listen_in_time_is_told_so() -> None:
+    roles = FakeRoles(Ready("port", port="http", timeout=8.0), ports=("http",))
+    roles.unbound = {"n0"}
+    roles.begin()
+    roles.node("n0").beats()
+    roles.up("n0", 0, 1)
+    roles.go(8.0)
+    assert roles.job.policy.cause is not None
+    assert roles.job.policy.cause.why == (
+        "it was not ready after 8 s (ready_timeout): its workers do not listen on port http"
+    )
+    roles.close()
+
+
+@pytest.mark.parametrize("ready", [Ready(), Ready("line", what="up")])
+def test_a_role_that_has_ports_is_not_ready_while_another_user_has_one(ready: Ready) -> None:
+    roles = FakeRoles(ready, ports=("http",), on_failure="restart")
+    roles.unbound = {"n0"}
+    roles.begin()
+    roles.node("n0").beats()
+    roles.up("n0", 0, 1)
+    roles.answers("n1", 0)
+    roles.node("n0").prints(1, "up\n")
+    roles.step()
+    assert (questions(roles, "n0"), roles.states()["server"]) == ([[]], "running")
+    taken = "port http (7000) on n0 was taken by uid 7 before server listened there"
+    roles.node("n0").notes(taken, 9)
+    roles.node("n0").stops(0, 1)
+    roles.step()
+    again = f"server: lost n0: {taken}; starting it again (restart 1 of 3)"
+    assert again in roles.said()
+    roles.close()
+
+
+def test_a_machine_is_not_tried_at_the_ports_of_its_role(
+    roles_of: Callable[..., FakeRoles],
+) -> None:
+    (asked,) = requests(roles_of(), "n1")
+    assert {port for _, port in asked["servers"]} == {ANY_PORT}
+
+
+def questions(roles: FakeRoles, host: str) -> list[list[str]]:
+    """On which ports workers of a host are to listen, question by question."""
+    received = roles.node(host).received
+    return [json.loads(body)["wanted"] for kind, body in received if kind == frames.PORTS_ASK]
+
+
+# -- who asks -------------------------------------------------------------------------------------
+
+
+def test_who_is_lost_asks_no_more() -> None:
+    """The trainer runs on n1 and n2: once n1 is lost, n2 asks; once that is, the server's node."""
+    ready = Ready("http", port="http", what="/")
+    again: dict[str, Any] = {"on_failure": "restart", "ports": ("http",)}
+    roles = FakeRoles(ready, trainer={"on_failure": "restart"}, **again)
+    roles.run_all()
+    roles.fails("server", 1)
+    roles.node("n0").exits(1, -15, told=True)
+    roles.node("n0").done()
+    roles.step()
+    roles.are_fit("server")
+    roles.node("n0").beats()
+    roles.up("n0", 0, 1)
+    assert [len(requests(roles, name)) for name in ("n0", "n1", "n2")] == [0, 2, 0]
+    lose(roles, "n1")
+    assert [len(requests(roles, name)) for name in ("n0", "n2")] == [0, 1]
+    lose(roles, "n2")
+    roles.go(AGAIN)
+    assert len(requests(roles, "n0")) == 1
+    roles.answers("n0", 0)
+    assert roles.states()["server"] == "ready"
+    roles.close()
+
+
+def test_who_asks_follows_the_role() -> None:
+    """The trainer moves while the server is not ready: its new place asks."""
+    roles = FakeRoles(
+        Ready("http", port="http", what="/"),
+        ports=("http",),
+        spares=("n3",),
+        trainer={"on_failure": "restart"},
+    )
+    roles.begin()
+    roles.node("n0").beats()
+    roles.up("n0", 0, 1)
+    lose(roles, "n1")
+    assert "trainer: n1 is lost; n3 takes its place" in roles.said()
+    roles.node("n3").hello(port=29500)
+    roles.node("n2").hello(port=None)
+    roles.step()
+    roles.node("n2").reaches()
+    roles.step()
+    assert len(requests(roles, "n3")) == 1
+    roles.answers("n3", 0)
+    assert roles.states()["server"] == "ready"
+    assert roles.peers("n0")["trainer"]["hosts"][0] != "n1"
+    roles.close()
+
+
+def lose(roles: FakeRoles, name: str) -> None:
+    """Lose a node, whose workers have ended; it cannot be reached again."""
+    roles.backend.absent.add(name)
+    roles.node(name).leaves()
+    roles.node(name).ends(f"the node launcher was killed by SIGKILL; {SWEPT}", 0.0)
+    roles.go(1.0)
 
 
 # -- lines ----------------------------------------------------------------------------------------

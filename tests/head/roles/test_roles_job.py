@@ -19,7 +19,7 @@ from dsrun.launcher.specs.roles import Ready, Role
 from ...support.fake_roles import HOSTS, FakeRoles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @pytest.fixture
@@ -119,6 +119,68 @@ def test_a_node_without_a_role_takes_the_place_of_a_lost_one() -> None:
     assert spare.got(frames.START)()
     assert roles.peers("n2")["server"] == {"hosts": ("n3",), "ports": (7000,)}
     assert roles.got("trainer", frames.STOP) == 0
+    roles.close()
+
+
+def off(roles: FakeRoles, name: str, *, silent: Sequence[str] = ()) -> None:
+    """Lose a node whose node launcher was killed, and ended its workers."""
+    roles.node(name).leaves()
+    roles.node(name).ends(f"the node launcher was killed by SIGKILL; {SWEPT}", 0.1)
+    roles.go(1.0, silent=silent)
+
+
+def test_an_idle_spare_that_falls_silent_is_told_once_and_not_chosen() -> None:
+    roles = FakeRoles(on_failure="restart", spares=("n3", "n4"))
+    roles.run_all()
+    assert roles.node("n3").got(frames.LEASE)()
+    roles.go(40.0, silent=["n3"])
+    assert [line for line in roles.said() if "n3" in line] == ["lost n3: no heartbeat for 15 s"]
+    off(roles, "n0")
+    assert "server: n0 is lost; n4 takes its place" in roles.said()
+    roles.close()
+
+
+def test_a_spare_that_has_been_silent_for_long_is_not_the_first_choice() -> None:
+    roles = FakeRoles(on_failure="restart", spares=("n3", "n4"))
+    roles.run_all()
+    roles.go(8.0, silent=["n3"])
+    off(roles, "n0", silent=["n3"])
+    assert "server: n0 is lost; n4 takes its place" in roles.said()
+    roles.close()
+
+
+def test_a_spare_that_turns_out_to_be_dead_costs_no_restart() -> None:
+    """It is not given the time for the checks of a JOB, as it has not said that it makes them."""
+    roles = FakeRoles(on_failure="restart", max_restarts=1, spares=("n3", "n4"))
+    roles.run_all()
+    off(roles, "n0", silent=["n3"])
+    assert "server: n0 is lost; n3 takes its place" in roles.said()
+    roles.go(16.0, silent=["n3"])
+    assert "server: n3 is lost; n4 takes its place" in roles.said()
+    roles.node("n4").hello(port=29500)
+    roles.step()
+    assert roles.node("n4").got(frames.START)()
+    assert roles.job.policy.courses["server"].restarts == 1
+    roles.close()
+
+
+def test_a_spare_that_says_that_it_makes_its_checks_has_time_for_them() -> None:
+    roles = FakeRoles(on_failure="restart", spares=("n3", "n4"))
+    roles.run_all()
+    off(roles, "n0")
+    roles.node("n3").beats()
+    roles.step()
+    roles.go(100.0, silent=["n3"])
+    assert not any("n3 is lost" in line for line in roles.said())
+    roles.close()
+
+
+def test_a_spare_that_cannot_be_reached_is_told() -> None:
+    roles = FakeRoles(spares=("n3",))
+    roles.backend.absent = {"n3"}
+    roles.begin()
+    roles.emit(SessionEnded(3, "no route to host"))
+    assert roles.said()[-1] == "cannot reach n3, a spare: no route to host"
     roles.close()
 
 

@@ -95,3 +95,40 @@ def test_the_spare_may_be_lost_as_well() -> None:
     moved, _ = job.lose("h1", role)
     assert moved == [hosts[1]]
     assert job.lose("h2", plan(*moved)) == ([hosts[2]], {"h2": "h3"})
+
+
+def test_all_roles_of_a_node_move_on_to_the_same_spare() -> None:
+    """Whichever asks first: the one that has moved already, or the one that has not."""
+    hosts = [Host(name, (0, 1)) for name in ("h1", "h2", "h3", "h4")]
+    one, beside = plan(Host("h1", (0,))), plan(Host("h1", (1,)))
+    for moved_first in (True, False):
+        job = Job(one, beside, hosts=hosts)
+        moved, _ = job.lose("h1", one)
+        job.lost.add("h2")
+        plans = [plan(*moved), beside] if moved_first else [beside, plan(*moved)]
+        places = [job.spares.replace(role)[0].nodes[0].host.name for role in plans]
+        assert places == ["h3", "h3"]
+
+
+def test_a_spare_that_may_be_lost_is_the_last_choice() -> None:
+    role = plan(ALL[0])
+    hosts = [ALL[0], *(Host(name, (0, 1)) for name in ("h2", "h3"))]
+    doubtful = {"h2"}
+    spares = Spares(hosts, [role], lost="h1".__eq__, doubtful=doubtful.__contains__)
+    doubtful.add("h3")
+    assert spares.replace(role)[1] == {"h1": "h2"}
+    spares = Spares(hosts, [role], lost="h1".__eq__, doubtful="h2".__eq__)
+    assert spares.replace(role)[1] == {"h1": "h3"}
+
+
+def test_it_is_known_whether_a_role_would_move() -> None:
+    role = plan(*ALL[:2])
+    job = Job(role)
+    assert not job.spares.moves(role)
+    job.lost.add("h1")
+    assert job.spares.moves(role)
+    assert job.spares.has("h4")
+    job.spares.replace(role)
+    assert not job.spares.has("h4")
+    job.lost.add("h4")
+    assert not job.spares.moves(role)

@@ -1,0 +1,55 @@
+"""Asks the nodes of a role whether its own workers, and nobody else, listen on its ports there."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from ...control import frames, messages
+from ...control.role_messages import Ports, PortsAsk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ..fleet.fleet import Fleet
+    from ..fleet.node_connection import NodeConnection
+
+
+class PortChecks:
+    """The questions of one job that nodes have not answered.
+
+    A node that sees another user's program on such a port does not answer: it stops its workers.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._numbers = count(1)
+        self._open: dict[int, tuple[set[NodeConnection], Callable[[], None]]] = {}
+        fleet.services[frames.PORTS] = self._on_answer
+
+    def ask(
+        self, nodes: Collection[NodeConnection], wanted: Collection[str], then: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Ask nodes, and call `then` once all have answered; return what drops the question.
+
+        `wanted` are the names of the ports on which workers have to listen before that.
+        """
+        number = next(self._numbers)
+        self._open[number] = {*nodes}, then
+        frame = messages.pack(frames.PORTS_ASK, PortsAsk(number, tuple(wanted)))
+        for node in nodes:
+            node.send(frame)
+        return lambda: self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        self._open.pop(number, None)
+
+    def _on_answer(self, node: NodeConnection, body: bytes) -> None:
+        """Count an answer; one that comes late, or that nobody waits for, does nothing."""
+        number = messages.unpack(Ports, body).id
+        if number not in self._open or node not in self._open[number][0]:
+            return
+        nodes, then = self._open[number]
+        nodes.remove(node)
+        if not nodes:
+            self._drop(number)
+            then()
