@@ -218,12 +218,15 @@ class Fleet:
     @property
     def connections(self) -> list[NodeConnection]:
         """All connections: over lanes, and the first one of each node."""
-        lanes = [] if self._lanes is None else self._lanes.connections
-        return [*lanes, *self.nodes.values()]
+        return [*self._over_lanes, *self.nodes.values()]
+
+    @property
+    def _over_lanes(self) -> list[NodeConnection]:
+        return [] if self._lanes is None else self._lanes.connections
 
     def _all(self) -> list[NodeConnection]:
         """Return all connections; a lane comes after the first one of its node."""
-        return sorted(self.connections, key=lambda one: one.is_lane)
+        return [*self.nodes.values(), *self._over_lanes]
 
     def disconnect(self) -> None:
         """Close all connections and backends at once."""
