@@ -19,6 +19,7 @@ from ..support.limits import wait_for
 from ..support.needs import need
 from . import tell
 from .command import CHECKOUT, COMMAND
+from .quota import cpu_cgroup
 from .scripts import LOCAL, TRACEBACK, hostfile
 from .tell import told
 
@@ -324,6 +325,22 @@ def test_a_part_of_the_machine_is_all_there_is(
     assert [cpus for _, _, cpus in reported(done.stderr)] == [f"{cpu}"] * 2
     assert f"1 core: cpus {cpu}\n" in topo.stdout
     assert ("not available here" in topo.stdout) == (len(cores()) > 1)
+
+
+@pytest.mark.parametrize("quota", [0.5, 1.5])
+def test_threads_fit_the_quota_of_a_cgroup(
+    cluster: Cluster, tmp_path: Path, here: tuple[str, ...], quota: float
+) -> None:
+    with cpu_cgroup("threads", quota) as group:
+        before = ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh"]
+        job = [*before, *COMMAND, *LOCAL, "--num_gpus", "1", *here, tell.SCRIPT]
+        done = cluster.login.run(job, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [one["OMP_NUM_THREADS"] for one in told(tmp_path)] == ["1"]
+    said = (
+        f"1 worker shares {quota:g} of {os.cpu_count()} CPUs, because of the CPU quota of {group};"
+    )
+    assert (said in done.stderr) == (quota < 1)
 
 
 @pytest.mark.parametrize("narrowed", [masked, enclosed])

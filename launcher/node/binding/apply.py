@@ -8,6 +8,7 @@ a preloader sets it itself.
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 
 from ...common.values import NamedTuple
@@ -51,10 +52,17 @@ def check(
     return conflicts.conflicts(environ) or ""
 
 
-def unbound(workers: int) -> list[WorkerCores]:
-    """Return shares that bind nothing, with an equal number of threads for each worker."""
-    threads = max(1, len(os.sched_getaffinity(0)) // max(1, workers))
-    return [WorkerCores((), (), threads)] * workers
+def unbound(workers: int, cpus: float | None = None) -> list[WorkerCores]:
+    """Return shares that bind nothing, with an equal number of threads for each worker.
+
+    `cpus` is how many CPUs they may use at a time, None for all of this process's affinity.
+    """
+    usable = len(os.sched_getaffinity(0)) if cpus is None else cpus
+    return [WorkerCores((), (), _share(usable, workers))] * workers
+
+
+def _share(cpus: float, workers: int) -> int:
+    return max(1, int(cpus // max(1, workers)))
 
 
 def bound(
@@ -63,6 +71,7 @@ def bound(
     note: Callable[[str], None],
     *,
     devices: bool = False,
+    cpus: float | None = None,
 ) -> list[WorkerCores]:
     """Return each worker's share; `note` is called with anything unexpected.
 
@@ -72,6 +81,8 @@ def bound(
             no device or its node is not known.
         note: called with one line at a time.
         devices: workers have devices, whether or not their nodes are known.
+        cpus: how many CPUs all workers may use at a time: a quota may allow fewer than there are
+            in this process's affinity. None for no quota.
 
     Raises:
         UsageError: cores cannot be bound as requested here.
@@ -80,16 +91,18 @@ def bound(
 
     plan = _plan(policy, device_nodes, devices=devices)
     if not plan.bindings:
-        return unbound(len(device_nodes))
+        return unbound(len(device_nodes), cpus)
     for line in plan.notes:
         note(line)
     prefixes = numactl.prefixes(plan.bindings, note)
     workers_on = Counter(one.cpus for one in plan.bindings)
+    limited = cpus is not None and cpus < len(os.sched_getaffinity(0))
+    most = _share(cpus or 0, len(plan.bindings)) if limited else sys.maxsize
     return [
         WorkerCores(
             prefix,
             one.cpus,
-            max(1, one.cores // workers_on[one.cpus]),
+            min(most, max(1, one.cores // workers_on[one.cpus])),
             (numactl.form(one), one.memory) if prefix else None,
         )
         for one, prefix in zip(plan.bindings, prefixes, strict=True)

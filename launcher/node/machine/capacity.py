@@ -49,19 +49,29 @@ def cgroup_memory(root: str = "/") -> int:
 
     Source: the kernel's cgroup-v2.rst and cgroup-v1/memory.rst.
     """
-    found = [
-        int(text)
+    names = ("memory.max", "memory.limit_in_bytes")
+    texts = (
+        next(filter(None, (sysfs.line(f"{folder}/{name}") for name in names)), "")
         for folder in cgroups("memory", root)
-        for name in ("memory.max", "memory.limit_in_bytes")
-        if (text := sysfs.line(f"{folder}/{name}")).isdecimal()
-    ]
+    )
+    found = (int(text) for text in texts if text.isdecimal())
     return min((limit for limit in found if limit < NO_LIMIT), default=0)
 
 
 def cpus(root: str = "/") -> float:
-    """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas."""
+    """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas.
+
+    The affinity that the kernel tells lies within the cpusets of all cgroups.
+    """
     allowed = float(len(system.sched_getaffinity(0)))
-    return min([allowed, *(quota for folder in cgroups("cpu", root) for quota in _quota(folder))])
+    return min([allowed, *(quota for _, quota in quotas(root))])
+
+
+def quotas(root: str = "/") -> Iterator[tuple[str, float]]:
+    """Yield the cgroups of this process that limit its CPU time, innermost first: folder, CPUs."""
+    for folder in cgroups("cpu", root):
+        if quota := _quota(folder):
+            yield folder, quota
 
 
 def mtus() -> dict[str, int]:
@@ -70,18 +80,55 @@ def mtus() -> dict[str, int]:
     return network.mtus(names[:MOST_INTERFACES])
 
 
-def cgroups(controller: str, root: str) -> Iterator[str]:
-    """Yield the folders of this process's cgroup with a controller, and of those above it."""
-    for line in lines_of(f"{root}proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
+def cgroups(controller: str, root: str = "/") -> Iterator[str]:
+    """Yield the folders of this process's cgroup with a controller, and of those above it.
+
+    A controller is in a hierarchy of its own (v1), or else in the one of v2, never in both. Where
+    that is mounted follows from convention, or else from the table of mounts: in a container
+    without a namespace for cgroups, a path begins with folders that are not mounted there.
+
+    Source: cgroups(7); systemd has v2 beside v1 (hybrid) in /sys/fs/cgroup/unified.
+    """
+    lines = [line.split(":", 2)[1:] for line in lines_of(f"{root}proc/self/cgroup")]
+    own = [one for one in lines if controller in one[0].split(",")]
+    for controllers, path in (own or [one for one in lines if not one[0]])[:1]:
+        top = f"{root}sys/fs/cgroup/{controllers}".rstrip("/")
+        if not controllers and len(lines) > 1 and system.isdir(f"{top}/unified"):
+            top = f"{top}/unified"
+        place = (top, path)
+        if path != "/" and not system.isdir(f"{top}{path}"):
+            place = _mounted(controller if controllers else "", path, root) or place
+        yield from _upwards(*place)
+
+
+def _upwards(top: str, path: str) -> Iterator[str]:
+    """Yield a folder below `top`, and those above it up to `top`."""
+    while path.startswith("/"):
+        yield f"{top}{path}".rstrip("/")
+        if path == "/":
+            break
+        path = os.path.dirname(path)
+
+
+def _mounted(controller: str, path: str, root: str) -> tuple[str, str] | None:
+    """Return where the hierarchy of a controller is mounted, and a cgroup's path below that.
+
+    "" is the controller of v2. A cgroup outside of what is mounted has the path "/". None is
+    returned if no such mount can be seen. Source: proc_pid_mountinfo(5).
+    """
+    for line in lines_of(f"{root}proc/self/mountinfo"):
+        left, _, right = line.partition(" - ")
+        fields, (kind, *more) = left.split(" "), right.split(" ")
+        if controller:
+            wanted = kind == "cgroup" and controller in ",".join(more).split(",")
+        else:
+            wanted = kind == "cgroup2"
+        if not wanted or len(fields) < 5:
             continue
-        top = f"{root}sys/fs/cgroup/{controllers}" if controllers else f"{root}sys/fs/cgroup"
-        while path.startswith("/"):
-            yield f"{top}{path}".rstrip("/")
-            if path == "/":
-                break
-            path = os.path.dirname(path)
+        above, top = fields[3].rstrip("/"), f"{root}{fields[4].lstrip('/')}"
+        inside = f"{path}/".startswith(f"{above}/") and ".." not in path.split("/")
+        return top, path[len(above) :] or "/" if inside else "/"
+    return None
 
 
 def space(role: str, path: str) -> Space:
@@ -128,11 +175,13 @@ def spaces(
     return tuple(found)
 
 
-def _quota(folder: str) -> Iterator[float]:
-    """Yield the CPUs' worth of time that a cgroup allows, if it sets a limit."""
+def _quota(folder: str) -> float:
+    """Return the CPUs' worth of time that a cgroup allows, 0 for any.
+
+    Source: the kernel's cgroup-v2.rst, and scheduler/sched-bwc.rst for v1.
+    """
     words = sysfs.text(f"{folder}/cpu.max").split()
-    if not words:
-        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        words = [sysfs.line(f"{folder}/{name}") for name in names]
-    if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
-        yield int(words[0]) / int(words[1])
+    if not words and (quota := sysfs.line(f"{folder}/cpu.cfs_quota_us")).isdecimal():
+        words = [quota, sysfs.line(f"{folder}/cpu.cfs_period_us")]
+    known = len(words) == 2 and all(word.isdecimal() for word in words)
+    return int(words[0]) / int(words[1]) if known and int(words[1]) else 0.0

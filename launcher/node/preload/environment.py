@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+import time
 from contextlib import contextmanager
 
 from . import libraries
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     Environment = Mapping[bytes, bytes]
+    Changes = Mapping[bytes, bytes | None]
 
 _THROUGH = {__name__, "os", "collections.abc"}
 """Modules that read for others."""
@@ -89,10 +92,24 @@ def changes(before: Environment, after: Environment) -> dict[bytes, bytes | None
     return gone | {name: value for name, value in after.items() if before.get(name) != value}
 
 
-def replace(environment: Environment, changed: Mapping[bytes, bytes | None]) -> None:
-    """Give this process these variables, then make these changes."""
+def replace(environment: Environment, changed: Changes) -> None:
+    """Give this process these variables, then make these changes.
+
+    It has no others then, not even those that C alone knows of.
+    """
     os.environb.clear()
+    ctypes.CDLL(None).clearenv()
     os.environb.update(environment)
+    _change(changed)
+    time.tzset()
+
+
+def change_again(changed: Changes, before: Environment) -> None:
+    """Make the changes of an import, but of variables that still are as in `before`."""
+    _change({n: v for n, v in changed.items() if os.environb.get(n) == before.get(n)})
+
+
+def _change(changed: Changes) -> None:
     for name, value in changed.items():
         if value is None:
             os.environb.pop(name, None)

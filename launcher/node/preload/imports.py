@@ -9,6 +9,7 @@ import time
 import traceback
 
 from . import environment, libraries, safety
+from .surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class ImportedModules:
     Attributes:
         report: the answer to the node launcher (see `process`).
         changed: variables that modules have set, or removed (None).
+        own: those that Python itself has set at its start.
+        before: what the process was like.
         foreign: the modules that a new interpreter would not have, by their names; not those in
             packages.
         libraries: those that modules have loaded. None if there were some that Python does not need
@@ -35,11 +38,15 @@ class ImportedModules:
         self,
         report: dict[str, Any],
         changed: dict[bytes, bytes | None],
+        own: dict[bytes, bytes | None],
+        before: Surroundings,
         foreign: set[str],
         libraries: set[str] | None,
     ) -> None:
         self.report = report
         self.changed = changed
+        self.own = own
+        self.before = before
         self.foreign = foreign
         self.libraries = libraries
 
@@ -51,21 +58,24 @@ def preload(
 
     `usual` are the modules that every interpreter has when it begins to run a script.
     """
-    before, began = environment.initial(), time.time_ns()
+    variables, surroundings, began = environment.initial(), Surroundings(), time.time_ns()
+    began_with = environment.current()
     known, injected = safety.open_files(), safety.other_libraries()
     with environment.observed() as read:
         outcome = _import_all(modules, folders)
-    changed = environment.changes(before, environment.current())
+    changed = environment.changes(began_with, environment.current())
+    own = environment.changes(variables, began_with)
+    unsafe = safety.problem(known)
     report = {
         **outcome,
-        "unsafe": safety.problem(known),
-        "read": environment.values(read, before),
+        "unsafe": surroundings.restore() or unsafe,
+        "read": environment.values(read, variables),
         "prefixes": libraries.PREFIXES,
-        "cpus": safety.counted_cpus(before),
+        "cpus": safety.counted_cpus(variables),
         **sources(_imported_files(), began),
     }
     loaded = None if injected else safety.other_libraries()
-    return ImportedModules(report, changed, _foreign(usual), loaded)
+    return ImportedModules(report, changed, own, surroundings, _foreign(usual), loaded)
 
 
 def _foreign(usual: Collection[str]) -> set[str]:

@@ -18,7 +18,7 @@ from . import safety
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from types import ModuleType
     from typing import Any
 
@@ -28,8 +28,9 @@ _libc = ctypes.CDLL(None)
 class Unused:
     """Finds the kept modules: the first on `sys.meta_path` (`importlib.abc.MetaPathFinder`)."""
 
-    def __init__(self, kept: dict[str, ModuleType]) -> None:
+    def __init__(self, kept: dict[str, ModuleType], restored: Callable[[], None]) -> None:
         self.kept = kept
+        self._restored = restored
         # Python must not free them at its end.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
@@ -39,17 +40,23 @@ class Unused:
             return None
         module = self.kept[name]
         known = getattr(module, "__spec__", None)
-        spec = ModuleSpec(name, _Loader(self.kept, module), origin=getattr(known, "origin", None))  # type: ignore[arg-type]
+        spec = ModuleSpec(name, _Loader(self, module), origin=getattr(known, "origin", None))  # type: ignore[arg-type]
         spec.has_location = getattr(known, "has_location", False)
         spec.submodule_search_locations = getattr(module, "__path__", None)
         return spec
+
+    def restore(self) -> None:
+        """Put all modules where they were: they refer to each other."""
+        sys.modules.update(self.kept)
+        self.kept.clear()
+        self._restored()
 
 
 class _Loader:
     """Loads a kept module (`importlib.abc.Loader`): it is there already."""
 
-    def __init__(self, kept: dict[str, ModuleType], module: ModuleType) -> None:
-        self._kept = kept
+    def __init__(self, unused: Unused, module: ModuleType) -> None:
+        self._unused = unused
         self._module = module
         self._spec = getattr(module, "__spec__", None)
 
@@ -58,13 +65,16 @@ class _Loader:
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore all modules: they refer to each other."""
+        """Restore all modules."""
         module.__spec__ = self._spec
-        sys.modules.update(self._kept)
-        self._kept.clear()
+        self._unused.restore()
 
 
-def put_aside(foreign: Collection[str], libraries: Collection[str] | None) -> None:
+def put_aside(
+    foreign: Collection[str],
+    libraries: Collection[str] | None,
+    restored: Callable[[], None] = lambda: None,
+) -> None:
     """Keep modules out of `sys.modules` until one of them is imported.
 
     Those of the standard library stay: many programs import them, and they are quickly freed.
@@ -73,6 +83,7 @@ def put_aside(foreign: Collection[str], libraries: Collection[str] | None) -> No
         foreign: the names of modules that are not in packages, and of packages.
         libraries: those that these modules have loaded: unless one is imported, or others are
             loaded, nothing that was registered with exit(3) until now is called. None: it is.
+        restored: is called once they are restored.
     """
     names = {*foreign} - sys.stdlib_module_names
     kept = {name: one for name, one in sys.modules.items() if name.partition(".")[0] in names}
@@ -80,7 +91,7 @@ def put_aside(foreign: Collection[str], libraries: Collection[str] | None) -> No
         return
     for name in kept:
         del sys.modules[name]
-    sys.meta_path.insert(0, Unused(kept))
+    sys.meta_path.insert(0, Unused(kept, restored))
     if libraries is not None:
         atexit.register(_skip_handlers, kept, libraries)  # called after those of the program
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from .imports import ImportedModules
+    from .surroundings import Surroundings
 
 
 def become(
@@ -34,10 +36,10 @@ def become(
     argv = [environment.data(word) for word in order["argv"]]
     variables = {environment.data(n): environment.data(v) for n, v in order["env"].items()}
     try:
-        _set_up(order, files)
+        _set_up(order, files, preloaded.before)
         path = [os.fsdecode(environment.data(folder)) for folder in order["path"]]
         program = interpreter.program(argv, path, preloaded.foreign)
-        environment.replace(variables, preloaded.changed)
+        environment.replace(variables, preloaded.own)
         if name := libraries.renew():
             raise interpreter.NotResettable(f"{name} cannot be told of its rank and CPUs")
     except interpreter.NotResettable as reason:
@@ -49,7 +51,8 @@ def become(
     _arm(order["hook"])
     line.close()
     run = interpreter.renewed(program, fresh)
-    unused.put_aside(preloaded.foreign, preloaded.libraries)
+    again = functools.partial(environment.change_again, preloaded.changed, environment.current())
+    unused.put_aside(preloaded.foreign, preloaded.libraries, again)
     return run
 
 
@@ -60,7 +63,9 @@ def _clear_of(numbers: Sequence[int], line: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, above))
 
 
-def _set_up(order: dict[str, Any], files: Sequence[int]) -> None:
+def _set_up(order: dict[str, Any], files: Sequence[int], before: Surroundings) -> None:
+    if problem := before.restore():
+        raise interpreter.NotResettable(problem)
     taken = safety.open_files() & set(order["fds"]) - set(files)
     identity.take_files(files, (0, 1, 2, *order["fds"]))
     os.chdir(environment.data(order["workdir"]))

@@ -13,7 +13,7 @@ from ...control import messages
 from ...specs import environment
 from ...specs.environment import to_wire
 from ..binding import apply
-from ..machine import ports
+from ..machine import capacity, ports
 from ..machine.devices import Devices
 from .devices import WorkerDevices
 
@@ -122,6 +122,12 @@ class NodeSetup:
     def usable(self) -> bool:
         """Whether no check has found a problem."""
         return not self._problems
+
+    @property
+    def cpus(self) -> float:
+        """How many CPUs the workers may use at a time, by affinity and quotas."""
+        facts = self._found.facts
+        return facts.cpus if facts else capacity.cpus()
 
     def hello(self, network: Network | None = None) -> messages.Hello:
         """Return this node's HELLO, with its interfaces if others are to try them."""

@@ -39,6 +39,11 @@ class WorkerSpecs:
         self._note = note
         self.files = LogFiles(setup, note)
         self._equipment: WorkerDevices
+        if setup.slots > setup.cpus:
+            from ..machine import confinement
+
+            if text := confinement.note(setup.slots, setup.cpus, setup.base, setup.task.by_engine):
+                note(text)
 
     def make(self, start: Start) -> tuple[list[WorkerSpec], LogWriter | None]:
         """Return the spec of each worker of a round, and what writes their logs, if any are wanted.
@@ -88,8 +93,9 @@ class WorkerSpecs:
     def _cores(self) -> list[apply.WorkerCores]:
         nodes, policy = self._equipment.numa_nodes, self._setup.policy
         if policy.bind_to == "none":
-            return apply.unbound(len(nodes))
-        return apply.bound(policy, nodes, self._note, devices=self._equipment.devices)
+            return apply.unbound(len(nodes), self._setup.cpus)
+        devices, cpus = self._equipment.devices, self._setup.cpus
+        return apply.bound(policy, nodes, self._note, devices=devices, cpus=cpus)
 
     def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
         setup, rank = self._setup, start.first_rank + local

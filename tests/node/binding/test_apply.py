@@ -55,6 +55,27 @@ def test_no_way_leaves_the_threads_that_fall_to_each() -> None:
     assert shares.bound(BindingPolicy("none"), [0, None], print) == shares.unbound(2)
 
 
+@pytest.mark.parametrize(
+    ("workers", "cpus", "threads"),
+    [(1, 0.5, 1), (1, 1.0, 1), (1, 1.5, 1), (2, 1.5, 1), (1, 8.0, 8), (2, 5.0, 2)],
+)
+def test_threads_are_the_share_of_the_cpus_that_a_quota_leaves(
+    workers: int, cpus: float, threads: int
+) -> None:
+    assert shares.unbound(workers, cpus)[0].threads == threads
+    found = shares.bound(BindingPolicy("none"), [None] * workers, "", print, cpus=cpus)
+    assert found[0].threads == threads
+
+
+def test_workers_on_cores_of_their_own_keep_to_a_quota() -> None:
+    free, bound = (
+        shares.bound(BindingPolicy("core", memory="none"), [None], "/nowhere", print, cpus=cpus)
+        for cpus in (None, 0.5)
+    )
+    assert (bound[0].cpus, bound[0].threads) == (free[0].cpus, 1)
+    assert free[0].threads == len(read_topology().cores)
+
+
 def test_what_cannot_be_bound_is_told_before_the_start() -> None:
     assert shares.check({}, CORE) == ""
     assert shares.check({"OMP_PLACES": "cores"}, CORE).startswith("kept as set: OMP_PLACES=cores;")

@@ -92,13 +92,59 @@ def test_the_smallest_limit_up_the_chain_counts(
             },
             0.25,
         ),
+        (
+            {
+                "proc__self__cgroup": "1:name=systemd:/\n0::/a/b\n",
+                "sys__fs__cgroup__unified__a__cpuDOTmax": "50000 100000\n",
+                "sys__fs__cgroup__unified__a__b__cpuDOTmax": "75000 100000\n",
+            },
+            0.5,
+        ),
+        (
+            {
+                "proc__self__cgroup": "3:cpu:/\n0::/a\n",
+                "sys__fs__cgroup__cpu__cpuDOTcfs_quota_us": "20000\n",
+                "sys__fs__cgroup__cpu__cpuDOTcfs_period_us": "40000\n",
+            },
+            0.5,
+        ),
+        (
+            {
+                "proc__self__cgroup": "2:cpuacct,cpu:/docker/abc/job\n",
+                "proc__self__mountinfo": "20 1 0:5 / /proc rw - proc proc rw\n"
+                "31 20 0:29 /docker/abc /cg/cpu rw shared:4 - cgroup cgroup rw,cpuacct,cpu\n",
+                "cg__cpu__cpuDOTcfs_quota_us": "-1\n",
+                "cg__cpu__job__cpuDOTcfs_quota_us": "50000\n",
+                "cg__cpu__job__cpuDOTcfs_period_us": "100000\n",
+            },
+            0.5,
+        ),
+        (
+            {
+                "proc__self__cgroup": "0::/../other\n",
+                "proc__self__mountinfo": "30 1 0:27 / /cg rw - cgroup2 cgroup rw\n",
+                "cg__cpuDOTmax": "50000 100000\n",
+            },
+            0.5,
+        ),
     ],
+    ids=["none", "no quota", "v2", "v1", "hybrid", "v1 beside v2", "part mounted", "outside"],
 )
 def test_cpus_are_bounded_by_affinity_and_quota(
     files: dict[str, str], cpus: float | None, tmp_path: Path
 ) -> None:
     everything = float(len(os.sched_getaffinity(0)))
     assert capacity.cpus(root_of(tmp_path, **files)) == (everything if cpus is None else cpus)
+
+
+def test_each_quota_is_named_with_its_cgroup(tmp_path: Path) -> None:
+    files = {
+        "proc__self__cgroup": "0::/a/b\n",
+        "sys__fs__cgroup__a__cpuDOTmax": "150000 100000\n",
+        "sys__fs__cgroup__a__b__cpuDOTmax": "max 100000\n",
+    }
+    root = root_of(tmp_path, **files)
+    assert [*capacity.quotas(root)] == [(f"{root}sys/fs/cgroup/a", 1.5)]
 
 
 def test_file_systems_that_know_no_bounds() -> None:

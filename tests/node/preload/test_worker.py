@@ -70,11 +70,21 @@ def test_descriptors_have_the_same_numbers_as_in_the_node_launcher(
     os.close(reading)
 
 
-def test_variables_that_modules_have_set_are_set_again(process: Preloader, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import os; print(dict(os.environ))")
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("", {}),
+        ("import sets", {"KEPT": "no", "SET": "1"}),
+        ("os.environ['SET'] = 'mine'; import sets", {"KEPT": "no", "SET": "mine"}),
+    ],
+)
+def test_variables_that_a_module_has_set_are_set_again_when_it_is_imported(
+    process: Preloader, tmp_path: Path, first: str, then: dict[str, str]
+) -> None:
+    (tmp_path / "train.py").write_text(f"import os; {first}\nprint(dict(os.environ))")
     worker = spec(tmp_path)
     ended = process.run(worker._replace(env={**worker.env, b"KEPT": b"yes"}))
-    assert ast.literal_eval(ended.out) == {**COMMON, "KEPT": "no", "SET": "1"}
+    assert ast.literal_eval(ended.out) == {**COMMON, "KEPT": "yes", **then}
 
 
 FAILS: dict[str, tuple[dict[str, Any], str]] = {

@@ -1,0 +1,99 @@
+"""Why workers have fewer CPUs than there are of them: who has confined this node, and the way out.
+
+It is loaded only if that is so.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ....accelerator.hardware import sysfs
+from ...common import system
+from ...common.cpu_list import format_cpus, kernels_list
+from ...common.wording import counted
+from . import capacity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BINDERS = (
+    (("OMPI_COMM_WORLD_",), "Open MPI's mpirun", "mpirun --bind-to none"),
+    (("I_MPI_INFO_", "I_MPI_HYDRA_"), "Intel MPI's mpirun", "I_MPI_PIN=0"),
+    (("MV2_COMM_WORLD_", "MVP_COMM_WORLD_"), "MVAPICH's mpirun", "MV2_ENABLE_AFFINITY=0"),
+    (("PALS_RANKID",), "PALS's mpiexec", "mpiexec --cpu-bind none"),
+    (("HYDI_", "HYDRA_", "MPI_LOCAL"), "Hydra's mpiexec", "mpiexec -bind-to none"),
+    (("SLURM_CPU_BIND", "SLURM_STEP_ID"), "srun", "srun --cpu-bind=none, or more --cpus-per-task"),
+)
+"""How the names of variables begin that a launcher sets for its tasks, which it may bind, and how
+it is told not to: the manuals of mpirun(1), Intel MPI, MVAPICH2, PALS, Hydra and srun(1)."""
+
+_ANYBODY = (
+    "what has started it (taskset, numactl, an MPI launcher, srun)",
+    "leave out taskset, or mpirun --bind-to none, srun --cpu-bind=none",
+)
+_ENGINE = ("the launcher", "--launcher_args '--bind-to none' (Open MPI)")
+
+_CPUSETS = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+"""Files of cgroups with the CPUs that are allowed (cgroup-v2.rst, cgroup-v1/cpusets.rst)."""
+
+
+def note(
+    workers: int,
+    cpus: float,
+    environ: Mapping[str, str],
+    by_engine: bool = False,
+    *,
+    online: int | None = None,
+    root: str = "/",
+) -> str:
+    """Return why so many workers have fewer CPUs; "" if the machine has no more.
+
+    Args:
+        workers: how many there are on this node.
+        cpus: how many CPUs they may use at a time (`capacity.cpus`).
+        environ: the environment of this process, as a launcher has made it.
+        by_engine: dsrun has chosen the launcher that has started this process.
+        online: the number of CPUs of this machine, None to ask for it.
+        root: where /proc and /sys are.
+    """
+    there = online or os.cpu_count() or 1
+    if cpus >= min(workers, there):
+        return ""
+    who, undo = _quota(cpus, root) or _cpuset(cpus, environ, root) or _binder(environ, by_engine)
+    share = f"{counted(workers, 'worker')} share{'s' * (workers == 1)} {cpus:g} of"
+    return f"{share} {counted(there, 'CPU')}, because of {who}; to undo that: {undo}"
+
+
+def _quota(cpus: float, root: str) -> tuple[str, str] | None:
+    for folder, quota in capacity.quotas(root):
+        if quota == cpus:
+            undo = "a larger --cpus of the container, limits.cpu of the pod, or CPUQuota of systemd"
+            return f"the CPU quota of {folder}", undo
+    return None
+
+
+def _cpuset(cpus: float, environ: Mapping[str, str], root: str) -> tuple[str, str] | None:
+    """Return the innermost cpuset if it alone leaves so few CPUs."""
+    for folder in capacity.cgroups("cpuset", root):
+        text = next(filter(None, (sysfs.line(f"{folder}/{name}") for name in _CPUSETS)), "")
+        if not text:
+            continue
+        if len(kernels_list(text)) != cpus:
+            return None
+        undo = "a larger --cpuset-cpus of the container, or more CPUs for the job or the pod"
+        if environ.get("SLURM_JOB_ID"):
+            undo = "more --cpus-per-task for sbatch or salloc"
+        return f"the cpuset {text} of {folder}", undo
+    return None
+
+
+def _binder(environ: Mapping[str, str], by_engine: bool) -> tuple[str, str]:
+    """Return who may have set the affinity of this process."""
+    found = _ENGINE if by_engine else _ANYBODY
+    for prefixes, who, undo in _BINDERS:
+        if any(name.startswith(prefixes) for name in environ):
+            found = (who, undo)
+            break
+    who, undo = found
+    return f"{who}, which has bound dsrun to CPU {format_cpus(system.sched_getaffinity(0))}", undo
