@@ -205,27 +205,31 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
 def parse_env_file(text: str, name: str) -> dict[str, str]:
     """Parse an environment file: NAME=VALUE lines, `#` comments and blank lines.
 
-    A value is the rest of its line, without one pair of quotes around it. A leading `export ` is
-    allowed, as in shell scripts.
+    A value is the rest of its line, with its blanks, or what one pair of quotes has in it; blanks
+    may follow these. A leading `export ` is allowed, as in shell scripts.
 
     Raises:
         UsageError: a line is none of these; the message names file and line.
     """
     values = {}
     for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.removesuffix("\r").strip(" \t")
-        if not stripped or stripped.startswith("#"):
+        begun = line.removesuffix("\r").lstrip(" \t")
+        if not begun.rstrip(" \t") or begun.startswith("#"):
             continue
-        key, given, value = stripped.removeprefix("export ").partition("=")
+        key, given, value = begun.removeprefix("export ").lstrip(" \t").partition("=")
+        if "\0" in line:
+            raise UsageError(f"{name}:{number}: {key[:60]!r}: a variable cannot have a NUL byte")
         if not given or not key.isidentifier():
-            raise UsageError(f"{name}:{number}: {stripped[:60]!r}: expected NAME=VALUE")
+            shown = begun.rstrip(" \t")[:60]
+            raise UsageError(f"{name}:{number}: {shown!r}: expected NAME=VALUE")
         values[key] = _unquoted(value)
     return values
 
 
 def _unquoted(value: str) -> str:
-    quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
-    return value[1:-1] if quoted else value
+    alone = value.rstrip(" \t")
+    quoted = len(alone) >= 2 and alone[0] == alone[-1] and alone[0] in "'\""
+    return alone[1:-1] if quoted else value
 
 
 class RankInfo(NamedTuple):
@@ -378,6 +382,29 @@ def worker(
     env["PATH"] = _including(os.path.dirname(python), env.get("PATH", os.defpath))
     env.update(promised)
     return env
+
+
+def placed(env: Mapping[str, str], folder: str) -> dict[str, str]:
+    """Return an environment as of a shell that has always been in this folder, an absolute path.
+
+    PWD has no `.` and `..` in it (POSIX, Shell & Utilities, 2.5.3); where a login began is nobody's
+    OLDPWD.
+    """
+    here = folder if os.path.normpath(folder) == folder else os.path.realpath(folder)
+    return {name: value for name, value in env.items() if name != "OLDPWD"} | {"PWD": here}
+
+
+def without_empty_folders(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment whose LD_LIBRARY_PATH has no empty entry, which means any folder.
+
+    Open MPI leaves one behind its own folder where the variable was not set (`plm_rsh`).
+    """
+    name = "LD_LIBRARY_PATH"
+    if name not in env:
+        return {**env}
+    others = {one: value for one, value in env.items() if one != name}
+    folders = ":".join(filter(None, env[name].split(":")))
+    return others | ({name: folders} if folders else {})
 
 
 def _before(folder: str, path: str) -> str:

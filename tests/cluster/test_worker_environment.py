@@ -326,3 +326,22 @@ def test_an_environment_file_that_is_no_such_thing(dsrun: Dsrun, tmp_path: Path)
     assert done.returncode == 2
     assert done.stderr.startswith("dsrun: --env_file log: larger than ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.each_launcher
+@pytest.mark.parametrize("launcher", EVERYWHERE)
+def test_the_folder_of_a_worker_is_its_pwd(
+    dsrun: Dsrun, cluster: Cluster, tmp_path: Path, here: tuple[str, ...], launcher: str
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    where = (
+        (*LOCAL, "--num_gpus", "2") if launcher == "local" else hostfile(cluster, tmp_path, 1, 1)
+    )
+    words = (*options(launcher), *where, "--workdir", str(folder), *here, tell.SCRIPT)
+    done = dsrun(*words, env={"OLDPWD": "/", "PWD": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    for one in told(tmp_path):
+        assert (one.cwd, one["PWD"]) == (os.fsencode(folder), str(folder))
+        assert b"OLDPWD" not in one.env
+        assert "" not in one.env.get(b"LD_LIBRARY_PATH", b"/").decode().split(":")

@@ -15,9 +15,11 @@ from dsrun.launcher.specs.environment import (
     of_mpi,
     of_slurm,
     parse_env_file,
+    placed,
     rank_variables,
     to_wire,
     travel,
+    without_empty_folders,
     without_task,
     worker,
 )
@@ -133,6 +135,12 @@ def test_exports_that_name_nothing(item: str, message: str) -> None:
         ("A=1\r\nB=2\r\n", {"A": "1", "B": "2"}),
         ("  A=1\n", {"A": "1"}),
         ("A=\n", {"A": ""}),
+        ("A= x \t\n", {"A": " x \t"}),
+        ("A=x \r\n", {"A": "x "}),
+        ("A=' x ' \t\r\n", {"A": " x "}),
+        ("A= 'x'\n", {"A": " 'x'"}),
+        ("export  A=1\n", {"A": "1"}),
+        ("# a NUL: \0\nA=1\n", {"A": "1"}),
         ("A=a=b # c\n", {"A": "a=b # c"}),
         ("A=$HOME `x`;\n", {"A": "$HOME `x`;"}),
         ("A='a b'\n", {"A": "a b"}),
@@ -164,6 +172,8 @@ def test_environment_files(text: str, expected: dict[str, str]) -> None:
         ("1A=1\n", "f:1: '1A=1': expected NAME=VALUE"),
         ("A-B=1\n", "f:1: 'A-B=1': expected NAME=VALUE"),
         ("export A\n", "f:1: 'export A': expected NAME=VALUE"),
+        ("A=1\nB=secret\0\n", "f:2: 'B': a variable cannot have a NUL byte"),
+        ("A\0=1\n", "f:1: 'A\\x00': a variable cannot have a NUL byte"),
         ("x" * 99, f"f:1: '{'x' * 60}': expected NAME=VALUE"),
     ],
 )
@@ -324,6 +334,24 @@ def test_a_workers_environment(
 ) -> None:
     env = worker(base, sent, promised, first="/w", python="/py/bin/python", threads=3)
     assert env == {"OMP_NUM_THREADS": "3", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", **expected}
+
+
+@pytest.mark.parametrize("folder", ["/w", "/w/", "/w/.", "/w/x/../"])
+def test_a_worker_has_always_been_in_its_folder(folder: str) -> None:
+    env = {"PWD": "/root", "OLDPWD": "/", "A": "1"}
+    assert placed(env, folder) == {"PWD": "/w", "A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [("/usr/lib:", "/usr/lib"), (":/a::/b", "/a:/b"), (":", None), ("/a", "/a"), (None, None)],
+)
+def test_libraries_are_looked_for_in_no_folder_without_a_name(
+    value: str | None, left: str | None
+) -> None:
+    env = {"A": ":"} | ({} if value is None else {"LD_LIBRARY_PATH": value})
+    found = without_empty_folders(env)
+    assert found == {"A": ":"} | ({} if left is None else {"LD_LIBRARY_PATH": left})
 
 
 def test_threads_that_somebody_has_set_stay() -> None:

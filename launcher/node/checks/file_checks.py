@@ -93,6 +93,8 @@ def restored(fields: list[Any]) -> FileFindings:
 def environment_of(task: NodeJob) -> dict[str, str]:
     """Return the environment that the workers begin with."""
     own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}
+    if task.by_engine or "OMPI_COMM_WORLD_SIZE" in own:
+        own = environment.without_empty_folders(own)
     base = own if task.base is None else environment.rebased(own, task.base)
     return base if task.rank_per_task else environment.without_task(base)
 

@@ -51,7 +51,7 @@ _FOLDER = os.path.dirname(__file__)
 def agent_command(setup: NodeSetup, start: Start, stdin: int) -> WorkerSpec:
     """Return the command of torch's agent; its standard input is the socket to the launcher."""
     task = setup.task
-    env = {**setup.base, **task.env}
+    env = environment.placed({**setup.base, **task.env}, task.workdir)
     if task.rendezvous is None:
         # Nodes may have different numbers of workers.
         env["TORCH_ELASTIC_WORKER_IDENTICAL"] = "0"

@@ -11,7 +11,7 @@ from functools import partial
 from ...common import files, system
 from ...common.errors import reason
 from ...control import command_messages, frames, messages
-from ...specs.environment import from_wire, of_mpi
+from ...specs.environment import from_wire, of_mpi, placed, to_wire
 from ..workers.spawn import WorkerSpec
 from .supervisor import ENDED, FAILED, STARTED, supervise
 
@@ -337,14 +337,15 @@ def words(command: Command) -> tuple[str, ...]:
 
 def _spec(command: Command) -> WorkerSpec:
     """Return what to execute; without a folder it runs in the user's home, or where that is not."""
-    sent = {from_wire(name): from_wire(value) for name, value in command.env.items()}
-    gone = {os.fsencode(name) for name in of_mpi(os.environ)}
-    own = {name: value for name, value in os.environb.items() if name not in gone}
     workdir = from_wire(command.workdir) or os.fsencode(files.login_folder())
+    own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}
+    gone = {*of_mpi(own)}
+    kept = {name: value for name, value in own.items() if name not in gone}
+    env = placed({**kept, **command.env}, to_wire(workdir))
     return WorkerSpec(
         rank=0,
         argv=[from_wire(word) for word in words(command)],
-        env={**own, **sent},
+        env={from_wire(name): from_wire(value) for name, value in env.items()},
         workdir=workdir,
         keep_stdin=command.stdin,
     )

@@ -134,6 +134,7 @@ class WorkerSpecs:
             python="" if setup.program.no_python else to_wire(setup.python),
             threads=threads,
         )
+        env = environment.placed(env, setup.task.workdir)
         if self._hooked:
             env |= hook_variables.recorder(env, self._log_folder)
         wire = environment.from_wire
