@@ -48,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "hosts").write_text("worker-0 slots=4\nworker-1 slots=2\n")
     (tmp_path / "x.py").write_text("open('ran', 'w').close()\n")
     (tmp_path / "bad_env").write_text("A=1\nnothing\n")
+    (tmp_path / "nul_env").write_bytes(b"A=1\nB=2\0\n")
     (tmp_path / "open_env").write_text("A=1\n")
     (tmp_path / "open_env").chmod(0o666)
     (tmp_path / "token").write_text("secret")
@@ -139,6 +140,7 @@ MISTAKES = [
     (("--stdin", "all"), "--stdin: expected one of none, rank0, not 'all'"),
     (("--launcher", "rsh"), "--launcher rsh: expected one of auto, "),
     (("--launcher_args", "'"), "--launcher_args"),
+    (("--nproc_per_node", "npu", "--accelerator=cuda"), "--nproc_per_node npu and --accelerator "),
     (("--nproc_per_node", "gpu"), "--nproc_per_node gpu: the hosts have no accelerator"),
     (("--nnodes", "2"), "--nnodes 2: no hosts given; use --hostfile FILE, --host h1,h2 or"),
     (("--nnodes", "2:3"), "--nnodes 2:3: no hosts given"),
@@ -232,6 +234,7 @@ MISTAKES = [
     (("--hostfile", "hosts", "--report_file", "hosts"), "/hosts: is --hostfile as well; name"),
     (("--metrics_file", "run.sh"), "run.sh: has something that dsrun has not written; name"),
     (("--export", "A,B"), "--export A,B: takes one variable; write --export A --export B"),
+    (("--env_file", "nul_env"), "--env_file nul_env:2: 'B': a variable cannot have a NUL byte"),
     (("--workdir", "nope"), "/nope: no such folder"),
     (("--local_rank", "--use_env"), "--local_rank and --no_local_rank; give one"),
     (("--rdzv_backend", ""), "--rdzv_backend '': expected static, c10d, etcd, etcd-v2 or a plugin"),
@@ -243,6 +246,41 @@ MISTAKES = [
     (("--node_rank", "a"), "--node_rank: expected 0 to N-1 for N nodes, not 'a'"),
     ((*TWO, "--launcher", "local"), "--launcher local: worker-0 is not this machine"),
 ]  # fmt: skip
+
+
+RECORDS = """
+import json, os, sys
+if os.environ["RANK"] == "1":
+    extra = {"py_callstack": "Traceback ...", "timestamp": "1"}
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump({"message": {"message": "ValueError: no", "extraInfo": extra}}, file)
+    sys.exit(7)
+sys.stdin.read()
+while True:
+    __import__("signal").pause()
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--log_dir", "logs")])
+def test_whoever_has_named_an_error_file_finds_the_error_of_the_first_failure(
+    folder: Path, options: Sequence[str]
+) -> None:
+    (folder / "records.py").write_text(RECORDS)
+    ours = {"TORCHELASTIC_ERROR_FILE": str(folder / "error.json"), "DSRUN_ACCELERATOR": "cpu"}
+    ran = dsrun(folder, "--num_gpus=2", *options, "records.py", env=ours)
+    assert ran.returncode == 7, ran.stderr
+    message = json.loads((folder / "error.json").read_text())["message"]
+    assert (message["message"], message["errorCode"]) == ("ValueError: no", 7)
+    assert message["extraInfo"]["py_callstack"] == "Traceback ..."
+
+
+def test_an_error_file_that_cannot_be_written_is_named(folder: Path) -> None:
+    (folder / "records.py").write_text(RECORDS)
+    ours = {"TORCHELASTIC_ERROR_FILE": "/none/error.json", "DSRUN_ACCELERATOR": "cpu"}
+    ran = dsrun(folder, "--num_gpus=2", "records.py", env=ours)
+    assert ran.returncode == 7, ran.stderr
+    line = "dsrun: TORCHELASTIC_ERROR_FILE /none/error.json: no such file or directory"
+    assert line in ran.stderr.splitlines()
 
 
 # What is not known before the node has counted its devices; and what is right in a dry run.

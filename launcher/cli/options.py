@@ -123,9 +123,10 @@ class Options:
         "ntasks_per_node", "gpus", "gpus_per_node"),
         tools=("hold", "check"), untrusted=ANY)
     nproc_per_node: str | None = option(None,
-        "torchrun's name for --num_gpus: a number, or auto, gpu, cpu or xpu for one worker per"
-        " device.",
-        metavar="N", values=("auto", "gpu", "cpu", "xpu"), unset="all slots",
+        "torchrun's name for --num_gpus: a number, or auto, gpu, cpu, xpu or a vendor's name for"
+        " torch (npu, mlu, musa, sdaa, hpu) for one worker per device.",
+        metavar="N", values=("auto", "gpu", "cpu", "xpu", "npu", "mlu", "musa", "sdaa", "hpu"),
+        unset="all slots",
         torchrun="nproc_per_node", untrusted=ANY)
     standalone: bool = option(False,
         "Use this machine only; ignore --host, --hostfile and the allocation of a scheduler.",
@@ -446,7 +447,8 @@ class Options:
 
     # -- Failures and stopping --
     grace: float = option(30.0,
-        "Time between the stop signal and SIGKILL, for all ranks on all nodes at once.",
+        "Time between the stop signal and SIGKILL, for all ranks on all nodes at once. torchrun's"
+        " variable TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the default.",
         also=("shutdown_timeout",), fills="supervision.grace", torchrun="shutdown_timeout",
         tools=("job", "hold"), untrusted=ANY)
     heartbeat_timeout: float = option(15.0,

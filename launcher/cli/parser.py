@@ -186,10 +186,24 @@ def parse(
         if word in {"-V", "--version"}:
             return Command(Options(), (), frozenset(), version=True)
         at += take(word, argv[at + 1 : at + 2], names, values, typed, see)
+    defaults = _torchs_grace(filled, names, values)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
-    options, program = _options({**template, **values}), _program(tuple(argv[at:]))
+    options, program = _options({**template, **defaults, **values}), _program(tuple(argv[at:]))
     notes = (*_notes(values, environ, names), *repeated(typed, names))
     return Command(options, program, frozenset(values), notes=notes, words=at)
+
+
+def _torchs_grace(
+    environ: Mapping[str, str], names: Mapping[str, tuple[str, Option]], given: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the default of --grace if torchrun's own variable for it is set.
+
+    Source: torch 2.13, `torch/distributed/launcher/api.py`.
+    """
+    variable, values = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", dict[str, object]()
+    if variable in environ and "grace" not in given:
+        record("grace", names["grace"][1], environ[variable], variable, values)
+    return values
 
 
 def _program(words: tuple[str, ...]) -> tuple[str, ...]:

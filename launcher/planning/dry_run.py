@@ -35,10 +35,15 @@ HOST = "HOST"
 def as_json(spec: JobSpec, commands: Sequence[Command]) -> str:
     """Return the job as one JSON object; `world_size` is null while a node's slots are unknown.
 
-    With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch
-    assigns the real ones later.
+    With a `rendezvous` ranks are counted from 0 on this machine, and with that of several nodes it
+    is null as well: torch assigns the real ones later.
     """
     return json.dumps(versioned("dry_run", fields(spec, commands)))
+
+
+def _world_size(plan: Plan) -> int | None:
+    alone = plan.rendezvous is None or plan.rendezvous.most == 1
+    return plan.world_size if alone else None
 
 
 def fields(spec: JobSpec, commands: Sequence[Command]) -> json_types.Plan:
@@ -48,7 +53,7 @@ def fields(spec: JobSpec, commands: Sequence[Command]) -> json_types.Plan:
         "launcher": plan.launcher,
         "master_addr": plan.master_addr,
         "master_port": plan.master_port,
-        "world_size": None if plan.rendezvous else plan.world_size,
+        "world_size": _world_size(plan),
         "nodes": [_node(node) for node in plan.nodes],
         "program": program.argv(program.python or "python", 0),
         "environment": sorted(spec.travel.values),

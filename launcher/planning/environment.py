@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from ..common import files, system
-from ..common.errors import UsageError, reason
+from ..common.errors import UsageError, conflict, reason
+from ..resources.cluster_environment import PRIVATE
 from ..specs import environment
 
 TYPE_CHECKING = False
@@ -36,10 +37,18 @@ def travel(options: Options, tell: Callable[[str], object] = str) -> ForwardedEn
         named |= _env_file(path, place, tell)
     named |= environment.exports(options.export, os.environ)
     try:
-        named |= vendors.named(options.accelerator, "--accelerator")
+        named |= vendors.named(_accelerator(options), "--accelerator")
     except ValueError as error:
         raise UsageError(str(error)) from None
     return environment.travel(os.environ, named, vendors.prefixes())
+
+
+def _accelerator(options: Options) -> str | None:
+    """Return the vendor that is named: by --nproc_per_node, too, as torchrun's PrivateUse1."""
+    own = options.nproc_per_node if options.nproc_per_node in PRIVATE else None
+    if own and options.accelerator not in {None, own}:
+        raise conflict(f"--nproc_per_node {own}", f"--accelerator {options.accelerator}")
+    return own or options.accelerator
 
 
 def env_files(options: Options) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.errors import UsageError, conflict
 from ..common.wording import ranks_up_to
 from ..resources import source
-from ..resources.cluster_environment import WORDS_FOR_ALL
+from ..resources.cluster_environment import PRIVATE, WORDS_FOR_ALL
 from ..resources.counts import is_count
 from ..resources.select import choose
 from ..specs.host import MAX_SLOTS
@@ -96,10 +96,11 @@ def number_of_gpus(options: Options) -> int | None:
     Raises:
         UsageError: the two differ, or --nproc_per_node is invalid.
     """
-    if options.nproc_per_node is None or options.nproc_per_node in WORDS_FOR_ALL:
+    if options.nproc_per_node is None or options.nproc_per_node in WORDS_FOR_ALL | PRIVATE:
         return options.num_gpus
     if not (is_count(options.nproc_per_node) and 1 <= int(options.nproc_per_node) <= MAX_SLOTS):
-        valid = f"1 to {MAX_SLOTS}, or {', '.join(sorted(WORDS_FOR_ALL))}"
+        words = [*sorted(WORDS_FOR_ALL), *sorted(PRIVATE)]
+        valid = f"1 to {MAX_SLOTS}, or {', '.join(words)}"
         raise UsageError(f"--nproc_per_node {options.nproc_per_node}: expected {valid}")
     count = int(options.nproc_per_node)
     if options.num_gpus not in {None, count}:

@@ -62,6 +62,10 @@ def _default(options: Options) -> Source:
     from ..resources.allocation import find as find_allocation
 
     allocation = None if options.no_ssh else find_allocation(os.environ)
+    if allocation is not None and options.rank_per_task and allocation.scheduler == "slurm":
+        from ..resources.slurm import with_tasks
+
+        return Source(with_tasks(allocation.hosts, os.environ), allocation.words)
     if allocation is not None:
         from ..resources.slurm_job import verified
 

@@ -53,7 +53,7 @@ class _EveryPlan(TypedDict):
         master_addr: MASTER_ADDR; None if it is chosen among node 0's addresses at the start.
         master_port: MASTER_PORT; None if a free port is chosen on node 0.
         world_size: number of workers; None while the slots of a node are not known, or with torch's
-            rendezvous.
+            rendezvous of several nodes.
         nodes: the nodes in the order of their ranks.
         program: command of the worker with local rank 0.
         environment: names of the variables that are sent to the nodes.

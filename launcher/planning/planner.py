@@ -172,6 +172,7 @@ def _notes(inventory: source.Source, program: Program, command: Command) -> list
         *common_mistakes.notes(program, command.given),
         *_hidden(program, command.options),
         *_unused_port(command),
+        *_unused_variable(command),
     ]
 
 
@@ -184,6 +185,20 @@ def _unused_port(command: Command) -> list[str]:
         f"--master_port {port} has no effect on workers of an elastic job: each round uses a"
         " free port"
     ]
+
+
+def _unused_variable(command: Command) -> list[str]:
+    """Return a note on a port of the environment that is not this job's."""
+    options, port = command.options, os.environ.get("MASTER_PORT")
+    # In a worker of a job these are that job's.
+    if not port or options.master_port is not None or "DSRUN_JOB_ID" in os.environ:
+        return []
+    why = f"to use it, give --master_port {port}"
+    if command.rendezvous is not None:
+        why = "torch's rendezvous chooses the port"
+    elif is_elastic(options):
+        why = "each round of an elastic job uses a free port"
+    return [f"MASTER_PORT={port} of the environment is not used; {why}"]
 
 
 def _hidden(program: Program, options: Options) -> list[str]:

@@ -6,6 +6,7 @@ import os
 
 from ..common import executable, output_file, signals
 from ..common.errors import UsageError, conflict
+from ..resources.cluster_environment import PRIVATE
 from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
 from ..specs.policies import (
@@ -152,7 +153,7 @@ def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
     Raises:
         UsageError: modules cannot be preloaded as requested, or the current folder is gone.
     """
-    named = options.nproc_per_node in {"gpu", "xpu"}
+    named = options.nproc_per_node in {"gpu", "xpu", *PRIVATE}
     return WorkerPolicy(
         venv_script=from_here(options.venv_script) if options.venv_script else "",
         **options.policy("workers"),

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
 """torchrun's values of --nproc_per_node that mean "as many as the node has"."""
 
+PRIVATE = {"hpu", "mlu", "musa", "npu", "sdaa"}
+"""The same by the name under which a vendor's package makes itself known to torch (PrivateUse1)."""
+
 _MAX_PORT = 65535
 # Below Linux's default range of ephemeral ports, which begins at 32768 (ip(7)).
 _FIRST_PORT, _PORTS = 20000, 12000
@@ -207,10 +210,11 @@ def _check_address(variable: str, text: str, address: str) -> None:
 def _workers(environ: Environ) -> int | None:
     variable = "PET_NPROC_PER_NODE"
     text = environ.get(variable, "")
-    if text in WORDS_FOR_ALL:
+    if text in WORDS_FOR_ALL | PRIVATE:
         return None
     if text and not is_count(text):
-        raise bad(variable, text, f"a number, or {', '.join(sorted(WORDS_FOR_ALL))}")
+        words = [*sorted(WORDS_FOR_ALL), *sorted(PRIVATE)]
+        raise bad(variable, text, f"a number, or {', '.join(words)}")
     return number(environ, variable, least=1, most=MAX_SLOTS)
 
 

@@ -113,6 +113,28 @@ def in_a_step(environ: Mapping[str, str]) -> bool:
     return step.isdecimal() and int(step) < FIRST_SPECIAL_STEP
 
 
+def with_tasks(hosts: Sequence[Host], environ: Mapping[str, str]) -> list[Host]:
+    """Return the hosts of a job, with a slot for each task where they have no number of devices.
+
+    That is meant where a task is a rank, but only if the job has asked for a number of tasks.
+    """
+    counts: dict[str, int] = {}
+    for variable, text in environ.items():
+        stem, group, index = variable.partition("_HET_GROUP_")
+        if stem == "SLURM_JOB_NODELIST" and text:
+            names = expand_nodelist(text, variable)
+            slots, _ = _tasks(
+                lambda name, end=group + index: environ.get(name + end, ""), len(names), least=1
+            )
+            counts |= {name: count for name, count in zip(names, slots, strict=True) if count}
+    return [
+        host._replace(slots=tuple(range(counts[host.name])))
+        if host.slots is None and host.name in counts
+        else host
+        for host in hosts
+    ]
+
+
 def step_hosts(environ: Mapping[str, str]) -> list[str]:
     """Return the hosts of this step in the order of SLURM_NODEID, [] if Slurm does not tell it.
 
@@ -154,12 +176,12 @@ def _slots(get: Get, nodes: int) -> Slots:
     return _tasks(get, nodes)
 
 
-def _tasks(get: Get, nodes: int) -> Slots:
-    """Return the same from the number of tasks."""
+def _tasks(get: Get, nodes: int, least: int = 2) -> Slots:
+    """Return the same from the number of tasks, if that is `least` or more on some node."""
     if get("SLURM_TASKS_PER_NODE") and (get("SLURM_NTASKS") or get("SLURM_NTASKS_PER_NODE")):
         counts = task_counts(get("SLURM_TASKS_PER_NODE"))
         # In a step on some of the nodes, the variable covers only these.
-        if len(counts) == nodes and 1 < max(counts) <= MAX_SLOTS and min(counts) > 0:
+        if len(counts) == nodes and least <= max(counts) <= MAX_SLOTS and min(counts) > 0:
             return counts, "slots from SLURM_TASKS_PER_NODE"
     return [None] * nodes, ""
 

@@ -16,6 +16,29 @@ def parsed(*words: str, **environ: str) -> Command:
     return parse([*words, "train.py"], environ)
 
 
+@pytest.mark.parametrize(
+    ("words", "environ", "grace"),
+    [
+        ((), {}, 7.0),
+        (("--grace=5",), {}, 5.0),
+        (("--shutdown_timeout=5",), {}, 5.0),
+        ((), {"DSRUN_GRACE": "6"}, 6.0),
+        ((), {"PET_SHUTDOWN_TIMEOUT": "8"}, 8.0),
+        ((), {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": ""}, 30.0),
+    ],
+)
+def test_torchs_variable_is_the_default_of_the_grace(
+    words: tuple[str, ...], environ: dict[str, str], grace: float
+) -> None:
+    command = parsed(*words, **{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7", **environ})
+    assert command.options.grace == grace
+
+
+def test_a_default_that_is_no_duration_is_named_by_its_variable() -> None:
+    with pytest.raises(UsageError, match="TORCH_ELASTIC_SHUTDOWN_TIMEOUT: expected a duration"):
+        parsed(TORCH_ELASTIC_SHUTDOWN_TIMEOUT="x")
+
+
 def set_by(command: Command) -> dict[str, object]:
     """Return the options that differ from their defaults."""
     return {

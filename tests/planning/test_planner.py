@@ -12,9 +12,11 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.job.banner import WIDTH, banner
+from dsrun.launcher.planning.environment import travel
 from dsrun.launcher.planning.folders import workdir
 from dsrun.launcher.planning.inventory import find_hosts
 from dsrun.launcher.planning.planner import PlannedJob, make_plan
+from dsrun.launcher.planning.policies import worker_policy
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.resources.source import is_here
 from dsrun.launcher.specs.plan import Node, Plan, Worker, lay_out, settle
@@ -253,6 +255,37 @@ def test_a_port_that_rounds_do_not_use_is_noted(words: list[str], noted: bool) -
     assert (text in notes) == noted
 
 
+@pytest.mark.parametrize(
+    ("words", "environ", "noted"),
+    [
+        ((), {}, "to use it, give --master_port 29501"),
+        (("--max_restarts=1",), {}, "each round of an elastic job uses a free port"),
+        (("--master_port=29502",), {}, ""),
+        (("--master_port=0",), {}, ""),
+        ((), {"DSRUN_JOB_ID": "j"}, ""),
+        ((), {"MASTER_PORT": ""}, ""),
+    ],
+)
+def test_a_port_of_the_environment_that_is_not_used_is_noted(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], environ: dict[str, str], noted: str
+) -> None:
+    for name, value in ({"MASTER_PORT": "29501"} | environ).items():
+        monkeypatch.setenv(name, value)
+    notes = planned(*words, "x.py").origin.notes
+    found = [note for note in notes if note.startswith("MASTER_PORT")]
+    line = f"MASTER_PORT=29501 of the environment is not used; {noted}"
+    assert found == ([line] if noted else [])
+
+
+@pytest.mark.parametrize("name", ["npu", "mlu", "musa", "sdaa", "hpu"])
+def test_a_vendors_name_for_torch_means_all_of_its_devices(name: str) -> None:
+    options = parse([f"--nproc_per_node={name}", "x.py"], {}).options
+    made = planned(f"--nproc_per_node={name}", "x.py").plan
+    assert [node.slots for node in made.nodes] == [None]
+    assert worker_policy(options, made).needs_devices == f"--nproc_per_node {name}"
+    assert travel(options).values["DSRUN_ACCELERATOR"] == name
+
+
 def test_torchruns_static_form_needs_no_hosts() -> None:
     plan, (*words, _notes, _quiet), *_ = planned(*TORCHRUN, "--master-port=1234")
     assert [node.host.name for node in plan.nodes] == ["node-0", "node-1", "node-2"]
@@ -320,7 +353,8 @@ def test_the_same_command_on_every_node(
         ),
         (
             ["--nproc_per_node=all"],
-            "--nproc_per_node all: expected 1 to 4096, or auto, cpu, gpu, xpu",
+            "--nproc_per_node all: expected 1 to 4096, or auto, cpu, gpu, xpu, hpu, mlu, musa, npu,"
+            " sdaa",
         ),
         (
             ["--host=a", "--node_rank=1"],

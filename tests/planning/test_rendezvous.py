@@ -192,6 +192,17 @@ def test_a_dry_run_says_whose_the_ranks_are(
     assert '"backend": "c10d"' in as_json
 
 
+@pytest.mark.parametrize(("nodes", "size"), [("1", "2"), ("1:2", "null")])
+def test_one_node_knows_its_workers_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: str, size: str
+) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    many = "--rdzv_endpoint h:1" if nodes != "1" else ""
+    job = plan_job(command(f"{C10D} {many} --nnodes {nodes} --nproc_per_node 2 --dry_run"))
+    assert f'"world_size": {size}' in dry_run.as_json(job, commands(job))
+
+
 # -- dsrun's own --------------------------------------------------------------------------------
 
 

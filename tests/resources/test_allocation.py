@@ -7,6 +7,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.resources.allocation import Allocation, find
+from dsrun.launcher.resources.slurm import with_tasks
 from dsrun.launcher.specs.host import Host, Slot
 
 NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
@@ -532,3 +533,26 @@ def test_a_request_of_another_job_is_told(stale: str, found: str) -> None:
     )
     assert allocation.notes == ((expected,) if found else ())
     assert all(host.slots in {None, (0, 1)} for host in allocation.hosts) or "STEP_ID" in stale
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (SBATCH_GPUS_PER_NODE, [2, 2]),
+        (SBATCH_GRES_AND_TASKS, [2, 2]),
+        (SBATCH_GPUS_IN_TOTAL, [None, None]),
+        (SBATCH_TASKS, [3, 1, 1]),
+        (SBATCH_NODES, [None, None]),
+        (f"{SBATCH_NODES} SLURM_NTASKS=2", [1, 1]),
+        (f"{SBATCH_NODES} SLURM_NTASKS_PER_NODE=1", [1, 1]),
+        (SBATCH_GPUS_IN_TOTAL + " SLURM_NTASKS=5 SLURM_TASKS_PER_NODE=3,2", [3, 2]),
+        (HETEROGENEOUS, [2, 1, 1]),
+        (HETEROGENEOUS.replace("SLURM_GPUS", "NO_GPUS"), [None, 2, 2]),
+    ],
+)
+def test_where_a_task_is_a_rank_slurms_tasks_count(text: str, counts: list[int | None]) -> None:
+    environ = dict(word.split("=", 1) for word in text.split())
+    found = find(environ)
+    assert found is not None
+    slots = [host.slots for host in with_tasks(found.hosts, environ)]
+    assert [None if one is None else len(one) for one in slots] == counts

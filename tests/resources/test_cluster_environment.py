@@ -305,7 +305,8 @@ def test_a_shell_in_a_terminal_is_no_task(text: str, terminal: bool, member: boo
         ),
         (
             "PET_NODE_RANK=0 PET_NPROC_PER_NODE=many",
-            "PET_NPROC_PER_NODE: 'many': expected a number, or auto, cpu, gpu, xpu",
+            "PET_NPROC_PER_NODE: 'many': expected a number, or auto, cpu, gpu, xpu, hpu, mlu, musa,"
+            " npu, sdaa",
         ),
         (
             "PET_NODE_RANK=0 PET_NPROC_PER_NODE=0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 from ...backends import BACKENDS
@@ -228,7 +229,19 @@ class Job:
             self.console.print_report(shown)
         if self._run is not None:
             self._run.tell_end(ending)
-        self._aside(self.hooks, lambda: self.console.flush(lambda: self._write(ending)))
+        works = [*self.hooks, *self._error_file(ending)]
+        self._aside(works, lambda: self.console.flush(lambda: self._write(ending)))
+
+    def _error_file(self, ending: Ending) -> list[Callable[[], object]]:
+        """Return what copies the error of the first failure for whoever has started this."""
+        variable = "TORCHELASTIC_ERROR_FILE"
+        path = (os.environ if self.spec.environ is None else self.spec.environ).get(variable)
+        if not path or not ending.code or self.spec.role:
+            return []
+        from ..report import error_file, file
+
+        text = error_file.text(ending)
+        return [lambda: file.write(path, text, name=variable)] if text else []
 
     def _write(self, ending: Ending) -> None:
         """Write --report_file, once it is known whether all output could be written."""

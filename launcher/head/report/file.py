@@ -19,13 +19,19 @@ PATIENCE = 5.0
 """Seconds for the reader of a pipe to read the report."""
 
 
-def write(path: str, text: str, failed: Callable[[str], object] | None = None) -> bool:
+def write(
+    path: str,
+    text: str,
+    failed: Callable[[str], object] | None = None,
+    name: str = "--report_file",
+) -> bool:
     """Write a report; return whether that was possible.
 
     Args:
         path: of the file.
         text: what is written.
         failed: called with why it cannot be written; None to print that.
+        name: what has named the file.
     """
     try:
         if path in output_file.STREAMS:
@@ -36,13 +42,13 @@ def write(path: str, text: str, failed: Callable[[str], object] | None = None) -
     except OSError as error:
         unread = error.errno == errno.ENXIO
         why = "the pipe has no reader" if unread else reason(error)
-        (failed or partial(_tell, path))(why)
+        (failed or partial(_tell, f"{name} {path}"))(why)
         return False
     return True
 
 
-def _tell(path: str, why: str) -> None:
-    tell(f"--report_file {path}: {why}")
+def _tell(where: str, why: str) -> None:
+    tell(f"{where}: {why}")
 
 
 def _opened(path: str, _flags: int) -> int:
