@@ -60,7 +60,7 @@ def component(environ: Mapping[str, str], variable: str, suffix: str = "") -> Co
         UsageError: a variable is malformed.
     """
     names = expand_nodelist(environ[variable], variable)
-    counts, note = _slots(lambda name: environ.get(name + suffix, ""), len(names))
+    counts, note = _slots(_getter(environ, suffix), len(names))
     return Component([_host(*pair, variable) for pair in zip(names, counts, strict=True)], note)
 
 
@@ -123,9 +123,7 @@ def with_tasks(hosts: Sequence[Host], environ: Mapping[str, str]) -> list[Host]:
         stem, group, index = variable.partition("_HET_GROUP_")
         if stem == "SLURM_JOB_NODELIST" and text:
             names = expand_nodelist(text, variable)
-            slots, _ = _tasks(
-                lambda name, end=group + index: environ.get(name + end, ""), len(names), least=1
-            )
+            slots, _ = _tasks(_getter(environ, group + index), len(names), least=1)
             counts |= {name: count for name, count in zip(names, slots, strict=True) if count}
     return [
         host._replace(slots=tuple(range(counts[host.name])))
@@ -159,6 +157,10 @@ def step_hosts(environ: Mapping[str, str]) -> list[str]:
 
 def _host(name: str, count: int | None, variable: str) -> Host:
     return Host(name, None if count is None else tuple(range(count)), where=variable)
+
+
+def _getter(environ: Mapping[str, str], suffix: str) -> Get:
+    return lambda name: environ.get(name + suffix, "")
 
 
 def _slots(get: Get, nodes: int) -> Slots:

@@ -52,15 +52,16 @@ def _scheduling() -> tuple[int, int]:
 
 def _handlers() -> list[tuple[object, bool, bool]]:
     """Return what Python and what the kernel do at each signal (proc(5), SigCgt and SigIgn)."""
-    masks = {"SigCgt": 0, "SigIgn": 0}
+    masks = dict.fromkeys(("SigCgt", "SigIgn"), 0)
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
             field, _, value = line.partition(":")
             if field in masks:
                 masks[field] = int(value, 16)
+    caught, ignored = masks.values()
     return [
-        (signal.getsignal(number), *(bool(mask >> number - 1 & 1) for mask in masks.values()))
-        for number in _CHANGEABLE
+        (signal.getsignal(one), bool(caught >> one - 1 & 1), bool(ignored >> one - 1 & 1))
+        for one in _CHANGEABLE
     ]
 
 
@@ -154,6 +155,6 @@ class Surroundings:
         try:
             if read() != wanted:
                 change(wanted)
-        except (OSError, ValueError, _locale.Error) as error:
+        except (OSError, ValueError, _locale.Error) as error:  # type: ignore[attr-defined]
             return f"{name} cannot be set back: {error}"
         return "" if read() == wanted else f"{name} cannot be set back"

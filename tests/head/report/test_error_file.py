@@ -13,7 +13,7 @@ from dsrun.launcher.head.report.error_file import text
 
 from ...support.reports import LOSS, failure, report
 
-TOLD = {"message": "ValueError: no", "traceback": "Traceback ...\nValueError: no\n"}
+TOLD: dict[str, Any] = {"message": "ValueError: no", "traceback": "Traceback ...\nValueError: no\n"}
 
 
 def content(*failures: Any) -> Any:
