@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import os
 import select
+import signal
 from contextlib import suppress
 
 from . import system
@@ -178,14 +179,17 @@ class Loop:
         return self.clock() - self._suspended
 
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
-        """Call `call` with the number of each of these signals that arrives."""
+        """Call `call` with the number of each of these signals that arrives.
+
+        Of those that have come together SIGCHLD is the last: the others may explain that end.
+        """
         read_fd, write_fd = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         system.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
         for number in numbers:
             system.set_handler(number, _record)
 
         def drain() -> None:
-            for number in system.read(read_fd, 4096):
+            for number in sorted(system.read(read_fd, 4096), key=signal.SIGCHLD.__eq__):
                 call(number)
 
         self.add_reader(read_fd, drain)

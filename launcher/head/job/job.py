@@ -210,12 +210,15 @@ class Job:
     def conclude(self) -> Ending:
         """Return how its run, which is over, has ended.
 
-        That is made once; and anew if the end of an engine, known later, explains more.
+        That is made once; and anew if a signal, or the end of an engine, known later, explains
+        more.
         """
         run = self._known
         record, engine_end = run.view().record, run.fleet.engine_end
         explained = record.explain_by_engine(engine_end, self.loop.clock())
-        if self._ending is None or explained:
+        former = self._ending.report if self._ending is not None else None
+        late = former is not None and former.stop_signal != record.stop_signal
+        if self._ending is None or explained or late:
             self._ending = ending_of(run.view())
         return self._ending
 

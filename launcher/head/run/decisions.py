@@ -248,5 +248,11 @@ class HealthChecked(NamedTuple):
     why: str
 
 
+class AllocationSeen(NamedTuple):
+    """Slurm has answered: how the job's allocation has ended, in words, "" if that is not known."""
+
+    end: str
+
+
 class TimePassed(NamedTuple):
     """Nothing has happened, but something is due."""

@@ -129,6 +129,10 @@ class Ready(NamedTuple):
     port: int
 
 
+class AskAllocation(NamedTuple):
+    """Ask Slurm whether the job's allocation has ended; `AllocationSeen` follows."""
+
+
 class Suspend(NamedTuple):
     """Suspend this process, for Ctrl-Z."""
 

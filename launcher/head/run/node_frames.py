@@ -10,6 +10,7 @@ from ...control import frames, messages
 from .effects import CheckHealth
 from .phase import Phase
 from .restart_policy import BEYOND
+from .run_signals import on_late_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,7 +213,9 @@ def on_note(run: RunState, node: RunNode, body: bytes) -> None:
         _lose_guard(run, node, note.text)
         return
     run.warn(f"{node.name}: {note.text}")
-    if note.signal and not node.over:  # else nothing of the job is left there to be stopped
+    if note.signal and run.ending:
+        on_late_signal(run, note.signal)
+    elif note.signal and not node.over:  # else nothing of the job is left there to be stopped
         _stop_by(run, note.signal)
 
 
@@ -226,7 +229,8 @@ def _lose_guard(run: RunState, node: RunNode, reason: str) -> None:
 
 def _stop_by(run: RunState, number: int) -> None:
     """Stop the run: a node launcher has received a signal that ends it."""
-    if not run.stopping:  # else the engine sent it because another node had ended
+    # Else the engine sent it because another node had ended.
+    if not run.stopping or run.record.failed_beside(number, run.now):
         run.record.stopped_by_node(number, run.now)
     run.stop(number)
 

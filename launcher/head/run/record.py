@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import signal
+
 from ...common.errors import TOO_FEW
 from ...control.messages import Done
 from ..report.report import Failure, Loss, Report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ...backends.events import EngineEnded
     from ...control.messages import Exit
     from ..report.hangs import Hang
     from ..report.slow import Slow
     from .run_node import RunNode
+
+BESIDE = 0.5
+"""Seconds within which a scheduler's signal has reached a node's workers and its launcher, and is
+told of here."""
+
+SCHEDULERS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+"""Signals with which schedulers end what runs."""
 
 WITH_ENGINE = 0.5
 """Seconds within which a node's signal is heard of before the end of the engine that has sent it:
@@ -30,6 +39,7 @@ class JobRecord:
         broken_pipe: whether the reader of the job's output has gone.
         hangs: the times in which the job did nothing.
         slow: what has slowed it down.
+        asks_allocation: whether it is being asked whether the job's allocation has ended.
         outliving: for each host that was lost: the seconds from then on, beside their grace, within
             which its workers end.
     """
@@ -42,12 +52,14 @@ class JobRecord:
         self.broken_pipe = False
         self.hangs: list[Hang] = []
         self.slow: list[Slow] = []
+        self.asks_allocation = False
         self.outliving: dict[str, float] = {}
         self._by_node: float | None = None
         self._exits: list[tuple[RunNode, Exit]] = []
         self._losses: list[Loss] = []
         self._unexplained: set[str] = set()
         self._awaited: set[str] = set()
+        self._by_engine = False
 
     def exited(self, node: RunNode, ended: Exit) -> bool:
         """Record the end of a worker; return whether it failed by itself."""
@@ -80,6 +92,46 @@ class JobRecord:
         if not self.stop_signal:
             self.stop_signal, self.stop_reason = number, why
 
+    @property
+    def ended_well(self) -> bool:
+        """Whether nothing is known so far but workers that have ended with 0."""
+        return not (self.stop_signal or self.broken_pipe or self._losses or self.has_failures)
+
+    def stopped_late(self, number: int, why: str) -> None:
+        """Record a signal that is heard of once all workers have ended, if it may be why."""
+        if self.ended_well:
+            self.stopped_by(number, why)
+
+    @property
+    def may_be_cancelled(self) -> bool:
+        """Whether the end of the allocation would explain how the run has ended."""
+        if self.stop_signal or self.broken_pipe:
+            return False
+        at = min((loss.at for loss in self._losses), default=None)
+        if at is not None and not (self._by_engine or self.cut_off):
+            return False
+        first = self._first_failure()
+        return first is None or _is_by(SCHEDULERS, first[1]) or (at is not None and at < first[0])
+
+    def failed_beside(self, number: int, now: float) -> bool:
+        """Return whether a worker that has just ended by this signal is why the run is stopped."""
+        first = self._first_failure()
+        return (
+            first is not None
+            and not (self.stop_signal or self._losses)
+            and now - first[0] <= BESIDE
+            and _is_by({number}, first[1])
+        )
+
+    def _first_failure(self) -> tuple[float, int] | None:
+        """Return when the first worker has failed, on the runner's clock, and its code."""
+        ends = (
+            (ended.clock + node.connection.offset, ended.code)
+            for node, ended in self._exits
+            if ended.failed
+        )
+        return min(ends, default=None)
+
     def stopped_by_node(self, number: int, at: float) -> None:
         """Record a signal that a node launcher received from a scheduler or an engine."""
         self._by_node = None if self.stop_signal else at
@@ -106,11 +158,16 @@ class JobRecord:
 
     @property
     def awaits_causes(self) -> bool:
-        """Whether a backend may still report why a connection has ended."""
-        return bool(self._awaited)
+        """Whether somebody may still report why workers or a connection have ended."""
+        return bool(self._awaited) or self.asks_allocation
+
+    def give_up_causes(self) -> None:
+        """Wait no more for why connections have ended."""
+        self._awaited.clear()
 
     def engine_ended(self, cause: str, code: int, at: float) -> None:
         """Record the end of the engine, which also explains connections that ended before it."""
+        self._by_engine = True
         cut = min((one for one in self._losses if one.host in self._unexplained), default=None)
         if cut is None:
             self._losses.append(Loss(at, "", cause, code, "lost the engine"))
@@ -189,6 +246,11 @@ class JobRecord:
             left=tuple(f"{p.name}: {text}" for p in nodes if p.done for text in p.done.left),
             unseen=tuple(node.left for node in nodes if node.left and not node.ended),
         )
+
+
+def _is_by(numbers: Collection[int], code: int) -> bool:
+    """Return whether the end of a worker with this code is by one of these signals."""
+    return -code in numbers or code - 128 in numbers
 
 
 def _failure(node: RunNode, ended: Exit) -> Failure:

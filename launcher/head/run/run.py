@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from functools import partial
 
@@ -136,6 +137,7 @@ class Run:
             effects.Label: lambda it: output.label(it.plan),
             effects.LabelNode: lambda it: output.label_node(it.node),
             effects.Ready: self._owner.on_ready or (lambda it: self.handle(decisions.Start(*it))),
+            effects.AskAllocation: lambda _it: self._ask_allocation(),
             effects.Suspend: lambda _it: fleet.suspend(),
             effects.ShowStacks: lambda _it: self._show_stacks(),
             effects.Over: lambda _it: (self._owner.on_over or self.loop.stop)(),
@@ -146,7 +148,8 @@ class Run:
     def handle(self, event: object) -> None:
         """Handle an event of the fleet or a decision, after those that are under way.
 
-        Nothing is handled once the run is over: its nodes may be those of another one.
+        Nothing is handled once the run is over: its nodes may be those of another one. A signal
+        that ends runs is recorded all the same.
 
         Raises:
             BadFrame: a node has sent a frame that is not expected.
@@ -155,6 +158,8 @@ class Run:
 
     def _step(self, event: object) -> None:
         if self.state.phase is Phase.OVER:
+            if type(event) is decisions.EndSignal:  # until somebody is told of another end
+                self.state.record.stopped_late(*event)
             return
         state, loop = self.state, self.loop
         try:
@@ -324,6 +329,11 @@ class Run:
         from .stdin import Stdin
 
         self._stdin = Stdin(self.loop, node.send, self.input_fd)
+
+    def _ask_allocation(self) -> None:
+        from .allocation_end import ask
+
+        ask(self.loop, os.environ, lambda end: self.handle(decisions.AllocationSeen(end)))
 
     def _show_stacks(self) -> None:
         """Print where the running ranks are, as soon as their nodes have told."""

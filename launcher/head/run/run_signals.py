@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 
 from ...control import frames
-from .decisions import EndSignal, OtherSignal, OutputBroken, SignalRanks
+from .decisions import AllocationSeen, EndSignal, OtherSignal, OutputBroken, SignalRanks
 from .effects import ShowStacks, Suspend
 
 TYPE_CHECKING = False
@@ -46,6 +46,7 @@ def table(run: RunState) -> dict[type, Callable[..., None]]:
         OtherSignal: lambda it: on_other_signal(run, it.number),
         SignalRanks: lambda it: signal_ranks(run, it.number),
         OutputBroken: lambda _it: on_broken_output(run),
+        AllocationSeen: lambda it: on_allocation(run, it.end),
     }
 
 
@@ -53,6 +54,7 @@ def on_end_signal(run: RunState, requests: StopRequests, event: EndSignal) -> No
     """Handle a signal that ends the run."""
     number, why = event
     if run.ending:
+        on_late_signal(run, number, why)
         return
     run.record.stopped_by(number, why)
     if not run.started:
@@ -67,6 +69,23 @@ def on_end_signal(run: RunState, requests: StopRequests, event: EndSignal) -> No
             run.stop(number, 0.0)
         case StopStep.STOP:
             _stop(run, number, why or signal.Signals(number).name)
+
+
+def on_late_signal(run: RunState, number: int, why: str = "") -> None:
+    """Handle a signal that is heard of while it is asked why all workers have ended: it may be."""
+    if run.record.asks_allocation and run.record.ended_well:
+        run.record.stopped_by(number, why)
+        run.record.asks_allocation = False
+        run.end_if_explained()
+
+
+def on_allocation(run: RunState, end: str) -> None:
+    """Handle the answer to whether the allocation has ended: that is SIGTERM to all of the job."""
+    run.record.asks_allocation = False
+    if end and not run.record.stop_signal:
+        run.warn(f"{end}, and the ranks with it")
+        run.record.stopped_by(signal.SIGTERM, "")
+    run.end_if_explained()
 
 
 def _stop(run: RunState, number: int, why: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections import deque
 
+from ...backends import BACKENDS
 from ...common.loop import Timers
 from ...control import frames, messages
 from . import decisions, effects, fleet_events, run_rounds, run_signals, run_start
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to report that nothing is left; it tries for 30 itself."""
+
+ALLOCATION_WAIT = 5.0
+"""Seconds for Slurm to answer whether the allocation has ended; mostly it takes milliseconds."""
 
 CAUSE_WAIT = 0.5
 """Seconds for a backend to report why a connection has ended; the guard is done before that."""
@@ -352,7 +356,23 @@ class RunState:
         self.startup.close()
         self._begin_nothing_more()
         self.workers.close()
-        self.timers.call_later(CAUSE_WAIT, self._finish)
+        self.timers.call_later(CAUSE_WAIT, self._give_up_causes)
+        self._ask_allocation()
+        self.end_if_explained()
+
+    def _ask_allocation(self) -> None:
+        """Ask whether Slurm has ended the job, if that would explain how the run has ended.
+
+        Workers may end well by its signal before anybody here has heard of that.
+        """
+        allocates = BACKENDS[self.spec.plan.launcher].allocates
+        if self.started and allocates and self.record.may_be_cancelled:
+            self.record.asks_allocation = True
+            self.do(effects.AskAllocation())
+            self.timers.call_later(ALLOCATION_WAIT, self._finish)
+
+    def _give_up_causes(self) -> None:
+        self.record.give_up_causes()
         self.end_if_explained()
 
     def abandon(self) -> None:
@@ -362,7 +382,7 @@ class RunState:
         self._finish()
 
     def end_if_explained(self) -> None:
-        """End the run now if no backend has a cause to report."""
+        """End the run now if nobody has a cause to report."""
         if not self.record.awaits_causes:
             self._finish()
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..workers.prepare import FileFindings
     from .machine_requests import MachineRequests
     from .side_services import SideServices
+    from .signal_deduplicator import Way
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""
@@ -112,7 +113,7 @@ class Session:
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
         self._guard.watch(
             self._loop,
-            lambda number: self._signals.received(number, "guard"),
+            lambda number: self._receive(number, "guard"),
             lambda: self._handle(session_state.GuardDied()),
         )
         self._loop.run()
@@ -391,16 +392,30 @@ class Session:
         if run.task.settle:
             self._loop.call_later(run.task.settle, settled)
         else:
-            act()
+            settled()
 
     def _on_own_signal(self, number: int) -> None:
         if number == signal.SIGCHLD:
             self._reap()
         else:
-            self._signals.received(number, "launcher")
+            self._receive(number, "launcher")
+
+    def _receive(self, number: int, way: Way) -> None:
+        self._signals.received(number, way)
+        if self._active and not any(one.status is None for one in self._active.workers):
+            self._tell_undecided()
+
+    def _tell_undecided(self) -> None:
+        """Tell the runner of a signal that may be why workers end, before it hears of their ends.
+
+        They may have got it themselves, and end before it is known whether they have.
+        """
+        for number in ENDS.intersection(self._signals.all_undecided()):
+            self._handle(session_state.Heard(number))
 
     def _reap(self) -> None:
         """Reap every child that has ended, and tell whoever may have started it."""
+        self._tell_undecided()
         reaped = processes.reap()
         for one in (self._run, self._side_services, self._machine, self._checks):
             if one is not None:

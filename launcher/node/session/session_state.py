@@ -86,6 +86,12 @@ class EndSignal(NamedTuple):
     delivered: bool
 
 
+class Heard(NamedTuple):
+    """A scheduler's signal that ends this node's part has come; `EndSignal` follows."""
+
+    number: int
+
+
 class GuardDied(NamedTuple):
     """Without the guard, the death of this process would leave orphans."""
 
@@ -161,10 +167,12 @@ class SessionState:
         """Begin without a run."""
         self.phase = Phase.SERVING
         self.code = 0
+        self._told = 0
         self._done: list[Any] = []
         self._handlers: dict[type, Callable[[Any, SessionFacts], None]] = {
             Lost: self._on_lost,
             Ended: self._on_ended,
+            Heard: self._on_heard,
             EndSignal: self._on_end_signal,
             GuardDied: self._on_guard_died,
             RunEnded: self._on_run_ended,
@@ -208,10 +216,15 @@ class SessionState:
         else:
             self._end(seen)
 
+    def _on_heard(self, heard: Heard, seen: SessionFacts) -> None:
+        """Tell of a signal before the ends of workers that it explains."""
+        if seen.active and not self._told:
+            self._told = heard.number
+            self._done.append(Note(_reason(heard.number), heard.number))
+
     def _on_end_signal(self, got: EndSignal, seen: SessionFacts) -> None:
-        reason = f"the node launcher got {signal.Signals(got.number).name}"
         stop = StopRun(got.number, seen.grace, delivered=got.delivered)
-        self._leave(reason, got.number, stop, seen)
+        self._leave(_reason(got.number), got.number, stop, seen)
 
     def _on_guard_died(self, _event: GuardDied, seen: SessionFacts) -> None:
         """Leave at once.
@@ -225,7 +238,7 @@ class SessionState:
 
     def _leave(self, reason: str, number: int, stop: StopRun, seen: SessionFacts) -> None:
         """Serve no other run; stop the one that is active, or end the session now."""
-        if seen.active or seen.ended:
+        if (seen.active or seen.ended) and number != self._told:
             self._done.append(Note(reason, number))
         if seen.active:
             self.phase = Phase.LEAVING
@@ -259,3 +272,7 @@ class SessionState:
         elif not seen.unsent:
             self.phase = Phase.OVER
             self._done.append(Exit())
+
+
+def _reason(number: int) -> str:
+    return f"the node launcher got {signal.Signals(number).name}"

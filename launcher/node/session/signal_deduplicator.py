@@ -83,8 +83,11 @@ class SignalDeduplicator:
 
     def undecided(self, number: int) -> bool:
         """Return whether this signal has come, and it is not known yet where."""
-        one = self._received.get(number)
-        return one is not None and one.acted_at is None
+        return number in self.all_undecided()
+
+    def all_undecided(self) -> list[int]:
+        """Return the signals that have come, and of which it is not known yet where."""
+        return [number for number, one in self._received.items() if one.acted_at is None]
 
     def handled(self, number: int) -> bool:
         """Return whether this signal has just come from outside: the workers get it, or have."""
@@ -92,7 +95,7 @@ class SignalDeduplicator:
 
     def settle(self) -> None:
         """Act now on all signals so far and forget them: workers that start now have got none."""
-        for number in [one for one, seen in self._received.items() if seen.acted_at is None]:
+        for number in self.all_undecided():
             self._decide(number)
         self._received.clear()
 

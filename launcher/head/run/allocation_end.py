@@ -1,0 +1,66 @@
+"""Whether the Slurm job has ended whose nodes a run uses, or a hold has: only Slurm knows that.
+
+Its signal reaches the processes of a job one after another, and may reach none of dsrun's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+
+from ...backends.child import Child, execute, with_pipes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...common.loop import Loop
+
+LIVES = {"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT"}
+"""States of a job whose processes may run (JOB STATE CODES of squeue(1))."""
+
+PATIENCE = 4.0
+"""Seconds for Slurm to answer; it tries for longer if its controller is down."""
+
+UNKNOWN = "Invalid job id specified"
+"""What scontrol says of a job that has ended some minutes ago (MinJobAge of slurm.conf(5))."""
+
+
+def ask(loop: Loop, environ: Mapping[str, str], then: Callable[[str], None]) -> None:
+    """Ask how the Slurm job of this environment has ended, without waiting.
+
+    Args:
+        loop: calls `then`.
+        environ: of this process.
+        then: called once with what is told of its end, "" if it goes on or if that is unknown.
+    """
+    job, scontrol = environ.get("SLURM_JOB_ID", ""), shutil.which("scontrol")
+    if not job or scontrol is None:
+        loop.call_later(0.0, lambda: then(""))
+        return
+    argv = [scontrol, "--oneliner", "show", "job", job]
+    try:
+        started = with_pipes(lambda fds: execute(argv, environ, (fds[0], fds[2], fds[2])))
+    except OSError:
+        loop.call_later(0.0, lambda: then(""))
+        return
+    for fd in (started.stdin, started.stdout):
+        os.close(fd)
+
+    def answered(_code: int, text: str) -> None:
+        late.cancel()
+        then(words(job, text))
+
+    child = Child(started, loop, answered)
+    late = loop.call_later(PATIENCE, lambda: child.send_signal(signal.SIGKILL))
+
+
+def words(job: str, text: str) -> str:
+    """Return how a job has ended, given what scontrol says of it; "" if it has not."""
+    found = dict(re.findall(r"(?m)(?:^| )(JobState|PreemptTime)=(\S*)", text))
+    state, preempted = found.get("JobState", ""), found.get("PreemptTime", "None")
+    if UNKNOWN in text or (state and state not in LIVES):
+        return f"Slurm job {job} has ended ({state or 'it is forgotten'})"
+    return "" if preempted in {"None", "Unknown"} else f"Slurm job {job} is being preempted"
