@@ -68,6 +68,7 @@ def _start(command: Command, argv: list[str], parent: Parent | None = None) -> i
         if salloc.is_needed(command.options, os.environ):
             words = salloc.argv(argv, command, os.environ)
             return _run_in_allocation(words, command.options, parent)
+        return salloc.inside(command.options, partial(run, command, parent))
     return run(command, parent)
 
 

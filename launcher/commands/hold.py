@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 
 from ..cli.parser import Command
 from ..cli.tool_parser import configured
@@ -58,7 +59,8 @@ def _hold(command: ToolCommand, words: Sequence[str]) -> int:
 
     if salloc.is_needed(command.options, os.environ):
         return _in_allocation(command, words)
-    return _run(command, lambda parent: _serve(command, parent))
+    run = partial(_run, command, lambda parent: _serve(command, parent))
+    return salloc.inside(command.options, run)
 
 
 def _run(command: ToolCommand, hold: Callable[[Parent | None], int], **more: bool) -> int:

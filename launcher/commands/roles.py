@@ -79,8 +79,14 @@ def _start(given: RolesCommand, argv: Sequence[str], parent: Parent | None = Non
 
     if salloc.is_needed(options, os.environ):
         return _in_allocation(given, argv, parent)
+    return salloc.inside(options, partial(_run, given, parent))
+
+
+def _run(given: RolesCommand, parent: Parent | None) -> int:
+    """Run a job from here, or join it."""
     from ..planning import this_node
 
+    options = given.job.options
     job = this_node.apply(rendezvous.apply(given.job), os.environ)
     spec.check(job)
     nodes = spec.find_nodes(job)

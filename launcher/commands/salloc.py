@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 
 from ..backends import allocates
@@ -19,12 +20,15 @@ from ..planning.rendezvous import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import NoReturn
 
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..common.detach import Parent
+
+OWNER = "_DSRUN_SALLOC"
+"""The variable with the pid of the salloc that this process has become, for the command inside."""
 
 SILENT = {"warning", "error", "critical"}
 """Levels of --log_level at which the line about waiting is not printed."""
@@ -93,10 +97,46 @@ def run(argv: list[str], options: Options, parent: Parent | None = None) -> NoRe
     sys.stderr.flush()
     if parent is not None:
         parent.hand_over()
+    os.environ[OWNER] = str(os.getpid())
     try:
         os.execv(argv[0], argv)
     except OSError as error:
         raise UsageError(f"{argv[0]}: {reason(error)}") from None
+
+
+def inside(options: Options, program: Callable[[], int]) -> int:
+    """Run a program in a Slurm job; return its exit code.
+
+    If the salloc that has requested the job for it is killed, the program gets SIGTERM, and then
+    the allocation is given back: nobody else would do so.
+
+    Raises:
+        DsrunError: as the program.
+    """
+    owner = os.environ.pop(OWNER, "")
+    if not owner:
+        return program()
+    from ..node.machine.processes import die_with_parent
+
+    # Until the program handles it: what is under way ends here, and the allocation with it.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    die_with_parent(signal.SIGTERM)
+    try:
+        if os.getppid() != int(owner):
+            sys.exit(128 + signal.SIGTERM)
+        return program()
+    finally:
+        if os.getppid() != int(owner):
+            _give_back(options.launcher_path, os.environ["SLURM_JOB_ID"])
+
+
+def _give_back(path: str, job: str) -> None:
+    tell(f"salloc was killed: giving back the allocation of Slurm job {job}")
+    if scancel := _find("scancel", path):
+        from ..backends.base import output_of
+
+        if refused := output_of([scancel, job]).strip():
+            tell(f"scancel {job}: {plain(refused)}")
 
 
 def _check_slurm(salloc: str) -> None:
@@ -129,16 +169,25 @@ def _check_slurm(salloc: str) -> None:
 
 def _tool(path: str) -> str:
     """Return salloc's path: next to srun if --launcher_path names it, else on PATH."""
-    folder = path if os.path.isdir(path) else os.path.dirname(path)
-    whole = os.path.abspath(folder)
-    folders = [os.path.join(whole, "bin"), whole] if folder else executable.own_folders()
-    tool = executable.find("salloc", folders)
+    tool = _find("salloc", path)
     if not tool:
         raise UsageError(
             "--launcher slurm: this is not a Slurm job (no SLURM_JOB_ID), and there is no salloc in"
-            f" {folder or 'PATH'} to request one; start dsrun from an sbatch script"
+            f" {_folder(path) or 'PATH'} to request one; start dsrun from an sbatch script"
         )
     return tool
+
+
+def _find(name: str, path: str) -> str:
+    """Return the path of a program of Slurm, "" if there is none."""
+    folder = _folder(path)
+    whole = os.path.abspath(folder)
+    folders = [os.path.join(whole, "bin"), whole] if folder else executable.own_folders()
+    return executable.find(name, folders)
+
+
+def _folder(path: str) -> str:
+    return path if os.path.isdir(path) else os.path.dirname(path)
 
 
 def _own_command(words: int) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import deque
 from enum import Enum
 
+from ...backends import BACKENDS
 from ...common import system
 from ...common.errors import NodeError
 from ...common.wording import counted
@@ -71,6 +74,9 @@ class Hold:
         self.error: DsrunError | None = None
         self.code = 0
         self.nodes = HeldNodes(spec, fleet, self.log)
+        if BACKENDS[spec.job.plan.launcher].allocates:
+            self.nodes.watch(self._ask_allocation)
+        self._asks = False
         self.console = console
         self.commands: HeldCommands | None = None
         self._schedule = Schedule()
@@ -139,6 +145,23 @@ class Hold:
     def _expire(self) -> None:
         self.log(f"no run for {self.spec.idle_timeout:g} s: releasing all nodes")
         self.end(0)
+
+    # -- its allocation ---------------------------------------------------------------------
+
+    def _ask_allocation(self) -> None:
+        """Ask whether the allocation has ended: then nodes that are lost do not come back."""
+        if self._asks or self.phase is not Phase.SERVING:
+            return
+        from ..run.allocation_end import ask
+
+        self._asks = True
+        ask(self.loop, os.environ, self._on_allocation)
+
+    def _on_allocation(self, end: str) -> None:
+        self._asks = False
+        if end and self.phase is Phase.SERVING:
+            self.log(f"{end}: releasing all nodes", "warning")
+            self.end(signal.SIGTERM)
 
     # -- runs -------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ class Keeper:
 
     Attributes:
         reasons: why each lost node is lost.
+        on_missing: called whenever a node is lost, or was not reached.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Keeper:
             log: prints a line for the user.
         """
         self._log = log
+        self.on_missing: Callable[[], None] = _nothing
         self.reasons: dict[NodeConnection, str] = {}
         is_lost = self.reasons.__contains__
         self._reconnector = Reconnector(loop, PAUSES, reach, is_lost)
@@ -60,6 +62,7 @@ class Keeper:
             return
         self.reasons[node] = node.lost or "its connection was lost"
         self._reconnector.expect(node)
+        self.on_missing()
 
     def back(self, node: NodeConnection) -> None:
         """Handle a node that has been reached."""
@@ -71,3 +74,8 @@ class Keeper:
         """Handle an attempt that has failed."""
         self.reasons[node] = reason
         self._reconnector.failed(node)
+        self.on_missing()
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -45,6 +45,10 @@ class HeldNodes:
         self._keeper = Keeper(fleet.loop, self._reach, lambda text: log(text, "warning"))
         self._first: Survey | None = None
 
+    def watch(self, on_missing: Callable[[], None]) -> None:
+        """Call `on_missing` whenever a node is lost that no run uses, or was not reached again."""
+        self._keeper.on_missing = on_missing
+
     # -- the beginning and the end ------------------------------------------------------------
 
     def begin(self, console: Console, on_over: Callable[[], None]) -> None:
