@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
+from functools import partial
 
-from ...backends.child import Child, execute, with_pipes
+from ...backends.child import Child, Started, execute, with_pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...common.loop import Loop
 
@@ -28,24 +28,23 @@ UNKNOWN = "Invalid job id specified"
 """What scontrol says of a job that has ended some minutes ago (MinJobAge of slurm.conf(5))."""
 
 
-def ask(loop: Loop, environ: Mapping[str, str], then: Callable[[str], None]) -> None:
+def ask(
+    loop: Loop, environ: Mapping[str, str], then: Callable[[str], None]
+) -> Callable[[], object]:
     """Ask how the Slurm job of this environment has ended, without waiting.
+
+    Return what gives up asking.
 
     Args:
         loop: calls `then`.
         environ: of this process.
         then: called once with what is told of its end, "" if it goes on or if that is unknown.
     """
-    job, scontrol = environ.get("SLURM_JOB_ID", ""), shutil.which("scontrol")
-    if not job or scontrol is None:
-        loop.call_later(0.0, lambda: then(""))
-        return
-    argv = [scontrol, "--oneliner", "show", "job", job]
-    try:
-        started = with_pipes(lambda fds: execute(argv, environ, (fds[0], fds[2], fds[2])))
-    except OSError:
-        loop.call_later(0.0, lambda: then(""))
-        return
+    job = environ.get("SLURM_JOB_ID", "")
+    argv = ["scontrol", "--oneliner", "show", "job", job]
+    started = _started(argv, environ) if job else None
+    if started is None:
+        return loop.call_later(0.0, lambda: then("")).cancel
     for fd in (started.stdin, started.stdout):
         os.close(fd)
 
@@ -54,7 +53,17 @@ def ask(loop: Loop, environ: Mapping[str, str], then: Callable[[str], None]) -> 
         then(words(job, text))
 
     child = Child(started, loop, answered)
-    late = loop.call_later(PATIENCE, lambda: child.send_signal(signal.SIGKILL))
+    give_up = partial(child.send_signal, signal.SIGKILL)
+    late = loop.call_later(PATIENCE, give_up)
+    return give_up
+
+
+def _started(argv: Sequence[str], environ: Mapping[str, str]) -> Started | None:
+    """Start a program that prints on one pipe; None if there is none."""
+    try:
+        return with_pipes(lambda fds: execute(argv, environ, (fds[0], fds[2], fds[2])))
+    except OSError:
+        return None
 
 
 def words(job: str, text: str) -> str:

@@ -111,7 +111,7 @@ class Run:
             self.loop, self.loop.awake, partial(self.handle, decisions.TimePassed())
         )
         self._ask = asks(self.send_job, self.handle, self.view) if asks else self.send_job
-        self._closers: list[Callable[[], None]] = []
+        self._closers: list[Callable[[], object]] = []
         self._perform = self._table()
         if (observer := self.state.restarts.observer) is not None:
             self.observe(observer)
@@ -140,7 +140,7 @@ class Run:
             effects.AskAllocation: lambda _it: self._ask_allocation(),
             effects.Suspend: lambda _it: fleet.suspend(),
             effects.ShowStacks: lambda _it: self._show_stacks(),
-            effects.Over: lambda _it: (self._owner.on_over or self.loop.stop)(),
+            effects.Over: lambda _it: self._end(),
         }
 
     # -- what happens, and what follows -------------------------------------------------------
@@ -317,7 +317,7 @@ class Run:
             self.close_too(self._health.close)
         self._health.check(node, lambda why: self.handle(decisions.HealthChecked(node, why)))
 
-    def close_too(self, close: Callable[[], None]) -> None:
+    def close_too(self, close: Callable[[], object]) -> None:
         """Call `close` once the run is being stopped, or is over."""
         self._closers.append(close)
 
@@ -333,7 +333,12 @@ class Run:
     def _ask_allocation(self) -> None:
         from .allocation_end import ask
 
-        ask(self.loop, os.environ, lambda end: self.handle(decisions.AllocationSeen(end)))
+        seen = decisions.AllocationSeen
+        self.close_too(ask(self.loop, os.environ, lambda end: self.handle(seen(end))))
+
+    def _end(self) -> None:
+        self._close_services()
+        (self._owner.on_over or self.loop.stop)()
 
     def _show_stacks(self) -> None:
         """Print where the running ranks are, as soon as their nodes have told."""

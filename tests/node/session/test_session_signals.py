@@ -19,6 +19,8 @@ from dsrun.launcher.specs.program import Program
 
 from ...support.fake_runner import (
     STUBBORN,
+    TRAP,
+    WAITS,
     FakeRunner,
     between,
     prepared,
@@ -99,6 +101,73 @@ def test_a_signal_that_all_have_got_is_not_sent_once_more(runner: FakeRunner) ->
     assert runner.play(history) == 0
     assert runner.output() == "ready\n"
     assert runner.exits() == [(0, -9, True)]
+
+
+@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_signal_is_told_of_before_the_ends_of_workers_that_have_got_it(
+    runner: FakeRunner, number: int, code: int
+) -> None:
+    """However they end: the runner is not to take that for their own end."""
+
+    def history(r: FakeRunner) -> Steps:
+        program = WAITS._replace(args=("-ISc", TRAP.format(then=f"os._exit({code})")))
+        yield from running(r, program, grace=500.0)
+        (pid,) = r.all(frames.STARTED)[0]["pids"]
+        by_both(r, number)
+        os.kill(pid, number)
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert [name for name in runner.names() if name != "HELLO"] == [
+        *("STARTED", "NOTE", "EXIT", "DONE")
+    ]
+    assert runner.notes() == [(f"the node launcher got {signal.Signals(number).name}", number)]
+
+
+def test_a_signal_after_the_last_worker_is_told_of_at_once(runner: FakeRunner) -> None:
+    """Something of the run is left, so it is not over: the workers may have got it before."""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "sleep 600 & exit 0", allow_background=False)
+        r.start()
+        yield r.got(frames.EXIT)
+        by_guard(r, signal.SIGTERM)
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    names = runner.names()
+    assert names.index("EXIT") < names.index("NOTE") < names.index("DONE")
+
+
+@pytest.mark.parametrize("settle", [0.0, 0.15])
+def test_a_stop_that_answers_such_a_word_does_not_signal_workers_twice(
+    runner: FakeRunner, settle: float
+) -> None:
+    """One of two workers has ended by the signal, and the runner stops the run for that."""
+    ends = "os.environ['RANK'] == '0' and os._exit(0)"
+
+    def history(r: FakeRunner) -> Steps:
+        program = WAITS._replace(args=("-ISc", TRAP.format(then=ends)))
+        yield from prepared(r, program=program, slots=(0, 1), settle=settle)
+        r.start(slots=(0, 1), world_size=2)
+        yield lambda: r.output().count("ready") == 2
+        pids = r.all(frames.STARTED)[0]["pids"]
+        by_both(r, signal.SIGTERM)
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        yield r.got(frames.NOTE)
+        r.stop(grace=500.0)
+        yield r.got(frames.EXIT)
+        yield r.skip(5 * TOGETHER)
+        r.stop(grace=0.0)
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.output().count(f"{signal.SIGTERM:d}\n") == 2, "each has got it once"
 
 
 def test_a_signal_before_the_start_ends_the_session_without_a_word(runner: FakeRunner) -> None:

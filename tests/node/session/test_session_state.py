@@ -16,6 +16,7 @@ from dsrun.launcher.node.session.session_state import (
     EndSignal,
     Exit,
     GuardDied,
+    Heard,
     LetStay,
     Lost,
     Note,
@@ -145,3 +146,23 @@ def test_what_a_run_leaves_is_spared() -> None:
     assert state.step(RunEnded(), DONE._replace(background=True, stuck={5})) == [LetStay()]
     assert state.step(RunEnded(), DONE._replace(stuck={5})) == [Spare({5})]
     assert state.phase is Phase.SERVING
+
+
+def test_a_signal_is_told_of_at_once_where_workers_end_and_only_once() -> None:
+    state = SessionState()
+    assert state.step(Heard(signal.SIGTERM), ACTIVE) == [Note(WHY, signal.SIGTERM)]
+    assert state.step(Heard(signal.SIGTERM), ACTIVE) == []
+    assert state.phase is Phase.SERVING, "it is not known yet whether the workers have got it"
+    assert state.step(TERM, ACTIVE) == [StopRun(signal.SIGTERM, 9.0)]
+    assert state.phase is Phase.LEAVING
+
+
+def test_a_signal_that_was_told_of_ends_the_session_after_the_run() -> None:
+    state = SessionState()
+    state.step(Heard(signal.SIGTERM), ACTIVE)
+    assert state.step(TERM, DONE) == [Clear(), Exit()]
+
+
+def test_a_signal_without_a_run_is_nobodys_yet() -> None:
+    assert SessionState().step(Heard(signal.SIGTERM), IDLE) == []
+    assert SessionState().step(Heard(signal.SIGTERM), DONE) == []
