@@ -1,7 +1,8 @@
 """The event loop for descriptors, signals and timers, used by the runner and the node launcher.
 
-Only the loop runs callbacks, one at a time. A signal handler does nothing: the interpreter writes
-the signal's number to a wake-up descriptor, from which the loop reads it like any other event.
+Only the loop runs callbacks, one at a time. A signal handler only notes that there is a signal: the
+interpreter writes its number to a wake-up descriptor, from which the loop reads it like any other
+event.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Loop:
         self._calls: dict[int, dict[int, Callback]] = {}
         self._timers = Timers(self.clock)
         self._suspended = 0.0
-        self._stopped = False
+        self._stopped = self._signalled = False
         self._posted: list[Callback] = []
         self._wake_fd = -1
 
@@ -186,13 +187,24 @@ class Loop:
         read_fd, write_fd = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         system.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
         for number in numbers:
-            system.set_handler(number, _record)
+            system.set_handler(number, self._record)
 
         def drain() -> None:
+            self._signalled = False
             for number in sorted(system.read(read_fd, 4096), key=signal.SIGCHLD.__eq__):
                 call(number)
 
         self.add_reader(read_fd, drain)
+
+    def _record(self, number: int, frame: object) -> None:
+        """Note that there is one: the interpreter writes its number to the wake-up descriptor."""
+        self._signalled = True
+
+    def catch_up(self) -> None:
+        """Handle what has come if there is a signal in it, without waiting."""
+        if self._signalled:
+            self.call_later(0.0, self.stop)
+            self.run()
 
     def open_to_threads(self) -> None:
         """Enable `call_soon_threadsafe`; the first call opens two descriptors, others nothing."""
@@ -244,7 +256,3 @@ class Loop:
         now = self.clock()
         while not self._stopped and (call := self._timers.expired(now)) is not None:
             call()
-
-
-def _record(number: int, frame: object) -> None:
-    """Do nothing: the interpreter writes the number to the wake-up descriptor."""

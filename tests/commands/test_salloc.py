@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from dsrun.launcher.commands import salloc
 from dsrun.launcher.common.errors import UsageError
 
 from ..support import schemas
+from ..support.limits import HANG, wait_for
 
 
 @pytest.fixture
@@ -150,3 +154,84 @@ def test_a_slurm_that_is_down_is_told_before_salloc_runs(tool: str, answer: str,
     with pytest.raises(UsageError) as caught:
         salloc.run([f"{tool}/salloc", sys.executable], Options(quiet=True))
     assert f": Slurm does not answer, so there is no allocation now: {said}; " in str(caught.value)
+
+
+INSIDE = """
+import os, signal, sys, time
+from dsrun.launcher.cli.options import Options
+from dsrun.launcher.commands import salloc
+
+def program():
+    if sys.argv[1] == "handles":
+        signal.signal(signal.SIGTERM, lambda number, _: open("told", "w").close())
+    open("up", "w").write(f"{os.getpid()} {salloc.OWNER in os.environ}")
+    while not os.path.exists("told" if sys.argv[1] == "handles" else "go"):
+        time.sleep(0.01)
+    return 3
+
+sys.exit(salloc.inside(Options(launcher_path=os.getcwd()), program))
+"""
+
+OWNING = """
+import os, subprocess, sys
+from dsrun.launcher.commands.salloc import OWNER
+os.environ[OWNER] = str(os.getpid())
+sys.exit(subprocess.call([sys.executable, "inside.py", *sys.argv[1:]]))
+"""
+"""Runs a program as salloc does."""
+
+
+def allocated(folder: Path, word: str) -> subprocess.Popen[str]:
+    """Start a program in an allocation, and wait until it runs; scancel notes what it is told."""
+    (folder / "inside.py").write_text(INSIDE)
+    (folder / "owner.py").write_text(OWNING)
+    (folder / "scancel").write_text('#!/bin/sh\necho "$@" > "$(dirname "$0")/given-back"\n')
+    (folder / "scancel").chmod(0o755)
+    owner = subprocess.Popen(
+        [sys.executable, "owner.py", word],
+        cwd=folder,
+        env={**os.environ, "SLURM_JOB_ID": "7"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: up(folder) != "", "the program inside")
+    return owner
+
+
+def up(folder: Path) -> str:
+    return (folder / "up").read_text() if (folder / "up").exists() else ""
+
+
+@pytest.mark.parametrize("word", ["handles", "starts"])
+def test_who_runs_inside_gives_the_allocation_back_if_salloc_is_killed(
+    tmp_path: Path, word: str
+) -> None:
+    """It is ended first, in its own way once it handles signals."""
+    owner = allocated(tmp_path, word)
+    assert up(tmp_path).endswith(" False"), "no worker is to think that it is inside"
+    owner.kill()
+    assert owner.stderr is not None
+    said = owner.stderr.read()  # up to the end of the program inside
+    owner.wait(HANG)
+    owner.stderr.close()
+    assert said == "dsrun: salloc was killed: giving back the allocation of Slurm job 7\n"
+    assert (tmp_path / "given-back").read_text() == "7\n"
+    assert (tmp_path / "told").exists() == (word == "handles")
+
+
+def test_salloc_itself_gives_back_the_allocation_of_what_ends_before_it(tmp_path: Path) -> None:
+    owner = allocated(tmp_path, "starts")
+    (tmp_path / "go").touch()
+    assert owner.wait(HANG) == 3
+    assert owner.stderr is not None
+    owner.stderr.close()
+    assert not (tmp_path / "given-back").exists()
+
+
+def test_who_was_started_by_somebody_else_has_nothing_to_give_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(salloc.OWNER, raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    assert salloc.inside(Options(), lambda: 5) == 5
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -338,3 +338,31 @@ def test_an_alarm_is_for_the_newest_time_alone() -> None:
     alarm.set(None)
     clock.go(10.0)
     assert (calls, len(clock.timers)) == ([55.0], 0)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_of_signals_that_come_together_the_end_of_a_child_is_the_last() -> None:
+    """What ends a child may have come to this process as well, and explains that end."""
+    loop, seen = Loop(), list[int]()
+
+    def note(number: int) -> None:
+        seen.append(number)
+        if len(seen) == 3:
+            loop.stop()
+
+    loop.on_signals([signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM], note)
+    for number in (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM):
+        os.kill(os.getpid(), number)
+    loop.run()
+    assert seen == [signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD]
+
+
+@pytest.mark.usefixtures("handlers")
+def test_signals_that_have_come_while_nothing_ran_are_caught_up_with() -> None:
+    loop, seen = Loop(), list[int]()
+    loop.on_signals([signal.SIGUSR1], seen.append)
+    loop.catch_up()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert seen == []
+    loop.catch_up()
+    assert seen == [signal.SIGUSR1]

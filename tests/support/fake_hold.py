@@ -49,9 +49,11 @@ class FakeHold:
         hold: the real one.
     """
 
-    def __init__(self, *hosts: Host | str, idle_timeout: float = 0.0, **job: Any) -> None:
+    def __init__(
+        self, *hosts: Host | str, idle_timeout: float = 0.0, launcher: str = "ssh", **job: Any
+    ) -> None:
         self.job = FakeFleet(*hosts)
-        plan = Plan(self.job.plan, CHECK, "ssh", None, None)
+        plan = Plan(self.job.plan, CHECK, launcher, None, None)
         spec = HoldSpec("lab", JobSpec("hold-1", plan, "/", held=True, **job), idle_timeout)
         self.hold = Hold(spec, self.job.fleet, cast("Console", self.job.console))
         self.clients: list[Client] = []

@@ -138,6 +138,7 @@ def serve(job: Job, fleet: Fleet, parts: Sequence[Part], dial: Dial | None = Non
     finally:
         fleet.disconnect()
         job.close()
+    job.loop.catch_up()  # a signal that has come by now may be why the workers have ended
     if (error := job.view().error) is not None:
         raise error
     return job.conclude()

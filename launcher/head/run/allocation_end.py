@@ -5,12 +5,12 @@ Its signal reaches the processes of a job one after another, and may reach none 
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from functools import partial
 
 from ...backends.child import Child, Started, execute, with_pipes
+from ...common import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def ask(
     if started is None:
         return loop.call_later(0.0, lambda: then("")).cancel
     for fd in (started.stdin, started.stdout):
-        os.close(fd)
+        system.close(fd)
 
     def answered(_code: int, text: str) -> None:
         late.cancel()

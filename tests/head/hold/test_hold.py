@@ -17,6 +17,7 @@ from ...support.fake_hold import CHECK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ...support.fake_hold import FakeHold
 
@@ -182,3 +183,47 @@ def test_places_of_a_plan() -> None:
     hosts = [Host("n0", (1,)), Host("n1", ("GPU-1", "GPU-2"))]
     plan = Plan(lay_out(hosts), CHECK, "ssh", None, None)
     assert places(plan) == {"n0": (1,), "n1": ("GPU-1", "GPU-2")}
+
+
+# -- a hold in an allocation ----------------------------------------------------------------------
+
+
+def in_slurm(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, hold_of: HoldOf, state: str
+) -> FakeHold:
+    """A hold of two nodes of Slurm job 7, which is in this state."""
+    tool = folder / "scontrol"
+    tool.write_text(f"#!/bin/sh\necho JobId=7 JobState={state}\ntouch {folder}/asked\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    fake = hold_of("n0", "n1", launcher="slurm").ready()
+    fake.job.said()
+    return fake
+
+
+def test_a_hold_ends_with_its_allocation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold_of: HoldOf
+) -> None:
+    """It does not look for nodes that it cannot have again; its runs are stopped."""
+    fake = in_slurm(tmp_path, monkeypatch, hold_of, "COMPLETING")
+    client = fake.client()
+    client.run("one", {"n0": [0, 1]})
+    run = fake.run_of("one")
+    fake.job.ready(run)
+    fake.job.node("n1").leaves()
+    fake.wait_for(lambda: phase(fake) is Phase.ENDING)
+    assert fake.hold.messages[-1] == "Slurm job 7 has ended (COMPLETING): releasing all nodes"
+    fake.job.node("n0").stops(0, 1)
+    assert client.wait(1)["code"] == 143
+    assert fake.hold.code == 143
+
+
+def test_a_hold_looks_for_a_node_that_is_lost_in_an_allocation_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold_of: HoldOf
+) -> None:
+    fake = in_slurm(tmp_path, monkeypatch, hold_of, "RUNNING")
+    fake.job.node("n1").leaves()
+    fake.wait_for((tmp_path / "asked").exists)
+    fake.wait_for(lambda: not fake.hold._asks)
+    assert phase(fake) is Phase.SERVING

@@ -92,3 +92,14 @@ def test_a_connection_that_nobody_waits_for_is_asked_anew_and_none_once_closed()
     lost.keeper.close()
     lost.go(PAUSES.first + 1)
     assert lost.tried == []
+
+
+def test_whoever_is_to_know_is_told_of_each_loss_and_each_attempt_that_has_failed() -> None:
+    lost, told = Lost(), list[str]()
+    node = lost.node()
+    lost.keeper.on_missing = lambda: told.append(lost.keeper.reasons[node])
+    lost.keeper.lost(node)
+    lost.keeper.lost(node)
+    assert told == ["closed"]
+    lost.keeper.failed(node, "no route")
+    assert told == ["closed", "no route"]

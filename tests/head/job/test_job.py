@@ -413,3 +413,18 @@ def test_what_an_engine_explains_once_it_is_closed_is_in_the_last_event_too(
     events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
     assert (events[-1]["exit_code"], events[-1]["report"]) == (42, job.report())
     assert 'dsrun_exit_code{job_id="j"} 42.0' in (tmp_path / "metrics").read_text()
+
+
+def test_a_signal_that_comes_while_the_nodes_leave_is_why_their_workers_have_ended(
+    job: Job,
+) -> None:
+    """It reaches the processes of a job one after another: workers first, and then dsrun."""
+
+    def history(nodes: Nodes) -> Steps:
+        yield from well(nodes)
+        yield nodes[0].got(frames.END)
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield lambda: False
+
+    assert job.play(history) == 128 + signal.SIGTERM
+    assert job.report()["cause"] == "signal"

@@ -7,7 +7,7 @@ import signal
 from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control.messages import Done, Exit, NodeBindings
 from dsrun.launcher.head.report.report import Loss, Report
-from dsrun.launcher.head.run.record import WITH_ENGINE, JobRecord
+from dsrun.launcher.head.run.record import BESIDE, WITH_ENGINE, JobRecord
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
 
@@ -187,3 +187,46 @@ def test_what_workers_are_bound_to_is_in_the_report_where_it_is_known() -> None:
     bound = NodeBindings("cuda", ())
     job.nodes[1].bound = bound
     assert job.report().bound == (("n1", bound),)
+
+
+def test_a_job_ends_well_until_something_else_is_known() -> None:
+    job = Told()
+    assert job.record.ended_well
+    job.ends(0)
+    job.record.stopped_late(signal.SIGTERM, "")
+    assert (job.record.ended_well, job.report().exit_code) == (False, 143)
+
+
+def test_a_late_signal_is_not_the_cause_of_a_failure_or_a_loss() -> None:
+    failed, lost = Told(), Told()
+    failed.ends(0, 7)
+    lost.record.lost("n1", "gone", 105.0)
+    for job in (failed, lost):
+        job.record.stopped_late(signal.SIGTERM, "")
+    assert (failed.report().exit_code, lost.report().exit_code) == (7, LOST)
+
+
+def test_what_the_end_of_an_allocation_may_explain() -> None:
+    well, by_signal, failed, lost, cut, engine, known = (Told() for _ in range(7))
+    well.ends(0)
+    by_signal.ends(0, -signal.SIGTERM)
+    failed.ends(0, 7)
+    lost.record.lost("n1", "gone", 1.0)
+    cut.record.lost("n1", "its line has ended", 1.0, explained=False)
+    engine.record.engine_ended("srun ended (exit code 143)", LOST, 1.0)
+    known.record.stopped_by(signal.SIGINT, "")
+    jobs = (well, by_signal, failed, lost, cut, engine, known)
+    expected = [True, True, False, False, True, True, False]
+    assert [job.record.may_be_cancelled for job in jobs] == expected
+
+
+def test_a_worker_ended_beside_a_signal_if_it_ended_just_before_and_by_it() -> None:
+    job = Told()
+    assert not job.record.failed_beside(signal.SIGTERM, 105.0)
+    job.ends(0, 128 + signal.SIGTERM)
+    at = 105.0 + BESIDE
+    assert job.record.failed_beside(signal.SIGTERM, at)
+    assert not job.record.failed_beside(signal.SIGTERM, at + 0.1)
+    assert not job.record.failed_beside(signal.SIGINT, at)
+    job.record.lost("n1", "gone", 1.0)
+    assert not job.record.failed_beside(signal.SIGTERM, at)

@@ -11,7 +11,7 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import Abandon, CallOff, End, Lose, Stop
+from dsrun.launcher.head.run.decisions import Abandon, CallOff, End, EndSignal, Lose, Stop
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN
@@ -485,3 +485,45 @@ def test_two_runs_at_a_time_on_nodes_of_their_own(fleet_of: FleetOf) -> None:
     assert (one.state.phase, other.state.phase) == (Phase.OVER, Phase.RUNNING)
     job.end_well(other)
     assert (story(one)["exit_code"], story(other)["exit_code"]) == (1, 0)
+
+
+# -- signals of a scheduler -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("code", "expected"), [(-TERM, 143), (128 + TERM, 143), (7, 7)])
+def test_a_worker_that_a_schedulers_signal_has_ended_is_not_the_cause(
+    fleet_of: FleetOf, code: int, expected: int
+) -> None:
+    """Its end may be heard of before the signal that its node has got as well."""
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.node("n1").exits(2, code)
+    job.node("n1").notes("the node launcher got SIGTERM", TERM)
+    job.step()
+    job.node("n0").stops(0, 1)
+    job.node("n1").stops(3)
+    job.step()
+    told = story(run)
+    assert told["exit_code"] == expected
+    assert told["cause"] == ("signal" if expected == 143 else "failure")
+
+
+def test_workers_that_end_with_0_after_the_word_of_a_signal_have_not_ended_well(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.node("n1").notes("the node launcher got SIGTERM", TERM)
+    job.end_well(run)
+    assert (story(run)["exit_code"], story(run)["cause"]) == (143, "signal")
+
+
+def test_a_signal_that_comes_once_the_run_is_over_is_recorded_until_that_is_told(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.end_well(run)
+    assert story(run)["exit_code"] == 0
+    run.handle(EndSignal(TERM))
+    assert story(run)["exit_code"] == 143
