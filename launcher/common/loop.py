@@ -196,7 +196,7 @@ class Loop:
 
         self.add_reader(read_fd, drain)
 
-    def _record(self, number: int, frame: object) -> None:
+    def _record(self, _number: int, _frame: object) -> None:
         """Note that there is one: the interpreter writes its number to the wake-up descriptor."""
         self._signalled = True
 

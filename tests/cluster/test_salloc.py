@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -80,6 +81,51 @@ def test_a_signal_to_salloc_ends_the_job_that_runs(outside: Dsrun, tmp_path: Pat
     running.wait_for_output("up")
     running.process.send_signal(signal.SIGTERM)
     assert running.wait().returncode == 143
+
+
+QUICK = """
+import os, signal
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+    signal.signal(number, lambda *_: os._exit(0))
+print("up")
+while True:
+    signal.pause()
+"""
+"""Saves its state at a signal, so to say, and ends well."""
+
+
+@pytest.mark.tier("test")
+@pytest.mark.parametrize("how", ["TERM", "INT", "USR1", "scancel"])
+def test_workers_that_end_well_at_once_are_cancelled_all_the_same(
+    slurm: Slurm, outside: Dsrun, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "quick.py").write_text(QUICK)
+    report = ("--report_file", "r.json")
+    running = outside.start(
+        "--launcher=slurm", "--num_nodes=2", *report, "--num_gpus=1", "quick.py"
+    )
+    wait_for(lambda: running.stdout.count("up") == 2, "both workers")
+    if how == "scancel":
+        slurm.run("scancel", slurm.jobs()[0].split()[0])
+    else:
+        running.process.send_signal(signal.Signals[f"SIG{how}"])
+    done = running.wait()
+    assert done.returncode == 143, done.stderr
+    assert "dsrun: stopped by SIGTERM after" in done.stderr
+    assert json.loads((tmp_path / "r.json").read_text())["cause"] == "signal"
+
+
+def test_the_allocation_of_a_salloc_that_is_killed_is_given_back(
+    slurm: Slurm, outside: Dsrun, tmp_path: Path
+) -> None:
+    (tmp_path / "quick.py").write_text(QUICK)
+    running = outside.start("--launcher=slurm", "--num_nodes=2", "--num_gpus=1", "quick.py")
+    wait_for(lambda: running.stdout.count("up") == 2, "both workers")
+    running.process.kill()
+    done = running.wait()
+    wait_for(lambda: not slurm.jobs(), "the end of the allocation")
+    assert "dsrun: stopped by SIGTERM after" in done.stderr
+    assert "dsrun: salloc was killed: giving back the allocation of Slurm job" in done.stderr
 
 
 def test_ctrl_c_reaches_dsrun_inside(slurm: Slurm, tmp_path: Path) -> None:
@@ -200,3 +246,12 @@ def test_a_detached_hold_outlives_its_command_with_its_allocation(
         assert len(held.tell("tell.py")) == 4
         assert len(slurm.jobs()) == 1
         held.release()
+
+
+def test_a_hold_ends_with_its_allocation(slurm: Slurm, tmp_path: Path) -> None:
+    held_at = Held(slurm.cluster, tmp_path, "", *HELD, launcher="slurm")
+    with slurm.nothing_left(), held_at as held:
+        slurm.run("scancel", slurm.jobs()[0].split()[0])
+        ended = held.running.wait()
+        assert ended.returncode == 143, ended.stderr
+        assert re.search(r"dsrun: Slurm job \d+ has ended \(\w+\): releasing", ended.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import json
 import re
 import shlex
 import shutil
@@ -361,6 +362,20 @@ def test_sigterm_reaches_every_worker_once(
     assert heard(tmp_path, 4) == [["SIGTERM"]] * 4, ended.output
     assert "dsrun: stopped by SIGTERM after" in ended.output
     assert scancel == [] or "code 143" in ended.output
+
+
+@pytest.mark.tier("test")
+def test_workers_that_end_well_at_once_are_cancelled_all_the_same(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}\nhear('SIGTERM', then=0)\nrest()\n")
+    script = f"{DSRUN} --num_gpus 2 --report_file r.json {tmp_path}/train.py; echo code $?"
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2")
+    wait_for(lambda: up(tmp_path) == 4, "all workers to be up")
+    slurm.run("scancel", str(job))
+    ended = slurm.wait(job)
+    wait_for((tmp_path / "r.json").exists, "the report")
+    assert json.loads((tmp_path / "r.json").read_text())["exit_code"] == 143, ended.output
 
 
 def test_workers_that_ignore_the_end_are_gone_with_the_job(slurm: Slurm, tmp_path: Path) -> None:
