@@ -6,7 +6,7 @@ import os
 import re
 import signal
 
-from ...common.errors import LOST
+from ...common.errors import LOST, SWEPT
 from .. import causes
 from ..dial_command import DialCommand, unlabelled
 from ..events import BackendWarning, EngineEnded, EngineOutput, SessionEnded, TokenAnnounced
@@ -109,6 +109,9 @@ class EngineRun:
             self._emit(EngineOutput(f"{self._tool}: {text}"))
             if not speaker:
                 self._on_own_line(text)
+        if SWEPT in text and self._all_announced():
+            for node in self._of(speaker) if speaker else ():
+                self._emit(SessionEnded(node.rank, text))
         if UNREACHABLE.search(text):
             self._fail_named(text, self._of(speaker) if speaker else self._nodes)
 

@@ -92,7 +92,7 @@ def on_engine_end(run: RunState, ended: EngineEnded) -> None:
     if run.started and not stopped and run.restarts.outlives_engine():
         run.log(ended.cause, "debug")
     elif run.started and (waiting or run.record.cut_off or ended.killed):
-        run.record.engine_ended(ended.cause, ended.code, run.now)
+        run.record.engine_ended(ended.cause, ended.code, run.now, killed=ended.killed)
         run.stop(signal.SIGTERM)
     elif not run.started and not run.startup.abandon():
         run.startup.fail_all(waiting, ended.cause)

@@ -163,6 +163,8 @@ def on_exit(run: RunState, node: RunNode, body: bytes) -> None:
     node.limits.check_end(ended.rank)
     run.staged.on_answer(node)
     node.connection.read_clock(ended.clock, run.now)
+    if run.stopping and ended.failed and run.record.is_consequence(node, ended):
+        ended = ended._replace(signalled=True)
     if run.shards:
         run.shards.worker_exited(node, ended.rank)
     run.workers.ended(ended)
@@ -224,7 +226,7 @@ def _lose_guard(run: RunState, node: RunNode, reason: str) -> None:
     # An ending engine kills guards; the cause is then the engine's, which follows.
     by_engine = BACKENDS[run.plan.launcher].by_engine
     run.restarts.await_end(node, run.grace + BEYOND * run.lease)
-    run.lose(node, reason, over=False, explained=not by_engine)
+    run.lose(node, reason, over=False, explained=not by_engine, own=True)
 
 
 def _stop_by(run: RunState, number: int) -> None:

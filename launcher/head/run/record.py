@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from ...common.errors import TOO_FEW
+from ...common.errors import LOST, TOO_FEW
 from ...control.messages import Done
 from ..report.report import Failure, Loss, Report
 
@@ -59,6 +59,7 @@ class JobRecord:
         self._losses: list[Loss] = []
         self._unexplained: set[str] = set()
         self._awaited: set[str] = set()
+        self._own_words: set[str] = set()
         self._by_engine = False
 
     def exited(self, node: RunNode, ended: Exit) -> bool:
@@ -75,10 +76,13 @@ class JobRecord:
         """Forget the ends of workers: the job continues with new ones."""
         self._exits = []
 
-    def lost(self, host: str, reason: str, at: float, *, explained: bool = True) -> None:
+    def lost(
+        self, host: str, reason: str, at: float, *, explained: bool = True, own: bool = False
+    ) -> None:
         """Record the loss of a node; the first reason given for a host counts.
 
-        Where only the end of the connection is known (not `explained`), the cause may follow.
+        Where only the end of the connection is known (not `explained`), or what the node itself has
+        said of it (`own`), the cause may follow.
         """
         if any(loss.host == host for loss in self._losses):
             return
@@ -86,6 +90,8 @@ class JobRecord:
         if not explained:
             self._unexplained.add(host)
             self._awaited.add(host)
+            if own:
+                self._own_words.add(host)
 
     def stopped_by(self, number: int, why: str) -> None:
         """Record a signal that ends the run, or `why` it ends in the same way without one."""
@@ -122,6 +128,14 @@ class JobRecord:
             and now - first[0] <= BESIDE
             and _is_by({number}, first[1])
         )
+
+    def is_consequence(self, node: RunNode, ended: Exit) -> bool:
+        """Return whether a worker was ended by a scheduler or an engine as the run was stopped."""
+        first = self._first_failure()
+        causes = [loss.at for loss in self._losses] + ([first[0]] if first else [])
+        at = ended.clock + node.connection.offset
+        known = bool(self.stop_signal) or min(causes, default=at) < at
+        return known and _is_by(SCHEDULERS, ended.code)
 
     def _first_failure(self) -> tuple[float, int] | None:
         """Return when the first worker has failed, on the runner's clock, and its code."""
@@ -165,14 +179,19 @@ class JobRecord:
         """Wait no more for why connections have ended."""
         self._awaited.clear()
 
-    def engine_ended(self, cause: str, code: int, at: float) -> None:
-        """Record the end of the engine, which also explains connections that ended before it."""
+    def engine_ended(self, cause: str, code: int, at: float, *, killed: bool = False) -> None:
+        """Record the end of the engine, which also explains connections that ended before it.
+
+        A node's own word of why it leaves is told, too, unless the engine was `killed`: then it is
+        the engine that has ended what is there.
+        """
         self._by_engine = True
         cut = min((one for one in self._losses if one.host in self._unexplained), default=None)
         if cut is None:
             self._losses.append(Loss(at, "", cause, code, "lost the engine"))
             return
-        known = Loss(cut.at, cut.host, cause, code)
+        own = cut.host in self._own_words and not killed and code == LOST
+        known = Loss(cut.at, cut.host, f"{cut.reason}; {cause}" if own else cause, code)
         self._losses = [known if one == cut else one for one in self._losses]
 
     def explain_by_engine(self, engine: EngineEnded | None, at: float) -> bool:
@@ -185,7 +204,7 @@ class JobRecord:
             return False
         by_engine = engine.killed and self.discard_node_signal(at)
         if by_engine or self.cut_off:
-            self.engine_ended(engine.cause, engine.code, at)
+            self.engine_ended(engine.cause, engine.code, at, killed=engine.killed)
             return True
         return False
 
@@ -212,6 +231,7 @@ class JobRecord:
         """Add the backend's cause, if any, to a loss of which only the disconnect was known."""
         self._awaited.discard(host)
         if cause and host in self._unexplained:
+            self._unexplained.discard(host)
             self._losses = [
                 Loss(one.at, host, cause) if one.host == host else one for one in self._losses
             ]

@@ -309,7 +309,13 @@ class RunState:
                 self.lose(node, "it did not report the end of its workers")
 
     def lose(
-        self, node: RunNode, reason: str, *, over: bool = True, explained: bool = True
+        self,
+        node: RunNode,
+        reason: str,
+        *,
+        over: bool = True,
+        explained: bool = True,
+        own: bool = False,
     ) -> None:
         """Go on without a node that is gone, or stop the run if it cannot."""
         if node.over:
@@ -329,7 +335,7 @@ class RunState:
             self.staged.on_answer(node)
             self.restarts.on_loss(node)
             return
-        self.record.lost(node.name, reason, self.now, explained=explained)
+        self.record.lost(node.name, reason, self.now, explained=explained, own=own)
         self.stop(signal.SIGTERM)
 
     def _note_unseen(self, node: RunNode) -> bool:
