@@ -131,13 +131,19 @@ class Child:
 
     def signal_children(self, number: int) -> None:
         """Signal its own child processes, which may be in other sessions."""
+        signal_all(self.open_children(), number)
+
+    def open_children(self) -> list[int]:
+        """Return descriptors of its own child processes, which may outlive it (pidfd_open(2))."""
+        pidfds = []
         for pid in _children(self.pid) if self.code is None else []:
             with suppress(OSError):
                 pidfd = os.pidfd_open(pid)
+                pidfds.append(pidfd)
                 # Check again now that the pidfd is open: the pid can no longer be reused.
-                if pid in _children(self.pid):
-                    signal.pidfd_send_signal(pidfd, number)
-                os.close(pidfd)
+                if pid not in _children(self.pid):
+                    os.close(pidfds.pop())
+        return pidfds
 
     def _read_errors(self) -> None:
         try:
@@ -175,6 +181,14 @@ class Child:
             os.close(self._pidfd)
             self._pidfd = -1
             self._on_end(self.code, self._errors.decode("utf-8", "replace"))
+
+
+def signal_all(pidfds: Sequence[int], number: int) -> None:
+    """Signal the processes that have these descriptors, as far as they live, and close those."""
+    for pidfd in pidfds:
+        with suppress(OSError):
+            signal.pidfd_send_signal(pidfd, number)
+        os.close(pidfd)
 
 
 def _children(pid: int) -> list[int]:

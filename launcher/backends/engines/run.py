@@ -8,6 +8,7 @@ import signal
 
 from ...common.errors import LOST, SWEPT
 from .. import causes
+from ..child import signal_all
 from ..dial_command import DialCommand, unlabelled
 from ..events import BackendWarning, EngineEnded, EngineOutput, SessionEnded, TokenAnnounced
 
@@ -74,9 +75,10 @@ class EngineRun:
 
         An engine that has not started every task does not end by itself. Nor does one that has lost
         a host: its ssh client waits forever, and Open MPI gives up at the third signal
-        (`abort_signal_callback` of its orterun.c).
+        (`abort_signal_callback` of its orterun.c). Hydra ends without its ssh client.
         """
         child = self._child
+        agents = child.open_children()
         if not child.wait(EXIT_TIMEOUT if self._all_announced() else 0.0):
             child.send_signal(signal.SIGTERM)
         for _ in range(2):
@@ -87,6 +89,7 @@ class EngineRun:
             self._killed_here = True
             child.send_signal(signal.SIGKILL)
             child.wait(KILL_TIMEOUT)
+        signal_all(agents, signal.SIGTERM)
         if child.code:
             self.on_end(child.code, "")
 

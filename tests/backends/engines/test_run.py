@@ -18,14 +18,14 @@ from dsrun.launcher.backends.events import (
     SessionEnded,
     TokenAnnounced,
 )
-from dsrun.launcher.common.errors import LOST
+from dsrun.launcher.common.errors import LOST, SWEPT
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 
-from ...support.limits import HANG
+from ...support.limits import HANG, wait_for
 from ..commands import events, install
 
 if TYPE_CHECKING:
@@ -172,6 +172,25 @@ def test_it_is_stopped_though_it_ignores_what_it_is_told(
     assert found[-1] == EngineEnded("mpirun ended (SIGKILL): up", LOST, False)
 
 
+def test_what_it_has_started_does_not_outlive_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its ssh client does, in a session of its own, whose host is cut off."""
+    monkeypatch.setattr(run, "EXIT_TIMEOUT", 0.1)
+    agent = (
+        f"setsid sh -c 'trap \"touch {tmp_path}/told; exit\" TERM; while :; do sleep 0.02; done'"
+    )
+    backend = engine(tmp_path, f"{TOKENS}{agent} &\necho up; trap 'exit 1' TERM; wait")
+    loop = Loop()
+    backend.start(
+        NODES, loop, lambda it: loop.stop() if it == EngineOutput("mpirun: up") else None, None
+    )
+    loop.call_later(HANG, loop.stop)
+    loop.run()
+    backend.close()
+    wait_for((tmp_path / "told").exists, "the end of its agent")
+
+
 def test_what_a_task_prints_is_about_its_own_node(tmp_path: Path) -> None:
     """It cannot speak for another task, nor for the engine."""
     said, refused = auth.announcement("1@n2", "T"), "ssh: connect to host n2: Connection refused"
@@ -193,6 +212,14 @@ def test_what_a_task_prints_of_its_own_host_is_its_end(tmp_path: Path) -> None:
     line = f"{LABELS[1]}[proxy:0:1@n2] HYDU_create_process: execvp error on file /no/python"
     found = events(engine(tmp_path, f"echo '{line}'; exec sleep 1200"), NODES)
     assert [one.rank for one in found if isinstance(one, SessionEnded)] == [1]
+
+
+def test_what_a_guard_says_is_the_end_of_its_own_node(tmp_path: Path) -> None:
+    """It has cleaned up there, so nothing of the job is left. Without a label nobody has said it."""
+    said = f"the node launcher was killed by SIGKILL; {SWEPT}"
+    lines = f"echo '{LABELS[1]}{said}'; echo '{said}'"
+    found = events(engine(tmp_path, f"{TOKENS}{lines}"), NODES)
+    assert [one for one in found if isinstance(one, SessionEnded)] == [SessionEnded(1, said)]
 
 
 def test_a_task_too_many_is_none_of_the_jobs(tmp_path: Path) -> None:

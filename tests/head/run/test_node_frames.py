@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.backends.base import Part
-from dsrun.launcher.backends.events import SessionEnded, SessionStarted
-from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.backends.events import EngineEnded, SessionEnded, SessionStarted
+from dsrun.launcher.common.errors import SWEPT, NodeError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
@@ -379,6 +379,66 @@ def test_a_node_without_its_guard_is_lost_for_that_or_for_what_its_engine_says(
     job.node("n1").stops(2, 3)
     job.step()
     assert losses(run) == {"n1": reason}
+
+
+@pytest.mark.parametrize(
+    ("killed", "reason"),
+    [(False, "its guard was killed; srun ended (exit code 137)"), (True, "srun ended (SIGKILL)")],
+)
+def test_a_guard_with_which_its_engine_ends_is_named(
+    killed: bool, reason: str, fleet_of: FleetOf
+) -> None:
+    """Unless the engine was killed, and has ended the guards with it."""
+    job = fleet_of("n0", "n1")
+    run = job.start(plan={"launcher": "slurm"})
+    job.node("n1").notes("its guard was killed", 9)
+    job.step()
+    job.emit(EngineEnded(reason.rpartition("; ")[2], LOST, killed))
+    job.node("n0").stops(0, 1)
+    job.node("n1").stops(2, 3)
+    job.step()
+    job.go(1.0)
+    assert losses(run) == {"n1": reason}
+
+
+def test_a_node_whose_guard_has_cleaned_up_has_nothing_left_under_an_engine(
+    fleet_of: FleetOf,
+) -> None:
+    """The engine's end, which follows from that, is not the cause."""
+    job = fleet_of("n0", "n1")
+    run = job.start(plan={"launcher": "slurm"})
+    job.node("n1").leaves()
+    job.step()
+    job.emit(SessionEnded(1, f"the node launcher was killed by SIGKILL; {SWEPT}"))
+    job.go(0.5)
+    job.node("n0").exits(0, -15)
+    job.node("n0").exits(1, 143)
+    job.step()
+    job.emit(EngineEnded("srun ended (exit code 75)", LOST, killed=False))
+    job.node("n0").done()
+    job.go(1.0)
+    told = story(run)
+    assert told["lost"][0] == {
+        "host": "n1",
+        "reason": f"the node launcher was killed by SIGKILL; {SWEPT}",
+    }
+    assert (told["exit_code"], told["unseen"]) == (LOST, [])
+    assert (told["failures"], told["stopped"]) == ([], 2), "who was stopped has not failed"
+
+
+def test_a_worker_that_was_killed_first_has_failed_though_its_end_is_heard_of_later(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.go(2.0)
+    job.node("n1").exits(2, 1, clock=job.clock.now)
+    job.step()
+    job.node("n0").exits(0, -15, clock=job.clock.now - 1.5)
+    job.node("n0").stops(1)
+    job.node("n1").stops(3)
+    job.step()
+    assert story(run)["first_failure"]["rank"] == 0
 
 
 def test_what_workers_are_bound_to_is_shown_once_all_have_said_it(fleet_of: FleetOf) -> None:
