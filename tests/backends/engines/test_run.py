@@ -215,7 +215,7 @@ def test_what_a_task_prints_of_its_own_host_is_its_end(tmp_path: Path) -> None:
 
 
 def test_what_a_guard_says_is_the_end_of_its_own_node(tmp_path: Path) -> None:
-    """It has cleaned up there, so nothing of the job is left. Without a label nobody has said it."""
+    """It has cleaned up there, so nothing is left. Without a label nobody has said it."""
     said = f"the node launcher was killed by SIGKILL; {SWEPT}"
     lines = f"echo '{LABELS[1]}{said}'; echo '{said}'"
     found = events(engine(tmp_path, f"{TOKENS}{lines}"), NODES)
