@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ..common import executable
 from ..common.errors import UsageError
 from ..common.wording import counted
 from ..specs.host import MAX_SLOTS
@@ -112,10 +113,14 @@ def _shown(job: str) -> str:
     """Return all that Slurm says of a job, "" without an answer."""
     import subprocess
 
-    command = ["scontrol", "--details", "--oneliner", "show", "job", job]
     try:
         ran = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False
+            [executable.located("scontrol"), "--details", "--oneliner", "show", "job", job],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

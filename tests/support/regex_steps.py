@@ -11,7 +11,6 @@ import re
 import sys
 from collections import deque
 from importlib import import_module
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 op: Any = import_module("re._constants" if sys.version_info >= (3, 11) else "sre_constants")
@@ -165,8 +164,8 @@ class _Search:
         ends: Iterable[int]
         least, most, nodes = argument
         if len(nodes) == 1 and nodes[0][0] in _ONE:
-            shortest_first = self._run_of_one(nodes[0], least, most, at)
-            ends = shortest_first if kind == op.MIN_REPEAT else shortest_first[::-1]
+            ends = self._run_of_one(nodes[0], least, most, at)
+            ends = ends if kind == op.MIN_REPEAT else reversed([*ends])
         else:
             ends = self._several(kind, least, most, nodes, at)
         for end in ends:
@@ -175,10 +174,15 @@ class _Search:
             if kind not in {op.MAX_REPEAT, op.MIN_REPEAT}:
                 return
 
-    def _run_of_one(self, node: Node, least: int, most: int, at: int) -> range:
-        last = min(len(self._text), at + int(most))
-        fitting = takewhile(lambda place: self._fits(node, place), range(at, last))
-        return range(at + least, at + sum(1 for _ in fitting) + 1)
+    def _run_of_one(self, node: Node, least: int, most: int, at: int) -> Iterator[int]:
+        """Yield where a run of single letters may end, the shortest first."""
+        end = at
+        while True:
+            if end - at >= least:
+                yield end
+            if end - at >= most or not self._fits(node, end):
+                return
+            end += 1
 
     def _several(
         self, kind: Any, least: int, most: int, nodes: Sequence[Node], at: int

@@ -63,13 +63,13 @@ def test_threads_are_the_share_of_the_cpus_that_a_quota_leaves(
     workers: int, cpus: float, threads: int
 ) -> None:
     assert shares.unbound(workers, cpus)[0].threads == threads
-    found = shares.bound(BindingPolicy("none"), [None] * workers, "", print, cpus=cpus)
+    found = shares.bound(BindingPolicy("none"), [None] * workers, print, cpus=cpus)
     assert found[0].threads == threads
 
 
 def test_workers_on_cores_of_their_own_keep_to_a_quota() -> None:
     free, bound = (
-        shares.bound(BindingPolicy("core", memory="none"), [None], "/nowhere", print, cpus=cpus)
+        shares.bound(BindingPolicy("core", memory="none"), [None], print, cpus=cpus)
         for cpus in (None, 0.5)
     )
     assert (bound[0].cpus, bound[0].threads) == (free[0].cpus, 1)
