@@ -190,8 +190,10 @@ def sparse(path: Path) -> None:
 
 
 def socket_file(path: Path) -> None:
+    folder = os.open(path.parent, os.O_PATH)  # a socket's path has at most 107 bytes
     with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(path))
+        one.bind(f"/proc/self/fd/{folder}/{path.name}")
+    os.close(folder)
 
 
 INSTEAD: dict[str, tuple[Callable[[Path], object], str]] = {

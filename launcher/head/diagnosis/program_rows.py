@@ -82,7 +82,6 @@ INSTALL_ROWS = (
             "getpwuid(): uid not found: ",
             "No username set in the environment",
             "cannot find name for user ID ",
-            "No user exists for uid ",
         ),
         "this user has no entry in the user database of the node, so a library or program finds no"
         " name for it",
@@ -355,6 +354,15 @@ START_ROWS = (
         said("not found"),
         pattern=r"^\S*sh: .*not found$",
         codes=(127,),
+    ),
+    Row(
+        "no-user-for-ssh",
+        NODE,
+        NO,
+        said("No user exists for uid "),
+        "ssh does not run for this user, who has no entry in the user database of the node",
+        "add the user to /etc/passwd",
+        codes=(255,),
     ),
     Row("mistake", SCRIPT, NO, pattern=r"^(SyntaxError|IndentationError|TabError): ", codes=(1,)),
     *INSTALL_ROWS[:3],

@@ -42,7 +42,8 @@ class WorkerSpecs:
         if setup.slots > setup.cpus:
             from ..machine import confinement
 
-            if text := confinement.note(setup.slots, setup.cpus, setup.base, setup.task.by_engine):
+            # Workers do not get the variables that tell who has bound this process.
+            if text := confinement.note(setup.slots, setup.cpus, os.environ, setup.task.by_engine):
                 note(text)
 
     def make(self, start: Start) -> tuple[list[WorkerSpec], LogWriter | None]:

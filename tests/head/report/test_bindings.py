@@ -337,7 +337,7 @@ def test_a_job_that_fails_has_its_bindings_too(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_executed_has_none(tmp_path: Path) -> None:
     program = tmp_path / "no-program"
-    program.write_bytes(b"\0")
+    program.write_bytes(b"\x7fELF".ljust(64, b"\0"))  # of a machine that there is not
     program.chmod(0o700)
     outcome = report(tmp_path, "--bind_to", "core", "--no_python", "./no-program")
     assert (outcome.code, outcome.table, outcome.written) == (126, [], [])
