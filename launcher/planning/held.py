@@ -22,14 +22,17 @@ from .planner import check_program, plan_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from ..cli.options import Options
     from ..cli.parser import Command
+    from ..specs.host_updates import HostFilter
     from ..specs.job import JobSpec
     from ..specs.roles import RolesSpec
     from .roles.table import RoleTable
+
+    T = TypeVar("T")
 
 NAMED = 3
 """Lost nodes that are named in one line."""
@@ -110,9 +113,12 @@ def held_job(command: Command, held: HeldNodes) -> JobSpec:
         UsageError: options conflict, or name something that does not exist.
         NodeError: the nodes are lost at present.
     """
-    inventory, hosts, choice = _nodes(command.options, held)
-    planned = plan_on(command, inventory, hosts, choice, alone=False)
-    return _as_held(job_spec(planned, command.options), held, hosts)
+
+    def plan(inventory: Source, hosts: Sequence[Host], choice: Choice) -> JobSpec:
+        planned = plan_on(command, inventory, hosts, choice, alone=False)
+        return _as_held(job_spec(planned, command.options), held, hosts)
+
+    return _on_present(command.options, held, plan)
 
 
 def held_roles(command: Command, tables: Sequence[RoleTable], held: HeldNodes) -> RolesSpec:
@@ -132,16 +138,35 @@ def held_roles(command: Command, tables: Sequence[RoleTable], held: HeldNodes) -
     for table in tables:
         if table.get("stdin") != "none":
             raise table.error("stdin", "not with --on, as held nodes get no standard input for it")
-    inventory, hosts, choice = _nodes(command.options, held)
-    spec = roles_spec(command, tables, Nodes(inventory, hosts, choice))
-    return spec._replace(job=_as_held(spec.job, held, hosts))
+
+    def plan(inventory: Source, hosts: Sequence[Host], choice: Choice) -> RolesSpec:
+        spec = roles_spec(command, tables, Nodes(inventory, hosts, choice))
+        return spec._replace(job=_as_held(spec.job, held, hosts))
+
+    return _on_present(command.options, held, plan)
 
 
-def _nodes(options: Options, held: HeldNodes) -> tuple[Source, list[Host], Choice]:
-    """Return all nodes, those that take part, and how they were started."""
+def _on_present(
+    options: Options, held: HeldNodes, plan: Callable[[Source, Sequence[Host], Choice], T]
+) -> T:
+    """Return what `plan` makes of the nodes that are not lost.
+
+    Raises:
+        UsageError: it can make nothing of them, nor of them with the lost ones.
+        NodeError: it could, with the lost ones.
+    """
     inventory = Source(held.hosts, f"hold {held.name}")
     choice = Choice(held.launcher, f"{held.launcher} (of hold {held.name})")
-    return inventory, _present(options, inventory, held), choice
+    filters = host_filter(options, len(held.hosts))
+    try:
+        return plan(inventory, _present(inventory, filters, held), choice)
+    except UsageError:
+        hosts = choose(inventory, filters)
+        lost = [host.name for host in hosts if host.name in held.lost]
+        if not lost:
+            raise
+        plan(inventory, hosts, choice)  # raises what is wrong even with them
+        raise _missing(held, lost) from None
 
 
 def _as_held(spec: JobSpec, held: HeldNodes, hosts: Sequence[Host]) -> JobSpec:
@@ -159,24 +184,18 @@ def _from_the_hold(spec: JobSpec) -> JobSpec:
     return spec._replace(output=spec.output._replace(report_file=output_file.from_elsewhere(path)))
 
 
-def _present(options: Options, inventory: Source, held: HeldNodes) -> list[Host]:
+def _present(inventory: Source, filters: HostFilter, held: HeldNodes) -> list[Host]:
     """Return the hosts that take part: those that the options select, without lost ones.
 
     Raises:
-        NodeError: --include names a lost host, all are lost, or too many.
+        UsageError: the options cannot be met by those that are here.
+        NodeError: --include names a lost host, or all are lost.
     """
-    filters = host_filter(options, len(held.hosts))
     here = [host for host in held.hosts if host.name not in held.lost]
     by_name = filters.include or filters.exclude
-    try:
-        selected = choose(
-            inventory if by_name else inventory._replace(hosts=here or held.hosts), filters
-        )
-    except UsageError:
-        if held.lost:
-            choose(inventory, filters)  # raises what is wrong even with them
-            raise _missing(held, [*held.lost]) from None
-        raise
+    selected = choose(
+        inventory if by_name else inventory._replace(hosts=here or held.hosts), filters
+    )
     lost = [host.name for host in selected if host.name in held.lost]
     if lost and (filters.include or len(lost) == len(selected)):
         raise _missing(held, lost)

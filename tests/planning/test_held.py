@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from dsrun.launcher import __version__
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.planning import held, rendezvous
+from dsrun.launcher.planning.roles import command_line
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.backend import BackendSettings
 
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsrun.launcher.specs.job import JobSpec
+    from dsrun.launcher.specs.roles import RolesSpec
+
+FOR_EIGHT = {
+    "enabled": True,
+    "max_train_batch_size": 8,
+    "micro_batch_sizes": [1, 2],
+    "min_gpus": 8,
+    "max_gpus": 8,
+    "version": 0.1,
+}
+"""An elastic batch plan for eight workers alone."""
 
 SETTINGS = BackendSettings(python="/opt/python", port=2222, args=("-q",))
 
@@ -53,6 +66,15 @@ def plan(*words: str, lost: tuple[str, ...] = (), **more: Any) -> JobSpec:
     command = rendezvous.apply(parse(["--on=morning", *words, "train.py"], {}))
     held.check(command)
     return held.held_job(command, held.nodes_of(answer(lost=lost, **more)))
+
+
+def roles(nodes: int, lost: tuple[str, ...] = ()) -> RolesSpec:
+    """A job of one role on so many nodes of the hold."""
+    command = parse(["--on=morning"], {})
+    tables = command_line.tables(
+        [["--program", "a", "--num_nodes", str(nodes), "--ends", "job", "train.py"]]
+    )
+    return held.held_roles(command, tables, held.nodes_of(answer(lost=lost)))
 
 
 def slots(spec: JobSpec) -> dict[str, tuple[int | str, ...] | None]:
@@ -111,6 +133,49 @@ def test_a_lost_node_is_left_out_and_named(words: list[str], expected: list[str]
 def test_a_lost_node_cannot_be_asked_for(words: list[str], lost: tuple[str, ...]) -> None:
     with pytest.raises(NodeError, match="--on morning: lost n2: no route to host"):
         plan(*words, lost=lost or ("n2", "n3", "n4"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--elastic_training", "--min_elastic_nodes", "4"],
+        ["--nnodes", "4:5", "--max_restarts", "1"],
+        ["--exclude_unhealthy", "--min_elastic_nodes", "4"],
+        ["--exclude", "n1", "--elastic_training", "--min_elastic_nodes", "3"],
+        ["--elastic_config", "plan.json"],
+    ],
+    ids=" ".join,
+)
+def test_a_job_that_needs_a_lost_node_can_start_once_that_is_back(
+    words: list[str], folder: Path
+) -> None:
+    (folder / "plan.json").write_text(json.dumps({"elasticity": FOR_EIGHT}))
+    with pytest.raises(NodeError, match="--on morning: lost n2: no route to host; the hold looks"):
+        plan(*words, lost=("n2",))
+    if "4:5" not in words:
+        assert plan(*words)
+
+
+def test_roles_that_need_a_lost_node_can_start_once_that_is_back() -> None:
+    with pytest.raises(NodeError, match="--on morning: lost n2: no route to host; the hold looks"):
+        roles(nodes=4, lost=("n2",))
+    with pytest.raises(UsageError):
+        roles(nodes=5, lost=("n2",))
+    assert roles(nodes=4).roles
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--num_nodes", "2", "--elastic_training", "--min_elastic_nodes", "3"],
+        ["--elastic_training", "--min_elastic_nodes", "5"],
+        ["--elastic_training", "--stdin", "rank0"],
+    ],
+    ids=" ".join,
+)
+def test_what_lost_nodes_would_not_help_is_the_users_mistake(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        plan(*words, lost=("n2",))
 
 
 def test_more_nodes_than_are_held_are_the_users_mistake() -> None:
