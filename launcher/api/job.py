@@ -15,6 +15,7 @@ from ..head.local.relay import REPORT
 from ..head.report.document import read
 from ..head.roles.role_console import APART, role_of
 from . import events
+from .begun import Begun
 from .errors import JobError, LaunchError
 from .interrupts import Interrupts
 from .outcomes import Outcomes
@@ -44,10 +45,10 @@ class Job:
     """A job: a script, or calls of a function, on the nodes of this launch.
 
     It runs in a process of its own, whatever this program does meanwhile. What it prints is read,
-    and printed here, while this program waits for it: in `wait`, `results`, `events`, `done` or
-    with `await`. The ranks wait when much output is unread. The job is stopped when this program
-    ends, and when the `with` block of the job is left. A Job is for one thread at a time; `stop`
-    and `signal` may be called from others.
+    and printed here, while this program waits for it: in `wait`, `results`, `events`, `stacks`,
+    `done` or with `await`. The ranks wait when much output is unread. The job is stopped when this
+    program ends, and when the `with` block of the job is left. A Job is for one thread at a time;
+    `stop` and `signal` may be called from others.
 
     Attributes:
         id: the job's id.
@@ -79,6 +80,7 @@ class Job:
         self._output = JobOutput(output, lines=lines)
         self._roles = tuple(roles) or ("",)
         self._outcomes = {role: Outcomes(role) for role in self._roles}
+        self._begun = Begun()
         self._history: list[Event] = []
         self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
         self._arrived: deque[ArrivedFrame | Output | JobError] = deque()
@@ -224,17 +226,25 @@ class Job:
     def stacks(self, *, role: str = "", native: bool = False) -> Stacks:
         """Return where the ranks are in their code, and which one the others wait for.
 
+        While they are being started it waits for them.
+
         Args:
             role: of this role, in a job of several.
             native: with frames of C and C++ code, which takes up to 10 seconds.
 
         Raises:
-            JobError: no rank is running, or the job does not answer.
+            LaunchError: the job could not be started.
+            JobError: no rank is running any more, or the job does not answer.
             KeyError: the job has no such role.
+            KeyboardInterrupt: the user has interrupted the program meanwhile.
         """
         from .stacks import read
 
-        return read(self.id, role=self._known(role), native=native)
+        known = self._known(role)
+        self._follow(lambda: known in self._begun, None)
+        if isinstance(self._ending, JobError):
+            raise self._ending
+        return read(self.id, role=known, native=native)
 
     def _ask(self, message: dict[str, Any]) -> None:
         if self._ending is None:
@@ -342,6 +352,7 @@ class Job:
         elif arrived.kind == frames.EVENT and message.get("event") == "Label":
             self._output.label(message)
         elif arrived.kind == frames.EVENT:
+            self._begun.note(message)
             self._take_event(events.from_json(message))
         elif self._is_answer(arrived):
             self._take_answer(message)

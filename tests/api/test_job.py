@@ -255,6 +255,40 @@ def test_requests(service: FakeService, job: Job) -> None:
     job.stop()
 
 
+def test_stacks_wait_for_the_ranks_and_for_no_others(service: FakeService) -> None:
+    """They are asked for at the socket of the job, which nobody serves here."""
+    job = Job(service, service.number, "none-of-this-id", roles=["a", "b"])
+    two = {**STARTED, "hosts": ["n0", "n1"], "world_size": 2}
+    ranks = {"event": "RanksStarted", "ranks": [0]}
+
+    def starts() -> None:
+        service.says({**two, "role": "a"}, {**ranks, "host": "n0", "role": "a"})
+        service.says({**STARTED, "role": "b"}, {**ranks, "host": "n0", "role": "b"})
+
+    thread = threading.Thread(target=starts)
+    thread.start()
+    with pytest.raises(JobError, match="it is not running"):
+        job.stacks(role="b")
+    assert [one.role for one in job._history] == ["a", "b"]
+    assert "a" not in job._begun
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(2, LaunchError), (0, JobError)], ids=["refused", "over"]
+)
+def test_stacks_of_a_job_that_ends_before_its_ranks_run(
+    code: int, expected: type[JobError], service: FakeService, job: Job
+) -> None:
+    if code:
+        service.refuses("no such folder", code)
+    else:
+        service.answers()
+    with pytest.raises(expected) as error:
+        job.stacks()
+    assert type(error.value) is expected
+
+
 def test_leaving_the_block_stops_the_job(service: FakeService, job: Job) -> None:
     def serve() -> None:
         assert [one["do"] for one in service.asked()] == ["stop"]

@@ -204,6 +204,11 @@ def waits(number: int) -> int:
     return seen[0]
 
 
+def test_stacks_can_be_asked_for_at_once() -> None:
+    with launch(signal.pause, output=None, **ONE) as job:
+        assert job.stacks().fields["ranks"]
+
+
 def test_signals_reach_the_ranks() -> None:
     job = begun(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
     job.signal(signal.SIGUSR1)

@@ -48,7 +48,7 @@ class Relay:
         What ranks do is for watches only; the end is the answer to the caller.
         """
         kind = type(event).__name__
-        if kind not in {"RankOutput", "RanksActive", "RanksStarted", "JobEnded"}:
+        if kind not in {"RankOutput", "RanksActive", "JobEnded"}:
             of_role = {"role": role} if role else {}
             self._caller.event({"event": kind, **event._asdict(), **of_role})
 
