@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -752,3 +753,23 @@ def test_a_node_launcher_by_hand_ends_as_its_first_failure(folder: Path) -> None
 def test_mistakes_by_hand(folder: Path, words: Sequence[str], text: str) -> None:
     assert_refused(by_hand(folder, *words), text)
     assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize(("limit", "workers"), [(8, "2"), (12, "2"), (16, "2"), (24, "8")])
+def test_too_few_open_files_are_told_in_a_line_and_never_as_a_fault(
+    folder: Path, limit: int, workers: str
+) -> None:
+    """What cannot be opened first differs by the limit; workers that are stopped say nothing."""
+
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+    done = dsrun(folder, "--num_gpus", workers, "--report_file", "r.json", "x.py", preexec_fn=lower)
+    assert done.returncode in {69, 75, 126}, done.stderr
+    assert f"too many open files (the limit is {limit}; raise it with ulimit -n)" in (
+        done.stderr.lower()
+    )
+    for wrong in (TRACEBACK, "bug in dsrun", "name a Python", "internal error"):
+        assert wrong not in done.stderr
+    if (folder / "r.json").exists() and (text := (folder / "r.json").read_text()):
+        assert json.loads(text)["exit_code"] == done.returncode

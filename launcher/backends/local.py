@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..common.errors import UsageError, reason
+from ..common.errors import NodeError, UsageError, is_full, limit_met, reason
 from . import base
 from .child import Child, spawn
 
@@ -54,6 +54,7 @@ class Local:
 
         Raises:
             UsageError: the interpreter cannot be started.
+            NodeError: this machine can start no more processes, or open no more files.
         """
         from . import prefork
 
@@ -64,6 +65,9 @@ class Local:
                 started = prefork.fork(argv) if forks else spawn(argv, os.environ)
                 self._prepared[node.rank] = started
         except OSError as error:
+            if is_full(error):
+                why = f"{reason(error)}{limit_met(error)}"
+                raise NodeError(f"cannot start a process: {why}") from None
             raise UsageError(_misnamed(argv[0], reason(error))) from None
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:

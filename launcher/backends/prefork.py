@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 
 from ..common import entry, signals
-from ..common.errors import INTERNAL
+from ..common.errors import INTERNAL, out_of_files
 from .child import DEFAULTED, Started, with_pipes
 
 TYPE_CHECKING = False
@@ -67,11 +67,21 @@ def _become(argv: Sequence[str], streams: Sequence[int]) -> None:
         _forget_site()
         sys.argv[:] = ["-c", *argv[5:]]
         exec(argv[4], {"__name__": "__main__"})
-    except BaseException:
-        import traceback
+    except BaseException as error:
+        _tell(error)
+    finally:
+        os._exit(INTERNAL)
 
-        traceback.print_exc()
-    os._exit(INTERNAL)
+
+def _tell(error: BaseException) -> None:
+    """Print why a fork could not become what it was to be."""
+    if why := out_of_files(error):
+        sys.stderr.write(f"dsrun: {why}\n")  # nothing more can be imported
+        sys.stderr.flush()
+        return
+    import traceback
+
+    traceback.print_exc()
 
 
 def _close_on_exec() -> None:

@@ -83,6 +83,42 @@ def reason(error: OSError) -> str:
     return f"{said}: {why}" if why else said
 
 
+def limit_met(error: OSError) -> str:
+    """Return which limit a system call has met, and how to raise it, to put behind its reason.
+
+    It is "" for other errors. Source: errno(3).
+    """
+    from errno import EMFILE, ENFILE
+
+    if error.errno == EMFILE:
+        return f" (the limit is {os.sysconf('SC_OPEN_MAX')}; raise it with ulimit -n)"
+    return " (of this machine; raise sysctl fs.file-max)" if error.errno == ENFILE else ""
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether a machine cannot run so many processes, or open so many files."""
+    from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
+
+    return error.errno in {EMFILE, ENFILE, EAGAIN, ENOMEM}
+
+
+def out_of_files(error: BaseException | None) -> str:
+    """Return why, if an error comes of a process that can open no more files; "" for any other.
+
+    One that is raised while another is handled comes of that. Imports tell of it in words alone.
+    """
+    from errno import EMFILE, ENFILE
+
+    for number in (EMFILE, ENFILE):
+        known, at = OSError(number, os.strerror(number)), error
+        while at is not None:
+            said = isinstance(at, ImportError) and os.strerror(number) in str(at)
+            if said or (isinstance(at, OSError) and at.errno == number):
+                return f"{reason(known)}{limit_met(known)}"
+            at = at.__context__
+    return ""
+
+
 def in_words(error: Exception) -> str:
     """Return what has failed and why, without the number of a system call's error."""
     if not isinstance(error, OSError):

@@ -17,7 +17,15 @@ from contextlib import suppress
 
 from ..common import system
 from ..common.entry import GC_THRESHOLD
-from ..common.errors import INTERNAL, LOST, USAGE, DsrunError, UsageError
+from ..common.errors import (
+    INTERNAL,
+    LOST,
+    NODE_UNUSABLE,
+    USAGE,
+    DsrunError,
+    UsageError,
+    out_of_files,
+)
 from ..common.tell import tell
 
 TYPE_CHECKING = False
@@ -214,14 +222,22 @@ def _code_of(call: Callable[[], int]) -> int:
         code = call()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else USAGE
-    except BaseException:
-        import traceback
-
-        system.write_error(traceback.format_exc())
-        code = INTERNAL
+    except BaseException as error:
+        code = _fault(error)
     with suppress(OSError, ValueError):  # nobody reads it
         sys.stderr.flush()
     return code
+
+
+def _fault(error: BaseException) -> int:
+    """Write an error that nothing has handled; return the exit code."""
+    if why := out_of_files(error):
+        system.write_error(f"dsrun: {why}\n")  # nothing more can be imported
+        return NODE_UNUSABLE
+    import traceback
+
+    system.write_error(traceback.format_exc())
+    return INTERNAL
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import resource
 from collections import deque
@@ -10,7 +9,7 @@ from contextlib import suppress
 
 from ...backends import causes
 from ...backends.retries import Retries
-from ...common.errors import reason
+from ...common.errors import is_full, reason
 from ...common.exit_codes import as_shell
 from .clients import Clients
 from .events import Command, HostEnded, HostFailed, HostNote, HostOutput
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
 FAN_OUT = 256
 """Sessions at a time."""
-
-FULL = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
-"""Errors of a machine that cannot run so many processes; a host then waits for another one."""
 
 SSH_FAILED = 255
 """The exit code of `ssh` itself (ssh(1)); a command may have it, too."""
@@ -127,7 +123,7 @@ class SshHosts:
         try:
             session = ShellSession(self._loop, argv, on_data, on_end, self._on_room)
         except OSError as error:
-            if error.errno in FULL and self._sessions:
+            if is_full(error) and self._sessions:
                 self._most = len(self._sessions)
                 self._waiting.appendleft(host)
             else:

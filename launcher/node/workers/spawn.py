@@ -8,6 +8,7 @@ import signal
 from contextlib import suppress
 
 from ...common import signals, system
+from ...common.errors import limit_met
 from ...common.values import NamedTuple
 from ..machine import processes
 
@@ -197,7 +198,7 @@ def _reason(spec: WorkerSpec, error: BaseException) -> str:
         return f"{program}: neither a program for this machine nor a script that begins with #!"
     if isinstance(error, OSError):
         name = os.fsdecode(error.filename or program)
-        return f"{name}: {error.strerror}{_missing_right(name, error)}"
+        return f"{name}: {error.strerror}{limit_met(error)}{_missing_right(name, error)}"
     return f"{program}: {error!r}"
 
 
