@@ -83,16 +83,17 @@ def reason(error: OSError) -> str:
     return f"{said}: {why}" if why else said
 
 
-def limit_met(error: OSError) -> str:
+def limit_met(error: Exception) -> str:
     """Return which limit a system call has met, and how to raise it, to put behind its reason.
 
     It is "" for other errors. Source: errno(3).
     """
     from errno import EMFILE, ENFILE
 
-    if error.errno == EMFILE:
+    number = error.errno if isinstance(error, OSError) else None
+    if number == EMFILE:
         return f" (the limit is {os.sysconf('SC_OPEN_MAX')}; raise it with ulimit -n)"
-    return " (of this machine; raise sysctl fs.file-max)" if error.errno == ENFILE else ""
+    return " (of this machine; raise sysctl fs.file-max)" if number == ENFILE else ""
 
 
 def is_full(error: OSError) -> bool:

@@ -7,7 +7,7 @@ import signal
 from functools import partial
 
 from ...common import system
-from ...common.errors import DsrunError, in_words
+from ...common.errors import DsrunError, in_words, limit_met
 from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from ...control import frames, messages
@@ -360,7 +360,8 @@ class NodeRun:
                 group.start(every, logs)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
             rank = start.first_rank + (start.only or 0) + len(group.processes)
-            self._handle(events.NotStarted(start, rank, in_words(error)))
+            why = f"{in_words(error)}{limit_met(error)}"
+            self._handle(events.NotStarted(start, rank, why))
             return
         self._started()
         pids = tuple(one.pid for one in group.processes)
