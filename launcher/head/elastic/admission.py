@@ -77,6 +77,7 @@ class Membership:
         """Add a host in place of a lost one, which is not reached any more."""
         node = next(node for node in self._nodes if node.name == lost)
         self._reconnector.drop(node)
+        self._handle(NodeRemoved(node.number))
         self._fresh[host.name] = host
         self._reconnector.look()
 

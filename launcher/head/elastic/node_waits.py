@@ -56,6 +56,63 @@ class MinNodesWait:
             self._over = False
 
 
+class LostTogether:
+    """Waits for nodes that were lost with the last members of a round, once one is there again.
+
+    Each of them would begin a round of its own otherwise, and restart those before it.
+    """
+
+    def __init__(
+        self,
+        timers: Timers,
+        seconds: float,
+        over: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Call `over` at the end of the time; losses so long before the last do not count."""
+        self._timers = timers
+        self._seconds = seconds
+        self._over = over
+        self._warn = warn
+        self._lost: dict[int, float] = {}
+        self._since: float | None = None
+        self._timer: Timer | None = None
+
+    def lost(self, node: int, *, last: bool) -> None:
+        """Note the loss of a node, which may be the last member of the round."""
+        now = self._timers.clock()
+        self._lost[node] = now
+        if last:
+            self._since = now - self._seconds
+
+    def found(self, node: int) -> None:
+        """Wait for a node no more: it is back, or not wanted any longer."""
+        self._lost.pop(node, None)
+
+    def wait(self, room: int) -> bool:
+        """Wait for nodes, if there is room for more; return whether there is time for that."""
+        since = self._since
+        missing = 0 if since is None else sum(at >= since for at in self._lost.values())
+        if not missing or room <= 0:
+            return False
+        if self._timer is None:
+            text = f"waiting {self._seconds:g} s for {missing} more to be back"
+            self._warn(f"all nodes of the round were lost: {text}")
+            self._timer = self._timers.call_later(self._seconds, self._end_time)
+        return True
+
+    def _end_time(self) -> None:
+        self.end()
+        self._over()
+
+    def end(self) -> None:
+        """Stop waiting: there is a round, or the time is over."""
+        self._since = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 class ScaleUpDelay:
     """Runs from the start of each round until its workers are known to have started well.
 

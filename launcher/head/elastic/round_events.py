@@ -65,7 +65,10 @@ class NodeReached(NamedTuple):
 
 
 class NodeRemoved(NamedTuple):
-    """A host is no longer on the list. Accepted if the job can do without it from now on."""
+    """A host is no longer on the list; or another one has the place of its lost node.
+
+    Accepted if the job can do without its node, which is there, from now on.
+    """
 
     node: int
 

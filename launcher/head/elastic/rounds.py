@@ -17,7 +17,7 @@ from . import round_events as events
 from .failures import Failures
 from .master_selection import MasterSelection
 from .node_directory import select
-from .node_waits import MinNodesWait, ScaleUpDelay
+from .node_waits import LostTogether, MinNodesWait, ScaleUpDelay
 from .round_actions import (
     CheckNodes,
     DropNode,
@@ -99,6 +99,7 @@ class Rounds:
         self._awaited: dict[int, float] = {}
         self._current = CurrentRound()
         self._min_nodes_wait = MinNodesWait(timers, limits, self._log, self._end_wait)
+        self._lost = LostTogether(timers, NEWCOMERS, self._try_form, self._log)
         self._ending = self._closed = self.over = False
         self.generation = 0
         self.members: set[int] = set()
@@ -187,6 +188,7 @@ class Rounds:
     def _on_connected(self, node: int) -> bool:
         if node not in self._nodes and not self._ending and not self._closed:
             self._nodes.move([node], NodeState.STARTING)
+            self._lost.found(node)
         return node in self._nodes
 
     def _on_ready(self, node: int) -> None:
@@ -211,10 +213,12 @@ class Rounds:
 
     def _on_lost(self, node: int) -> bool:
         """Go on without a node; return whether that is possible."""
-        was_in = node in self.members
+        was_in, released = node in self.members, node in self._nodes.leaving
         self._forget(node)
         if self._ending or self.over:
             return self.over
+        if not released:
+            self._lost.lost(node, last=was_in and not self.members)
         if was_in:
             self._count_no_failure()
         self._keep_needed()
@@ -228,7 +232,11 @@ class Rounds:
     def _on_removed(self, node: int) -> bool:
         """Remove a node for good, if the job can do without it; return whether it can."""
         rest = self.alive - len(self._retiring | {node})
-        if node not in self._nodes or rest < self._limits.least or self._ending:
+        if node not in self._nodes:
+            self._lost.found(node)
+            self._try_form()
+            return False
+        if rest < self._limits.least or self._ending:
             return False
         self._retiring.add(node)
         self._master.cancel()
@@ -460,6 +468,8 @@ class Rounds:
         wait = max([self._failures.not_before, *self._awaited.values()]) - self._now
         if nodes.starting and not self.members:
             self._await_late()
+        elif not self.members and self._lost.wait(self._most - self.alive):
+            return
         elif wait > 0:
             self._timers.call_later(wait, self._try_form)
         else:
@@ -480,6 +490,7 @@ class Rounds:
 
     def _begin(self, members: Sequence[int], address: str) -> None:
         self._min_nodes_wait.end()
+        self._lost.end()
         self._awaited.clear()
         self.generation += 1
         self.members = set(members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.elastic.node_waits import MinNodesWait, ScaleUpDelay
+from dsrun.launcher.head.elastic.node_waits import LostTogether, MinNodesWait, ScaleUpDelay
 from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.clock import Clock
@@ -102,3 +102,49 @@ def test_another_round_begins_it_anew() -> None:
 
 def test_without_seconds_there_is_none() -> None:
     assert PlayedDelay(0.0).delay.left == 0.0
+
+
+class PlayedLosses:
+    """Nodes that are lost, and what comes of waiting for them for two minutes."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.over = 0
+        self.said: list[str] = []
+        self.lost = LostTogether(self.clock.timers, 120.0, self.end, self.said.append)
+
+    def end(self) -> None:
+        self.over += 1
+
+
+def test_before_all_are_lost_none_is_waited_for() -> None:
+    played = PlayedLosses()
+    played.lost.lost(0, last=False)
+    assert not played.lost.wait(9)
+    played.lost.lost(1, last=True)
+    assert played.lost.wait(9)
+    assert not played.lost.wait(0), "a round has no room for it"
+
+
+def test_who_was_lost_is_waited_for_once_and_until_found() -> None:
+    played = PlayedLosses()
+    played.lost.lost(0, last=False)
+    played.clock.go(121)
+    for node in (1, 2):
+        played.lost.lost(node, last=node == 2)
+    played.lost.found(2)
+    assert all(played.lost.wait(9) for _ in range(2))
+    assert played.said == ["all nodes of the round were lost: waiting 120 s for 1 more to be back"]
+    played.lost.found(1)
+    assert not played.lost.wait(9), "the other was lost long before"
+
+
+def test_the_time_for_lost_nodes_ends_once() -> None:
+    played = PlayedLosses()
+    played.lost.lost(0, last=True)
+    played.lost.wait(9)
+    played.clock.go(120)
+    assert played.over == 1
+    assert not played.lost.wait(9)
+    played.clock.go(120)
+    assert played.over == 1

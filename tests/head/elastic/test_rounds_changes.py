@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS
 
 from ...support.elastic_rounds import running
@@ -243,6 +245,82 @@ def test_after_the_loss_of_all_members_all_that_are_there_are_waited_for() -> No
     assert len(job.formed) == 1
     job.join(0)
     assert job.formed[1:] == [[0, 1]]
+
+
+def test_after_the_loss_of_all_members_those_that_come_back_later_are_waited_for() -> None:
+    job = running(3, wait=120.0)
+    for node in (0, 1, 2):
+        job.leave(node)
+    job.go(10)
+    job.arrive(1)
+    assert len(job.formed) == 1, "not a round of one"
+    job.go(NEWCOMERS - 1)
+    job.arrive(0)
+    assert len(job.formed) == 1, "nor one of two"
+    job.arrive(2)
+    assert (job.formed[1:], job.called) == ([[0, 1, 2]], [[1, 2]])
+    assert job.said[-1] == "all nodes of the round were lost: waiting 120 s for 2 more to be back"
+
+
+def test_who_is_not_back_in_time_joins_later() -> None:
+    job = running(3, wait=120.0)
+    for node in (0, 1, 2):
+        job.leave(node)
+    job.arrive(1)
+    job.go(NEWCOMERS - 1)
+    assert len(job.formed) == 1
+    job.go(1)
+    assert job.formed[1:] == [[1]]
+    job.arrive(2)
+    job.print()
+    job.join(1)
+    assert job.formed[2:] == [[1, 2]], "it waits once"
+
+
+def test_losses_that_are_known_one_after_the_other_are_one() -> None:
+    """Others work on between, until they are lost as well."""
+    job = running(3, wait=120.0)
+    job.leave(0)
+    job.join(1, 2)
+    assert job.formed[1:] == [[1, 2]]
+    job.go(NEWCOMERS - 1)
+    job.leave(1)
+    job.leave(2)
+    job.arrive(1, 2)
+    assert len(job.formed) == 2
+    job.arrive(0)
+    assert job.formed[2:] == [[0, 1, 2]]
+
+
+def test_a_node_that_was_lost_long_before_the_others_is_not_waited_for() -> None:
+    job = running(2, wait=120.0)
+    job.leave(0)
+    job.join(1)
+    job.go(NEWCOMERS + 1)
+    job.leave(1)
+    job.arrive(1)
+    assert job.formed[1:] == [[1], [1]]
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_lost_node_that_is_taken_off_the_list_is_not_waited_for(*, removed: bool) -> None:
+    job = running(2, wait=120.0)
+    job.leave(0)
+    job.leave(1)
+    job.arrive(1)
+    if removed:
+        job.retire(0)
+    assert job.formed[1:] == ([[1]] if removed else [])
+
+
+def test_no_more_are_waited_for_than_a_round_may_have() -> None:
+    job = running(3, wait=120.0, most=2)
+    for node in (0, 1, 2):
+        job.leave(node)
+    job.arrive(2)
+    assert len(job.formed) == 1
+    job.arrive(1)
+    assert job.formed[1:] == [[1, 2]]
 
 
 def test_a_spare_that_is_released_is_not_waited_for() -> None:
