@@ -12,6 +12,7 @@ from ...backends.events import (
     SessionStarted,
     TokenAnnounced,
 )
+from ...common import system
 from ...common.errors import DsrunError
 from ...control import frames, messages
 from ...control.connection import Connection
@@ -393,7 +394,13 @@ class Fleet:
         if node.is_lane and self._lanes is not None and self.is_doubtful(self._lanes.first(node)):
             return
         node.silence = seconds
-        node.close(f"no heartbeat for {seconds:.0f} s")
+        reason = f"no heartbeat for {seconds:.0f} s"
+        if node.together:
+            here = system.uname().nodename
+            reason += (
+                f", nor from any other node: the network of {here}, where dsrun runs, has failed"
+            )
+        node.close(reason)
         self.emit_loss(NodeSilent(node, seconds))
 
     def suspend(self) -> None:

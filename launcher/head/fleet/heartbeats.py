@@ -62,6 +62,7 @@ class Heartbeats:
             return
         now = self._loop.clock()
         self._forgive(now - self._due)
+        self._compare(now)
         for node in self._nodes():
             node.reset_notes()
             heard = node.heard()
@@ -72,6 +73,21 @@ class Heartbeats:
             node.send(frames.pack(frames.BEAT))
         self._due = now + self._wait(now)
         self._loop.call_later(self._due - now, self._beat)
+
+    def _compare(self, now: float) -> None:
+        """Note it on all nodes if they have fallen silent at the same moment, as far as is known.
+
+        Each is heard of sixteen times in a lease, and not with the others.
+        """
+        silent = {node: now - at for node in self._nodes() if (at := node.heard()) is not None}
+        least = self._lease * (1 - 2 / messages.BEATS)
+        names = frozenset(node.name for node in silent)
+        every = min(silent.values(), default=0.0) >= least
+        for node in silent:
+            if not every:
+                node.together = frozenset()
+            elif len(names) > 1:  # of two, one may be lost by now
+                node.together = node.together or names
 
     def _wait(self, now: float) -> float:
         """Return the seconds until the next heartbeat, or until some node may be lost."""

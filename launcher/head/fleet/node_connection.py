@@ -46,6 +46,7 @@ class NodeConnection:
         returns: whether the run that uses it has it reached again once it is lost.
         on_event: the event handler of the run that uses it; None between two runs.
         on_close: each is called once, with the reason, when its connection is closed.
+        together: the names of all nodes, if it and they have fallen silent at the same moment.
         offset: seconds to add to its clock to get the runner's; the smallest difference seen is
             the one with the least network delay in it.
     """
@@ -58,6 +59,7 @@ class NodeConnection:
         self.answered = self.beats = self.returns = self.unconfirmed = False
         self.silence = 0.0
         self.attempt = self.unanswered = self.used = 0
+        self.together: frozenset[str] = frozenset()
         self.on_event: Callable[[FleetEvent], None] | None = None
         self.on_close: list[Callable[[str], None]] = []
         self.offset = float("inf")
@@ -83,7 +85,7 @@ class NodeConnection:
         """Use this connection from now on."""
         self.state, self.lost, self.cause = NodeState.CONNECTED, "", ""
         self.answered = self.beats = self.unconfirmed = False
-        self.unanswered, self.silence = 0, 0.0
+        self.unanswered, self.silence, self.together = 0, 0.0, frozenset()
         self._connection = connection
 
     def close(self, reason: str) -> None:

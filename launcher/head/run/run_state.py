@@ -77,6 +77,7 @@ class RunState:
     compared: Sequence[RunNode] = ()
     _check: QuickCheck | None = None
     _last_wait: Timer | None = None
+    _told: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -281,6 +282,7 @@ class RunState:
     def _record_given_up(self, found: decisions.RecordGivenUp) -> None:
         self.record.forget_exits()  # of workers of a former round: nobody has worked since
         self.record.gave_up(found.reason, self.now)
+        self._record_together()
 
     def _give_up(self, found: decisions.GiveUp) -> None:
         self.warn(f"{found.reason}: stopping the job")
@@ -329,14 +331,31 @@ class RunState:
         if self.observers:
             self.observers.lost(node, reason, survived=survives)
         if survives:
-            self.warn(f"lost {node.name}: {reason}; going on without it")
-            if running and explained:
-                self.warn(node.left)
+            self._tell_loss(node, reason, left=running and explained)
             self.staged.on_answer(node)
             self.restarts.on_loss(node)
             return
         self.record.lost(node.name, reason, self.now, explained=explained, own=own)
+        self._record_together()
         self.stop(signal.SIGTERM)
+
+    def _tell_loss(self, node: RunNode, reason: str, *, left: bool) -> None:
+        """Tell of a node without which the run goes on, once of all that are silent together."""
+        together = node.connection.together
+        if not together:
+            self.warn(f"lost {node.name}: {reason}; going on without it")
+            if left:
+                self.warn(node.left)
+        elif together is not self._told:
+            self._told = together
+            names = ", ".join(one.name for one in self.nodes if one.connection.together is together)
+            self.warn(f"lost {names}: {reason}; the nodes end their workers themselves")
+
+    def _record_together(self) -> None:
+        """Record the loss of all nodes that have fallen silent together: the run ends for it."""
+        for node in self.nodes:
+            if node.lost and node.connection.together:
+                self.record.lost(node.name, node.lost, self.now)
 
     def _note_unseen(self, node: RunNode) -> bool:
         """Note what may still be running on a lost node; return whether workers were."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
-from dsrun.launcher.common.errors import SWEPT, NodeError
+from dsrun.launcher.common.errors import LOST, SWEPT, NodeError
 from dsrun.launcher.common.errors import TOO_FEW as TOO_FEW_CODE
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
@@ -302,6 +303,27 @@ def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     assert "ROUND" not in job.fleet.kinds("n0")
     job.fleet.go(0.5)
     assert job.fleet.kinds("n0") == ["ROUND"]
+
+
+HERE = os.uname().nodename
+NETWORK = f"nor from any other node: the network of {HERE}, where dsrun runs, has failed"
+
+
+@pytest.mark.parametrize("wait", [0.0, 60.0])
+def test_nodes_that_are_silent_together_are_told_once_and_all_reported(
+    wait: float, fleet_of: FleetOf
+) -> None:
+    names = ("n0", "n1", "n2")
+    job = started(fleet_of(*names, lease=16.0), wait=wait)
+    job.fleet.backend.absent |= {*names}
+    job.fleet.go(20.0, silent=[*names])
+    told = [text for text in job.fleet.said("warning") if text.startswith("lost ")]
+    ends = "the nodes end their workers themselves"
+    assert told == [f"lost n0, n1, n2: no heartbeat for 16 s, {NETWORK}; {ends}"]
+    job.fleet.go(wait + 1.0)
+    report = story(job.run)
+    assert report["exit_code"] == (TOO_FEW_CODE if wait else LOST)
+    assert {one["host"] for one in report["lost"]} - {""} == {*names}
 
 
 def test_a_node_that_sends_no_frames_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:

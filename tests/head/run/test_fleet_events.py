@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -153,6 +154,29 @@ def test_a_silent_node_is_lost(fleet_of: FleetOf) -> None:
     job.node("n0").stops(0, 1)
     job.step()
     assert losses(run) == {"n1": "no heartbeat for 6 s"}
+
+
+NETWORK = (
+    f", nor from any other node: the network of {os.uname().nodename}, where dsrun runs, has failed"
+)
+
+
+def test_all_nodes_that_are_silent_together_are_this_machines_network(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2", lease=16.0)
+    run = job.start()
+    job.go(18.0, silent=["n0", "n1", "n2"])
+    job.step()
+    reason = f"no heartbeat for 16 s{NETWORK}"
+    assert losses(run) == dict.fromkeys(("n0", "n1", "n2"), reason)
+
+
+def test_nodes_that_are_silent_one_after_the_other_are_not(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", lease=16.0)
+    run = job.start()
+    job.go(14.5, silent=["n0", "n1"])
+    job.go(5.0, silent=["n1"])
+    job.go(16.0, silent=["n0", "n1"])
+    assert set(losses(run).values()) == {"no heartbeat for 16 s"}
 
 
 def test_the_silence_of_a_node_that_is_done_is_no_loss(fleet_of: FleetOf) -> None:
