@@ -239,7 +239,7 @@ def create(environ: Mapping[str, str], about: About) -> str:
     unfinished = f"{path}.new"
     os.mkdir(unfinished, PRIVATE)
     try:
-        _write(unfinished, ABOUT, {**about._asdict(), "process": about.process._asdict()})
+        _write_about(unfinished, about)
         os.rename(unfinished, path)  # fails if there is one that has files
     except OSError as error:
         remove(unfinished)
@@ -247,6 +247,18 @@ def create(environ: Mapping[str, str], about: About) -> str:
             raise FileExistsError(errno.EEXIST, "a job of this id has a folder", path) from None
         raise
     return path
+
+
+def restore(path: str, about: About) -> None:
+    """Make the folder of a job again, if somebody has removed it or what says what the job is.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if open_folder(path) is None:
+        state = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+        private_folder(state, "dsrun", "jobs", about.job_id)
+        _write_about(path, about)
 
 
 def finish(path: str, end: End) -> None:
@@ -267,6 +279,10 @@ def finish(path: str, end: End) -> None:
         except OSError:
             os.rename(os.path.join(path, ABOUT), os.path.join(path, OVER))
             raise
+
+
+def _write_about(path: str, about: About) -> None:
+    _write(path, ABOUT, {**about._asdict(), "process": about.process._asdict()})
 
 
 def _write(path: str, name: str, fields: Mapping[str, object]) -> None:

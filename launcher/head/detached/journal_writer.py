@@ -144,6 +144,8 @@ class _File:
         Raises:
             OSError: they cannot be written; the file is as before.
         """
+        if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
+            self._leave()  # it was removed: nobody could read what is written there
         if self._fd < 0:
             self._fd = _open(self._path)
         data = b"".join(map(journal.pack, entries))
@@ -163,8 +165,11 @@ class _File:
         if self._size > journal.room(len(self._sources)):
             self._shorten()
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            self._leave()
+
+    def _leave(self) -> None:
+        os.close(self._fd)
+        self._fd, self._size = -1, 0
 
     def _shorten(self) -> None:
         """Leave out old output; where that is not possible, the file stays as it is."""

@@ -25,6 +25,10 @@ LAST_WAIT = 10.0
 """Seconds for the disk to take what waits at the end of a job."""
 
 
+REMOVED = "its file was removed while the job ran"
+"""Why output is missing whose file is gone."""
+
+
 class Keeper:
     """Observes a run, or those of all roles of a job.
 
@@ -35,6 +39,7 @@ class Keeper:
     def __init__(self, folder: str, loop: Loop, warn: Callable[[str], None]) -> None:
         """Keep it in a folder; `warn` is called from the loop with what cannot be kept."""
         self.folder = folder
+        self._known = job_folder.open_folder(folder)
         self._loop = loop
         self._warn = warn
         self._began, self._observed = loop.clock(), False
@@ -79,7 +84,8 @@ class Keeper:
     def end(self, ending: Ending) -> None:
         """Write how the job has ended; waits for the disk. One that has not started leaves nothing.
 
-        Folders of other jobs that are too old, or too many, are removed.
+        A folder that was removed meanwhile is made again, for those who wait for the end. Folders
+        of other jobs that are too old, or too many, are removed.
 
         Raises:
             OSError: it cannot be written.
@@ -88,11 +94,18 @@ class Keeper:
         if not self._started:
             job_folder.remove(self.folder)
             return
+        if self._known is not None:
+            self._restore(self._known)
         now = time.time()
         text = ending.text
         end = job_folder.End(now, ending.code, text, ending.data, self._last_line, self._unkept)
         job_folder.finish(self.folder, end)
         job_folder.prune(os.path.dirname(self.folder), now)
+
+    def _restore(self, known: job_folder.JobFolder) -> None:
+        if not os.path.exists(known.journal):
+            self._unkept = self._unkept or REMOVED
+        job_folder.restore(self.folder, known.about)
 
     @property
     def _last_line(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from dsrun.launcher.head.detached import journal, journal_writer
 from dsrun.launcher.head.detached.journal import Entry
 from dsrun.launcher.head.detached.journal_writer import JournalWriter
 
-from ...support.limits import HANG
+from ...support.limits import HANG, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +87,22 @@ def test_without_room_the_output_is_lost_and_counted(tmp_path: Path) -> None:
         journal.MESSAGE,
         b"8 bytes are missing here: no such file or directory",
     )
+
+
+def test_output_for_a_file_that_was_removed_is_lost_and_counted(path: Path) -> None:
+    failed = threading.Event()
+    path = path.parent / "job" / "journal"
+    path.parent.mkdir()
+    writer = JournalWriter(str(path), lambda _why: failed.set())
+    writer.put(Entry(0, 1.0, journal.STDOUT, b"12345", 0, "n0"))
+    wait_for(path.exists, "the first entry")
+    shutil.rmtree(path.parent)
+    writer.put(Entry(0, 2.0, journal.STDOUT, b"678", 0, "n0"))
+    assert failed.wait(HANG)
+    path.parent.mkdir()
+    writer.close(HANG)
+    (gap,) = written(path)
+    assert gap.data == b"3 bytes are missing here: no such file or directory"
 
 
 def test_half_a_write_leaves_no_half_entry(tmp_path: Path) -> None:

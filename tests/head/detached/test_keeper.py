@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,8 @@ from dsrun.launcher.head.run import events
 
 from ...support.clock import Clock
 from ...support.kept_jobs import NAME, kept
-from ...support.reports import report
+from ...support.limits import wait_for
+from ...support.reports import failure, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,3 +100,29 @@ def test_what_cannot_be_kept_is_told_once_and_at_the_end(tmp_path: Path) -> None
     (folder / "job.json").touch()
     keeper.end(Ending("j", report()))
     assert '"unkept": "no such file or directory"' in (folder / "end.json").read_text()
+
+
+REMOVED = "its file was removed while the job ran"
+
+
+@pytest.mark.parametrize(
+    ("gone", "unkept"),
+    [("job.json", ""), ("journal", REMOVED), ("", REMOVED), ("..", REMOVED), ("../..", REMOVED)],
+)
+def test_who_waits_for_a_job_whose_folder_was_removed_hears_how_it_has_ended(
+    folder: Path, gone: str, unkept: str
+) -> None:
+    waited_for = job_folder.open_folder(str(folder))
+    assert waited_for is not None
+    keeper, _ = keeper_of(folder)
+    keeper.on_event(START)
+    wait_for((folder / "journal").exists, "a journal")
+    removed = (folder / gone).resolve()
+    shutil.rmtree(removed) if removed.is_dir() else removed.unlink()
+    keeper.end(Ending("j", report(failures=[failure(code=7)])))
+    end = waited_for.end
+    assert end is not None
+    assert (end.code, end.unkept) == (7, unkept)
+    (again,) = job_folder.find(str(folder.parent))
+    assert (again.about, again.state) == (waited_for.about, job_folder.State.ENDED)
+    assert folder.stat().st_mode & 0o777 == 0o700
