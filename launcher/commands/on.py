@@ -129,7 +129,9 @@ def _planned(command: Command, client: LocalClient, plan: Callable[[held.HeldNod
     try:
         return plan(held.nodes_of(holds.ask(client, {"do": "describe"})))
     except NodeError as error:
-        _write_refusal(options.report_file, new_job_id(), error)
+        from ..planning.policies import report_file
+
+        _write_refusal(report_file(options, os.environ), new_job_id(), error)
         raise
 
 

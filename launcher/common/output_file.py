@@ -84,6 +84,17 @@ def is_page(path: str | None) -> bool:
     return path is not None and path.endswith((".html", ".htm"))
 
 
+def has_content(path: str) -> bool:
+    """Return whether a path is a file of its own, and not empty: writing there would lose that."""
+    if path in STREAMS or os.path.dirname(path) in OWN_DESCRIPTORS:
+        return False
+    try:
+        status = system.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
 def from_elsewhere(path: str) -> str:
     """Return the path by which another process of this machine writes the same file.
 

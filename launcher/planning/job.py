@@ -16,13 +16,21 @@ from .environment import travel
 from .folders import workdir
 from .hosts import host_updates
 from .planner import make_plan
-from .policies import dial_in, hook_policy, output_policy, supervision_policy, worker_policy
+from .policies import (
+    dial_in,
+    hook_policy,
+    output_policy,
+    report_file,
+    supervision_policy,
+    worker_policy,
+)
 from .watch import watch_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
     from ..cli.parser import Command
+    from ..specs.origin import Origin
     from ..specs.plan import Plan
     from ..specs.policies import ElasticPolicy
     from .planner import PlannedJob
@@ -71,7 +79,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         updates=host_updates(options),
         batches=planned.batches,
         dial_in=dial_in(options, plan),
-        origin=origin._replace(notes=(*origin.notes, *unread, *notes)),
+        origin=_noted(origin._replace(notes=(*origin.notes, *unread, *notes)), options),
         only=only,
     )
     if options.sync is not None:
@@ -83,6 +91,15 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
     if problem:
         raise UsageError(problem)
     return spec
+
+
+def _noted(origin: Origin, options: Options) -> Origin:
+    """Return where a plan comes from, with a note on a report that does not go where it says."""
+    path = report_file(options, os.environ)
+    if path == options.report_file:
+        return origin
+    note = f"the report goes to {path}: {options.report_file} is of an attempt before the requeue"
+    return origin._replace(notes=(*origin.notes, note))
 
 
 def _elastic(options: Options, plan: Plan) -> ElasticPolicy | None:

@@ -14,6 +14,7 @@ from ..common.errors import UsageError
 from .environment import env_files
 from .folders import from_here, workdir
 from .inventory import DEFAULT_HOSTFILE
+from .policies import report_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ def check(options: Options, inputs: Mapping[str, str]) -> tuple[str, ...]:
         UsageError: a file cannot be written, or what it has now would be lost.
     """
     known, notes = dict(inputs), []
-    for name, path in written(options).items():
+    named = written(options)
+    if report := report_file(options, os.environ):
+        named["report_file"] = report
+    for name, path in named.items():
         check_one(f"--{name}", path, known, kept=name in CHANGED)
         known[from_here(path)] = f"--{name}"
         notes.append(output_file.note(name, path))

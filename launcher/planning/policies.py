@@ -79,16 +79,31 @@ def hook_policy(options: Options) -> HookPolicy:
     return HookPolicy(path, folder=folder, **options.policy("hooks"))
 
 
+def report_file(options: Options, environ: Mapping[str, str]) -> str | None:
+    """Return where the report goes; None for nowhere.
+
+    A Slurm job that was requeued, by whomever, runs the same command once more: the report of an
+    earlier attempt is kept. Source: sbatch(1), SLURM_RESTART_COUNT.
+    """
+    path, restarts = options.report_file, environ.get("SLURM_RESTART_COUNT", "0")
+    requeued = restarts.isdecimal() and int(restarts) > 0
+    if path is None or not requeued or not output_file.has_content(path):
+        return path
+    stem, ending = os.path.splitext(path)
+    return f"{stem}.restart{restarts}{ending}"
+
+
 def output_policy(options: Options) -> OutputPolicy:
     """Return where the output goes, and how it is printed.
 
     Raises:
         UsageError: an option about output is invalid.
     """
+    report = report_file(options, os.environ)
     own_logs = has_own_logs(options)
     _check_prefix(options.prefix)
     policy = OutputPolicy(
-        **options.policy("output"),
+        **{**options.policy("output"), "report_file": report},
         redirects=_streams("--redirects", options.redirects),
         tee=_streams("--tee", options.tee),
         console_ranks=parse_ranks("--console_ranks", options.console_ranks),

@@ -66,6 +66,42 @@ def test_without_options_policies_are_what_a_program_gets(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "restarts", "goes_to"),
+    [
+        ("r.json", None, "r.json"),
+        ("r.json", "0", "r.json"),
+        ("r.json", "1", "r.restart1.json"),
+        ("r.html", "12", "r.restart12.html"),
+        ("report", "2", "report.restart2"),
+        ("", "1", "r.json"),
+    ],
+)
+def test_a_requeued_attempt_leaves_the_report_of_the_one_before_alone(
+    before: str,
+    restarts: str | None,
+    goes_to: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    named = before or "r.json"
+    (folder / named).write_text("{}" if before else "")
+    if restarts is not None:
+        monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    made = spec("--num_gpus", "2", "--report_file", named)
+    assert made.output.report_file == goes_to
+    note = f"the report goes to {goes_to}: {named} is of an attempt before the requeue"
+    assert made.origin.notes == ((note,) if goes_to != named else ())
+
+
+@pytest.mark.parametrize("stream", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_requeued_attempt_reports_to_a_stream_as_before(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert spec("--num_gpus", "2", "--report_file", stream).output.report_file == stream
+
+
 def test_every_option_finds_its_policy(folder: Path) -> None:
     words = (
         *("--venv_script", "x.py", "--role", "r", "--rdzv_id", "id", "--virtual_local_rank"),
