@@ -55,6 +55,7 @@ class Surroundings(NamedTuple):
         apart: returns the children of this process that belong to no run.
         starting: called before workers start; it may stop the run.
         started: called when they have been started.
+        between: called before each of them is.
         queue: has what happens on this node; None for another one.
     """
 
@@ -62,6 +63,7 @@ class Surroundings(NamedTuple):
     apart: Callable[[], Collection[int]] = tuple
     starting: Callable[[], None] = _nothing
     started: Callable[[], None] = _nothing
+    between: Callable[[], None] = _nothing
     queue: EventQueue | None = None
 
 
@@ -96,6 +98,7 @@ class NodeRun:
         self.former = frozenset(processes.children()) - others
         self._apart = around.apart
         self._starting, self._started = around.starting, around.started
+        self._between = around.between
         self.left: tuple[str, ...] = ()
         self.stuck: Collection[int] = ()
         self._loop = loop
@@ -357,7 +360,7 @@ class NodeRun:
                 self._services.with_calls(given, self.task.payload, group) as called,
                 self._services.with_debugger(called, self.task) as every,
             ):
-                group.start(every, logs)
+                group.start(every, logs, self._between)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
             rank = start.first_rank + (start.only or 0) + len(group.processes)
             why = f"{in_words(error)}{limit_met(error)}"

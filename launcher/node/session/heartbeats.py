@@ -28,6 +28,12 @@ class Heartbeats:
         self._lost = lost
         self._suspended = False
         self._timer: Timer | None = None
+        self._due = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next one should have been sent by now; the loop may be waited for."""
+        return self.beating and self._loop.clock() >= self._due
 
     @property
     def beating(self) -> bool:
@@ -53,6 +59,7 @@ class Heartbeats:
         if self._timer is not None:
             self._timer.cancel()
         wait = min(self.lease / messages.BEATS, self.lease - silent)
+        self._due = self._loop.clock() + wait
         self._timer = self._loop.call_later(wait, self.beat)
 
     def count_anew(self) -> None:

@@ -211,7 +211,8 @@ class Session:
         kept = None if self._run is None else self._run.kept
         self._unsent = []  # what comes before HELLO would be of the run before
         signals = self._signals
-        around = Surroundings(kept, self._apart, signals.settle, signals.started, self._queue)
+        told = signals.settle, signals.started, self._show_life
+        around = Surroundings(kept, self._apart, *told, self._queue)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
         if task.part and self._peers:
             self._run.tell_peers(self._peers)
@@ -335,6 +336,13 @@ class Session:
     def _on_silence(self, reason: str) -> None:
         self._note_end(reason)  # it arrives if the network is only slow
         self._give_up(reason)
+
+    def _show_life(self) -> None:
+        """Do what is due for heartbeats while workers are started, and the loop does not run."""
+        if self._run is not None and self._heartbeats.is_due:
+            self._link.receive()
+            self._heartbeats.beat()
+            self._guard.keep_alive(self._loop, self._run.task.stillness)
 
     def _on_end(self, body: bytes) -> None:
         end = messages.unpack(messages.End, body)

@@ -89,8 +89,13 @@ class WorkerGroup:
 
     # -- starting ---------------------------------------------------------------------------
 
-    def start(self, specs: Sequence[WorkerSpec], logs: LogWriter | None) -> None:
-        """Start every worker.
+    def start(
+        self,
+        specs: Sequence[WorkerSpec],
+        logs: LogWriter | None,
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start every worker; `between` is called before each, as many of them take long.
 
         Raises:
             SpawnFailed: one could not be started; those before it are running.
@@ -99,6 +104,7 @@ class WorkerGroup:
         if logs is not None:
             logs.serve(self._loop, self._resume)
         for spec in specs:
+            between()
             process = self._spawn(spec)
             self.processes.append(process)
             for stream, fd in ((1, process.stdout), (2, process.stderr), (3, spec.report)):

@@ -76,6 +76,17 @@ def test_another_beginning_does_not_double_them(watched: Watched) -> None:
     assert len(watched.sent()) == 12
 
 
+def test_whoever_keeps_the_loop_waiting_knows_when_the_next_one_is_due(watched: Watched) -> None:
+    assert not watched.beats.is_due, "they have not begun"
+    watched.beats.beat()
+    assert not watched.beats.is_due
+    watched.clock.now += 1.0
+    assert watched.beats.is_due
+    watched.beats.beat()
+    assert not watched.beats.is_due
+    assert watched.sent() == [frames.BEAT] * 2
+
+
 def test_a_silent_runner_is_lost_after_the_lease(watched: Watched) -> None:
     watched.beats.beat()
     for _ in range(31):

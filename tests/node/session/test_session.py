@@ -369,6 +369,53 @@ def test_beats_come_from_the_first_start_on_and_between_runs(runner: FakeRunner)
     assert found == [1, 1, 0, 1, 1, 0, 1]
 
 
+class SlowStart(FakeRunner):
+    """A runner of a node on which each start of a process takes 101 seconds."""
+
+    _most = 0
+    _own = 0.0
+
+    @property
+    def _skipped(self) -> float:
+        self._most = max(self._most, len(processes.children()))
+        return self._own + 101.0 * self._most
+
+    @_skipped.setter
+    def _skipped(self, seconds: float) -> None:
+        self._own = seconds
+
+
+SEVEN = tuple(range(7))
+
+
+def test_a_node_that_starts_many_workers_beats_meanwhile(tmp_path: Path) -> None:
+    runner = SlowStart(tmp_path)
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, program=WAITS, lease=1600.0, slots=SEVEN)
+        r.start(slots=SEVEN)
+        yield r.got(frames.STARTED)
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+    kinds = [kind for kind, _ in runner.received]
+    assert kinds[: kinds.index(frames.STARTED)].count(frames.BEAT) > len(SEVEN) - 2
+
+
+def test_a_runner_that_is_silent_while_many_workers_are_started_is_lost(tmp_path: Path) -> None:
+    runner = SlowStart(tmp_path)
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, program=WAITS, lease=320.0, slots=SEVEN)
+        r.start(slots=SEVEN)
+        yield lambda: False
+
+    assert runner.play(history) == LOST
+    assert runner.notes()[0][0].startswith("no heartbeat from the runner for ")
+    assert frames.STARTED not in [kind for kind, _ in runner.received]
+
+
 def silent(r: FakeRunner, seconds: float) -> Steps:
     """Let time pass in steps in which a node would notice each."""
     for _ in range(16):
