@@ -257,7 +257,7 @@ def restore(path: str, about: About) -> None:
     """
     if open_folder(path) is None:
         state = os.path.dirname(os.path.dirname(os.path.dirname(path)))
-        private_folder(state, "dsrun", "jobs", about.job_id)
+        state_folder({"XDG_STATE_HOME": state}, "dsrun", "jobs", about.job_id)
         _write_about(path, about)
 
 
