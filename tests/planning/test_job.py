@@ -28,6 +28,8 @@ from dsrun.launcher.specs.policies import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+REPORT = '{"format": 1, "job_id": "j", "exit_code": 0}'
+
 REMOTE = ("--host", "w0:2,w1:2", "--launcher", "openssh")
 
 
@@ -85,7 +87,7 @@ def test_a_requeued_attempt_leaves_the_report_of_the_one_before_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     named = before or "r.json"
-    (folder / named).write_text("{}" if before else "")
+    (folder / named).write_text(REPORT if before else "")
     if restarts is not None:
         monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
     made = spec("--num_gpus", "2", "--report_file", named)
