@@ -54,6 +54,7 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
     if alone:
         return Choice(backends.NO_LAUNCHER, f"{backends.NO_LAUNCHER} (--no_ssh)")
     remote = [host for host in hosts if options.force_multi or not source.is_here(host)]
+    _check_addresses(remote)
     if name == AUTO:
         args = options.launcher_args
         return _first_able(Candidates(hosts, remote, options.ssh_port, args), options)
@@ -64,6 +65,22 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
         able = either([name for name, spec in backends.BACKENDS.items() if spec.adds_hosts])
         raise UsageError(f"--launcher {name}: cannot add hosts to a running job; use {able}")
     return Choice(name, name)
+
+
+def _check_addresses(remote: Sequence[Host]) -> None:
+    """Check that the addresses of other hosts are complete: each of them is one way to a host.
+
+    Raises:
+        UsageError: one lacks its interface.
+    """
+    addresses = [host for host in remote if ":" in host.name]
+    if not addresses:
+        return
+    from ..resources.names import lacks_zone
+
+    for host in addresses:
+        if lacks_zone(host.name):
+            raise UsageError(f"{host.where or '--host'}: {lacks_zone(host.name)}")
 
 
 def _first_able(candidates: Candidates, options: Options) -> Choice:

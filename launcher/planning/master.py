@@ -41,15 +41,18 @@ def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | No
 
 
 def _check(flag: str, named: str) -> None:
-    from ..resources.names import check_name
+    from ..resources.names import bad_label, check_name, lacks_zone
 
     try:
         check_name(named)
     except UsageError:
+        rule = "" if ":" in named else bad_label(named)
         raise UsageError(
             f"{flag} {named!r}: expected a host name or an address without a port;"
-            " --master_port sets the port"
+            f" {rule or '--master_port sets the port'}"
         ) from None
+    if lacks_zone(named):
+        raise UsageError(f"{flag}: {lacks_zone(named)}")
 
 
 def _check_first(named: str, hosts: Sequence[Host]) -> None:

@@ -190,6 +190,12 @@ def endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
     from .hostfile import ENCLOSED
 
     enclosed = ENCLOSED.fullmatch(text)
+    if not enclosed and text.count(":") > 1:
+        from .names import in_brackets, is_ipv6
+
+        meant = in_brackets(text) or (f"[{text}]:PORT" if is_ipv6(text) else "")
+        if meant:
+            raise bad(variable, text, f"an IPv6 address in brackets: {meant}")
     address, port = enclosed.groups("") if enclosed else text.partition(":")[::2]
     _check_address(variable, text, address)
     if port and not (is_count(port) and int(port) <= _MAX_PORT):

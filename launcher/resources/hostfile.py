@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..common.errors import UsageError
 from ..specs.host import MAX_SLOTS, Host, Slot
-from .names import check_name
+from .names import check_name, in_brackets, is_ipv6
 from .ranges import MAX_HOSTS, expand, located, parse_slots, quoted
 
 TYPE_CHECKING = False
@@ -31,6 +31,10 @@ _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
 _BLOCK = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
+_INSTEAD_OF_NONE = {
+    "slots": "; leave slots out for a worker per device, or leave the host out (--exclude HOST)"
+}
+"""What to write in place of a zero, by field."""
 
 _MEANT = {
     "{": "a range is written in square brackets: n[1-4]",
@@ -212,7 +216,8 @@ def _number(text: str, field: str) -> int:
     limit = _LIMITS[field]
     digits = text.isascii() and text.isdigit() and len(text) < 10
     if not digits or not 1 <= int(text) <= limit:
-        raise UsageError(f"{field} must be a number from 1 to {limit}, not {quoted(text)}")
+        advice = _INSTEAD_OF_NONE.get(field, "") if digits and not int(text) else ""
+        raise UsageError(f"{field} must be a number from 1 to {limit}, not {quoted(text)}{advice}")
     return int(text)
 
 
@@ -233,8 +238,11 @@ def _hosts_of_item(item: str, where: str) -> list[Host]:
 def _counted_or_listed(text: str) -> tuple[Slot, ...]:
     if not text.isdigit():
         return parse_slots(text, "+")
-    if text == "0":
-        raise UsageError("one number is the number of slots; write '0-0' for slot 0 alone")
+    if not text.strip("0"):
+        raise UsageError(
+            "one number is the number of slots; write '0-0' for slot 0 alone, the host without"
+            " ':0' for a worker per device, or leave the host out"
+        )
     return tuple(range(_number(text, "slots")))
 
 
@@ -248,12 +256,13 @@ def _login(text: str) -> tuple[str | None, str]:
 
 
 def _ipv6(address: str) -> str:
-    try:
-        check_name(address)
-    except UsageError:
+    meant = in_brackets(address)
+    if not is_ipv6(address):
+        advice = f"; write {meant}" if meant else ""
         raise UsageError(
             f"{quoted(address)} is neither HOST:N nor an IPv6 address (--ssh_port sets a port)"
-        ) from None
+            f"{advice}"
+        )
     return address
 
 

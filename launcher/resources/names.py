@@ -10,6 +10,10 @@ from .ranges import quoted
 # ssh takes a number alone as an IPv4 address; in a list of hosts it is a mistake.
 _NAME = re.compile(r"(?![0-9-]*$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _ZONE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_PORT = re.compile(r"[0-9]{1,5}")
+
+LONGEST_LABEL = 63
+"""Letters between two dots of a name (RFC 1035); Python's resolver refuses more."""
 
 
 def check_name(name: str) -> None:
@@ -18,21 +22,55 @@ def check_name(name: str) -> None:
     Raises:
         UsageError: it is neither.
     """
-    if ":" in name and not _is_ipv6(name):
-        raise UsageError(f"{quoted(name)} is not an IPv6 address")
-    if ":" not in name and not _NAME.fullmatch(name):
+    if ":" in name and not is_ipv6(name):
+        meant = in_brackets(name)
+        advice = f"; with a number behind it, it is written {meant}" if meant else ""
+        raise UsageError(f"{quoted(name)} is not an IPv6 address{advice}")
+    if ":" in name:
+        return
+    if not _NAME.fullmatch(name):
         raise UsageError(
             f"{quoted(name)} is not a host name (letters, digits, '.', '_', '-'; not only digits)"
         )
+    if bad_label(name):
+        raise UsageError(f"{quoted(name)} is not a host name: {bad_label(name)}")
 
 
-def _is_ipv6(name: str) -> bool:
+def bad_label(name: str) -> str:
+    """Return the rule that a part of a name breaks, or "": no resolver takes such a name."""
+    labels = name.removesuffix(".").split(".")
+    if all(0 < len(one) <= LONGEST_LABEL for one in labels):
+        return ""
+    return f"each part between dots has 1 to {LONGEST_LABEL} characters"
+
+
+def in_brackets(text: str) -> str:
+    """Return how an IPv6 address with a port or another number behind it is written, or ""."""
+    address, _, number = text.rpartition(":")
+    return f"[{address}]:{number}" if _PORT.fullmatch(number) and is_ipv6(address) else ""
+
+
+def is_ipv6(name: str) -> bool:
+    """Return whether `name` is an IPv6 address, perhaps with a zone."""
+    address, percent, zone = name.partition("%")
+    return bool(_packed(address)) and (not percent or bool(_ZONE.fullmatch(zone)))
+
+
+def lacks_zone(name: str) -> str:
+    """Return why a link-local address without an interface leads to no host, or ""."""
+    packed = _packed(name) if ":" in name else b""
+    if not packed or packed[0] != 0xFE or packed[1] & 0xC0 != 0x80:  # fe80::/10 (RFC 4291)
+        return ""
+    return (
+        f"{name} is a link-local address, which needs the network interface that leads to it;"
+        f" write {name}%eth0, with a name that `ip -6 address` shows"
+    )
+
+
+def _packed(address: str) -> bytes:
     import socket
 
-    address, percent, zone = name.partition("%")
-    if percent and not _ZONE.fullmatch(zone):
-        return False
     try:
-        return bool(socket.inet_pton(socket.AF_INET6, address))
+        return socket.inet_pton(socket.AF_INET6, address)
     except (OSError, ValueError):
-        return False
+        return b""

@@ -162,6 +162,15 @@ def test_what_contradicts_it(words: str) -> None:
         (f"{C10D} --nnodes 2", "--rdzv_backend c10d --nnodes 2: expected --rdzv_endpoint"),
         (f"{C10D} --nnodes 1:4", "--rdzv_backend c10d --nnodes 1:4: expected --rdzv_endpoint"),
         ("--rdzv_endpoint h:x", "--rdzv_endpoint: 'h:x': expected HOST:PORT, with a port from 1"),
+        (
+            "--rdzv_endpoint fd00::1:29500",
+            "--rdzv_endpoint: 'fd00::1:29500': expected an IPv6 address in brackets:"
+            " [fd00::1]:29500",
+        ),
+        (
+            "--rdzv_endpoint fd00::1",
+            "--rdzv_endpoint: 'fd00::1': expected an IPv6 address in brackets: [fd00::1]:PORT",
+        ),
         ("--rdzv_endpoint h:70000", "--rdzv_endpoint: 'h:70000': expected HOST:PORT"),
         (
             "--rdzv_endpoint h:1 --master_addr g",

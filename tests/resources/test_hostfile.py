@@ -18,6 +18,12 @@ T = TypeVar("T", str, bytes)
 
 NO_ITEM = "an item is empty; expected hosts joined by commas, without blanks: n1,n2"
 URL = "is a URL; give the host name alone (and the ssh port with --ssh_port)"
+NO_SLOTS = "leave slots out for a worker per device, or leave the host out (--exclude HOST)"
+ZERO_RULE = (
+    "one number is the number of slots; write '0-0' for slot 0 alone, the host without ':0' for a"
+    " worker per device, or leave the host out"
+)
+LABEL_RULE = "each part between dots has 1 to 63 characters"
 NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
 COMMA = "no commas in a hostfile; write one host per line"
 OPTIONS = "expected 'slots=N', 'max_slots=N', 'port=N' or 'block=NAME'"
@@ -123,7 +129,7 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
     [
         ("n1 slots=x", f":4: 'slots=x': {SLOTS_RULE}, not 'x'"),
         ("n1 slots=2xyz", f":4: 'slots=2xyz': {SLOTS_RULE}, not '2xyz'"),
-        ("n1   slots=0", f":6: 'slots=0': {SLOTS_RULE}, not '0'"),
+        ("n1   slots=0", f":6: 'slots=0': {SLOTS_RULE}, not '0'; {NO_SLOTS}"),
         ("n1 slots=-1", f":4: 'slots=-1': {SLOTS_RULE}, not '-1'"),
         ("n1 slots=4097", f":4: 'slots=4097': {SLOTS_RULE}, not '4097'"),
         ("n1 slots=99999999999", f":4: 'slots=99999999999': {SLOTS_RULE}, not '99999999999'"),
@@ -176,6 +182,16 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("a@b@n1", ":1: 'a@b@n1': 'a@b' is not a user name"),
         ("me@", f":1: 'me@': '' {NAME_RULE}"),
         ("h:1:2", ":1: 'h:1:2' is neither HOST:N nor an IPv6 address (--ssh_port sets a port)"),
+        (
+            "fd00::1:29500",
+            ":1: 'fd00::1:29500' is neither HOST:N nor an IPv6 address (--ssh_port sets a port);"
+            " write [fd00::1]:29500",
+        ),
+        ("h" * 70, f":1: '{'h' * 57}...' is not a host name: {LABEL_RULE}"),
+        (f"n1.{'h' * 64}.org", f":1: 'n1.{'h' * 54}...' is not a host name: {LABEL_RULE}"),
+        ("n1..org", f":1: 'n1..org' is not a host name: {LABEL_RULE}"),
+        ("n1 slots=0", f":4: 'slots=0': {SLOTS_RULE}, not '0'; {NO_SLOTS}"),
+        ("n1:0", f":1: 'n1:0': {SLOTS_RULE}, not '0'; {NO_SLOTS}"),
         ("::1::2", ":1: '::1::2' is neither HOST:N nor an IPv6 address (--ssh_port sets a port)"),
         (
             "fe80::1%$(id)",
@@ -338,7 +354,15 @@ def test_a_user_in_the_host_list() -> None:
         ("http://h:22", f"'http://h:22': {URL}"),
         ("ssh://me@h", f"'ssh://me@h': {URL}"),
         ("h:0-3,4", "'4': is not a host name; slots are joined by '+', as in 'h:0-3+5'"),
-        ("h:0,4-5", "'h:0': one number is the number of slots; write '0-0' for slot 0 alone"),
+        ("h:0", f"'h:0': {ZERO_RULE}"),
+        ("h:00", f"'h:00': {ZERO_RULE}"),
+        (
+            "fd00::1:29500",
+            "'fd00::1:29500' is neither HOST:N nor an IPv6 address (--ssh_port sets a port);"
+            " write [fd00::1]:29500",
+        ),
+        ("h" * 60 + "1234", f"'{'h' * 57}...' is not a host name: {LABEL_RULE}"),
+        ("h:0,4-5", f"'h:0': {ZERO_RULE}"),
         ("h:", f"'h:': {SLOT_RULE}, not ''"),
         ("h:0++1", f"'h:0++1': {SLOT_RULE}, not ''"),
         ("h:x", f"'h:x': {SLOT_RULE}, not 'x'"),
