@@ -108,6 +108,14 @@ class Engine:
         unset = f"`unset {ids(os.environ)}`"
         return f"if Slurm job {job} has ended, its variables are left over: {unset}"
 
+    def refusal(self, hosts: Sequence[str]) -> str:
+        """Return why its program, which has been found, cannot start on these hosts, or "".
+
+        MPI launchers read the colons of an IPv6 address as their own, or wait without a word.
+        """
+        address = next((host for host in hosts if ":" in host), "")
+        return f"IPv6 address {address}; use a host name, or --launcher ssh" if address else ""
+
     def clean_up(self, pid: int) -> None:
         """Remove what an engine process that was killed has left behind."""
 
@@ -137,7 +145,8 @@ class Engine:
             )
         if base.lacks_tls():
             return f"--launcher {self._name}: {base.lacks_tls()}, or use --launcher ssh"
-        return self._find_tool()
+        refusal = self._find_tool() or self.refusal([host.name for host in self._hosts])
+        return f"--launcher {self._name}: {refusal}" if refusal else ""
 
     def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
         """Return the one command for all hosts."""
@@ -230,7 +239,7 @@ class Engine:
             wrong = wrong or f"{path} is {vendor(version)}"
         where = self._settings.path or "PATH"
         problem = wrong or self._denied() or f"no {' or '.join(self.tools)} in {where}"
-        return f"--launcher {self._name}: {problem}; --launcher_path names its program or folder"
+        return f"{problem}; --launcher_path names its program or folder"
 
     def _denied(self) -> str:
         """Return why this user may not use what --launcher_path names, or ""."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from contextlib import suppress
@@ -23,6 +24,15 @@ TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 
 BINDING = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy")
 """Variables with the user's own binding policy (Open MPI 4, and 5)."""
+
+LONG_START = re.compile(r"[^.0-9]{50}")
+"""How a name begins that overflows a buffer of ORTE (ORTE_MAX_NODE_PREFIX): it aborts."""
+
+PRRTE = re.compile(r"\(Open MPI\) (?:[5-9]|[0-9]{2,})\.")
+"""Part of the version text since Open MPI 5; `mpirun` of Open MPI 4 has this name as well."""
+
+TWO_DASHES = {"-bind-to", "-map-by", "-rank-by", "-runtime-options"}
+"""Options that PRRTE knows with two dashes only; it takes the value of `-bind-to` for a program."""
 
 
 class OpenMpi(engine.Engine):
@@ -52,21 +62,41 @@ class OpenMpi(engine.Engine):
         own = [("--tag-output",), ("--host", hosts), ("--map-by", "slot")]
         return [*root, *own, *self._binding(), ("--wdir", "/")]
 
+    @property
+    def _is_orte(self) -> bool:
+        return not PRRTE.search(self._version)
+
     def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
         """Return these nodes in the order of its tasks: ORTE begins with this machine."""
-        here = os.uname().nodename if "OpenRTE" in self._version else ""
+        here = os.uname().nodename if self._is_orte else ""
         return sorted(nodes, key=lambda node: not same_host(node.host.name, here))
+
+    def refusal(self, hosts: Sequence[str]) -> str:
+        """Return why it cannot start on these hosts, or with the user's arguments, or ""."""
+        if self._is_orte:
+            long = next(filter(LONG_START.match, [*hosts, os.uname().nodename]), "")
+            if long:
+                return (
+                    "Open MPI 4 aborts on names with 50 characters or more before the first digit,"
+                    f" as {long}; use a shorter name, Open MPI 5, or --launcher ssh"
+                )
+        else:
+            words = [word.partition("=")[0] for word in self._settings.args]
+            wrong = next(filter(TWO_DASHES.__contains__, words), "")
+            if wrong:
+                return f"--launcher_args: Open MPI 5 needs two dashes here: write -{wrong}"
+        return super().refusal(hosts)
 
     def fault_tolerance(self) -> list[engine.Argument]:
         """Return what makes mpirun continue after a process has died, for ORTE or PRRTE."""
-        if "OpenRTE" in self._version:
+        if self._is_orte:
             return [("--mca", "orte_abort_on_non_zero_status", "0")]
         return [("--runtime-options", "error-nonzero-status=0,recoverable")]
 
     def environ(self) -> dict[str, str]:
         """Return mpirun's environment, with options for its ssh as ORTE or PRRTE names them."""
-        prrte = "(Open MPI)" in self._version
-        return self.with_ssh_options("PRTE_MCA_plm_ssh_args" if prrte else "OMPI_MCA_plm_rsh_args")
+        orte = self._is_orte
+        return self.with_ssh_options("OMPI_MCA_plm_rsh_args" if orte else "PRTE_MCA_plm_ssh_args")
 
     def clean_up(self, pid: int) -> None:
         """Remove its session directory: `ompi.HOST.UID/pid.PID` (4.1), or `ompi.PID` (5.0)."""

@@ -125,6 +125,10 @@ class Slurm(engine.Engine):
             return f"--launcher slurm: {held.words} has no host {strange[0]}; it has {names[:200]}"
         return super().problem(nodes)
 
+    def refusal(self, hosts: Sequence[str]) -> str:
+        """Return "": srun gets Slurm's own names, whatever the hosts are called."""
+        return ""
+
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
         """Return srun's command, with a part after a colon for every further component."""
         groups, argv = self._held.groups if self._held else (), super().argv

@@ -190,6 +190,8 @@ def program(folder: Path, name: str, version: str) -> Path:
 
 
 OPEN_MPI = "mpirun (Open MPI) 5.0.11 http://www.open-mpi.org/community/help/"
+OPEN_MPI_4 = "mpirun (Open MPI) 4.1.4 http://www.open-mpi.org/community/help/"
+ORTE = "mpirun.openmpi (OpenRTE) 4.1.4 http://www.open-mpi.org/community/help/"
 HYDRA = "HYDRA build details:"
 INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1"
 
@@ -244,6 +246,69 @@ def test_a_user_or_port_of_one_host_is_no_engines_business(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("openmpi", ORTE), ("openmpi", OPEN_MPI), ("mpich", HYDRA), ("impi", INTEL)],
+)
+def test_an_ipv6_address_is_nothing_for_mpi(tmp_path: Path, name: str, version: str) -> None:
+    path = program(tmp_path, "mpirun", version)
+    some = lay_out([Host("a", (0,)), Host("fd00::1", (0,))])
+    assert engine(name, SETTINGS._replace(path=str(path))).problem(some) == (
+        f"--launcher {name}: IPv6 address fd00::1; use a host name, or --launcher ssh"
+    )
+
+
+@pytest.mark.parametrize("version", [ORTE, OPEN_MPI_4, OPEN_MPI])
+@pytest.mark.parametrize(
+    ("name", "dies"),
+    [
+        ("n" * 60, True),
+        (f"{'n' * 50}7", True),
+        (f"{'gpu-' * 15}1.site.org", True),
+        ("n" * 49, False),
+        (f"n1{'n' * 60}", False),
+        (f"n1.{'n' * 60}.org", False),
+    ],
+)
+def test_names_that_open_mpi_4_aborts_on(
+    tmp_path: Path, name: str, version: str, *, dies: bool
+) -> None:
+    path = program(tmp_path, "mpirun", version)
+    some = lay_out([Host("a", (0,)), Host(name, (0,))])
+    problem = engine("openmpi", SETTINGS._replace(path=str(path))).problem(some)
+    assert bool(problem) == (dies and version != OPEN_MPI)
+    if problem:
+        assert problem.startswith("--launcher openmpi: Open MPI 4 aborts on names with 50 char")
+        assert name in problem
+
+
+@pytest.mark.parametrize(
+    ("version", "args", "wrong"),
+    [
+        (OPEN_MPI, "-bind-to none", "write --bind-to"),
+        (OPEN_MPI, "--mca a b -map-by node", "write --map-by"),
+        (OPEN_MPI, "-rank-by=slot", "write --rank-by"),
+        (OPEN_MPI, "--bind-to none -np 2", ""),
+        (OPEN_MPI_4, "-bind-to none", ""),
+    ],
+)
+def test_options_that_open_mpi_5_knows_with_two_dashes_only(
+    tmp_path: Path, version: str, args: str, wrong: str
+) -> None:
+    path = program(tmp_path, "mpirun", version)
+    settings = SETTINGS._replace(path=str(path), args=tuple(args.split()))
+    told = f"--launcher openmpi: --launcher_args: Open MPI 5 needs two dashes here: {wrong}"
+    assert engine("openmpi", settings).problem(nodes(a=1)) == (told if wrong else "")
+
+
+@pytest.mark.parametrize("version", [ORTE, OPEN_MPI_4])
+def test_open_mpi_4_under_any_name_is_no_prrte(tmp_path: Path, version: str) -> None:
+    one = engine("openmpi", SETTINGS._replace(path=str(program(tmp_path, "mpirun", version))))
+    assert not one.problem(nodes(a=1))
+    assert one.fault_tolerance() == [("--mca", "orte_abort_on_non_zero_status", "0")]
+    assert "BatchMode=yes" in one.environ()["OMPI_MCA_plm_rsh_args"]
+
+
 def test_slurm_outside_of_a_job() -> None:
     assert engine("slurm").problem(nodes(a=1)) == (
         "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_NODELIST); start dsrun"
@@ -282,7 +347,8 @@ def test_open_mpi_4_begins_with_this_machine(tmp_path: Path) -> None:
     here = os.uname().nodename
     some = lay_out([Host(name, (0,)) for name in ("other1", here, "other2")])
     for version, hosts in (
-        ("mpirun (OpenRTE) 4.1.4 http://www.open-mpi.org", [here, "other1", "other2"]),
+        (ORTE, [here, "other1", "other2"]),
+        (OPEN_MPI_4, [here, "other1", "other2"]),
         (OPEN_MPI, ["other1", here, "other2"]),
     ):
         path = program(tmp_path, "mpirun", version)
