@@ -21,9 +21,13 @@ def outside_slurm(candidates: Candidates) -> str:
     from ..resources import allocation
 
     held = allocation.find(os.environ)
-    names = {host.name for host in held.hosts} if held and held.scheduler == "slurm" else set()
-    inside = names.issuperset(host.name for host in candidates.hosts)
-    return "" if inside else "not all hosts are nodes of this Slurm job"
+    nodes = [host.name for host in held.hosts] if held and held.scheduler == "slurm" else []
+    names = {host.name for host in candidates.hosts}
+    if not names.issubset(nodes) and nodes:
+        from ..resources.aliases import meant
+
+        names -= meant(names, nodes).keys()
+    return "" if names.issubset(nodes) else "not all hosts are nodes of this Slurm job"
 
 
 def not_for_paramiko(candidates: Candidates) -> str:

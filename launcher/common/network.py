@@ -166,7 +166,13 @@ def _is_up(probe: socket.socket, name: str) -> bool:
 
 
 def same_host(one: str, other: str) -> bool:
-    """Return whether two names mean the same host: equal, or one is the other's short form."""
+    """Return whether two names mean the same host: equal, or one is the other's short form.
+
+    Letters have no case in names (RFC 1035) and in IPv6 addresses.
+    """
+    if one == other:
+        return True
+    one, other = one.lower(), other.lower()
     if one == other:
         return True
     short = "." not in one or "." not in other

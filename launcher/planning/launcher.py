@@ -67,6 +67,38 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
     return Choice(name, name)
 
 
+def as_it_calls_them(choice: Choice, hosts: Sequence[Host]) -> Sequence[Host]:
+    """Return the hosts under the names that Slurm has for them, if Slurm starts the nodes.
+
+    Raises:
+        UsageError: two names are those of one node.
+    """
+    if not backends.allocates(choice.name):
+        return hosts
+    import os
+
+    from ..resources.allocation import find
+
+    held = find(os.environ)
+    nodes = {host.name for host in held.hosts} if held else set()
+    if nodes.issuperset(host.name for host in hosts):
+        return hosts
+    from ..resources.aliases import meant
+
+    own = meant([host.name for host in hosts], nodes)
+    called: dict[str, Host] = {}
+    for host in hosts:
+        name = own.get(host.name, host.name)
+        if name in called:
+            first = called[name].name
+            raise UsageError(
+                f"{host.where or '--host'}: {host.name} and {first} are one node of this Slurm"
+                f" job, {name}; write it once, with all its slots"
+            )
+        called[name] = host
+    return [host._replace(name=name) for name, host in called.items()]
+
+
 def _check_addresses(remote: Sequence[Host]) -> None:
     """Check that the addresses of other hosts are complete: each of them is one way to a host.
 

@@ -58,6 +58,7 @@ def make_plan(command: Command) -> PlannedJob:
     inventory = find_hosts(options) if command.rendezvous is None else source.this_machine()
     hosts, alone = nodes_by_rank(command, select(options, inventory))
     choice = launcher.choose(options, hosts, alone=alone)
+    hosts = launcher.as_it_calls_them(choice, hosts)
     planned = plan_on(command, inventory, hosts, choice, alone=alone)
     check_rank_per_task(planned.plan, options)
     return planned

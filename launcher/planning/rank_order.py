@@ -53,10 +53,14 @@ def _check(options: Options) -> None:
 
 def _ordered(order: str, hosts: Sequence[Host], source: str, segment: int) -> list[Host]:
     if order == SLURM:
+        from ..resources.aliases import meant
         from ..resources.slurm_topology import blocks
 
         known = blocks(_topology())
-        placed = [host._replace(block=known.get(host.name, host.block)) for host in hosts]
+        own = meant((host.name for host in hosts), known)
+        placed = [
+            host._replace(block=known.get(own.get(host.name, ""), host.block)) for host in hosts
+        ]
         return by_blocks(placed, list(dict.fromkeys(known.values())), segment)
     if order == BLOCKS:
         if not any(host.block for host in hosts):

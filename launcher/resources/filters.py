@@ -33,7 +33,8 @@ def named(
     Raises:
         UsageError: a part of the filter is malformed, or names an unknown host or slot.
     """
-    known = dict.fromkeys(aliases, hosts[0]) | {host.name: host for host in hosts}
+    others = dict.fromkeys(map(str.lower, aliases), hosts[0])
+    known = others | {host.name.lower(): host for host in hosts}
     named: dict[str, Slots] = {}
     for token in text.split("@"):
         try:
@@ -56,7 +57,7 @@ def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
     tail: str | None = after
     if enclosed:
         node, tail = enclosed[1], enclosed[2]
-    elif token in known or not colon or (":" in node and node not in known):
+    elif token.lower() in known or not colon or (":" in node and node.lower() not in known):
         node, tail = token, None
     if not node:
         raise UsageError("expected NODE or NODE:SLOT,SLOT (an @ joins several)")
@@ -65,7 +66,7 @@ def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
 
 def _check_joint(token: str, known: Mapping[str, Host]) -> None:
     first, *others = re.split(r"[,;\s]+", token)
-    if any(part.partition(":")[0] in known for part in others):
+    if any(part.partition(":")[0].lower() in known for part in others):
         meant = quoted("@".join([first, *others]))
         raise UsageError(f"hosts are joined by @, their slots by commas: {meant}")
 
@@ -74,12 +75,21 @@ def _matches(node: str, known: Mapping[str, Host], source: str) -> list[Host]:
     matches: list[Host] = []
     for name in expand(node):
         glob = "*" in name or "?" in name
-        hits = matching(known, name) if glob else [name] if name in known else []
+        hits = matching(known, name.lower()) if glob else [name.lower()]
+        hits = [hit for hit in hits if hit in known] or _other_names(name, known)
         if not hits:
             hosts = listing(dict.fromkeys(known.values()), name)
             raise UsageError(f"no host {quoted(name)} ({source} has {hosts})")
         matches += map(known.__getitem__, hits)
     return matches
+
+
+def _other_names(name: str, known: Mapping[str, Host]) -> list[str]:
+    """Return the host with the short or long form of this name, or another one in a Slurm job."""
+    from .aliases import meant
+
+    names = dict.fromkeys(host.name for host in known.values())
+    return [host.lower() for host in meant([name], names).values()]
 
 
 def _resolved(host: Host, slots: Slots) -> Slots:

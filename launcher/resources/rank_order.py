@@ -1,8 +1,9 @@
-"""The order of nodes by blocks of the network, and segments that lie within one block. Pure.
+"""The order of nodes by blocks of the network, and segments that lie within one block.
 
 A block is a group of hosts with a fast network between them: an NVLink domain, or the hosts of one
 leaf switch. A segment is a number of nodes in a row, as for Slurm's `--segment`: if each is within
 a block, ranks of one segment reach each other over that network.
+Pure, but for names of hosts that only Slurm knows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..specs.host import listing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..specs.host import Host
 
@@ -57,7 +58,7 @@ def as_listed(hosts: Sequence[Host], listed: Sequence[Host], source: str) -> lis
     known = {host.name.lower(): host for host in hosts}
     ordered = []
     for one in listed:
-        host = known.pop(one.name.lower(), None)
+        host = known.pop(one.name.lower(), None) or known.pop(_other_name(one.name, known), None)
         if host is None:
             there = listing(hosts, one.name)
             raise UsageError(f"{one.where}: no host {one.name!r} ({source} has {there})")
@@ -69,6 +70,13 @@ def as_listed(hosts: Sequence[Host], listed: Sequence[Host], source: str) -> lis
         names = listing(known.values())
         raise UsageError(f"{place}: lacks {names}; a rank order names each host once")
     return ordered
+
+
+def _other_name(name: str, known: Mapping[str, Host]) -> str:
+    """Return the key of the host that is meant by another name of it, "" for none."""
+    from .aliases import meant
+
+    return meant([name], known).get(name, "")
 
 
 def check_segments(hosts: Sequence[Host], segment: int) -> None:

@@ -32,12 +32,12 @@ def is_here(host: Host) -> bool:
     """
     if host.port is not None or host.user is not None:
         return False
-    hostname = os.uname().nodename
-    if host.name in _names_of(hostname) or host.name.startswith("127."):
+    name, hostname = host.name.lower(), os.uname().nodename.lower()
+    if name in _names_of(hostname) or name.startswith("127."):
         return True
-    if ":" in host.name or host.name.replace(".", "").isdigit():
+    if ":" in name or name.replace(".", "").isdigit():
         return own_address(host.name)
-    return "." not in hostname and host.name.partition(".")[0] == hostname
+    return "." not in hostname and name.partition(".")[0] == hostname
 
 
 def names_here() -> tuple[str, ...]:

@@ -8,7 +8,8 @@ import pytest
 
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.planning.launcher import Choice, choose
+from dsrun.launcher.planning.launcher import Choice, as_it_calls_them, choose
+from dsrun.launcher.resources import aliases
 from dsrun.launcher.specs.host import Host
 
 if TYPE_CHECKING:
@@ -85,6 +86,31 @@ def test_nodes_of_this_slurm_job(
     assert chosen(HERE).name == ("slurm" if srun else "local")
     with pytest.raises(UsageError, match="no way to reach other hosts"):
         chosen(HERE, FAR, **NO_PARAMIKO)
+
+
+@pytest.mark.parametrize("names", ["n1.site.org n2.site.org", "N1 N2", "b1 10.0.0.2"])
+def test_nodes_of_this_slurm_job_under_other_names(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, names: str
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+    install(programs, "srun", "ssh")
+    scontrol = programs / "scontrol"
+    scontrol.write_text(
+        "#!/bin/sh\necho NodeName=n1 NodeAddr=10.0.0.1 NodeHostName=b1\n"
+        "echo NodeName=n2 NodeAddr=10.0.0.2 NodeHostName=b2\n"
+    )
+    scontrol.chmod(0o755)
+    aliases._aliases.cache_clear()
+    hosts = [Host(name, (0, 1), where="hosts:1") for name in names.split()]
+    choice = chosen(*hosts)
+    assert choice.name == "slurm"
+    called = as_it_calls_them(choice, hosts)
+    assert called == [host._replace(name=f"n{at}") for at, host in enumerate(hosts, start=1)]
+    twice = [hosts[0], Host("N1.site.org" if "." in names else "n1", where="hosts:2")]
+    with pytest.raises(UsageError, match="are one node of this Slurm job, n1; write it once"):
+        as_it_calls_them(choice, twice)
+    aliases._aliases.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -406,6 +406,8 @@ def test_the_default_hostfile_is_read_where_it_exists(
         (Host("127.0.0.9"), True),
         (Host("::1"), True),
         (Host(os.uname().nodename), True),
+        (Host("LocalHost"), True),
+        (Host(os.uname().nodename.upper()), True),
         (Host("localhost", port=2222), False),
         (Host("localhost", user="me"), False),
         (Host("192.0.2.1"), False),

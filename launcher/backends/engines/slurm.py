@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from ...common.network import same_host
 from ...resources import allocation
 from ...resources.slurm import gpus_of_tasks, in_a_step, stale_requests
 from ...resources.slurm_job import verified
@@ -108,6 +107,7 @@ class Slurm(engine.Engine):
         super().__init__(settings)
         self._held = allocation.find(os.environ)
         self._stale = stale_requests(os.environ)
+        self._own: dict[str, str] = {}
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or "".
@@ -119,10 +119,12 @@ class Slurm(engine.Engine):
         if held is None or held.scheduler != "slurm":
             return _outside()
         verified(held, os.environ)
-        strange = [node.host.name for node in nodes if not self._names([node.host.name])]
-        if strange:
+        hosts = list(dict.fromkeys(node.host.name for node in nodes))
+        own = self._names(hosts)
+        if len(own) < len(hosts):
+            strange = next(host for host in hosts if not self._own[host])
             names = ",".join(host.name for host in held.hosts)
-            return f"--launcher slurm: {held.words} has no host {strange[0]}; it has {names[:200]}"
+            return f"--launcher slurm: {held.words} has no host {strange}; it has {names[:200]}"
         return super().problem(nodes)
 
     def refusal(self, hosts: Sequence[str]) -> str:
@@ -214,13 +216,13 @@ class Slurm(engine.Engine):
 
     def _names(self, names: Sequence[str]) -> list[str]:
         """Return Slurm's own names of those of these hosts that are in the allocation."""
-        held = [host.name for host in self._held.hosts] if self._held else []
-        exact = set(held)
-        return [
-            own
-            for name in names
-            for own in ([name] if name in exact else [h for h in held if same_host(h, name)])
-        ]
+        new = [name for name in names if name not in self._own]
+        if new and self._held:
+            from ...resources.aliases import meant
+
+            found = meant(new, [host.name for host in self._held.hosts])
+            self._own |= {name: found.get(name, "") for name in new}
+        return [self._own[name] for name in names if self._own.get(name)]
 
     def _size(self) -> int:
         return len(self._held.hosts) if self._held else 0

@@ -1,8 +1,9 @@
-"""On which nodes, and on which slots of them, each role of a job runs. Pure.
+"""On which nodes, and on which slots of them, each role of a job runs.
 
 Roles that name their hosts are placed first, then those that want a number of nodes, in their
 order, and then those beside another role. A role without `slots` has its nodes for itself, but for
 roles beside it. Two roles have a device in common only if one is beside the other without `slots`.
+Pure, but for names of hosts that only Slurm knows.
 """
 
 from __future__ import annotations
@@ -214,13 +215,19 @@ class _Placement:
 
     def _on_named(self, one: Place, named: Host) -> tuple[Host, Available]:
         """Return a host of the job that a role names, with what it gets there."""
-        name = self._names.get(named.name)
-        if name is None:
+        name = self._names.get(named.name) or self._other_name(named.name)
+        if not name:
             there = listing(self._hosts.values(), named.name)
             raise _Misplaced("host", f"no host {named.name!r} ({self._source} has {there})")
         if named.slots:
             one = one._replace(slots=named.slots)
         return self._give(one, name)
+
+    def _other_name(self, name: str) -> str:
+        """Return the host that is meant by another name of it, "" for none."""
+        from ...resources.aliases import meant
+
+        return meant([name], self._hosts).get(name, "")
 
     def _on_free(self, one: Place) -> list[tuple[Host, Available]]:
         """Return the first nodes that are free for a role."""

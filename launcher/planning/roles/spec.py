@@ -16,7 +16,7 @@ from ..elastic import nodes_range
 from ..hosts import by_rank, nodes_by_rank, number_of_gpus, select
 from ..inventory import find_hosts
 from ..job import job_spec
-from ..launcher import Choice, choose
+from ..launcher import Choice, as_it_calls_them, choose
 from ..planner import plan_on
 from ..rendezvous import OWN as OWN_RENDEZVOUS
 from . import placement
@@ -89,7 +89,8 @@ def find_nodes(command: Command) -> Nodes:
     options = command.options
     inventory = find_hosts(options)
     hosts, alone = nodes_by_rank(command, select(options, inventory))
-    return Nodes(inventory, hosts, choose(options, hosts, alone=alone), alone)
+    choice = choose(options, hosts, alone=alone)
+    return Nodes(inventory, as_it_calls_them(choice, hosts), choice, alone)
 
 
 def check(command: Command) -> None:

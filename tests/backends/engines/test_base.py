@@ -335,6 +335,13 @@ def test_slurm_starts_one_task_a_node() -> None:
 
 
 @pytest.mark.usefixtures("in_slurm")
+def test_slurm_gets_its_own_names() -> None:
+    some = nodes(**{"n3.site.org": 2, "N1": 2})
+    assert "--nodelist=n3,n1" in own_words("slurm", some)
+    assert [node.host.name for node in engine("slurm").tasks(some)] == ["N1", "n3.site.org"]
+
+
+@pytest.mark.usefixtures("in_slurm")
 def test_slurm_numbers_its_tasks_in_its_own_order() -> None:
     some = nodes(n3=1, n1=1, n4=1)
     assert [node.host.name for node in engine("slurm").tasks(some)] == ["n1", "n3", "n4"]

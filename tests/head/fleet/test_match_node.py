@@ -28,6 +28,7 @@ def tasks(**slots: int) -> tuple[Node, ...]:
         ("0@n1", 0),
         ("0@n2", 1),  # Slurm sorts: the name decides
         ("1@n1.cluster", 0),
+        ("0@N2", 1),
         ("1@10.0.0.2", 1),  # called otherwise: the number decides
         ("2@n1", None),
         ("x@n1", None),
@@ -57,6 +58,10 @@ def test_a_rank_on_another_host_than_planned() -> None:
     ("one", "other", "same"),
     [
         ("n1", "n1", True),
+        ("n1", "N1", True),
+        ("N1", "n1.cluster", True),
+        ("n1.Cluster", "N1.cluster", True),
+        ("fe80::a", "FE80::A", True),
         ("n1", "n1.cluster", True),
         ("n1.cluster", "n1", True),
         ("n1.cluster", "n1.other", False),
