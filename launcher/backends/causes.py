@@ -20,8 +20,40 @@ class SessionFailed(Exception):
     """A session was not established; the text is the cause."""
 
 
-CAUSES: tuple[tuple[str, str], ...] = (
+ACCOUNT = "; give this user an ordinary shell there, or name another user: USER@HOST"
+
+ACCOUNTS: tuple[tuple[str, str], ...] = (
     (r"^dsrun: (.{1,400})", "WHAT"),
+    (
+        r"account is currently not available|account (?:is|has been) (?:disabled|locked)",
+        f"its login shell refuses all commands (nologin){ACCOUNT}",
+    ),
+    (
+        r"^-?[\w./-]{0,99}sh:(?: ?[^\n:]{1,99}:){0,3} restricted\b",
+        f"its login shell is a restricted one, which may not run PYTHON{ACCOUNT}",
+    ),
+    (
+        r"^[\w./-]{0,99}sh:exec:\d{1,9}: [^\n:]{1,300}: restricted\b",
+        f"its login shell is a restricted one, which may not run PYTHON{ACCOUNT}",
+    ),
+    (
+        r"^fatal: unrecognized command '|git shell is not enabled|does not provide shell access"
+        r"|allows sftp connections only|[Ff]orbidden command",
+        f"its sshd or login shell runs other commands only (ForceCommand, git-shell){ACCOUNT}",
+    ),
+    (
+        r"[Pp]lease login as the user \"?([\w.-]{1,64})",
+        "its sshd wants another user: write WHAT@HOST, or User WHAT in ~/.ssh/config",
+    ),
+    (
+        r"[Uu]nprivileged users are not permitted to log in"
+        r"|^\W*[Ss]ystem is (?:going down|booting up)",
+        "nobody but root may log in there now: it starts, shuts down or has /etc/nologin",
+    ),
+)
+"""What accounts print that can log in and not run a command, whatever the exit code is."""
+
+CAUSES: tuple[tuple[str, str], ...] = (
     (
         r"Unable to run bstrap_proxy",
         "Intel MPI could not reach it and gives no reason; try `ssh HOST true`",
@@ -70,7 +102,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 """Patterns of what was printed, and what they mean; the first that matches decides.
 
-What the node launcher itself has said comes first: it began, so its host was reached.
+`ACCOUNTS` comes before, and first in it what the node launcher itself has said: it has begun.
 """
 
 TRANSIENT = re.compile(r"kex_exchange_identification|ssh_exchange_identification")
@@ -122,12 +154,14 @@ class Attempt(NamedTuple):
         what: that did not start.
         python: the interpreter that was to run it.
         user: the user who was to run it, if one was named.
+        login: whether a login shell was to run it.
     """
 
     host: str = ""
     what: str = "the node launcher"
     python: str = ""
     user: str = ""
+    login: bool = True
 
 
 NODE_LAUNCHER = Attempt()
@@ -172,10 +206,16 @@ def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, ans
 
 
 def _known(code: int, text: str, tried: Attempt, last: str) -> str:
-    """Return the cause that the table has, or ""."""
-    if code in SHELL_CODES:
+    """Return the cause that the tables have, or ""."""
+    cause = _listed(ACCOUNTS, text, tried, last)
+    if not cause and code in SHELL_CODES:
         return _filled(SHELL_CODES[code], tried) + last
-    for pattern, words in CAUSES:
+    return cause or _listed(CAUSES, text, tried, last)
+
+
+def _listed(table: Sequence[tuple[str, str]], text: str, tried: Attempt, last: str) -> str:
+    """Return the first cause of a table, or ""."""
+    for pattern, words in table:
         match = re.search(pattern, text, re.MULTILINE)
         if match:
             cause = words.replace("WHAT", match[1]) if match.re.groups else words
@@ -202,7 +242,14 @@ def _unknown(code: int, lines: Sequence[str], tried: Attempt, last: str) -> str:
     if not tried.python or not 0 <= code < min(SHELL_CODES) or "Traceback" in "".join(lines):
         return f"{tried.what} did not start: exit code {code}{last}"
     printed = f"it printed {lines[0]!r}" if lines else "it printed nothing"
+    if tried.login and code == 0 and lines:
+        return _filled(
+            f"another program than PYTHON has run: {printed}, exit code 0; a ForceCommand of its"
+            " sshd or its login shell decides that (see `ssh LOGIN PYTHON -V`)",
+            tried,
+        )
+    shell = " (or its login shell runs no commands)" if tried.login and not lines else ""
     return (
         f"{tried.python} did not answer as Python 3.10 or newer {ANOTHER_PYTHON}: "
-        f"{printed}, exit code {code}"
+        f"{printed}, exit code {code}{shell}"
     )

@@ -99,7 +99,7 @@ class Local:
 
             if self._children[node.rank].code is None:
                 return  # another one has taken its place
-            tried = causes.attempt(node.host, self._settings.python)
+            tried = causes.attempt(node.host, self._settings.python)._replace(login=False)
             noise, answered = stream.noise, stream.answered
             cause = causes.explain_session(code, errors, noise, tried, answered=answered)
             emit(SessionEnded(node.rank, cause))

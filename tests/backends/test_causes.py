@@ -24,6 +24,8 @@ from dsrun.launcher.specs.plan import lay_out
 
 from ..support.needs import need
 
+NO_SHELL = "; give this user an ordinary shell there, or name another user: USER@w1"
+
 # Real output of OpenSSH 9.2's client, login shells and Python.
 CHANGED = """\
 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
@@ -219,7 +221,64 @@ Connection to 10.0.0.1 port 22 timed out
             1,
             "",
             f"/opt/py did not answer as Python 3.10 or newer {ANOTHER_PYTHON}:"
-            " it printed nothing, exit code 1",
+            " it printed nothing, exit code 1 (or its login shell runs no commands)",
+        ),
+        (
+            1,
+            "This account is currently not available.\n",
+            f"its login shell refuses all commands (nologin){NO_SHELL}"
+            " (This account is currently not available.)",
+        ),
+        *(
+            (
+                code,
+                text,
+                "its login shell is a restricted one, which may not run /opt/py"
+                f"{NO_SHELL} ({text})",
+            )
+            for code, text in (
+                (1, "rbash: line 1: exec: restricted"),
+                (127, "rbash: /opt/py: restricted: cannot specify `/' in command names"),
+                (1, "rksh: exec: /opt/py: restricted"),
+                (1, "zsh:exec:1: /opt/py: restricted"),
+                (126, "zsh:1: /opt/py: restricted"),
+                (1, "/bin/rbash: line 1: exec: restricted"),
+            )
+        ),
+        (
+            128,
+            "fatal: unrecognized command 'exec /opt/py'",
+            f"its sshd or login shell runs other commands only (ForceCommand, git-shell){NO_SHELL}"
+            " (fatal: unrecognized command 'exec /opt/py')",
+        ),
+        (
+            1,
+            "This service allows sftp connections only.",
+            f"its sshd or login shell runs other commands only (ForceCommand, git-shell){NO_SHELL}"
+            " (This service allows sftp connections only.)",
+        ),
+        (
+            142,
+            'Please login as the user "ubuntu" rather than the user "root".',
+            "its sshd wants another user: write ubuntu@w1, or User ubuntu in ~/.ssh/config",
+        ),
+        (
+            255,
+            '"System is booting up. Unprivileged users are not permitted to log in yet."\n'
+            "Connection closed by 10.0.0.1 port 22",
+            "nobody but root may log in there now: it starts, shuts down or has /etc/nologin"
+            " (Connection closed by 10.0.0.1 port 22)",
+        ),
+        (
+            0,
+            "no jobs here",
+            "another program than /opt/py has run: it printed 'no jobs here', exit code 0; a"
+            " ForceCommand of its sshd or its login shell decides that (see `ssh w1 /opt/py -V`)",
+        ),
+        (
+            127,
+            "This system is restricted to ssh: see policy\nbash: line 1: /opt/py: not found",
+            f"no Python at /opt/py {ANOTHER_PYTHON} (bash: line 1: /opt/py: not found)",
         ),
     ],
 )

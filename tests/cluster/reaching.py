@@ -22,6 +22,23 @@ SESSIONS = ("ssh", "openssh")
 REMOTE = (*SESSIONS, "pdsh")
 """Launchers that reach other hosts through their sshd."""
 
+OTHER_SESSION = """\
+Host *
+ SessionType none
+ StdinNull yes
+ ForkAfterAuthentication yes
+ RequestTTY force
+ PermitLocalCommand yes
+ LocalCommand sleep 1200
+ ControlMaster auto
+ ControlPath /run/master-%C
+ ControlPersist 1200
+ LocalForward 127.0.0.1:7 127.0.0.1:7
+ ExitOnForwardFailure yes
+ LogLevel QUIET
+"""
+"""A configuration in which sessions are not those that dsrun needs."""
+
 remote = pytest.mark.parametrize("launcher", REMOTE)
 sessions = pytest.mark.parametrize("launcher", SESSIONS)
 

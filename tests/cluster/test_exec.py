@@ -14,7 +14,7 @@ import pytest
 from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .held import Held
-from .reaching import known, ssh_file
+from .reaching import OTHER_SESSION, known, ssh_file
 
 if TYPE_CHECKING:
     import subprocess
@@ -110,6 +110,9 @@ def test_commands_and_files_over_ssh(execute: Exec, cluster: Cluster) -> None:
     assert (done.returncode, done.stdout) == (69, "n1: n1\n")
     assert re.search("dsrun: n2: unknown host key", done.stderr)
     assert re.search("dsrun: blackhole: no answer", done.stderr)
+    with ssh_file(cluster, "config", OTHER_SESSION):
+        done = execute("--host", "n1,n2", "echo", "here")
+    assert (done.returncode, done.stdout) == (0, "n1, n2: here\n")
     running = execute.start(*ALL, "--no_fold", "--shell", "echo up; exec sleep 4711")
     for host in ("n1", "n2", "n3", "n4"):
         running.wait_for_output(rf"{host}\| up")

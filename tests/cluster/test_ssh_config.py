@@ -13,6 +13,7 @@ import pytest
 from .machines import HOME
 from .reaching import (
     HELLO,
+    OTHER_SESSION,
     UNUSABLE,
     USAGE,
     known,
@@ -327,6 +328,16 @@ def test_a_command_of_the_users_own_for_a_host_is_not_run(
     with ssh_file(cluster, "config", "Host *\n RemoteCommand sleep 1200\n"):
         ended = dsrun(*on("n2", launcher), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (0, GREETING)
+
+
+@remote
+def test_what_a_session_is_stays_as_dsrun_needs_it(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    with ssh_file(cluster, "config", OTHER_SESSION):
+        ended = dsrun(*on("n2", launcher), script(tmp_path, HELLO))
+    assert (ended.returncode, ended.stdout) == (0, GREETING)
+    assert not cluster.login.run(["sh", "-c", "ls /run/master-* 2>/dev/null"]).stdout
 
 
 def test_what_paramiko_cannot_do_goes_to_openssh(

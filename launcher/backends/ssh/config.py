@@ -31,6 +31,32 @@ IRRELEVANT = frozenset(
 )
 """Keywords that affect neither how a host is reached nor how to log in there."""
 
+SESSION = {
+    "SessionType": "default",
+    "StdinNull": "no",
+    "ForkAfterAuthentication": "no",
+    "RemoteCommand": "none",
+    "RequestTTY": "no",
+    "PermitLocalCommand": "no",
+    "ControlMaster": "no",
+    "ExitOnForwardFailure": "no",
+    "LogLevel": "INFO",
+}
+"""What each ssh that dsrun runs or has run needs, whatever the user's files say for others.
+
+A session runs our command, reads our input and stays in the foreground. It leaves no master behind,
+for others to wait for; one of the user's that runs already is used. It does not end as a port is
+taken by the session of another host, and says why it ends.
+"""
+
+EVERY = frozenset(map(str.lower, SESSION))
+
+USERS = frozenset({"ExitOnForwardFailure", "LogLevel"})
+"""Those that stay as the user gives them for dsrun itself, in arguments for ssh."""
+
+NEWER = frozenset({"SessionType", "StdinNull", "ForkAfterAuthentication"})
+"""Those of OpenSSH 8.7 and later; others end with an error."""
+
 KINDS = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk")
 USUAL_KEYS = tuple(f"~/.ssh/id_{kind}" for kind in KINDS)
 KNOWN = ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)

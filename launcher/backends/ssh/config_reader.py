@@ -94,8 +94,11 @@ class ConfigReader:
             values = by_paramiko(files(self._record.home), name)
             return ssh_config.resolve({**values, **given}, name, self._record)
         to = [*(["-p", str(port)] if port else []), *(["-l", user] if user else [])]
+        # Without a command, `-G` refuses ForkAfterAuthentication; with one, RemoteCommand.
+        forks = "forkafterauthentication" in self.keywords or _reads_another(self._args)
+        before, after = (["-o", "RemoteCommand=none"], ["true"]) if forks else ([], [])
         with self._turns:
-            text = _run([self._ssh, *self._args, "-T", "-G", *to, "--", name])
+            text = _run([self._ssh, *before, *self._args, "-T", "-G", *to, "--", name, *after])
         return ssh_config.resolve(ssh_config.parse(text), name, self._record)
 
 
@@ -114,8 +117,8 @@ def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ())
     """Return options for `ssh` that must come before the user's own.
 
     A changed key is refused even if the user has set StrictHostKeyChecking to `no`, with which
-    OpenSSH would connect. ssh runs our command instead of the user's RemoteCommand. Hosts that
-    share an `ssh` command line get the strictest of their settings.
+    OpenSSH would connect. `SESSION` is as a session of dsrun needs it. Hosts that share an `ssh`
+    command line get the strictest of their settings.
 
     Args:
         hosts: all hosts that share the options.
@@ -126,12 +129,44 @@ def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ())
         UsageError: the configuration cannot be read.
     """
     words = f"{' '.join(args)} {' '.join(reader().keywords)}".lower()
-    own = ("-o", "RemoteCommand=none") if "remotecommand" in words else ()
+    own = _for_session(args)
     configs = plan(hosts, port, args) if "stricthostkeychecking" in words else []
     if not any(config.checking in ssh_config.CARELESS for config in configs):
         return own
     checking = "accept-new" if all(config.accepts_new_keys for config in configs) else "yes"
     return (*own, "-o", f"StrictHostKeyChecking={checking}")
+
+
+def _for_session(args: Sequence[str]) -> tuple[str, ...]:
+    """Return the options of `SESSION` that files or arguments of the user may set otherwise."""
+    given = " ".join(args).lower()
+    files = ssh_config.EVERY if _reads_another(args) else reader().keywords
+    wanted = {
+        name: value
+        for name, value in ssh_config.SESSION.items()
+        if name.lower() in files or name.lower() in given
+        if name not in ssh_config.USERS or name.lower() not in given
+    }
+    if not ssh_config.NEWER.isdisjoint(wanted):
+        older = ssh_config.NEWER - _known_to_ssh()
+        wanted = {name: value for name, value in wanted.items() if name not in older}
+    return tuple(word for name in wanted for word in ("-o", f"{name}={wanted[name]}"))
+
+
+def _reads_another(args: Sequence[str]) -> bool:
+    """Return whether these arguments name a configuration file, whose keywords are not known."""
+    return any(word.startswith("-F") for word in args)
+
+
+@cache
+def _known_to_ssh() -> frozenset[str]:
+    """Return which keywords of `NEWER` this `ssh` knows: 8.6 and before end with an error."""
+    try:
+        text = _run(["ssh", "-F", "/dev/null", "-G", "--", "localhost"])
+    except Unreadable:
+        return frozenset()
+    known = ssh_config.parse(text)
+    return frozenset(name for name in ssh_config.NEWER if name.lower() in known)
 
 
 def check(
@@ -228,7 +263,9 @@ def _run(argv: Sequence[str]) -> str:
     except OSError as error:
         raise Unreadable(f"ssh: {reason(error)}") from None
     except subprocess.TimeoutExpired:
-        raise Unreadable(f"`ssh -G {argv[-1]}` took longer than {PATIENCE:.0f} s") from None
+        raise Unreadable(
+            f"`ssh -G {argv[argv.index('--') + 1]}` took longer than {PATIENCE:.0f} s"
+        ) from None
     if ran.returncode:
         lines = map(str.strip, ran.stderr.decode("utf-8", "replace").splitlines())
         causes = [line for line in lines if line and "terminating, " not in line]

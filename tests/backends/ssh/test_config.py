@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -222,6 +224,78 @@ def test_what_ssh_says_of_a_configuration_is_the_cause(
     with pytest.raises(Unreadable) as raised:
         config_reader.ConfigReader(["-F", str(tmp_path / "config")]).lookup("n2")
     assert words in str(raised.value)
+
+
+# -- what a session needs ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "options"),
+    [
+        ("-v", ""),
+        ("-o SessionType=none", "SessionType=default"),
+        ("-oStdinNull=yes -v", "StdinNull=no"),
+        ("-o forkafterauthentication=yes", "ForkAfterAuthentication=no"),
+        ("-o RequestTTY=force -o RemoteCommand=top", "RemoteCommand=none RequestTTY=no"),
+        ("-o ControlMaster=auto -o ControlPersist=9", "ControlMaster=no"),
+        ("-o LogLevel=DEBUG", ""),
+    ],
+)
+def test_options_that_come_before_the_users_own(
+    args: str, options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need("ssh")
+    monkeypatch.setattr(config_reader.reader(), "keywords", frozenset())
+    words = [word for one in options.split() for word in ("-o", one)]
+    assert config_reader.overrides([Host("n2")], None, args.split()) == tuple(words)
+
+
+SESSION_FILE = """\
+Host n2
+ SessionType none
+ StdinNull yes
+ ForkAfterAuthentication yes
+ RequestTTY force
+ RemoteCommand top
+ PermitLocalCommand yes
+ ControlMaster auto
+ ExitOnForwardFailure yes
+ LogLevel QUIET
+"""
+
+
+def test_nothing_in_a_file_changes_what_a_session_is(tmp_path: Path) -> None:
+    need("ssh")
+    path = tmp_path / "config"
+    path.write_text(SESSION_FILE)
+    args = ["-F", str(path)]
+    before = config_reader.overrides([Host("n2")], None, args)
+    shown = ["ssh", *before, *args, "-G", "--", "n2", "true"]
+    ran = subprocess.run(shown, capture_output=True, text=True, check=True)
+    found = config.parse(ran.stdout)
+    wanted = {name.lower(): value.lower() for name, value in config.SESSION.items()}
+    for name in ("remotecommand", "permitlocalcommand", "controlmaster"):
+        assert found.get(name, ["none"])[0] in {"none", "no", "false"}
+    for name in ("sessiontype", "stdinnull", "forkafterauthentication", "loglevel"):
+        assert found[name][0].lower() == wanted[name]
+    assert config_reader.ConfigReader(args).lookup("n2").address == "n2"
+
+
+def test_an_older_ssh_gets_no_option_that_it_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho hostname localhost\necho requesttty auto\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    config_reader._known_to_ssh.cache_clear()
+    try:
+        args = ["-o", "SessionType=none", "-o", "RequestTTY=force"]
+        found = config_reader.overrides([Host("n2")], None, args)
+    finally:
+        config_reader._known_to_ssh.cache_clear()
+    assert found[-2:] == ("-o", "RequestTTY=no")
+    assert "SessionType=default" not in found
 
 
 # -- what only OpenSSH supports -------------------------------------------------------------------
