@@ -243,11 +243,12 @@ def _unknown(code: int, lines: Sequence[str], tried: Attempt, last: str) -> str:
         return f"{tried.what} did not start: exit code {code}{last}"
     printed = f"it printed {lines[0]!r}" if lines else "it printed nothing"
     if tried.login and code == 0 and lines:
-        return _filled(
-            f"another program than PYTHON has run: {printed}, exit code 0; a ForceCommand of its"
-            " sshd or its login shell decides that (see `ssh LOGIN PYTHON -V`)",
-            tried,
+        advice = (
+            "a ForceCommand of its sshd or its login shell decides that, or PYTHON is no Python"
+            " (see `ssh LOGIN PYTHON -V`)"
         )
+        answered = f"another program has answered for {tried.python}: {printed}, exit code 0"
+        return f"{answered}; {_filled(advice, tried)}"
     shell = " (or its login shell runs no commands)" if tried.login and not lines else ""
     return (
         f"{tried.python} did not answer as Python 3.10 or newer {ANOTHER_PYTHON}: "

@@ -67,7 +67,7 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
     return Choice(name, name)
 
 
-def as_it_calls_them(choice: Choice, hosts: Sequence[Host]) -> Sequence[Host]:
+def as_it_calls_them(choice: Choice, hosts: list[Host]) -> list[Host]:
     """Return the hosts under the names that Slurm has for them, if Slurm starts the nodes.
 
     Raises:

@@ -272,8 +272,9 @@ Connection to 10.0.0.1 port 22 timed out
         (
             0,
             "no jobs here",
-            "another program than /opt/py has run: it printed 'no jobs here', exit code 0; a"
-            " ForceCommand of its sshd or its login shell decides that (see `ssh w1 /opt/py -V`)",
+            "another program has answered for /opt/py: it printed 'no jobs here', exit code 0; a"
+            " ForceCommand of its sshd or its login shell decides that, or /opt/py is no Python"
+            " (see `ssh w1 /opt/py -V`)",
         ),
         (
             127,

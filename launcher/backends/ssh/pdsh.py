@@ -150,6 +150,7 @@ class _Run:
         self._pdsh = pdsh
         self._labels = _by_label(nodes)
         self._open = {node.rank: node for node in nodes}
+        self._announced: set[int] = set()
         self._start = start
         self._dropped: list[Node] = []
         self._messages: dict[int, str] = {}
@@ -174,6 +175,7 @@ class _Run:
     def on_token(self, speaker: str, node: str, token: str) -> None:
         """Emit a token."""
         if speaker in self._labels:
+            self._announced.add(self._labels[speaker].rank)
             self._start.emit(TokenAnnounced(self._labels[speaker].rank, node, token))
 
     def on_unlabelled(self) -> None:
@@ -200,7 +202,16 @@ class _Run:
         cause = f"pdsh ended with exit code {code}: {last[0][:200]}" if code else ""
         for node in self._open.values():
             if node not in self._dropped:
-                self._start.emit(SessionEnded(node.rank, cause))
+                self._start.emit(SessionEnded(node.rank, cause or self._without_token(node)))
+
+    def _without_token(self, node: Node) -> str:
+        """Return what has run in place of a node launcher, and ended with 0; "" for nothing."""
+        silent = node.rank in self._announced or node.rank not in self._messages
+        return "" if silent else self._explain(node, 0)
+
+    def _explain(self, node: Node, code: int) -> str:
+        tried = causes.attempt(node.host, self._pdsh.python)
+        return causes.explain(code, self._messages.get(node.rank, ""), tried)
 
     def _on_host_end(self, node: Node, code: int) -> None:
         printed = self._messages.get(node.rank, "")
@@ -210,8 +221,7 @@ class _Run:
             self._dropped.append(node)
             return
         del self._open[node.rank]
-        cause = causes.explain(code, printed, causes.attempt(node.host, self._pdsh.python))
-        self._start.emit(SessionEnded(node.rank, cause))
+        self._start.emit(SessionEnded(node.rank, self._explain(node, code)))
 
     def _try_again(self) -> None:
         dropped, self._dropped = self._dropped, []

@@ -52,6 +52,13 @@ def test_what_hosts_print_and_how_they_end(folder: Path) -> None:
     assert ends[1].cause == ""
 
 
+def test_what_has_run_in_place_of_a_node_launcher(folder: Path) -> None:
+    found = emitted(folder, f"echo 'n1: {auth.announcement('n1', 'T')}'; echo 'n2: no jobs'", 2)
+    causes = {end.rank: end.cause for end in found if isinstance(end, SessionEnded)}
+    assert causes[0] == ""
+    assert causes[1].startswith(f"another program has answered for {sys.executable}: it printed")
+
+
 def test_the_end_of_pdsh_is_the_end_of_all(folder: Path) -> None:
     found = emitted(folder, "echo 'pdsh: no such rcmd module \"ssh\"' >&2; exit 1", 2)
     cause = 'pdsh ended with exit code 1: pdsh: no such rcmd module "ssh"'
