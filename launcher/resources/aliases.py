@@ -11,6 +11,7 @@ import os
 import re
 from functools import lru_cache
 
+from ..common import executable
 from ..common.network import same_host
 
 TYPE_CHECKING = False
@@ -64,10 +65,13 @@ def _aliases() -> tuple[tuple[str, str], ...]:
     """Return all names of all nodes, each with its NodeName; () if Slurm does not tell."""
     import subprocess
 
-    command = ["scontrol", "--oneliner", "show", "nodes"]
     try:
         ran = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False
+            [executable.located("scontrol"), "--oneliner", "show", "nodes"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()

@@ -162,8 +162,8 @@ def _reads_another(args: Sequence[str]) -> bool:
 def _known_to_ssh() -> frozenset[str]:
     """Return which keywords of `NEWER` this `ssh` knows: 8.6 and before end with an error."""
     try:
-        text = _run(["ssh", "-F", "/dev/null", "-G", "--", "localhost"])
-    except Unreadable:
+        text = _run([executable.located("ssh"), "-F", "/dev/null", "-G", "--", "localhost"])
+    except (Unreadable, FileNotFoundError):
         return frozenset()
     known = ssh_config.parse(text)
     return frozenset(name for name in ssh_config.NEWER if name.lower() in known)
