@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from dsrun.launcher.specs.job import JobSpec
 from .cluster.command import own_lines
 from .support.checkout import BIN, IMPORTABLE
 from .support.limits import HANG
+from .support.silent_port import silent_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -780,3 +782,23 @@ def test_too_few_open_files_are_told_in_a_line_and_never_as_a_fault(
         assert wrong not in done.stderr
     if (folder / "r.json").exists() and (text := (folder / "r.json").read_text()):
         assert json.loads(text)["exit_code"] == done.returncode
+
+
+def test_signals_while_thousands_of_hosts_are_connected(tmp_path: Path) -> None:
+    """The first one ends the start, of which one host would be waited for far longer."""
+    with silent_port() as port:
+        hosts = [f"no-such-host-{number}.invalid" for number in range(2000)]
+        (tmp_path / "many").write_text("\n".join([f"127.0.0.1 port={port}", *hosts, ""]))
+        words = [*DSRUN, "--launcher", "ssh", "--connect_timeout", "600", "--hostfile", "many"]
+        with subprocess.Popen(
+            [*words, "x.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            while "/2001 hosts, waiting for" not in process.stderr.readline():
+                assert process.poll() is None
+            for _ in range(2):
+                process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=HANG)
+    (line,) = [one for one in said.splitlines() if "/2001 hosts, waiting for" not in one]
+    assert line.startswith("dsrun: stopped by SIGTERM after ")
+    assert process.returncode == 128 + signal.SIGTERM

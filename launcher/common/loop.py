@@ -11,6 +11,7 @@ import heapq
 import os
 import select
 import signal
+from collections import deque
 from contextlib import suppress
 
 from . import system
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     Callback: TypeAlias = Callable[[], None]
 
 READ, WRITE = select.EPOLLIN, select.EPOLLOUT
+
+AT_ONCE = 64
+"""Calls of other threads that are made before the loop looks for other events again."""
 
 
 class Timer:
@@ -105,7 +109,11 @@ class Alarm:
 
 
 class Loop:
-    """Waits for events and runs their callbacks; `stop` ends `run` after the current callback."""
+    """Waits for events and runs their callbacks; `stop` ends `run` after the current callback.
+
+    Attributes:
+        signals: a descriptor that can be read once a signal has arrived; -1 without handlers.
+    """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         """Begin without events; the clock is the monotonic one, if none is given."""
@@ -116,7 +124,7 @@ class Loop:
         self._suspended = 0.0
         self._stopped = self._signalled = False
         self._posted: list[Callback] = []
-        self._wake_fd = -1
+        self._wake_fd = self.signals = -1
 
     def add_reader(self, fd: int, call: Callback) -> None:
         """Call `call` whenever `fd` can be read.
@@ -195,6 +203,7 @@ class Loop:
                 call(number)
 
         self.add_reader(read_fd, drain)
+        self.signals = read_fd
 
     def _record(self, _number: int, _frame: object) -> None:
         """Note that there is one: the interpreter writes its number to the wake-up descriptor."""
@@ -214,7 +223,9 @@ class Loop:
 
         def drain() -> None:
             system.read(read_fd, 4096)
-            posted, self._posted = self._posted, []
+            posted, self._posted[:AT_ONCE] = self._posted[:AT_ONCE], []
+            if self._posted:
+                self._wake()
             for call in posted:
                 call()
 
@@ -223,6 +234,9 @@ class Loop:
     def call_soon_threadsafe(self, call: Callback) -> None:
         """Run `call` from the loop soon; the only method that other threads may call."""
         self._posted.append(call)
+        self._wake()
+
+    def _wake(self) -> None:
         with suppress(BlockingIOError):
             # The pipe is full of unread wake-ups: another one is not needed.
             system.write(self._wake_fd, b"\0")
@@ -256,3 +270,44 @@ class Loop:
         now = self.clock()
         while not self._stopped and (call := self._timers.expired(now)) is not None:
             call()
+
+
+class Turns:
+    """Calls of which each turn of a loop makes one, so that signals are heard of between them.
+
+    Attributes:
+        waiting: whether there are more.
+    """
+
+    def __init__(self, loop: Loop, room: Callable[[], bool] = lambda: True) -> None:
+        """Begin without calls; while there is no `room` none is made, until `go_on` is called."""
+        self._loop, self._room = loop, room
+        self._calls: deque[Callback] = deque()
+        self._due = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are calls that have not been made."""
+        return bool(self._calls)
+
+    def add(self, calls: Iterable[Callback]) -> None:
+        """Make these calls after those that wait: the first one at once if none does."""
+        self._calls.extend(calls)
+        if not self._due:
+            self._next()
+
+    def go_on(self) -> None:
+        """Go on in the next turn: there is room."""
+        if self._calls and not self._due:
+            self._due = True
+            self._loop.call_later(0.0, self._next)
+
+    def end(self) -> None:
+        """Make none of the calls that wait."""
+        self._calls.clear()
+
+    def _next(self) -> None:
+        self._due = False
+        if self._calls and self._room():
+            self._calls.popleft()()
+            self.go_on()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.common.event_queue import EventQueue
+from dsrun.launcher.common.event_queue import EventQueue, Remaining
+
+from ..support.cost import LINEAR, growth
 
 
 def test_what_follows_of_an_event_comes_after_it_and_those_that_waited() -> None:
@@ -33,3 +35,32 @@ def test_the_events_behind_one_that_fails_wait_for_the_next() -> None:
     assert done == []
     queue.put(done.append, "next")
     assert done == ["behind", "next"]
+
+
+def test_something_remains_until_all_is_done_and_again_if_that_is_undone() -> None:
+    done = [False, False]
+    remaining = Remaining(lambda: range(len(done)), lambda one: done[one])
+    assert remaining
+    done[1] = True
+    assert remaining
+    done[0] = True
+    assert not remaining
+    done[1] = False
+    assert remaining
+    done[1] = True
+    assert not remaining
+    done.append(False)
+    assert remaining
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_to_ask_after_each_of_many_costs_as_much_as_they_are(order: int) -> None:
+    def work(size: int) -> None:
+        done: set[int] = set()
+        remaining = Remaining(lambda: range(size), lambda one: one in done)
+        for one in range(size)[::order]:
+            assert remaining
+            done.add(one)
+        assert not remaining
+
+    assert growth(work, 50) < LINEAR

@@ -7,10 +7,11 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from dsrun.launcher.common.loop import Alarm, Loop
+from dsrun.launcher.common.loop import AT_ONCE, Alarm, Loop, Turns
 
 from ..support.clock import Clock
 from ..support.limits import HANG
@@ -366,3 +367,63 @@ def test_signals_that_have_come_while_nothing_ran_are_caught_up_with() -> None:
     assert seen == []
     loop.catch_up()
     assert seen == [signal.SIGUSR1]
+
+
+def test_a_signal_is_heard_of_before_the_last_of_many_posts() -> None:
+    loop, heard = Loop(), list[object]()
+    loop.open_to_threads()
+    loop.on_signals([signal.SIGUSR1], heard.append)
+
+    def first() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    loop.call_soon_threadsafe(first)
+    for at in range(10 * AT_ONCE):
+        loop.call_soon_threadsafe(lambda at=at: heard.append(f"post {at}"))  # type: ignore[misc]
+    loop.call_soon_threadsafe(loop.stop)
+    loop.run()
+    assert signal.SIGUSR1 in heard[: 2 * AT_ONCE]
+    assert len(heard) == 10 * AT_ONCE + 1
+
+
+# -- calls in turns -----------------------------------------------------------------------------
+
+
+def test_the_first_of_many_calls_is_made_at_once_and_the_others_in_turns() -> None:
+    clock, made = Clock(), list[int]()
+    turns = Turns(clock.loop)
+    turns.add(partial(made.append, one) for one in range(3))
+    turns.add([partial(made.append, 3)])
+    assert made == [0]
+    for so_far in ([0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3]):
+        clock.go(0.0)
+        assert made == so_far
+    assert not turns.waiting
+
+
+def test_calls_wait_for_room_and_are_forgotten_at_the_end() -> None:
+    clock, made = Clock(), list[int]()
+    turns = Turns(clock.loop, lambda: len(made) < 2)
+    turns.add(partial(made.append, one) for one in range(5))
+    for _ in range(4):
+        clock.go(0.0)
+    assert (made, turns.waiting) == ([0, 1], True)
+    made.clear()
+    for _ in range(3):
+        turns.go_on()
+    assert made == [], "not from within"
+    clock.go(0.0)
+    assert made == [2]
+    turns.end()
+    clock.go(0.0)
+    assert (made, turns.waiting) == ([2], False)
+
+
+def test_signals_are_heard_of_between_calls_in_turns() -> None:
+    loop, made = Loop(), list[int]()
+    loop.on_signals([signal.SIGUSR1], lambda _: loop.stop())
+    turns = Turns(loop)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    turns.add(partial(made.append, one) for one in range(1000))
+    loop.run()
+    assert len(made) < 3

@@ -37,6 +37,7 @@ class Bridge:
         host: Host,
         command: str,
         explain: Callable[[str], None],
+        opened: Callable[[Bridge], None] = lambda _: None,
         python: str = "",
     ) -> None:
         """Prepare it.
@@ -46,13 +47,14 @@ class Bridge:
             host: where the command runs.
             command: starts a node launcher.
             explain: called with tracebacks of unexpected errors.
+            opened: called with this, in its thread, once the session is open or has failed.
             python: the interpreter that the command runs.
         """
         self._sessions = sessions
         self._host = host
         self._command = command
         self._tried = causes.attempt(host, python)
-        self._explain = explain
+        self._explain, self._opened = explain, opened
         ours, self._socket = socket.socketpair()
         self.fd = ours.detach()
         self.write_fd = os.dup(self.fd)
@@ -65,7 +67,10 @@ class Bridge:
     def run(self) -> str:
         """Open the session and copy until it ends; return why it failed, or ""."""
         try:
-            self._channel = self._sessions.open(self._host, self._command)
+            try:
+                self._channel = self._sessions.open(self._host, self._command)
+            finally:
+                self._opened(self)
             with self._socket:
                 self._copy(self._channel)
                 code = self._sessions.close(self._channel)
@@ -79,6 +84,10 @@ class Bridge:
             return f"the ssh session failed: {plain(str(error) or type(error).__name__)}"
         errors = self._errors.decode("utf-8", "replace")
         return causes.explain_session(code, errors, self._out, self._tried, answered=self._answered)
+
+    def discard(self) -> None:
+        """Close its own end of the line: no thread runs it."""
+        self._socket.close()
 
     def close(self) -> None:
         """End the session from the loop's side; the thread then ends by itself."""

@@ -6,10 +6,11 @@ import math
 import os
 import signal
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 
 from ...common import executable
 from ...common.errors import UsageError, reason
+from ...common.loop import Turns
 from .. import base, causes
 from ..child import Child, spawn
 from ..events import BackendWarning, SessionEnded, SessionStarted
@@ -37,6 +38,7 @@ class OpenSSH:
         self._settings = settings
         self._overrides: dict[str, tuple[str, ...]] = {}
         self._children: dict[int, Child] = {}
+        self._turns: Turns | None = None
         self._closed = False
         self._options = _options(settings)
 
@@ -50,6 +52,8 @@ class OpenSSH:
         if not executable.find("ssh"):
             return "--launcher openssh: no `ssh` on PATH; install it, or use --launcher ssh"
         config_reader.check(_hosts(nodes), self._settings.port, self._settings.args)
+        with suppress(UsageError):  # of one host alone: ssh reports it itself
+            self.read_config(_hosts(nodes))  # now, as a signal ends this process at once
         return ""
 
     def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
@@ -93,16 +97,21 @@ class OpenSSH:
         """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
-        """Start one client per node."""
+        """Start one client per node, each in a turn of the loop, which hears of signals."""
         with suppress(UsageError):  # ssh reports it itself
             self.read_config(_hosts(nodes))
-        for node in nodes:
-            self._end_former(node.rank)
-            self._start(node, loop, emit, Retries(loop.clock))
+        self._turns = self._turns or Turns(loop)
+        self._turns.add(partial(self._begin, node, loop, emit) for node in nodes)
+
+    def _begin(self, node: Node, loop: Loop, emit: Emit) -> None:
+        self._end_former(node.rank)
+        self._start(node, loop, emit, Retries(loop.clock))
 
     def close(self) -> None:
         """End the clients that still run, and start no more."""
         self._closed = True
+        if self._turns is not None:
+            self._turns.end()
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import partial
 
+from ...common.errors import reason
+from ...common.loop import Turns
 from .. import base
 from ..events import BackendWarning, EngineOutput, SessionEnded, SessionStarted
 from ..stdio import SessionStream
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 STACK = 512 * 1024
 """Bytes of stack for a host's thread; the default is eight times what it uses."""
 
+FAN_OUT = 1024
+"""Sessions that are being opened at a time: each has a thread, which most systems limit."""
+
 
 class Ssh:
     """Opens one ssh session per node from this process."""
@@ -37,6 +43,8 @@ class Ssh:
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
         self._bridges: dict[int, Bridge] = {}
+        self._turns: Turns | None = None
+        self._opening: set[Bridge] = set()
         self._sessions: SshSessions | None = None
 
     @property
@@ -70,7 +78,10 @@ class Ssh:
         """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
-        """Open each session in its own thread; its line exists at once, and has data later."""
+        """Open each session in its own thread; its line exists from then on, and has data later.
+
+        Each turn of the loop begins one, so that signals are heard of while there are thousands.
+        """
         from . import client
 
         _allow_files(len(nodes))
@@ -85,15 +96,42 @@ class Ssh:
         self._sessions = sessions = client.SshSessions(self._settings, warn)
         command = base.shell_line(base.remote_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
-        for node in nodes:
-            bridge = Bridge(sessions, node.host, command, explain, self._settings.python)
-            self._end_former(node.rank)
-            self._bridges[node.rank] = bridge
-            emit(SessionStarted(node.rank, SessionStream(bridge.fd, bridge.write_fd)))
-            self._run(bridge, node.rank, loop, emit)
+        self._turns = turns = self._turns or Turns(loop, lambda: len(self._opening) < FAN_OUT)
+
+        def opened(bridge: Bridge) -> None:
+            self._opening.discard(bridge)
+            if turns.waiting:
+                _post(loop, turns.go_on)
+
+        def begin(node: Node) -> None:
+            try:
+                bridge = Bridge(
+                    sessions, node.host, command, explain, opened, self._settings.python
+                )
+            except OSError as error:
+                emit(SessionEnded(node.rank, f"the ssh session failed: {reason(error)}"))
+            else:
+                self._begin(bridge, node.rank, loop, emit)
+
+        turns.add(partial(begin, node) for node in nodes)
+
+    def _begin(self, bridge: Bridge, rank: int, loop: Loop, emit: Emit) -> None:
+        self._end_former(rank)
+        self._bridges[rank] = bridge
+        self._opening.add(bridge)
+        emit(SessionStarted(rank, SessionStream(bridge.fd, bridge.write_fd)))
+        try:
+            self._run(bridge, rank, loop, emit)
+        except RuntimeError as error:  # there are too many threads
+            self._opening.discard(bridge)
+            del self._bridges[rank]
+            bridge.discard()
+            emit(SessionEnded(rank, f"the ssh session failed: {error}"))
 
     def close(self) -> None:
-        """Close every session."""
+        """Close every session, and open no more."""
+        if self._turns is not None:
+            self._turns.end()
         for bridge in self._bridges.values():
             bridge.close()
 

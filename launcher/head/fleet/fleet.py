@@ -14,6 +14,7 @@ from ...backends.events import (
 )
 from ...common import system
 from ...common.errors import DsrunError
+from ...common.event_queue import Remaining
 from ...control import frames, messages
 from ...control.connection import Connection
 from .events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
@@ -106,6 +107,7 @@ class Fleet:
         self._heartbeats = Heartbeats(loop, lease, self._all, self._lose_silent, log)
         self._suspension: Suspension | None = None
         self._runs: list[Callable[[FleetEvent], None]] = []
+        self._awaited = Remaining(self._all, lambda node: not (node.connected and node.answered))
         self._lanes: Lanes | None = None
         if shares:
             from .lanes import Lanes
@@ -422,16 +424,13 @@ class Fleet:
         self._closing = True
         self._heartbeats.end()
         self._send_all(messages.pack(frames.END, end))
-        if self._waits():
+        if self._awaited:
             late = self.loop.call_later(HANG_UP, self.loop.stop)
             self.loop.run()
             late.cancel()
 
-    def _waits(self) -> bool:
-        return any(node.connected and node.answered for node in self.connections)
-
     def _stop_when_alone(self) -> None:
-        if not self._waits():
+        if not self._awaited:
             self.loop.stop()
 
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 NAMED = 5
 """Hosts, or ranges of hosts, named in one line; the rest are counted."""
 
+LOOKED_AT = 4096
+"""Hosts that are looked at to name those that are waited for, twice a second."""
+
 
 def by_cause(causes: Mapping[str, str]) -> list[str]:
     """Return one line per cause, with all hosts that have it; see `grouped`."""
@@ -43,15 +46,19 @@ def _nameless(cause: str, host: str) -> str:
     return re.sub(r"\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b", "ADDRESS", named)
 
 
-def some_of(names: Sequence[str]) -> str:
-    """Return hosts in few words, as in `n1 .. n9, login` or `a, b and 12 more`."""
+def some_of(names: Sequence[str], more: int = 0) -> str:
+    """Return hosts in few words, as in `n1 .. n9, login` or `a, b and 12 more`.
+
+    Of so many `more` hosts the names are not given.
+    """
     runs = runs_of(names)
-    rest = sum(len(run) for run in runs[NAMED:])
+    rest = more + sum(len(run) for run in runs[NAMED:])
     named = ", ".join(spell(run) for run in runs[:NAMED])
     return f"{named} and {rest} more" if rest else named
 
 
 def waiting_line(total: int, waiting: Sequence[str]) -> str:
     """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
-    more = f", waiting for {some_of(waiting)}" if waiting else " are ready"
+    named, rest = waiting[:LOOKED_AT], len(waiting[LOOKED_AT:])
+    more = f", waiting for {some_of(named, rest)}" if waiting else " are ready"
     return f"{total - len(waiting)}/{total} hosts{more}"

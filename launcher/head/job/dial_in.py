@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 
 from ...backends.base import Dial
+from ...common import system
 from ...common.errors import NodeError, UsageError
-from ...common.network import addresses_towards
+from ...common.network import addresses_towards, own_addresses
+from ...common.readiness import ready
 from ...common.secret import WARNING, shared_secret
 from ...control import tls
 from ..fleet.authentication import SecretVerifier, TokenVerifier, target
@@ -42,11 +45,31 @@ def announced(
     nodes = [node for part in parts if part.backend.transport == "dial" for node in part.nodes]
     returns = spec.elastic is not None or spec.held
     verifier = TokenVerifier(nodes, fleet.on_stream, fleet.on_session_end, returns=returns)
-    addresses = addresses_towards([node.host.name for node in nodes]) or ("127.0.0.1",)
+    addresses = _towards(fleet.loop, [node.host.name for node in nodes]) or ("127.0.0.1",)
     port = spec.dial_in.port or 0
     with _open(fleet.loop, context, addresses, port, verifier, console) as listener:
         fleet.on_token = verifier.announce
         yield Dial(target(addresses, listener.port), pin, verifier.again)
+
+
+def _towards(loop: Loop, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return this machine's addresses as `addresses_towards`, or in any order at a signal.
+
+    A dead name server takes seconds for each name. The signal is heard of once the loop runs.
+    """
+    found: list[tuple[str, ...]] = []
+    done, end = system.pipe2(os.O_CLOEXEC)
+
+    def look() -> None:
+        try:
+            found.append(addresses_towards(hosts))
+        finally:
+            system.close(end)
+
+    system.thread(look, "addresses")
+    ready([done, *([loop.signals] if loop.signals >= 0 else [])], None)
+    system.close(done)
+    return found[0] if found else own_addresses()
 
 
 @contextmanager

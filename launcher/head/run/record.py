@@ -57,6 +57,7 @@ class JobRecord:
         self._by_node: float | None = None
         self._exits: list[tuple[RunNode, Exit]] = []
         self._losses: list[Loss] = []
+        self._lost: set[str] = set()
         self._unexplained: set[str] = set()
         self._awaited: set[str] = set()
         self._own_words: set[str] = set()
@@ -84,8 +85,9 @@ class JobRecord:
         Where only the end of the connection is known (not `explained`), or what the node itself has
         said of it (`own`), the cause may follow.
         """
-        if any(loss.host == host for loss in self._losses):
+        if host in self._lost:
             return
+        self._lost.add(host)
         self._losses.append(Loss(at, host, reason))
         if not explained:
             self._unexplained.add(host)

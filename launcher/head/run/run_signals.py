@@ -30,6 +30,13 @@ class StopRequests:
 
     def __init__(self) -> None:
         self._interrupts = 0
+        self._told: set[int] = set()
+
+    def are_told(self, number: int) -> bool:
+        """Return whether a line says that this signal stops the run: one does, not the next."""
+        new = number not in self._told
+        self._told.add(number)
+        return new
 
     def next(self, number: int) -> StopStep:
         """Return what to do at this signal, given those before it."""
@@ -68,7 +75,9 @@ def on_end_signal(run: RunState, requests: StopRequests, event: EndSignal) -> No
             run.warn("killing all ranks now")
             run.stop(number, 0.0)
         case StopStep.STOP:
-            _stop(run, number, why or signal.Signals(number).name)
+            if requests.are_told(number):
+                _tell(run, number, why or signal.Signals(number).name)
+            run.stop(number)
 
 
 def on_late_signal(run: RunState, number: int, why: str = "") -> None:
@@ -88,11 +97,10 @@ def on_allocation(run: RunState, end: str) -> None:
     run.end_if_explained()
 
 
-def _stop(run: RunState, number: int, why: str) -> None:
+def _tell(run: RunState, number: int, why: str) -> None:
     more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
     ranks = f"{why}: stopping {run.plan.world_size} ranks"
     run.warn(f"{ranks}, grace {run.grace:g} s{more}")
-    run.stop(number)
 
 
 def _unfinished(run: RunState) -> str:

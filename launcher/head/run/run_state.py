@@ -10,6 +10,7 @@ import signal
 from collections import deque
 
 from ...backends import BACKENDS
+from ...common.event_queue import Remaining
 from ...common.loop import Timers
 from ...control import frames, messages
 from . import decisions, effects, fleet_events, run_rounds, run_signals, run_start
@@ -110,6 +111,7 @@ class RunState:
         self.window = window(len(nodes))
         self.staged = StagedStart(nodes[0], self.do)
         self.unchecked: dict[RunNode, messages.Hello] = {}
+        self._present = Remaining(lambda: self.nodes, lambda node: node.over)
         self._find = find
         self.restarts = restarts(self._course())
         self.startup = run_start.startup(self)
@@ -369,7 +371,7 @@ class RunState:
 
     def end_when_over(self) -> None:
         """End if nothing more is expected of any node."""
-        if Phase.RUNNING <= self.phase < Phase.ENDING and all(node.over for node in self.nodes):
+        if Phase.RUNNING <= self.phase < Phase.ENDING and not self._present:
             self.end()
 
     def end(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 
 from ...common.errors import NodeError, UsageError
+from ...common.event_queue import Remaining
 from ...common.values import NamedTuple
 from ...common.wording import ANOTHER_PYTHON
 from ...control import frames, messages
@@ -101,6 +102,7 @@ class Startup:
         self._closed = False
         self._candidates: tuple[str, ...] = ()
         self.probes: Counter[RunNode] = Counter()
+        self._unsettled = Remaining(lambda: self._nodes, lambda node: node.settled)
         self._interfaces: Interfaces | None = None
         self._examined = True
         self._master = ""
@@ -186,7 +188,7 @@ class Startup:
         if len(verdicts) != len(self._candidates):
             raise frames.BadFrame(f"{len(verdicts)} verdicts on {len(self._candidates)} addresses")
         node.verdicts = verdicts
-        if not any(self.probes[one] for one in self._nodes[1:]):
+        if not self._unprobed:
             self._choose_master()
 
     def on_reached(self, node: RunNode, body: bytes) -> None:
@@ -200,10 +202,10 @@ class Startup:
         self._interfaces.on_reached(node, body)
 
     def _look(self) -> None:
-        if self._closed or not all(node.settled for node in self._nodes):
+        if self._closed or self._unsettled:
             return
         self._drop({node: cause for node in self._nodes if (cause := _unfit(node))})
-        if not all(node.settled for node in self._nodes):
+        if self._unsettled:
             return
         failed = self._failed()
         if not failed:
@@ -270,8 +272,10 @@ class Startup:
             self._finish(self._candidates[0])
             return
         probe = messages.pack(frames.PROBE, messages.Probe(self._candidates, self._port))
-        self.probes.update(self._nodes[1:])
-        self._do(Send(self._nodes[1:], probe))
+        others = self._nodes[1:]
+        self.probes.update(others)
+        self._unprobed = Remaining(lambda: others, lambda node: not self.probes[node])
+        self._do(Send(others, probe))
         self._await_answers()
 
     def _await_answers(self) -> None:
@@ -349,7 +353,7 @@ class Startup:
         return [node.name for node in self._nodes if not node.settled]
 
     def _tick(self) -> None:
-        if self._closed or not self._waiting():
+        if self._closed or not self._unsettled:
             return
         self._ticks += 1
         text = self.words

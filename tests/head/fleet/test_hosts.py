@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.fleet.hosts import by_cause, waiting_line
+from dsrun.launcher.head.fleet.hosts import LOOKED_AT, by_cause, waiting_line
+
+from ...support.cost import calls
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,14 @@ def test_hosts_that_share_a_cause_share_its_line(causes: dict[str, str], lines: 
 )
 def test_who_is_waited_for(total: int, waiting: list[str], text: str) -> None:
     assert waiting_line(total, waiting) == text
+
+
+def test_of_very_many_hosts_the_last_ones_are_only_counted() -> None:
+    """The line is made twice a second, and meanwhile no signal is heard of."""
+    names = [f"n{number}" for number in range(LOOKED_AT + 1000)]
+    assert waiting_line(9000, names) == (
+        f"{9000 - len(names)}/9000 hosts, waiting for n[0-{LOOKED_AT - 1}] and 1000 more"
+    )
+    assert calls(lambda: waiting_line(20 * LOOKED_AT, names * 4)) < 2 * calls(
+        lambda: waiting_line(20 * LOOKED_AT, names[:LOOKED_AT])
+    )

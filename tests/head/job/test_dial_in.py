@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 from contextlib import closing, suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError, UsageError
-from dsrun.launcher.common.network import addresses_towards
+from dsrun.launcher.common.network import addresses_towards, own_addresses
 from dsrun.launcher.common.secret import WARNING
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.stream import StreamClosed
@@ -25,6 +27,7 @@ from dsrun.launcher.specs.policies import ElasticPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -223,3 +226,30 @@ def test_nodes_that_share_a_secret_enter_at_the_known_port(
         knock(job, target, auth.credentials("1", secret, pin, job.plan), pin)
     assert (job.admitted, job.called_off) == ([1], [])
     assert job.said == said
+
+
+def test_a_signal_is_not_kept_waiting_by_a_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is heard of once the loop runs; the addresses are those that are known without names."""
+    asked, done, heard, late = threading.Event(), threading.Event(), list[int](), list[str]()
+
+    def resolve(*_: object, **_more: object) -> NoReturn:
+        asked.set()
+        if not done.wait(HANG):
+            late.append("somebody waits")
+        raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+
+    def interrupt() -> None:
+        asked.wait(HANG)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    job = Job("no-such-host", HERE)
+    job.loop.on_signals([signal.SIGUSR1], heard.append)
+    user = threading.Thread(target=interrupt)
+    user.start()
+    with job.listen() as dial:
+        assert dial.target.rpartition(":")[0].split(",") == [*(own_addresses() or (HERE,))]
+        job.clock.settle()
+    done.set()
+    user.join()
+    assert (late, heard) == ([], [signal.SIGUSR1])

@@ -153,3 +153,12 @@ def test_a_reader_that_leaves_stops_what_runs(
     run.started, run.ending = started, ending
     run.handle(OutputBroken())
     assert (run.record.broken_pipe, run.did) == (True, did)
+
+
+def test_of_the_same_signal_twice_one_line_is_printed() -> None:
+    """It is passed on again all the same."""
+    run = FakeRun()
+    for number in (TERM, TERM, INT):
+        run.handle(EndSignal(number))
+    assert run.did == [(TERM, None), (TERM, None), (INT, None)]
+    assert [text.partition(":")[0] for text, _ in run.said] == ["SIGTERM", "SIGINT"]

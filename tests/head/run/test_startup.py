@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.errors import NodeError, UsageError
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import startup
 from dsrun.launcher.head.run.decisions import CallOff, FailStart, Refuse, TimePassed
-from dsrun.launcher.head.run.effects import Log, Status
+from dsrun.launcher.head.run.effects import Log, Ready, Status
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
@@ -27,6 +27,7 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
+from ...support.cost import LINEAR, growth
 from ...support.fake_fleet import refusal
 
 if TYPE_CHECKING:
@@ -433,3 +434,50 @@ def test_workers_that_no_batch_can_be_cut_for(fleet_of: FleetOf) -> None:
         node.hello()
     job.step()
     assert refusal(run) == ["--elastic_config: 4 workers: expected 3, 6 or 9"]
+
+
+# -- what thousands of hosts cost ------------------------------------------------------------------
+
+
+def start_of(size: int, done: list[Any]) -> tuple[Startup, list[RunNode]]:
+    """The start of so many nodes, and these."""
+    nodes = lay_out([Host(f"n{number}", (0,)) for number in range(size)])
+    members = [RunNode(NodeConnection(node), node, node.rank) for node in nodes]
+    plan = Plan(nodes, Program("x.py"), "ssh", None, None)
+    limits = StartLimits(connect=10.0, start=300.0)
+    return Startup(plan, members, Clock().timers, done.append, limits, print), members
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_hosts_that_fail_one_by_one_cost_as_much_as_they_are(order: int) -> None:
+    def work(size: int) -> None:
+        done: list[Any] = []
+        startup, nodes = start_of(size, done)
+        for node in nodes[::order]:
+            assert not any(isinstance(one, Refuse) for one in done[-1:])
+            startup.fail(node, "its name does not resolve")
+        assert isinstance(done[-1], Refuse)
+
+    assert growth(work, 50) < LINEAR
+
+
+def test_nodes_that_answer_one_by_one_cost_as_much_as_they_are() -> None:
+    """Of the addresses of the master, too."""
+
+    def work(size: int) -> None:
+        done: list[Any] = []
+        startup, nodes = start_of(size, done)
+        for node in nodes:
+            port = 29500 if node is nodes[0] else None
+            facts = ("0.1.0", node.name, node.name, "3.11.7", "cpu", (), 1, port, ("10.0.0.1",), ())
+            startup.on_hello(node, messages.Hello(*facts, 0.0))
+        ((_, body),) = frames.Decoder().feed(done[-1].frame)
+        verdicts = ("",) * len(messages.unpack(messages.Probe, body).candidates)
+        ((_, answer),) = frames.Decoder().feed(
+            messages.pack(frames.PROBED, messages.Probed(verdicts))
+        )
+        for node in nodes[1:]:
+            startup.on_probed(node, answer)
+        assert isinstance(done[-1], Ready)
+
+    assert growth(work, 50) < LINEAR
