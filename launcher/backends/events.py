@@ -19,6 +19,19 @@ class SessionStarted(NamedTuple):
     stream: FrameStream
 
 
+class SessionsBegun(NamedTuple):
+    """From now on these nodes' launchers are being started, and will announce tokens."""
+
+    ranks: tuple[int, ...]
+
+
+class SessionOutput(NamedTuple):
+    """A node's session, which is no stream, has printed a line that is not of a node launcher."""
+
+    rank: int
+    text: str
+
+
 class TokenAnnounced(NamedTuple):
     """A node launcher has announced the token with which it will dial.
 
@@ -71,6 +84,13 @@ class BackendWarning(NamedTuple):
 
 if TYPE_CHECKING:
     BackendEvent: TypeAlias = (
-        SessionStarted | TokenAnnounced | SessionEnded | EngineEnded | EngineOutput | BackendWarning
+        SessionStarted
+        | SessionsBegun
+        | SessionOutput
+        | TokenAnnounced
+        | SessionEnded
+        | EngineEnded
+        | EngineOutput
+        | BackendWarning
     )
     Emit: TypeAlias = Callable[[BackendEvent], None]

@@ -7,7 +7,7 @@ import sys
 
 from ..common.errors import NodeError, UsageError, is_full, limit_met, reason
 from . import base
-from .child import Child, spawn
+from .child import KEPT, Child, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Local:
                 continue
             stream = SessionStream(started.stdout, started.stdin)
             on_end = self._on_end(node, stream, emit)
-            self._children[node.rank] = Child(started, loop, on_end)
+            self._children[node.rank] = Child(started, loop, on_end, _keeping(stream))
             emit(SessionStarted(node.rank, stream))
 
     def close(self) -> None:
@@ -105,6 +105,15 @@ class Local:
             emit(SessionEnded(node.rank, cause))
 
         return ended
+
+
+def _keeping(stream: SessionStream) -> Callable[[bytes], None]:
+    """Return what keeps standard error with its session."""
+
+    def keep(data: bytes) -> None:
+        stream.errors = (stream.errors + data)[-KEPT:]
+
+    return keep
 
 
 def _misnamed(python: str, why: str) -> str:

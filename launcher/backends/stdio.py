@@ -15,13 +15,14 @@ class SessionStream(FrameStream):
 
     Attributes:
         noise: what came before MAGIC; it explains why a session failed.
+        spoke: whether a node launcher has answered, or asked for dsrun.
         answered: whether MAGIC has been seen.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         super().__init__(read_fd, write_fd)
         self.noise = b""
-        self.answered = self._asked = False
+        self.answered = self._asked = self.spoke = False
 
     def decode(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the frames that `data` completes, once MAGIC has been seen.
@@ -39,7 +40,7 @@ class SessionStream(FrameStream):
             if len(self.noise) > frames.NOISE_LIMIT:
                 raise StreamClosed("no node launcher answered: the session has only other output")
             return []
-        self.answered, self.noise = True, before
+        self.answered, self.spoke, self.noise = True, True, before
         return super().decode(after)
 
     def close(self) -> None:
@@ -56,5 +57,5 @@ class SessionStream(FrameStream):
         if question and not self._asked:
             from .package.contents import packed
 
-            self._asked, self.noise = True, before + after
+            self._asked, self.spoke, self.noise = True, True, before + after
             self.send(packed())

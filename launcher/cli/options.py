@@ -289,10 +289,11 @@ class Options:
         "Time limit for connecting to a host.",
         positive=True, fills="supervision.connect_timeout", tools=("job", "hold", "exec", "check"),
         whole_job=True, untrusted=ANY)
-    start_timeout: float = option(300.0,
-        "Time limit until all nodes are ready to start their workers.",
-        positive=True, fills="supervision.start_timeout", tools=("job", "hold", "exec", "check"),
-        whole_job=True, untrusted=ANY)
+    start_timeout: float | None = option(None,
+        "Time limit until all nodes are ready to start their workers, and for the first sign of"
+        " each node launcher.",
+        kind="seconds", positive=True, unset="300 s, and 60 s for the first sign",
+        tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
     detach: bool = option(False,
         "Print the job's id and return once all workers run; the job goes on without the terminal,"
         " also after a logout. dsrun-job waits for it, and shows its output and its report.",

@@ -122,4 +122,4 @@ def _fleet(loop: Loop, options: Options, console: Console, stack: ExitStack) -> 
     nodes = sorted((node for part in parts for node in part.nodes), key=lambda node: node.rank)
     fleet = Fleet(nodes, loop, console.log, job.supervision.heartbeat_timeout)
     dial = stack.enter_context(announced(fleet, parts, job, console))
-    return FleetHosts(fleet, lambda: fleet.connect(parts, dial), options.start_timeout)
+    return FleetHosts(fleet, lambda: fleet.connect(parts, dial), job.supervision.start_timeout)

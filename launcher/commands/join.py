@@ -20,8 +20,10 @@ def join(planned: PlannedJob, options: Options, parent: Parent | None = None) ->
     from ..node.join import join as connected
     from ..node.main import serve_line
     from ..planning.policies import dial_in
+    from ..specs.policies import START_TIMEOUT
 
-    line = connected(planned.plan, dial_in(options, planned.plan), options.start_timeout)
+    patience = options.start_timeout or START_TIMEOUT
+    line = connected(planned.plan, dial_in(options, planned.plan), patience)
     if parent is not None:
         parent.leave(folder=None)
     return serve_line(line)

@@ -53,6 +53,11 @@ class Connection:
         loop.call_later(0.0, lambda: self._take(line.take_buffered()))
 
     @property
+    def line(self) -> FrameStream | None:
+        """The stream; None once it is closed."""
+        return self._line
+
+    @property
     def open(self) -> bool:
         """Whether frames can be sent, as far as is known."""
         return self._line is not None and not self._broken

@@ -25,7 +25,16 @@ class FrameStream:
 
     The owner waits for readiness, then calls `receive` or `flush`. `send` queues what cannot be
     written at once; `pending` is the number of queued bytes.
+
+    Attributes:
+        spoke: whether what is at the other end has given a sign of life; as all but a session has.
+        begun: when a session was opened that is opened later than its stream, on the loop's clock.
+        noise, errors: what a session has printed before that, on its two streams.
     """
+
+    spoke = True
+    begun = 0.0
+    noise = errors = b""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.read_fd = read_fd

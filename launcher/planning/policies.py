@@ -41,8 +41,11 @@ def supervision_policy(options: Options, environ: Mapping[str, str]) -> Supervis
     names = tuple(options.signals_to_handle.split(","))
     for name in names:
         signals.parse("--signals_to_handle", name)
+    typed = options.start_timeout
+    waits = {} if typed is None else {"start_timeout": typed, "sign_timeout": typed}
     return SupervisionPolicy(
         **options.policy("supervision"),
+        **waits,
         end_signals=names,
         requeue_codes=_requeue_codes(options, environ) if options.requeue_on else frozenset(),
         no_requeue_code=options.no_requeue_code or 0,

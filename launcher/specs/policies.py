@@ -71,6 +71,10 @@ class BindingPolicy(NamedTuple):
     report: bool = False
 
 
+START_TIMEOUT = 300.0
+"""Seconds for all nodes to be ready, if --start_timeout is not given."""
+
+
 class SupervisionPolicy(NamedTuple):
     """How a job is watched and stopped.
 
@@ -85,10 +89,11 @@ class SupervisionPolicy(NamedTuple):
         requeue_codes: exit codes after which a Slurm job is requeued.
         no_requeue_code: the exit code of a job that would fail again if it were retried; 0 for the
             usual one.
+        sign_timeout: seconds for the first sign of a node launcher whose session runs.
     """
 
     connect_timeout: float = 10.0
-    start_timeout: float = 300.0
+    start_timeout: float = START_TIMEOUT
     heartbeat_timeout: float = 15.0
     grace: float = 30.0
     graceful_term_ok: bool = False
@@ -96,6 +101,7 @@ class SupervisionPolicy(NamedTuple):
     end_signals: tuple[str, ...] = ("SIGTERM", "SIGINT", "SIGHUP")
     requeue_codes: frozenset[int] = frozenset()
     no_requeue_code: int = 0
+    sign_timeout: float = 60.0
 
 
 def can_fold(prefix: str) -> bool:

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends.base import Dial
-from dsrun.launcher.backends.events import EngineEnded, SessionEnded
+from dsrun.launcher.backends.events import (
+    EngineEnded,
+    SessionEnded,
+    SessionOutput,
+    SessionsBegun,
+)
 from dsrun.launcher.common.loop import Loop
 
 from ..support.limits import HANG
@@ -52,7 +57,22 @@ def go_on(loop: Loop, done: Callable[[], bool] | None = None) -> None:
 
 
 def events(backend: Backend, *starts: Sequence[Node], ends: int = 1) -> list[BackendEvent]:
-    """Return what a backend emits until this many sessions or engines have ended, and then."""
+    """Return what a backend emits until this many sessions or engines have ended, and then.
+
+    What only tells how far sessions without a stream have come is left out: see `progress`.
+    """
+    found = all_events(backend, *starts, ends=ends)
+    return [one for one in found if not isinstance(one, SessionsBegun | SessionOutput)]
+
+
+def progress(backend: Backend, *starts: Sequence[Node], ends: int = 1) -> list[BackendEvent]:
+    """Return the other events: how far sessions without a stream come."""
+    found = all_events(backend, *starts, ends=ends)
+    return [one for one in found if isinstance(one, SessionsBegun | SessionOutput)]
+
+
+def all_events(backend: Backend, *starts: Sequence[Node], ends: int = 1) -> list[BackendEvent]:
+    """Return all of what a backend emits until then."""
     loop = Loop()
     found: list[BackendEvent] = []
     for nodes in starts:

@@ -17,7 +17,9 @@ def test_without_options_policies_are_those_of_a_program() -> None:
 
 def test_how_a_job_is_watched() -> None:
     options = Options(grace=2.0, heartbeat_timeout=3.0, connect_timeout=4.0, start_timeout=5.0)
-    assert supervision_policy(options, {}) == SupervisionPolicy(4.0, 5.0, 3.0, 2.0)
+    assert supervision_policy(options, {}) == SupervisionPolicy(
+        4.0, 5.0, 3.0, 2.0, sign_timeout=5.0
+    )
     options = Options(signals_to_handle="SIGTERM, sigusr1", graceful_term_ok=True)
     policy = supervision_policy(options, {})
     assert (policy.end_signals, policy.graceful_term_ok) == (("SIGTERM", " sigusr1"), True)

@@ -58,6 +58,7 @@ class Engine:
         label: matches what it prints before each line of a task; its group is the task's number.
             By default nothing, so that no token counts.
         loss_pattern: matches what it prints when it has lost a host and is about to end the others.
+        queues: whether its tasks may wait for their turn on the hosts, however long.
         harmless: matches lines of its own that it prints in healthy jobs and that are not shown.
     """
 
@@ -68,6 +69,7 @@ class Engine:
     label = "(?!)"
     loss_pattern = ""
     harmless = "(?!)"
+    queues = False
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings

@@ -10,7 +10,15 @@ from ...common.errors import LOST, SWEPT
 from .. import causes
 from ..child import signal_all
 from ..dial_command import DialCommand, unlabelled
-from ..events import BackendWarning, EngineEnded, EngineOutput, SessionEnded, TokenAnnounced
+from ..events import (
+    BackendWarning,
+    EngineEnded,
+    EngineOutput,
+    SessionEnded,
+    SessionOutput,
+    SessionsBegun,
+    TokenAnnounced,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +57,18 @@ MPICH 4 prints nothing else, and waits forever.
 """
 
 
+SHELL_ERROR = re.compile(
+    r"^fish: (?!Unknown command)"
+    r"|\b(?:orted|prted|hydra_[a-z_]*proxy|pmi_proxy)\b.*"
+    r"(?:not found|No such file|Permission denied|Unknown command)"
+)
+"""What a login shell prints that rejects an engine's command for a host, or lacks its agent.
+
+fish does the first for all of a command line that is not its own syntax; with its files, it names
+these and goes on. Engines wait for such a host for ever.
+"""
+
+
 class EngineRun:
     """An engine's process, and what it has printed."""
 
@@ -69,6 +89,9 @@ class EngineRun:
         self._reported = self._cleaned_up = self._killed_here = False
         self._lines: list[str] = []
         self._child = DialCommand(argv, engine.environ(), loop, self, engine.label).child
+        self._begun = False
+        if not engine.queues:
+            self._begin()
 
     def close(self) -> None:
         """Wait for its end; then SIGTERM, which engines pass on, and SIGKILL.
@@ -95,9 +118,16 @@ class EngineRun:
 
     def on_token(self, speaker: str, node: str, token: str) -> None:
         """Emit a token."""
+        self._begin()
         for task in self._of(speaker):
             self._announced += 1
             self._emit(TokenAnnounced(task.rank, node, token))
+
+    def _begin(self) -> None:
+        """Tell, once, that node launchers are being started."""
+        if not self._begun:
+            self._begun = True
+            self._emit(SessionsBegun(tuple(node.rank for node in self._nodes)))
 
     def on_unlabelled(self) -> None:
         """Warn of it."""
@@ -110,6 +140,8 @@ class EngineRun:
         if any(character.isalnum() for character in text):
             self._lines = [*self._lines, text][-KEPT_LINES:]
             self._emit(EngineOutput(f"{self._tool}: {text}"))
+            for node in self._of(speaker) if speaker else ():
+                self._emit(SessionOutput(node.rank, text))
             if not speaker:
                 self._on_own_line(text)
         if SWEPT in text and self._all_announced():
@@ -122,6 +154,9 @@ class EngineRun:
         if causes.accepted_key(line):
             self._emit(BackendWarning(causes.accepted_key(line)))
         self._look_for_loss(line)
+        if SHELL_ERROR.search(line) and not self._all_announced() and not self._reported:
+            why = "the login shell of a host could not run its command"
+            self._report(f"{self._tool}: {why}: {line[:200]}", LOST)
 
     def on_end(self, code: int, errors: str) -> None:
         """Report how the engine has ended, once."""

@@ -96,6 +96,7 @@ class Slurm(engine.Engine):
     tools = ("srun",)
     label = r"([0-9]{1,9}):(?: |$)"
     # Said to any --cpu-bind, even `none`, without a task plugin that binds (task/none).
+    queues = True
     harmless = r"^srun: .*lacks support for (?:cpu|memory) binding$"
     aliases = (
         *(("N", "nodes"), ("n", "ntasks"), ("w", "nodelist"), ("D", "chdir")),

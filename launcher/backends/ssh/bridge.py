@@ -13,6 +13,7 @@ from ...common.text import plain
 from ...control.frames import MAGIC
 from .. import causes
 from ..causes import SessionFailed
+from ..stdio import SessionStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Bridge:
 
     Attributes:
         fd, write_fd: the loop's end, as two descriptors of one socket.
+        stream: on these.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Bridge:
         ours, self._socket = socket.socketpair()
         self.fd = ours.detach()
         self.write_fd = os.dup(self.fd)
-        self._errors = b""
+        self.stream = SessionStream(self.fd, self.write_fd)
         self._out = b""
         self._answered = False
         self._channel: Channel | None = None
@@ -82,7 +84,7 @@ class Bridge:
             self._socket.close()
             self._explain(f"{self._host.name}: {traceback.format_exc()}")
             return f"the ssh session failed: {plain(str(error) or type(error).__name__)}"
-        errors = self._errors.decode("utf-8", "replace")
+        errors = self.stream.errors.decode("utf-8", "replace")
         return causes.explain_session(code, errors, self._out, self._tried, answered=self._answered)
 
     def discard(self) -> None:
@@ -131,7 +133,7 @@ class Bridge:
         """Copy from the node to the loop; return False at the end of the session."""
         ended = channel.eof_received or channel.closed
         while channel.recv_stderr_ready():
-            self._errors = (self._errors + channel.recv_stderr(BLOCK))[-16384:]
+            self.stream.errors = (self.stream.errors + channel.recv_stderr(BLOCK))[-16384:]
         while channel.recv_ready():
             data = channel.recv(BLOCK)
             if not self._answered:

@@ -12,7 +12,7 @@ from ...common import executable
 from ...common.errors import UsageError, reason
 from ...common.loop import Turns
 from .. import base, causes
-from ..child import Child, spawn
+from ..child import KEPT, Child, spawn
 from ..events import BackendWarning, SessionEnded, SessionStarted
 from ..retries import Retries
 from ..stdio import SessionStream
@@ -146,6 +146,7 @@ class OpenSSH:
                 emit(SessionEnded(node.rank, self._cause(code, errors, stream, node)))
 
         def on_errors(data: bytes) -> None:
+            stream.errors = (stream.errors + data)[-KEPT:]
             key = causes.accepted_key(data.decode("utf-8", "replace"))
             if key:
                 emit(BackendWarning(key))

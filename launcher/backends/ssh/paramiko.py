@@ -15,7 +15,6 @@ from ...common.errors import reason
 from ...common.loop import Turns
 from .. import base
 from ..events import BackendWarning, EngineOutput, SessionEnded, SessionStarted
-from ..stdio import SessionStream
 from .bridge import Bridge
 
 TYPE_CHECKING = False
@@ -99,6 +98,7 @@ class Ssh:
         self._turns = turns = self._turns or Turns(loop, lambda: len(self._opening) < FAN_OUT)
 
         def opened(bridge: Bridge) -> None:
+            bridge.stream.begun = loop.awake()
             self._opening.discard(bridge)
             if turns.waiting:
                 _post(loop, turns.go_on)
@@ -119,7 +119,8 @@ class Ssh:
         self._end_former(rank)
         self._bridges[rank] = bridge
         self._opening.add(bridge)
-        emit(SessionStarted(rank, SessionStream(bridge.fd, bridge.write_fd)))
+        bridge.stream.begun = float("inf")
+        emit(SessionStarted(rank, bridge.stream))
         try:
             self._run(bridge, rank, loop, emit)
         except RuntimeError as error:  # there are too many threads

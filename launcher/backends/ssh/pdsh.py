@@ -16,7 +16,13 @@ from ...common.errors import reason
 from ...common.values import NamedTuple
 from .. import base, causes, retries
 from ..dial_command import DialCommand, unlabelled
-from ..events import BackendWarning, SessionEnded, TokenAnnounced
+from ..events import (
+    BackendWarning,
+    SessionEnded,
+    SessionOutput,
+    SessionsBegun,
+    TokenAnnounced,
+)
 from . import config_reader
 
 TYPE_CHECKING = False
@@ -156,6 +162,7 @@ class _Run:
         self._messages: dict[int, str] = {}
         argv = pdsh.argv(nodes, start.dial)
         self._child = DialCommand(argv, pdsh.environ(), start.loop, self, LABEL).child
+        start.emit(SessionsBegun(tuple(self._open)))
 
     def close(self) -> None:
         """End pdsh and the clients it has started."""
@@ -192,6 +199,7 @@ class _Run:
         if own and "exited with exit code" in text:
             self._on_host_end(node, int(text.rpartition(" ")[2]))
         else:
+            self._start.emit(SessionOutput(node.rank, text))
             self._messages[node.rank] = f"{self._messages.get(node.rank, '')}{text}\n"[-4096:]
             if causes.accepted_key(text):
                 self._start.emit(BackendWarning(causes.accepted_key(text)))

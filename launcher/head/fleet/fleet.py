@@ -9,6 +9,8 @@ from ...backends.events import (
     EngineEnded,
     EngineOutput,
     SessionEnded,
+    SessionOutput,
+    SessionsBegun,
     SessionStarted,
     TokenAnnounced,
 )
@@ -19,7 +21,7 @@ from ...control import frames, messages
 from ...control.connection import Connection
 from .events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
 from .heartbeats import Heartbeats
-from .node_connection import NodeConnection, NodeState
+from .node_connection import NodeConnection, NodeState, Starting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -259,7 +261,13 @@ class Fleet:
             case SessionEnded(rank, cause):
                 self.on_session_end(rank, cause)
             case TokenAnnounced():
+                self.nodes[event.rank].starting.announced = True
                 self.on_token(*event)
+            case SessionsBegun(ranks):
+                for rank in ranks:
+                    self.nodes[rank].starting = Starting(self.loop.awake())
+            case SessionOutput(rank, text):
+                self.nodes[rank].starting.hear(text)
             case BackendWarning(text):
                 self._log(text, "warning")
             case EngineEnded():
@@ -274,6 +282,7 @@ class Fleet:
 
     def on_stream(self, rank: int, stream: FrameStream) -> None:
         """Use this stream as the connection to a node."""
+        self.nodes[rank].starting = Starting(self.loop.awake())
         self.open(self.nodes[rank], stream)
 
     def open(self, node: NodeConnection, stream: FrameStream) -> Connection:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ...specs.plan import Node
     from .events import FleetEvent
 
+KEPT = 1000
+"""Characters of what its session has printed that explain why there is no node launcher."""
+
 MOST_NOTES = 1000
 """Notes that a node may send between two heartbeats of the runner."""
 
@@ -24,6 +27,24 @@ class NodeState(Enum):
     CONNECTING = "connecting"
     CONNECTED = "connected"
     LOST = "lost"
+
+
+class Starting:
+    """How far the start of a node launcher has come.
+
+    Attributes:
+        begun: since when it is being started, on a clock that does not count the time in which this
+            process was stopped; infinity before that.
+        announced: whether it has announced a token, with which it dials.
+        said: the end of what its session, which is no stream, has printed.
+    """
+
+    def __init__(self, begun: float = float("inf")) -> None:
+        self.begun, self.announced, self.said = begun, False, ""
+
+    def hear(self, text: str) -> None:
+        """Keep a line that its session has printed."""
+        self.said = f"{self.said}{text}\n"[-KEPT:]
 
 
 class NodeConnection:
@@ -47,6 +68,7 @@ class NodeConnection:
         on_event: the event handler of the run that uses it; None between two runs.
         on_close: each is called once, with the reason, when its connection is closed.
         together: the names of all nodes, if it and they have fallen silent at the same moment.
+        starting: how far the start of its node launcher has come.
         offset: seconds to add to its clock to get the runner's; the smallest difference seen is
             the one with the least network delay in it.
     """
@@ -63,6 +85,7 @@ class NodeConnection:
         self.on_event: Callable[[FleetEvent], None] | None = None
         self.on_close: list[Callable[[str], None]] = []
         self.offset = float("inf")
+        self.starting = Starting()
         self._connection: Connection | None = None
         self._notes = 0
 
@@ -97,6 +120,26 @@ class NodeConnection:
             told, self.on_close = self.on_close, []
             for tell in told:
                 tell(reason)
+
+    @property
+    def said(self) -> str:
+        """The end of what its session has printed so far, without what its node launcher has."""
+        line = self._connection.line if self._connection is not None else None
+        printed = line.noise + line.errors if line is not None else b""
+        return self.starting.said + printed[-KEPT:].decode("utf-8", "replace")
+
+    @property
+    def mute_since(self) -> float | None:
+        """Since when there is a session, and no sign of a node launcher; None if there was one."""
+        line = self._connection.line if self._connection is not None else None
+        if (
+            self.starting.announced
+            or self.state is NodeState.LOST
+            or (line is not None and line.spoke)
+        ):
+            return None
+        begun = self.starting.begun
+        return begun if line is None else max(begun, line.begun)
 
     def try_again(self) -> None:
         """Close the connection, and wait for a new one."""

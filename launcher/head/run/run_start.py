@@ -60,6 +60,7 @@ def startup(run: RunState) -> Startup:
     limits = StartLimits(
         connect=policy.connect_timeout,
         start=policy.start_timeout,
+        sign=policy.sign_timeout,
         least=least,
         batches=run.spec.batches,
         rounds=rounds,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...control.messages import Hello
     from ...specs.batch_plan import BatchPlan
     from ...specs.plan import Plan
+    from ..fleet.mutes import MuteNodes
     from .interfaces import Interfaces
     from .quick_check import Verdict
     from .run_node import RunNode
@@ -38,10 +39,16 @@ LOG_AFTER = 3.0
 PROBED_WITHIN = 10.0
 """Seconds beyond --connect_timeout for a node to say which addresses it reaches."""
 
+FIRST_LOOK = 5.0
+"""Seconds until it is looked for sessions that run without a sign of a node launcher."""
+
 SILENT = "no answer since it was ready: it is down, or the network is (--connect_timeout)"
 
 NAMING_OPTIONS = ("--log_dir", "--bind_core_list", "--venv_script", "--numa_binding", "--no_python")
 """Options that name something on the nodes, as the problems of a node begin that cannot use it."""
+
+LAST = 2
+"""Lines of an engine's output that tell of nodes without a sign of their node launchers."""
 
 HELD = 8
 """Lines of an engine's output that are held back until the start takes long."""
@@ -53,6 +60,7 @@ class StartLimits(NamedTuple):
     Attributes:
         connect: how long to wait for the other nodes once one has failed.
         start: how long to wait for all nodes.
+        sign: how long to wait for the first sign of a node launcher.
         least: the fewest nodes to start with; None if all are needed.
         batches: the elastic batch plan that the number of workers has to fit, if there is one.
         rounds: whether it is an elastic job, whose rounds have other ports.
@@ -62,6 +70,7 @@ class StartLimits(NamedTuple):
 
     connect: float
     start: float
+    sign: float = 60.0
     least: int | None = None
     batches: BatchPlan | None = None
     rounds: bool = False
@@ -104,6 +113,7 @@ class Startup:
         self.probes: Counter[RunNode] = Counter()
         self._unsettled = Remaining(lambda: self._nodes, lambda node: node.settled)
         self._interfaces: Interfaces | None = None
+        self._mutes: MuteNodes | None = None
         self._examined = True
         self._master = ""
         self._ends: list[Timer] = []
@@ -111,11 +121,13 @@ class Startup:
         self._shortened = False
         self._ticks = 0
         self._held: deque[str] | None = deque(maxlen=HELD)
+        self._heard: deque[str] = deque(maxlen=LAST)
 
     def begin(self) -> None:
         """Begin to wait for the nodes."""
         self._ends.append(self._timers.call_later(self._limits.start, self._out_of_time))
         self._timers.call_later(SHOW_AFTER, self._tick)
+        self._timers.call_later(FIRST_LOOK, self._look_for_mutes)
 
     def close(self) -> None:
         """Stop waiting."""
@@ -148,8 +160,12 @@ class Startup:
             self.give_up(failed)
         return bool(failed)
 
+    def _last_words(self) -> str:
+        return "; ".join(self._heard)
+
     def show(self, text: str) -> None:
         """Print a line of the engine's output, or hold it back until the start takes long."""
+        self._heard.append(text)
         if self._closed or self._held is None or self._limits.verbose:
             self._do(Log(text, "debug" if self._closed else "info"))
         else:
@@ -348,6 +364,21 @@ class Startup:
             if not node.settled and not node.busy:
                 node.fail("no answer in time (--connect_timeout, --start_timeout)")
         self._look()
+
+    def _look_for_mutes(self) -> None:
+        """Tell of sessions that run without a sign of a node launcher; end those that last."""
+        if self._closed:
+            return
+        if self._mutes is None:
+            from ..fleet.mutes import MuteNodes
+
+            self._mutes = MuteNodes(
+                self._limits.sign, lambda text: self._do(Log(text, "warning")), self._last_words
+            )
+        waiting = {node.connection: node for node in self._nodes if not node.settled}
+        for cause, silent in self._mutes.look(self._timers.clock(), waiting).items():
+            self.fail_all([waiting[one] for one in silent], cause)
+        self._timers.call_later(self._mutes.pause, self._look_for_mutes)
 
     def _waiting(self) -> list[str]:
         return [node.name for node in self._nodes if not node.settled]

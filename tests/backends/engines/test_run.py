@@ -16,6 +16,8 @@ from dsrun.launcher.backends.events import (
     EngineEnded,
     EngineOutput,
     SessionEnded,
+    SessionOutput,
+    SessionsBegun,
     TokenAnnounced,
 )
 from dsrun.launcher.common.errors import LOST, SWEPT
@@ -26,7 +28,7 @@ from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 
 from ...support.limits import HANG, wait_for
-from ..commands import events, install
+from ..commands import all_events, events, install, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,3 +236,52 @@ def test_labels_that_are_turned_off_are_told_of(tmp_path: Path) -> None:
         "mpirun does not label what the nodes print, so they cannot be told apart; remove options"
         " about its output from --launcher_args"
     )
+
+
+def test_from_when_nodes_are_started_and_what_each_prints(tmp_path: Path) -> None:
+    text = f"echo '{LABELS[1]}Welcome'; echo 'of mpirun'\n{TOKENS}"
+    assert progress(engine(tmp_path, text), NODES) == [
+        SessionsBegun((0, 1)),
+        SessionOutput(1, "Welcome"),
+    ]
+
+
+def test_the_time_in_the_queue_of_a_scheduler_is_none_in_which_nodes_are_started(
+    tmp_path: Path,
+) -> None:
+    """Of a step that waits for its turn srun says nothing."""
+    started: list[object] = []
+    made = engine(tmp_path, f"echo 'srun: queued and waiting for resources'; {TOKENS}")
+    made.queues = True  # type: ignore[attr-defined]
+    for event in all_events(made, NODES):
+        if isinstance(event, SessionsBegun | TokenAnnounced | EngineOutput):
+            started.append(type(event))
+    assert started == [EngineOutput, SessionsBegun, TokenAnnounced, TokenAnnounced]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fish: Unsupported use of '='. In fish, please use 'set PATH /usr/bin'.",
+        "bash: line 1: orted: command not found",
+        "sh: 1: /opt/mpich/bin/hydra_pmi_proxy: not found",
+    ],
+)
+def test_a_login_shell_that_cannot_run_an_engines_command_ends_the_start(
+    tmp_path: Path, line: str
+) -> None:
+    """The engine would wait for ever."""
+    found = events(engine(tmp_path, f'echo "{line}" >&2; exec sleep 1200'), NODES)
+    why = "the login shell of a host could not run its command"
+    assert found[1:] == [EngineEnded(f"mpirun: {why}: {line}", LOST, False)]
+
+
+@pytest.mark.parametrize(
+    "line", ["fish: Unknown command: module", "bash: module: command not found", "fish: no more"]
+)
+def test_what_start_up_files_and_workers_print_ends_nothing(tmp_path: Path, line: str) -> None:
+    """Nor does what is printed once all node launchers are there."""
+    there = TOKENS if line == "fish: no more" else ""
+    found = events(engine(tmp_path, f"{there}echo '{line}'\n{TOKENS}exit 3"), NODES)
+    ends = [one for one in found if isinstance(one, EngineEnded)]
+    assert [one.cause.partition(" (")[0] for one in ends] == ["mpirun ended"]

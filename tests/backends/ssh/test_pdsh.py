@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher import backends
-from dsrun.launcher.backends.events import BackendWarning, SessionEnded, TokenAnnounced
+from dsrun.launcher.backends.events import (
+    BackendWarning,
+    SessionEnded,
+    SessionOutput,
+    SessionsBegun,
+    TokenAnnounced,
+)
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 
-from ..commands import events, install
+from ..commands import events, install, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +63,13 @@ def test_what_has_run_in_place_of_a_node_launcher(folder: Path) -> None:
     causes = {end.rank: end.cause for end in found if isinstance(end, SessionEnded)}
     assert causes[0] == ""
     assert causes[1].startswith(f"another program has answered for {sys.executable}: it printed")
+
+
+def test_from_when_hosts_are_started_and_what_they_print_before_their_tokens(folder: Path) -> None:
+    install(folder, "pdsh", "echo 'n2: Welcome'; echo 'n3: nobody'; echo 'pdsh@login: no host'")
+    backend = backends.load("pdsh", BackendSettings(sys.executable, "/"))
+    found = progress(backend, NODES, ends=2)
+    assert found == [SessionsBegun((0, 1)), SessionOutput(1, "Welcome")]
 
 
 def test_the_end_of_pdsh_is_the_end_of_all(folder: Path) -> None:

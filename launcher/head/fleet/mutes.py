@@ -1,0 +1,81 @@
+"""Sessions that run without a sign of a node launcher: they are told of, and then given up.
+
+A start-up file of a login shell may have executed another program, or the shell waits for more.
+"""
+
+from __future__ import annotations
+
+from ...common.text import one_line
+from .hosts import by_cause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .node_connection import NodeConnection
+
+TOLD_AFTER = 10.0
+"""Seconds without a sign of a node launcher, or of another one, until a line tells of it."""
+
+SHOWN = 200
+"""Characters of what a session has printed that are shown: the last ones."""
+
+ADVICE = "does a start-up file of its shell run another program?"
+
+
+class MuteNodes:
+    """Nodes whose sessions run, and whose node launchers have given no sign.
+
+    As long as others give their first sign, that of the rest is still expected: an engine may take
+    long for thousands of hosts.
+
+    Attributes:
+        pause: seconds until the next look.
+    """
+
+    pause = 1.0
+
+    def __init__(self, limit: float, log: Callable[[str], None], engine: Callable[[], str]) -> None:
+        """Give nodes up after so many seconds.
+
+        Args:
+            limit: these.
+            log: prints a line that tells of them before.
+            engine: returns the end of what an engine has printed of no node.
+        """
+        self._limit, self._log, self._engine = limit, log, engine
+        self._told: set[NodeConnection] = set()
+        self._mute: set[NodeConnection] = set()
+        self._last_sign = 0.0
+
+    def look(self, now: float, nodes: Iterable[NodeConnection]) -> dict[str, list[NodeConnection]]:
+        """Look at nodes that are waited for; return those that are given up, by the cause.
+
+        `now` is on the clock of `Starting.begun`.
+        """
+        since = {node: begun for node in nodes if (begun := node.mute_since) is not None}
+        if any(node.mute_since is None and not node.lost for node in self._mute):
+            self._last_sign = now
+        self._mute = {*since}
+        silent = {node: now - max(begun, self._last_sign) for node, begun in since.items()}
+        self._tell([n for n, long in silent.items() if long >= TOLD_AFTER and n not in self._told])
+        causes: dict[str, list[NodeConnection]] = {}
+        for node, seconds in silent.items():
+            if seconds >= self._limit:
+                why = f"no sign of its node launcher for {self._limit:g} s (--start_timeout)"
+                causes.setdefault(f"{why}{self._printed(node)}; {ADVICE}", []).append(node)
+        return causes
+
+    def _tell(self, nodes: list[NodeConnection]) -> None:
+        self._told.update(nodes)
+        why = f"no sign of its node launcher for {TOLD_AFTER:g} s"
+        for line in by_cause({node.name: f"{why}{self._printed(node)}" for node in nodes}):
+            self._log(line)
+
+    def _printed(self, node: NodeConnection) -> str:
+        """Return what has been printed so far in place of a sign, in words."""
+        own, engine = node.said.strip(), self._engine().strip()
+        text = own or engine
+        shown = one_line(text if len(text) <= SHOWN else f"...{text[-SHOWN:]}")
+        who = "its session has printed" if own or not engine else "so far"
+        return f"; {who}: {shown}" if shown else f"; {who} nothing"
