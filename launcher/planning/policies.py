@@ -44,8 +44,7 @@ def supervision_policy(options: Options, environ: Mapping[str, str]) -> Supervis
     typed = options.start_timeout
     waits = {} if typed is None else {"start_timeout": typed, "sign_timeout": typed}
     return SupervisionPolicy(
-        **options.policy("supervision"),
-        **waits,
+        **options.policy("supervision") | waits,
         end_signals=names,
         requeue_codes=_requeue_codes(options, environ) if options.requeue_on else frozenset(),
         no_requeue_code=options.no_requeue_code or 0,

@@ -27,6 +27,7 @@ class Sink:
         self.fault = ""
         self.last_received = 0.0
         self.closed = False
+        self.line = None
 
     def send(self, frame: bytes) -> None:
         """Keep the frames."""

@@ -132,11 +132,8 @@ class NodeConnection:
     def mute_since(self) -> float | None:
         """Since when there is a session, and no sign of a node launcher; None if there was one."""
         line = self._connection.line if self._connection is not None else None
-        if (
-            self.starting.announced
-            or self.state is NodeState.LOST
-            or (line is not None and line.spoke)
-        ):
+        spoke = self.starting.announced or (line is not None and line.spoke)
+        if spoke or self.state is NodeState.LOST:
             return None
         begun = self.starting.begun
         return begun if line is None else max(begun, line.begun)

@@ -72,7 +72,8 @@ def test_the_complete_page_has_the_default_of_every_value(name: str, option: Opt
     words = row("all", name)
     assert ("[default: " in words) is (option.kind != "bool")
     if option.kind == "seconds":
-        assert f"[default: {option.default:g} s]" in words
+        default = f"{option.default:g} s" if option.default is not None else option.unset
+        assert f"[default: {default}]" in words
 
 
 def test_choices_are_shown() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -61,7 +61,7 @@ def sessions() -> Iterator[Sessions]:
     made.close()
 
 
-def waiting(fleet_of: FleetOf, *names: str, **more: float) -> FakeFleet:
+def waiting(fleet_of: FleetOf, *names: str, **more: Any) -> FakeFleet:
     """A run that has begun, of whose nodes none is there yet."""
     job = fleet_of(*names, connect=False)
     job.run(supervision=SupervisionPolicy(heartbeat_timeout=job.fleet.lease, **more))
