@@ -697,8 +697,8 @@ def table() -> dict[str, tuple[str, Option]]:
 
 def written(options: Options) -> dict[str, str]:
     """Return the files that are named for writing, by the name of the option."""
-    rows = [name for name, row in _ROWS.items() if row.file == "written"]
-    return {name: path for name in rows if (path := getattr(options, name))}
+    rows = {name: row.default for name, row in _ROWS.items() if row.file == "written"}
+    return {name: path for name, none in rows.items() if (path := getattr(options, name)) != none}
 
 
 def shared(command: str) -> dict[str, Option]:

@@ -6,7 +6,7 @@ import os
 import stat
 
 from . import files, system
-from .errors import UsageError
+from .errors import UsageError, reason
 
 STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 """Streams that are already open: opening them again would truncate a file behind them."""
@@ -110,7 +110,9 @@ def from_elsewhere(path: str) -> str:
 def _problem(path: str) -> str:
     """Return what is wrong with a path, "" if nothing is."""
     folder = folder_of(path)
-    if not path or system.isdir(path):
+    if not path:
+        return "names no file"
+    if system.isdir(path):
         return "is a folder; name a file"
     if not system.isdir(folder):
         return _no_folder(folder)
@@ -118,8 +120,10 @@ def _problem(path: str) -> str:
         if is_anothers(system.lstat(path), folder):
             return "belongs to another user; name another file"
         mode = system.stat(path).st_mode
-    except OSError:
+    except FileNotFoundError:
         return _denied(os.path.dirname(os.path.realpath(path)), os.W_OK | os.X_OK)
+    except OSError as error:  # a name that is too long, a loop of links
+        return reason(error)
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         return f"is {files.kind(mode)}; name a file"
     return _denied(path, os.W_OK)

@@ -6,6 +6,7 @@ What writes a file may end hours after the start, so all is checked before it.
 from __future__ import annotations
 
 import os
+from itertools import accumulate
 
 from ..cli.options import all_options, written
 from ..cli.parser import project_files
@@ -99,5 +100,7 @@ def _scripts(options: Options, script: str) -> Iterator[str]:
     """Yield the places of a script, or of a module in the workers' folder."""
     if script:
         place = script.replace(".", "/") if options.module else script
-        names = [f"{place}.py", f"{place}/__init__.py"] if options.module else [place]
+        parents = accumulate(place.split("/"), os.path.join) if options.module else ()
+        packages = [f"{one}/__init__.py" for one in parents]  # Python runs all of them
+        names = [f"{place}.py", *packages] if options.module else [place]
         yield from (os.path.join(workdir(options), one) for one in (*names, f"{place}/__main__.py"))

@@ -56,6 +56,7 @@ def test_a_file_that_an_option_reads(folder: Path, option: str, name: str) -> No
         (["--no_python", "./t.py"], "t.py"),
         (["--workdir", "sub", "w.py"], "sub/w.py"),
         (["-m", "package.mod"], "package/mod.py"),
+        (["-m", "package.mod"], "package/__init__.py"),
         (["-m", "package"], "package/__main__.py"),
         (["package"], "package/__main__.py"),
         (["t.py"], "link"),
@@ -63,7 +64,8 @@ def test_a_file_that_an_option_reads(folder: Path, option: str, name: str) -> No
     ],
 )
 def test_the_script(folder: Path, name: str, words: list[str], file: str) -> None:
-    for one in ("sub/w.py", "package/mod.py", "package/__main__.py"):
+    modules = ("package/mod.py", "package/__init__.py", "package/__main__.py")
+    for one in ("sub/w.py", *modules):
         (folder / one).parent.mkdir(exist_ok=True)
         (folder / one).touch()
     (folder / "link").symlink_to("t.py")
@@ -78,6 +80,16 @@ def test_the_script(folder: Path, name: str, words: list[str], file: str) -> Non
 def test_a_file_that_is_read_without_being_named(folder: Path, file: str) -> None:
     (folder / file).touch()
     assert "is a file that dsrun reads as well" in refused("--report_file", file, "t.py")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_name_of_no_file(folder: Path, name: str) -> None:
+    """What could be known before the start is not found after hours."""
+    (folder / "loop").symlink_to("loop")
+    if all_options()[name].default is None:  # else "" is none, as without the option
+        assert refused(f"--{name}=", "t.py") == f"--{name} : names no file"
+    assert refused(f"--{name}={'x' * 256}", "t.py").endswith("x: file name too long")
+    assert refused(f"--{name}=loop", "t.py").startswith(f"--{name} loop: too many levels of")
 
 
 def test_two_files_that_are_written_are_two_files() -> None:
