@@ -85,6 +85,8 @@ def config(
     project, skipped = _nearest(projects)
     if project is not None:
         read_files.append(_trusted(project, environ, here=options.trust_here))
+    if options.trust_here and skipped:
+        raise UsageError(f"--trust_here: {skipped[0]}")
     profile = options.profile
     if profile:
         _check_profile(profile, read_files, skipped)

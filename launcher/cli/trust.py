@@ -130,6 +130,11 @@ def _write(environ: Mapping[str, str], known: Mapping[str, str]) -> None:
     path = os.path.join(folder, NAME)
     fresh = f"{path}.{os.getpid()}"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:
-        json.dump(known, file, indent=1)
-    os.replace(fresh, path)
+    try:
+        with open(fd, "w", encoding="utf-8") as file:
+            json.dump(known, file, indent=1)
+        os.replace(fresh, path)
+    except OSError as error:
+        os.unlink(fresh)
+        error.filename = path  # the user does not know the other one
+        raise

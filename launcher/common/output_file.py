@@ -110,20 +110,18 @@ def from_elsewhere(path: str) -> str:
 def _problem(path: str) -> str:
     """Return what is wrong with a path, "" if nothing is."""
     folder = folder_of(path)
-    if not path:
-        return "names no file"
-    if system.isdir(path):
-        return "is a folder; name a file"
+    if not path or system.isdir(path):
+        return "is a folder; name a file" if path else "names no file"
     if not system.isdir(folder):
         return _no_folder(folder)
     try:
         if is_anothers(system.lstat(path), folder):
             return "belongs to another user; name another file"
         mode = system.stat(path).st_mode
-    except FileNotFoundError:
-        return _denied(os.path.dirname(os.path.realpath(path)), os.W_OK | os.X_OK)
-    except OSError as error:  # a name that is too long, a loop of links
-        return reason(error)
+    except OSError as error:
+        above = os.path.dirname(os.path.realpath(path))
+        absent = isinstance(error, FileNotFoundError)  # else a name too long, a loop of links
+        return _denied(above, os.W_OK | os.X_OK) if absent else reason(error)
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         return f"is {files.kind(mode)}; name a file"
     return _denied(path, os.W_OK)

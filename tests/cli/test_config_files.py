@@ -422,6 +422,29 @@ def test_a_profile_that_may_be_in_a_file_of_others_is_an_error(
     assert command("--profile=lab").options.grace == 2.0
 
 
+@pytest.mark.parametrize(("spoil", "why"), OF_OTHERS)
+def test_trust_here_in_a_file_of_others_is_an_error(
+    spoil: Callable[[Path], Path], why: str, home: Path
+) -> None:
+    """A job without it, or with the file above it, is another one."""
+    path = project(home, "[default]", "grace = 1")
+    write(home / "dsrun.toml", "[default]", "grace = 4")
+    culprit = spoil(path)
+    said = f"{path}: not read, as others could have written it: {culprit}: {why}"
+    assert refused("--trust_here").startswith(f"--trust_here: {said}")
+
+
+def test_trust_that_cannot_be_kept_leaves_nothing(home: Path, tmp_path: Path) -> None:
+    path = project(home, "[default]", "python = 'x'")
+    kept = tmp_path / "state/dsrun/trusted.json"
+    kept.mkdir(parents=True)
+    kept.parent.chmod(0o700)
+    with pytest.raises(UsageError) as caught:
+        trust(str(path.parent), {"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert str(caught.value) == f"--trust {path.parent}: {kept}: is a directory"
+    assert list(kept.parent.iterdir()) == [kept]
+
+
 def test_the_contents_of_a_file_of_others_do_not_matter(home: Path) -> None:
     path = home / "project" / "dsrun.toml"
     os.mkfifo(path)
