@@ -63,6 +63,12 @@ def own_folders(*pythons: str) -> list[str]:
     return [*filter(os.path.isabs, folders)]
 
 
+def own_path() -> dict[str, str]:
+    """Return PATH for programs that search it for ssh: it has no relative or empty entries."""
+    folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    return {"PATH": os.pathsep.join(folders) or os.defpath}  # an empty one is the current folder
+
+
 def _runs(path: str) -> bool:
     return system.access(path, os.X_OK) and not system.isdir(path)
 

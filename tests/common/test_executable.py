@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.executable import fault, find, fits, located
+from dsrun.launcher.common.executable import fault, find, fits, located, own_path
 
 from ..support.checkout import CHECKOUT
 
@@ -243,3 +243,11 @@ ENTRY = "enabled\ninterpreter /usr/bin/run\nflags: \n"
 )
 def test_programs_that_an_administrator_has_registered(entry: str, *, found: bool) -> None:
     assert fits(entry, "x.abc", b"echo") is found
+
+
+@pytest.mark.parametrize("path", ["", ".", ":", "a:b"])
+def test_a_path_of_nothing_but_the_current_folder_is_the_systems(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path)
+    assert own_path() == {"PATH": os.defpath}

@@ -132,7 +132,8 @@ class Engine:
         port, args = self._settings.port, shlex.split(theirs)
         config_reader.check(self._hosts, port, args)
         first = shlex.join(config_reader.overrides(self._hosts, port, args))
-        return {**Engine.environ(self), name: f"{first} {theirs} {ours}".strip()}
+        options = f"{first} {theirs} {ours}".strip()
+        return {**Engine.environ(self), **executable.own_path(), name: options}
 
     # -- shared by all engines ----------------------------------------------------------------
 

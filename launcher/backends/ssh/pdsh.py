@@ -110,7 +110,8 @@ class Pdsh:
         theirs = os.environ.get("PDSH_SSH_ARGS_APPEND", "")
         first = shlex.join(self._first)
         appended = f"{first} {theirs} {shlex.join(ours)}".strip()
-        return {**os.environ, "PDSH_RCMD_TYPE": "ssh", "PDSH_SSH_ARGS_APPEND": appended}
+        ssh = {"PDSH_RCMD_TYPE": "ssh", "PDSH_SSH_ARGS_APPEND": appended}
+        return {**os.environ, **executable.own_path(), **ssh}
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""

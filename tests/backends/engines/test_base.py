@@ -182,6 +182,14 @@ def test_its_ssh_gets_the_users_own_arguments_first(
     assert told == "-i key -o BatchMode=yes -o ConnectTimeout=7 -p 2222"
 
 
+@pytest.mark.parametrize("name", ["openmpi", "mpich", "mvapich", "impi"])
+def test_its_ssh_is_not_searched_in_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("PATH", ".:/usr/bin::tools:/bin:")
+    assert engine(name).environ()["PATH"] == "/usr/bin:/bin"
+
+
 def program(folder: Path, name: str, version: str) -> Path:
     path = folder / name
     path.write_text(f"#!/bin/sh\necho '{version}'\n")

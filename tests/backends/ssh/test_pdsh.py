@@ -155,3 +155,18 @@ def test_hosts_that_pdsh_would_call_the_same_have_one_each(folder: Path) -> None
     }
     lists = {argv[argv.index("-w") + 1] for argv, *_ in backend.commands(nodes, None)}
     assert lists == {"n1,n2.b.org", "n1.b.org"}
+
+
+@pytest.mark.parametrize("first", [".", ""])
+def test_its_ssh_is_not_searched_in_the_current_folder(
+    first: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's folder may have an ssh."""
+    monkeypatch.setenv("PATH", f"{first}:{folder}:/usr/bin:/bin")
+    (folder / "here").mkdir()
+    monkeypatch.chdir(folder / "here")
+    install(folder / "here", "ssh", "touch taken")
+    install(folder, "ssh", "touch found")
+    emitted(folder, "ssh", ends=2)
+    assert (folder / "here/found").exists()
+    assert not (folder / "here/taken").exists()
