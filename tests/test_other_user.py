@@ -95,6 +95,9 @@ def test_detached_jobs_and_what_is_beside_a_job(folder: Path) -> None:
     refused = run(folder, "dsrun", "--detach", "train.py")
     assert refused.returncode == 74
     assert f"{WORDS} has no home folder" in refused.stderr
+    for act in ("wait", "logs", "report", "stacks", "forget", "kill"):
+        unknown = run(folder, "dsrun-job", act, "x")
+        assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1), unknown.stderr
     kept = {"XDG_STATE_HOME": str(folder / "state")}
     started = run(folder, "dsrun", "--detach", "train.py", **kept)
     assert started.returncode == 0, started.stderr

@@ -55,11 +55,7 @@ class DamagedJob(UsageError):
 
 def folders() -> list[JobFolder]:
     """Return what is kept of all detached jobs of this user, the oldest first."""
-    try:
-        root = job_folder.root(os.environ)
-    except FileNotFoundError:  # without a home folder, so there is nowhere to keep one
-        return []
-    return job_folder.find(root)
+    return job_folder.find(job_folder.root(os.environ))
 
 
 def damaged() -> list[DamagedFolder]:

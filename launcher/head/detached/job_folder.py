@@ -224,8 +224,11 @@ def is_job_folder(path: object) -> bool:
 
 
 def root(environ: Mapping[str, str]) -> str:
-    """Return the folder that has those of all jobs."""
-    return os.path.join(state_root(environ), "dsrun", "jobs")
+    """Return the folder that has those of all jobs, "" for a user without a home folder."""
+    try:
+        return os.path.join(state_root(environ), "dsrun", "jobs")
+    except FileNotFoundError:
+        return ""
 
 
 def create(environ: Mapping[str, str], about: About) -> str:

@@ -89,6 +89,15 @@ INSTALL_ROWS = (
         " TORCHINDUCTOR_CACHE_DIR), or add the user to /etc/passwd",
     ),
     Row(
+        "no-group",
+        NODE,
+        NO,
+        said("getgrgid(): gid not found: ", "cannot find name for group ID "),
+        "a group of this user has no entry in the group database of the node, so a library or"
+        " program finds no name for it",
+        "add the group to /etc/group, or start the container with a group that is there",
+    ),
+    Row(
         "no-home",
         NODE,
         NO,
