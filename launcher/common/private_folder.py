@@ -61,6 +61,7 @@ def private_folder(root: str, *names: str) -> str:
         OSError: one cannot be made, is no folder, belongs to another user, or is open to others,
             or others could replace what is in `root`; `strerror` says so, and `filename` names it.
     """
+    _check_place(root)
     system.makedirs(root, PRIVATE, exist_ok=True)
     _check_root(root)
     return _made(root, names)
@@ -92,6 +93,17 @@ def _made(root: str, names: Sequence[str]) -> str:
         except FileExistsError:
             _check(path)
     return path
+
+
+def _check_place(path: str) -> None:
+    """Let root make no folder in the home of another user, which HOME names after `sudo -E`.
+
+    That user could then make nothing in `~/.cache` or `~/.local` any more.
+    """
+    if system.getuid() == 0:
+        while not system.exists(path):
+            path = os.path.dirname(path)
+        _refuse(path, {"belongs to another user": system.stat(path).st_uid != 0})
 
 
 def _check_root(path: str) -> None:

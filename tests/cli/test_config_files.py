@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -777,3 +778,16 @@ def test_the_options_about_files_are_shared() -> None:
     assert {name for name, (_, row) in table().items() if row.only_typed} == {
         *("profile", "show_config", "no_config", "trust", "trust_here"),
     }
+
+
+def test_trust_that_does_not_fit_on_the_disk_leaves_nothing(home: Path) -> None:
+    """A limit on the size of files stands for it."""
+    path = project(home, "[default]", "grace = 2")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(UsageError, match=f"/dsrun/{NAME}: file too large"):
+            trust(str(path.parent), {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list((home / ".local/state/dsrun").iterdir())

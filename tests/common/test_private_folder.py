@@ -105,3 +105,14 @@ def test_nor_is_one_of_dsrun_shared(tmp_path: Path) -> None:
     os.chown(made, 1, 1)
     with pytest.raises(PermissionError, match="belongs to another user"):
         state(tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder away")
+@pytest.mark.parametrize("root", [".cache", ".local/state"])
+def test_root_makes_none_in_the_home_of_another_user(tmp_path: Path, root: str) -> None:
+    """As with `sudo -E`: that user could not use `~/.local` any more."""
+    os.chown(tmp_path, 1, 1)
+    with pytest.raises(PermissionError, match="belongs to another user") as refused:
+        private_folder(str(tmp_path / root), "dsrun")
+    assert refused.value.filename == str(tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,3 +43,14 @@ def test_a_folder_that_cannot_be_made_is_one_line(spec: JobSpec, tmp_path: Path)
     (tmp_path / "s").touch()
     with pytest.raises(OutputError, match=r"--detach: cannot keep the output of the job: .*/s: "):
         new_folder(spec, {"XDG_STATE_HOME": str(tmp_path / "s")}, os.getpid())
+
+
+def test_a_full_disk_is_named(spec: JobSpec, tmp_path: Path) -> None:
+    """A limit on the size of files stands for it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OutputError, match=r"the job: .*/s/dsrun/jobs: file too large; XDG_"):
+            new_folder(spec, {"XDG_STATE_HOME": str(tmp_path / "s")}, os.getpid())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
