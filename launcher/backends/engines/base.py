@@ -14,6 +14,7 @@ import shlex
 from ...common import executable
 from ...common.errors import LOST, reason
 from ...common.values import NamedTuple
+from ...resources.slurm import in_a_step, stale_requests
 from ...resources.slurm_job import ids
 from ...specs.environment import of_mpi
 from .. import base, name_of
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     from ..events import BackendEvent, Emit
 
     Argument: TypeAlias = tuple[str, ...]
+
+IN_TOTAL = ("SLURM_GPUS", "SLURM_GPUS_PER_TASK")
+"""Variables of a job whose GPUs were requested as a number for all nodes together.
+
+Slurm 22.05 gives a step that overlaps with others only some of them.
+"""
 
 _ENDED = re.compile(r"Expired or invalid job|Unable to confirm allocation|SLURM resource allocator")
 """What srun, and Open MPI's own reader of Slurm's variables, say where there is no such job."""
@@ -133,7 +140,21 @@ class Engine:
         config_reader.check(self._hosts, port, args)
         first = shlex.join(config_reader.overrides(self._hosts, port, args))
         options = f"{first} {theirs} {ours}".strip()
-        return {**Engine.environ(self), **executable.own_path(), name: options}
+        step = {"SLURM_OVERLAP": "1"} if self._has_agents_in_a_job() and self.shares() else {}
+        return {**step, **Engine.environ(self), **executable.own_path(), name: options}
+
+    def _has_agents_in_a_job(self) -> bool:
+        """Return whether its agents are a step of a Slurm job, for which nothing else was asked."""
+        return "SLURM_JOB_ID" in os.environ and "SLURM_EXCLUSIVE" not in os.environ
+
+    def shares(self) -> bool:
+        """Return whether its step of a Slurm job shares the nodes with all other steps of it.
+
+        Otherwise it waits for their end. The shell of `srun --pty` would wait for itself.
+        """
+        stale = stale_requests(os.environ)
+        in_total = any(os.environ.get(name) for name in IN_TOTAL if name not in stale)
+        return not in_total or in_a_step(os.environ) or bool(self._runs)
 
     # -- shared by all engines ----------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...resources import allocation
-from ...resources.slurm import gpus_of_tasks, in_a_step, stale_requests
+from ...resources.slurm import gpus_of_tasks, stale_requests
 from ...resources.slurm_job import verified
 from .. import base
 from ..events import BackendWarning, EngineOutput
@@ -73,12 +73,6 @@ TYPED = frozenset((*(f"SLURM_{name}" for name in OPTIONS), *SRUNS))
 What stays says which job it is, or is answered by an argument: SLURM_CONF, SLURM_JOB_ID,
 SLURM_JOB_NAME (srun ignores it in a job), SLURM_JOB_NUM_NODES, SLURM_NNODES, SLURM_NTASKS,
 SLURM_NPROCS, SLURM_MPI_TYPE; PMI_* and SLURM_PMI_* tune MPI alone.
-"""
-
-IN_TOTAL = ("SLURM_GPUS", "SLURM_GPUS_PER_TASK")
-"""Variables of a job whose GPUs were requested as a number for all nodes together.
-
-Slurm 22.05 gives a step that overlaps with others only some of them.
 """
 
 SHOWN = 6
@@ -159,7 +153,7 @@ class Slurm(engine.Engine):
             ("--label",),
             ("--chdir=/",),
             *([("--cpu-bind=none",)] if self._unbinds() else []),
-            *([("--overlap",)] if self._shares() else []),
+            *([("--overlap",)] if self.shares() else []),
         ]
 
     def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
@@ -177,7 +171,7 @@ class Slurm(engine.Engine):
             emit(
                 BackendWarning(f"srun gets options from --launcher_args alone, not {_few(untold)}")
             )
-        if not self._shares():
+        if not self.shares():
             emit(EngineOutput(WAITS))
         super().start(nodes, loop, emit, dial)
 
@@ -202,14 +196,6 @@ class Slurm(engine.Engine):
         # Without this number, a step of one task per node gets the GPUs of one task on each node.
         gpus = 0 if self._stale else gpus_of_tasks(os.environ)
         return [*plain, *([(f"--gpus={gpus}",)] if gpus else [])]
-
-    def _shares(self) -> bool:
-        """Return whether its step shares the nodes with all other steps of the job.
-
-        Otherwise it waits for their end. The shell of `srun --pty` would wait for itself.
-        """
-        in_total = any(os.environ.get(name) for name in IN_TOTAL if name not in self._stale)
-        return not in_total or in_a_step(os.environ) or bool(self._runs)
 
     def _unbinds(self) -> bool:
         """Return whether to turn off Slurm's binding: if dsrun binds, or tasks are no ranks."""

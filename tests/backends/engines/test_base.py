@@ -513,6 +513,20 @@ def test_gpus_of_another_job_are_not_requested(in_slurm: pytest.MonkeyPatch) -> 
     assert not [word for word in words if word.startswith("--gpus")]
 
 
+@pytest.mark.parametrize("name", MPI)
+def test_a_step_of_an_mpi_launchers_agents_shares_the_nodes(
+    in_slurm: pytest.MonkeyPatch, name: str
+) -> None:
+    """In a shell of `srun --pty`, whose step has the nodes, its srun waited for ever."""
+    in_slurm.setenv("SLURM_STEP_ID", "0")
+    assert engine(name).environ()["SLURM_OVERLAP"] == "1"
+    in_slurm.setenv("SLURM_EXCLUSIVE", "1")  # srun refuses both
+    assert "SLURM_OVERLAP" not in engine(name).environ()
+    in_slurm.delenv("SLURM_EXCLUSIVE")
+    in_slurm.delenv("SLURM_JOB_ID")
+    assert "SLURM_OVERLAP" not in engine(name).environ()
+
+
 @pytest.mark.parametrize("name", [*MPI, "slurm"])
 def test_no_engine_is_a_task_of_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRTE_MCA_x", "1")
