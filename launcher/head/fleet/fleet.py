@@ -404,9 +404,9 @@ class Fleet:
         """Lose a silent node; a lane of a node that is silent itself is lost together with it."""
         if node.is_lane and self._lanes is not None and self.is_doubtful(self._lanes.first(node)):
             return
-        node.silence = seconds
+        node.silence = node.silence._replace(seconds=seconds)
         reason = f"no heartbeat for {seconds:.0f} s"
-        if node.together:
+        if node.silence.together:
             here = system.uname().nodename
             reason += (
                 f", nor from any other node: the network of {here}, where dsrun runs, has failed"

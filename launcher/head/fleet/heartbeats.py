@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...control import frames, messages
+from .node_connection import Silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ class Heartbeats:
         every = min(silent.values(), default=0.0) >= least
         for node in silent:
             if not every:
-                node.together = frozenset()
+                node.silence = Silence()
             elif len(names) > 1:  # of two, one may be lost by now
-                node.together = node.together or names
+                node.silence = Silence(together=node.silence.together or names)
 
     def _wait(self, now: float) -> float:
         """Return the seconds until the next heartbeat, or until some node may be lost."""

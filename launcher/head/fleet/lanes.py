@@ -204,7 +204,8 @@ class Lanes:
             connection.cause = first.cause
             connection.close(reason)
             ended = NodeDisconnected(connection, reason, "", direct=False)
-            self._fleet.emit(NodeSilent(connection, first.silence) if first.silence else ended)
+            silent = first.silence.seconds
+            self._fleet.emit(NodeSilent(connection, silent) if silent else ended)
         self.forget_unused()
 
     def on_first_ended(self, first: NodeConnection, cause: str) -> None:

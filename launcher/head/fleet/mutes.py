@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...common.text import one_line
 from .hosts import by_cause
+from .node_connection import NodeState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class MuteNodes:
 
         `now` is on the clock of `Starting.begun`.
         """
-        since = {node: begun for node in nodes if (begun := node.mute_since) is not None}
-        if any(node.mute_since is None and not node.lost for node in self._mute):
+        since = {node: begun for node in nodes if (begun := _mute_since(node)) is not None}
+        if any(_mute_since(node) is None and not node.lost for node in self._mute):
             self._last_sign = now
         self._mute = {*since}
         silent = {node: now - max(begun, self._last_sign) for node, begun in since.items()}
@@ -74,8 +75,13 @@ class MuteNodes:
 
     def _printed(self, node: NodeConnection) -> str:
         """Return what has been printed so far in place of a sign, in words."""
-        own, engine = node.said.strip(), self._engine().strip()
+        own, engine = node.starting.said.strip(), self._engine().strip()
         text = own or engine
         shown = one_line(text if len(text) <= SHOWN else f"...{text[-SHOWN:]}")
         who = "its session has printed" if own or not engine else "so far"
         return f"; {who}: {shown}" if shown else f"; {who} nothing"
+
+
+def _mute_since(node: NodeConnection) -> float | None:
+    """Return since when nothing was heard of its node launcher; None if it was, or is lost."""
+    return None if node.state is NodeState.LOST else node.starting.mute_since

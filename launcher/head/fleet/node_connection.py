@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from ...common.values import NamedTuple
 from ...control import frames
 
 TYPE_CHECKING = False
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...control.connection import Connection
+    from ...control.stream import FrameStream
     from ...specs.plan import Node
     from .events import FleetEvent
 
@@ -36,15 +38,42 @@ class Starting:
         begun: since when it is being started, on a clock that does not count the time in which this
             process was stopped; infinity before that.
         announced: whether it has announced a token, with which it dials.
-        said: the end of what its session, which is no stream, has printed.
+        line: its control line, None while there is none.
     """
 
     def __init__(self, begun: float = float("inf")) -> None:
-        self.begun, self.announced, self.said = begun, False, ""
+        self.begun, self.announced = begun, False
+        self.line: FrameStream | None = None
+        self._heard = ""
 
     def hear(self, text: str) -> None:
-        """Keep a line that its session has printed."""
-        self.said = f"{self.said}{text}\n"[-KEPT:]
+        """Keep a line that its session, which is no stream, has printed."""
+        self._heard = f"{self._heard}{text}\n"[-KEPT:]
+
+    @property
+    def said(self) -> str:
+        """The end of what its session has printed so far, without what its node launcher has."""
+        printed = self.line.noise + self.line.errors if self.line is not None else b""
+        return self._heard + printed[-KEPT:].decode("utf-8", "replace")
+
+    @property
+    def mute_since(self) -> float | None:
+        """Since when there is a session, and no sign of a node launcher; None if there was one."""
+        if self.announced or (self.line is not None and self.line.spoke):
+            return None
+        return self.begun if self.line is None else max(self.begun, self.line.begun)
+
+
+class Silence(NamedTuple):
+    """How a node was silent when it was lost.
+
+    Attributes:
+        seconds: for how long, 0.0 if that is not why it was lost.
+        together: the names of all nodes, if it and they have fallen silent at the same moment.
+    """
+
+    seconds: float = 0.0
+    together: frozenset[str] = frozenset()
 
 
 class NodeConnection:
@@ -62,12 +91,11 @@ class NodeConnection:
         unanswered: how many JOBs it has not answered with HELLO yet.
         unconfirmed: whether it owes a heartbeat for a JOB, which a node that sends them at all
             sends before its checks.
-        silence: for how many seconds it was silent when it was lost, 0.0 if that is not why.
+        silence: how it was silent when it was lost.
         used: how many runs it was part of.
         returns: whether the run that uses it has it reached again once it is lost.
         on_event: the event handler of the run that uses it; None between two runs.
         on_close: each is called once, with the reason, when its connection is closed.
-        together: the names of all nodes, if it and they have fallen silent at the same moment.
         starting: how far the start of its node launcher has come.
         offset: seconds to add to its clock to get the runner's; the smallest difference seen is
             the one with the least network delay in it.
@@ -79,9 +107,8 @@ class NodeConnection:
         self.state = NodeState.CONNECTING
         self.lost = self.cause = ""
         self.answered = self.beats = self.returns = self.unconfirmed = False
-        self.silence = 0.0
+        self.silence = Silence()
         self.attempt = self.unanswered = self.used = 0
-        self.together: frozenset[str] = frozenset()
         self.on_event: Callable[[FleetEvent], None] | None = None
         self.on_close: list[Callable[[str], None]] = []
         self.offset = float("inf")
@@ -108,35 +135,19 @@ class NodeConnection:
         """Use this connection from now on."""
         self.state, self.lost, self.cause = NodeState.CONNECTED, "", ""
         self.answered = self.beats = self.unconfirmed = False
-        self.unanswered, self.silence, self.together = 0, 0.0, frozenset()
-        self._connection = connection
+        self.unanswered, self.silence = 0, Silence()
+        self._connection, self.starting.line = connection, connection.line
 
     def close(self, reason: str) -> None:
         """Close the connection; a node launcher without one ends everything it has started."""
         connection, self._connection = self._connection, None
+        self.starting.line = None
         self.state, self.lost = NodeState.LOST, reason
         if connection is not None:
             connection.close()
             told, self.on_close = self.on_close, []
             for tell in told:
                 tell(reason)
-
-    @property
-    def said(self) -> str:
-        """The end of what its session has printed so far, without what its node launcher has."""
-        line = self._connection.line if self._connection is not None else None
-        printed = line.noise + line.errors if line is not None else b""
-        return self.starting.said + printed[-KEPT:].decode("utf-8", "replace")
-
-    @property
-    def mute_since(self) -> float | None:
-        """Since when there is a session, and no sign of a node launcher; None if there was one."""
-        line = self._connection.line if self._connection is not None else None
-        spoke = self.starting.announced or (line is not None and line.spoke)
-        if spoke or self.state is NodeState.LOST:
-            return None
-        begun = self.starting.begun
-        return begun if line is None else max(begun, line.begun)
 
     def try_again(self) -> None:
         """Close the connection, and wait for a new one."""

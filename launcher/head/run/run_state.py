@@ -343,20 +343,21 @@ class RunState:
 
     def _tell_loss(self, node: RunNode, reason: str, *, left: bool) -> None:
         """Tell of a node without which the run goes on, once of all that are silent together."""
-        together = node.connection.together
+        together = node.connection.silence.together
         if not together:
             self.warn(f"lost {node.name}: {reason}; going on without it")
             if left:
                 self.warn(node.left)
         elif together is not self._told:
             self._told = together
-            names = ", ".join(one.name for one in self.nodes if one.connection.together is together)
+            others = (n for n in self.nodes if n.connection.silence.together is together)
+            names = ", ".join(one.name for one in others)
             self.warn(f"lost {names}: {reason}; the nodes end their workers themselves")
 
     def _record_together(self) -> None:
         """Record the loss of all nodes that have fallen silent together: the run ends for it."""
         for node in self.nodes:
-            if node.lost and node.connection.together:
+            if node.lost and node.connection.silence.together:
                 self.record.lost(node.name, node.lost, self.now)
 
     def _note_unseen(self, node: RunNode) -> bool:
