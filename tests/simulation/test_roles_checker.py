@@ -170,7 +170,13 @@ WRONG: dict[str, tuple[Callable[[], History], str]] = {
 }
 
 
-@pytest.mark.parametrize("history", [good(), again(failed=True)])
+def lost_at_once() -> History:
+    """The server, which may not start again, has a spare as its node is lost while it starts."""
+    lost = Event(0.21, "login", "lost", {"node": "n1", "reason": "cut", "survived": False, "of": 0})
+    return sorted([*too_often(), lost], key=lambda one: one.time)
+
+
+@pytest.mark.parametrize("history", [good(), again(failed=True), lost_at_once()])
 def test_a_good_history_is_accepted(history: History) -> None:
     assert check(history) == []
 

@@ -31,6 +31,9 @@ OF_THE_JOB = (
 TOLD_AFTER = 11.0
 """Seconds of waiting for another role after which a line has told of it."""
 
+HEARD_AFTER = 0.5
+"""Seconds after the start of a worker in which the runner has heard of it over a good network."""
+
 FIRST_LINE = "step 0 "
 """What a role has printed that is ready with a line."""
 
@@ -110,6 +113,14 @@ class Roles:
             if at < index
         )
 
+    def unheard(self, worker: Process) -> bool:
+        """Return whether the runner lost a worker's node before it could hear of its start."""
+        since = self.facts.history[worker.since].time
+        return any(
+            event.fields["node"] == worker.host and 0 <= event.time - since <= HEARD_AFTER
+            for _, event in self.facts.of_kind("lost")
+        )
+
     def signals(self, index: int) -> int:
         """Return how many signals processes of dsrun were sent by others before an event."""
         found = (one for at, one in self.facts.of_kind("fault") if at < index)
@@ -185,11 +196,15 @@ def stops_in_order(roles: Roles) -> Iterator[Finding]:
 
 
 def restarts_have_causes(roles: Roles) -> Iterator[Finding]:
-    """A role starts again only after a failure, and as often as it may."""
+    """A role starts again only after a failure, and as often as it may.
+
+    A start on a node that is lost before the runner has heard of it does not count.
+    """
     for part in roles.parts.values():
         for rank in () if part.elastic else range(part.ranks):
             lives = part.lives(rank)
-            if len(lives) > 1 + max(0, part.restarts):
+            known = [one for one in lives if not roles.unheard(one)]
+            if len(known) > 1 + max(0, part.restarts):
                 yield _about(lives[-1], lives[-1].since, f"life {len(lives)} of {part.name}")
             for one in lives[1:]:
                 hit = roles.struck_below(one.since) or roles.signals(one.since)
