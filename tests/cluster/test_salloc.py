@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,24 @@ def test_the_exit_code_and_the_names_of_hosts_pass_through(outside: Dsrun) -> No
     assert "at n3 0 0 1" in done.stdout
 
 
+def end_wait(waiting: Running, number: int) -> None:
+    """End a wait in the queue by a signal.
+
+    Slurm 22.05's salloc may sleep on where a signal comes just before it goes to sleep. It is sent
+    again, with time between: one after another, signals keep salloc from doing anything else.
+    """
+    last = 0.0
+
+    def is_over() -> bool:
+        nonlocal last
+        if time.monotonic() > last + 1.0:
+            last = time.monotonic()
+            waiting.process.send_signal(number)
+        return waiting.process.poll() is not None
+
+    wait_for(is_over, "the end of the wait")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_wait_in_the_queue(slurm: Slurm, outside: Dsrun, number: int) -> None:
     with slurm.allocation("n1", "n2", "n3", "n4"):
@@ -65,12 +84,7 @@ def test_a_signal_ends_the_wait_in_the_queue(slurm: Slurm, outside: Dsrun, numbe
         waiting.wait_for_output("queued and waiting for resources")
         assert "dsrun: waiting for an allocation: salloc --nodes=4\n" in waiting.stderr
 
-        def is_over() -> bool:
-            # Slurm 22.05's salloc may sleep on where a signal comes just before it goes to sleep.
-            waiting.process.send_signal(number)
-            return waiting.process.poll() is not None
-
-        wait_for(is_over, "the end of the wait")
+        end_wait(waiting, number)
         assert waiting.wait().returncode != 0
         wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")
 
@@ -194,13 +208,7 @@ def test_the_end_of_the_terminal_ends_a_detached_start_in_the_queue(
         words = ("--detach", "--launcher=slurm", "--num_nodes=4", "place.py")
         waiting = outside.start(*words)
         waiting.wait_for_output("queued and waiting for resources")
-
-        def is_over() -> bool:
-            # As above.
-            waiting.process.send_signal(signal.SIGHUP)
-            return waiting.process.poll() is not None
-
-        wait_for(is_over, "the end of the wait")
+        end_wait(waiting, signal.SIGHUP)
         wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")
 
 
@@ -214,7 +222,7 @@ def test_a_detached_start_that_is_killed_in_the_queue_leaves_no_request(
         asks = next(
             p.pid for p in slurm.cluster.processes() if p.host == "login" and "salloc" in p.argv[0]
         )
-        # As above: it must sleep already.
+        # It must sleep already (see `end_wait`).
         wait_for(lambda: "(sleeping)" in Path(f"/proc/{asks}/status").read_text(), "the wait")
         waiting.process.kill()
         wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")
