@@ -25,7 +25,7 @@ def check(option: str, path: str) -> None:
         return
     problem = _problem(path)
     if problem:
-        raise UsageError(f"{option} {path}: {problem}")
+        raise UsageError(f"{f'{option} {path}'.rstrip()}: {problem}")
 
 
 def check_replaceable(option: str, path: str) -> None:
@@ -111,7 +111,7 @@ def _problem(path: str) -> str:
     """Return what is wrong with a path, "" if nothing is."""
     folder = folder_of(path)
     if not path or system.isdir(path):
-        return "is a folder; name a file" if path else "names no file"
+        return "is a folder; name a file" if path else "the name is empty; name a file"
     if not system.isdir(folder):
         return _no_folder(folder)
     try:

@@ -87,7 +87,7 @@ def test_a_name_of_no_file(folder: Path, name: str) -> None:
     """What could be known before the start is not found after hours."""
     (folder / "loop").symlink_to("loop")
     if all_options()[name].default is None:  # else "" is none, as without the option
-        assert refused(f"--{name}=", "t.py") == f"--{name} : names no file"
+        assert refused(f"--{name}=", "t.py") == f"--{name}: the name is empty; name a file"
     assert refused(f"--{name}={'x' * 256}", "t.py").endswith("x: file name too long")
     assert refused(f"--{name}=loop", "t.py").startswith(f"--{name} loop: too many levels of")
 
