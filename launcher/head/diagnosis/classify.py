@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from functools import lru_cache
+from itertools import pairwise
 
 from ...common.text import plain
 from ...common.values import NamedTuple
@@ -39,6 +40,11 @@ WARNED = (
     said("DataLoader worker (pid", "insufficient shared memory (shm)"),
 )
 """Words of exceptions, and those of lines before them that say more."""
+
+QUOTED = 200
+"""Characters of a program's own words in a sentence."""
+
+(NCCL_ACCOUNT,) = said("Last error:")
 
 LONGEST = 300
 """Characters of a sentence."""
@@ -180,8 +186,21 @@ def _of_raised(failure: Failure, raised: RaisedException) -> RowMatch | None:
     for row in EXCEPTIONS:
         groups = fits(row, text, raised.name)
         if groups is not None:
-            return _found(row, failure, groups, _own(raised))
+            return _found(row, failure, groups, _own(raised), _evident(row, raised))
     return None
+
+
+def _evident(row: Row, raised: RaisedException) -> str:
+    """Return the line of an exception by which a row has recognized it, and its place.
+
+    NCCL's own account stands behind what torch says of it.
+    """
+    lines = raised.text.split("\n")
+    last = [line for before, line in pairwise(lines) if before.startswith(NCCL_ACCOUNT)]
+    fitting = [line for words in row.said for line in lines if words in line]
+    line = plain([*last, *fitting, lines[0]][0]).strip()
+    shown = line if len(line) <= QUOTED else f"{line[: QUOTED - 3]}..."
+    return f"{shown} ({raised.place})" if raised.place else shown
 
 
 def _by_signal(failure: Failure, said: LastWords, number: int) -> RowMatch | None:
@@ -204,7 +223,7 @@ def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> RowMatch
         for row in rows:
             groups = fits(row, line)
             if groups is not None:
-                return _found(row, failure, groups, line.strip())
+                return _found(row, failure, groups, line.strip(), line.strip())
     return None
 
 
@@ -222,8 +241,14 @@ def _disagree(apart: RowMatch, found: RowMatch | None) -> bool:
     return found.row.kind not in {FailureClass.UNKNOWN, apart.row.kind}
 
 
-def _found(row: Row, failure: Failure, groups: Mapping[str, str], own: str) -> RowMatch:
-    sentence = _evidence(failure, row.finds) or row.sentence.format_map(groups)
+def _found(
+    row: Row, failure: Failure, groups: Mapping[str, str], own: str, evident: str = ""
+) -> RowMatch:
+    """Return a match; what its sentence does not name is in the words that are evident."""
+    worded = row.sentence.format_map(groups)
+    if worded and worded == row.sentence and evident:
+        worded = f"{worded}: {evident}"
+    sentence = _evidence(failure, row.finds) or worded
     return RowMatch(row, _cut(sentence or own), failure.host, own=not sentence)
 
 

@@ -30,21 +30,68 @@ _OOM = said(
     "XPU out of memory",
     "NPU out of memory",
     "CUDA error: out of memory",
+    "HIP error: out of memory",
     "Cuda failure 'out of memory'",
     "Cuda failure 2 'out of memory'",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
     "RESOURCE_EXHAUSTED: Out of memory",
     "OOM when allocating tensor",
+    "MPS backend out of memory",
+    "hipErrorOutOfMemory",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+    "ERROR_OUT_OF_DEVICE_MEMORY",  # of Level Zero, after UR_RESULT_, PI_ or ZE_RESULT_
+    "PT_DEVMEM Allocation failed",  # of Habana
+    "EL0004: Failed to allocate memory",  # of CANN
 )
 
+ABSURD_SIZE_ROWS = (
+    Row(
+        "absurd-size",
+        SCRIPT,
+        NO,
+        said("ried to allocate ", "Unable to allocate "),
+        "the program asks for {tried} of memory, which no machine has: see how it works out sizes",
+        # From 100 TB on.
+        pattern=r"(?:ried|Unable) to allocate (?P<tried>\d{15,} bytes|\d{6,}(?:\.\d+)? GiB"
+        r"|\d{3,}(?:\.\d+)? TiB|\d+(?:\.\d+)? [PE]iB)",
+    ),
+    Row(
+        "absurd-size",
+        SCRIPT,
+        NO,
+        said(
+            "Storage size calculation overflowed",
+            "numel: integer multiplication overflow",
+            "Maximum allowed dimension exceeded",
+            "is larger than the maximum possible size",
+        ),
+        "the program asks for more memory than can be addressed",
+        "see how it works out sizes",
+    ),
+)
+"""Sizes that are mistakes, whatever memory there is."""
+
 DEVICE_ROWS = (
+    *ABSURD_SIZE_ROWS,
+    Row(
+        "engine-memory",
+        MEMORY,
+        said=said("on startup is less than desired GPU memory utilization"),
+        pattern=r"Free memory on device ?(?P<device>[\w:]*) ?\((?P<free>[\d.]+)/(?P<total>[\d.]+)"
+        r" GiB\) on startup is less than desired GPU memory utilization"
+        r" \((?P<part>[\d.]+), (?P<wanted>[\d.]+ GiB)\)",
+        sentence="too little free GPU memory at the start of the engine: {free} of {total} GiB"
+        " on {device}, and {wanted} are wanted (gpu_memory_utilization {part})",
+        advice="see what else uses the device (dsrun-check), or lower gpu_memory_utilization",
+    ),
     Row(
         "device-memory-shared",
         MEMORY,
         said=_OOM,
         pattern=r"Process (?P<pid>\d+) has (?P<used>[\d.]+ \w+) memory in use",
-        sentence="the memory of its device is used up; process {pid} has {used} of it",
+        sentence="out of GPU memory; process {pid} has {used} of it",
         advice="see what else uses the device (dsrun-check); " + OWN_DEVICE,
     ),
     Row(
@@ -52,13 +99,34 @@ DEVICE_ROWS = (
         MEMORY,
         NO,
         said=_OOM,
-        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]{0,200}?total capacity of"
-        r" (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free",
-        sentence="the memory of its device is used up: {tried} were asked for, and"
+        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]{0,200}?(?P<gpu>GPU \d+) has a total"
+        r" capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free",
+        sentence="out of GPU memory on {gpu}: {tried} were asked for, and"
         " {free} of {total} were free",
         advice=SMALLER,
     ),
-    Row("device-memory", MEMORY, NO, _OOM, "the memory of its device is used up", SMALLER),
+    Row(
+        "device-memory",
+        MEMORY,
+        NO,
+        said=_OOM,
+        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+) \((?P<gpu>\w+ \d+);"
+        r" (?P<total>[\d.]+ \w+) total capacity;[^()]{0,200}? (?P<free>[\d.]+ \w+) free",
+        sentence="out of memory of {gpu}: {tried} were asked for, and"
+        " {free} of {total} were free",
+        advice=SMALLER,
+    ),
+    Row(
+        "device-memory",
+        MEMORY,
+        NO,
+        said=_OOM,
+        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)\. (?P<gpu>GPU \d+) has a total capacity"
+        r" of (?P<total>[\d.]+ \w+)",
+        sentence="out of GPU memory on {gpu}: {tried} were asked for, and it has {total}",
+        advice=SMALLER,
+    ),
+    Row("device-memory", MEMORY, NO, _OOM, "out of GPU memory", SMALLER),
     Row(
         "device-ecc",
         NODE,
@@ -71,7 +139,14 @@ DEVICE_ROWS = (
         "device-lost",
         NODE,
         YES,
-        said("GPU is lost", "GPU has fallen off the bus", "CUDA error: device not ready"),
+        said(
+            "GPU is lost",
+            "GPU has fallen off the bus",
+            "CUDA error: device not ready",
+            "ERROR_DEVICE_LOST",
+            "error code is 507010",  # CANN's, of a lost heartbeat
+            "due to lost heartbeat",
+        ),
         "its device does not answer any more",
         ANOTHER_NODE,
     ),
@@ -98,7 +173,7 @@ DEVICE_ROWS = (
         said(
             "no kernel image is available",
             "invalid device function",
-            "Torch not compiled with CUDA enabled",
+            "Torch not compiled with ",
         ),
         "torch is built without code for this device",
         INSTALL,
@@ -149,6 +224,12 @@ DEVICE_ROWS = (
             "can not run on your system since the accelerator is not available",
             "CUDA-capable devices are busy or unavailable",
             "No HIP GPUs are available",
+            "no ROCm-capable device is detected",
+            "No XPU devices are available",
+            "Device acquire failed",  # of Habana
+            "NPU function error: aclrtSetDevice",
+            "NPU function error: aclInit",
+            "Failed to infer device type",  # of vLLM
         ),
         sentence="this rank has found no device that it can use",
         advice="dsrun-check shows the devices of each node; CUDA_VISIBLE_DEVICES may hide them",
@@ -161,10 +242,11 @@ DEVICE_ROWS = (
             "No available memory for the cache blocks",
             "is larger than the available KV cache memory",
             "that can be stored in KV cache",
+            "Please try to increase --mem-fraction-static",
         ),
         "the memory of its device has no room for the KV cache that is asked for",
-        "give the engine more of it (gpu_memory_utilization), a shorter max_model_len"
-        " or more devices",
+        "give the engine more of it (vLLM: gpu_memory_utilization; SGLang: mem_fraction_static),"
+        " a shorter context or more devices",
     ),
     Row(
         "device-in-use",
@@ -204,7 +286,7 @@ DEVICE_LINES = (
         MEMORY,
         NO,
         said("OutOfMemoryError: CUDA out of memory", "OutOfMemoryError: HIP out of memory"),
-        "the memory of its device is used up",
+        "out of GPU memory",
         SMALLER,
         pattern=r"^(?:ERROR:? )?torch\.(?:cuda\.)?OutOfMemoryError: ",
     ),
@@ -295,8 +377,27 @@ NCCL_ROWS = (
         "nccl-mismatch",
         SCRIPT,
         NO,
+        said("Detected mismatch between collectives on ranks"),
+        "the ranks do not call the same collective: rank {one} is in {ones}, rank {other} in"
+        " {others}",
+        pattern=r"Rank (?P<one>\d+) is running collective: CollectiveFingerPrint\("
+        r"[^()]{0,60}?OpType=(?P<ones>\w+)[\s\S]{0,500}?Rank (?P<other>\d+) is running collective:"
+        r" CollectiveFingerPrint\([^()]{0,60}?OpType=(?P<others>\w+)",
+    ),
+    Row(
+        "nccl-mismatch",
+        SCRIPT,
+        NO,
         said("Detected mismatch between collectives on ranks", "disagreement between rank"),
         "the ranks do not call the same collective",
+    ),
+    Row(
+        "nccl-versions",
+        SCRIPT,
+        NO,
+        said("Mismatched NCCL version", "NCCL version mismatch"),
+        "the ranks use different versions of NCCL",
+        "install the same torch on all nodes; dsrun-check compares them",
     ),
     Row(
         "nccl-usage",
@@ -311,6 +412,15 @@ NCCL_ROWS = (
         said=said("ncclSystemError", "unhandled system error", "ncclInternalError"),
         sentence="NCCL has failed in a call of the system",
         advice=SEE_NCCL,
+        echo=True,
+    ),
+    Row(
+        "hccl",
+        NETWORK,
+        YES,
+        said("DIST call hccl api failed", "HCCL function error"),
+        "HCCL could not connect the ranks, or has lost one",
+        "dsrun-check shows whether the nodes reach each other",
         echo=True,
     ),
     Row(

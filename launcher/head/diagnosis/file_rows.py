@@ -73,7 +73,7 @@ SHARED_MEMORY_ROWS = (
         ),
         "/dev/shm has no room for what data loaders pass on",
         SHARED,
-        pattern=r"No space left|Cannot allocate memory|Success|shared memory",
+        pattern=r"No space left|Success|(?<!unable to open )shared memory",
         finds="shm",
     ),
     Row(
@@ -97,8 +97,9 @@ SHARED_MEMORY_ROWS = (
         DATA,
         PERHAPS,
         said("DataLoader timed out after"),
-        "a data loader has brought nothing within its time limit",
+        "DataLoader timed out after {limit} s",
         "look at where the data is read from",
+        pattern=r"DataLoader timed out after (?P<limit>[\d.]+)",
     ),
 )
 
@@ -138,7 +139,7 @@ DISK_ROWS = (
         NODE,
         NO,
         said("Too many open files", "[Errno 24]", "items of ancdata"),
-        "this rank has as many open files as it may",
+        "too many open files: this rank has as many as it may",
         OPEN_FILES,
     ),
     Row(
@@ -150,6 +151,15 @@ DISK_ROWS = (
         "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
         # Not of a lock, which gives the same error.
         pattern=r"start new thread|\((popen_\w+|subprocess|process)\.py",
+    ),
+    Row(
+        "processes",
+        NODE,
+        PERHAPS,
+        said("Resource temporarily unavailable", "pthread_create failed"),
+        "this user has as many processes and threads as the node allows",
+        "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
+        raised=("system_error",),  # of C++, which starts threads
     ),
     Row(
         "stale",
@@ -224,7 +234,11 @@ THREAD_LIMIT = Row(
     "processes",
     NODE,
     PERHAPS,
-    said("OpenBLAS blas_thread_init: pthread_create failed"),
+    said(
+        "OpenBLAS blas_thread_init: pthread_create failed",
+        "libgomp: Thread creation failed",
+        "OMP: Error #34",
+    ),
     "this user has as many processes and threads as the node allows",
     "raise the limit there (ulimit -u, or the container's pids limit), or start fewer"
     " (OPENBLAS_NUM_THREADS)",
@@ -237,9 +251,11 @@ CHECKPOINT_ROWS = (
         DATA,
         NO,
         said(
-            "Error(s) in loading state_dict",
+            "size mismatch for ",
             "Missing key(s) in state_dict",
             "Unexpected key(s) in state_dict",
+            "Error(s) in loading state_dict",
+            "Size mismatch between saved",
             "doesn't match the size of optimizer's group",
             "contains a parameter group that doesn't match",
             "Missing key in checkpoint state_dict",
@@ -327,6 +343,22 @@ DATA_ROWS = (
         ),
         "a part of the model is not there, or needs a package that is missing",
         EVERYWHERE,
+    ),
+    Row(
+        "data-missing",
+        DATA,
+        NO,
+        said(
+            "Unknown split ",
+            "data files found in",
+            "Couldn't find any data file at",
+            "Couldn't find a dataset script at",
+            "BuilderConfig ",
+        ),
+        "the data set has no such part",
+        EVERYWHERE,
+        pattern=r"Unknown split |data files? (found in|at)|dataset script at"
+        r"|BuilderConfig '?[\w.-]+'? not found",
     ),
     Row(
         "bad-data",

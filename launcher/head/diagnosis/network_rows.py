@@ -14,18 +14,45 @@ NETWORK, NODE, SCRIPT, DATA = (
 YES, NO, PERHAPS = Retry.YES, Retry.NO, Retry.UNKNOWN
 
 SEE_STACKS = "look at the rank that did not come; dsrun-job stacks shows where all are"
+SAME_CALLS = "TORCH_DISTRIBUTED_DEBUG=DETAIL shows which rank calls what"
 SEE_LINKS = "dsrun-check shows whether the nodes reach each other"
 ANOTHER_PORT = "end that program, or choose another port"
+
+_IN_USE = said(
+    "EADDRINUSE",
+    "Address already in use",
+    "address already in use",
+    "Failed to bind to address ",
+)
 
 PORT_ROWS = (
     Row(
         "port-in-use",
         NODE,
         PERHAPS,
-        said("EADDRINUSE", "Address already in use", "address already in use"),
+        said=_IN_USE,
+        pattern=r"(?:\bport:? |tcp://[^\s']{0,99}:|\('[^'\n]{0,99}', |\[[\w:.]{0,99}\]:"
+        r"|\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}:)(?P<port>\d{2,5})\b",
+        sentence="port {port} is in use",
+        advice=ANOTHER_PORT,
+        finds="port",
+    ),
+    Row(
+        "port-in-use",
+        NODE,
+        PERHAPS,
+        _IN_USE,
         "a port that the program listens on is in use",
         ANOTHER_PORT,
         finds="port",
+    ),
+    Row(
+        "address-foreign",
+        NETWORK,
+        NO,
+        said("Cannot assign requested address", "EADDRNOTAVAIL", "No such device (addr="),
+        "the program listens at an address or interface that this node does not have",
+        "give it one of this node's; dsrun-check shows the interfaces",
     ),
 )
 
@@ -71,12 +98,46 @@ RANK_ROWS = (
         echo=True,
     ),
     Row(
+        "gloo-mismatch",
+        SCRIPT,
+        NO,
+        said("op.preamble.length <= op.nbytes"),
+        "the ranks do not call the same collective, or with different sizes:"
+        " {sent} bytes were sent where {wanted} were expected",
+        SAME_CALLS,
+        pattern=r"op\.preamble\.length <= op\.nbytes\. (?P<sent>\d+) vs (?P<wanted>\d+)",
+    ),
+    Row(
+        "gloo-mismatch",
+        SCRIPT,
+        NO,
+        said(
+            "gloo::EnforceNotMet",
+            "Is there a distributed collective mismatch",
+            "op.preamble.",
+        ),
+        "the ranks do not call the same collective, or with different sizes",
+        SAME_CALLS,
+        pattern=r"collective mismatch|op\.preamble\.",
+    ),
+    Row(
+        "gloo-no-interface",
+        NETWORK,
+        NO,
+        said("Unable to find address for", "unsupported gloo device", "Unable to find interface"),
+        "gloo found no such network interface",
+        "look at GLOO_SOCKET_IFNAME; dsrun-check shows the interfaces",
+    ),
+    Row(
         "rank-closed",
         NETWORK,
         YES,
         said("Connection closed by peer", "Connection reset by peer [", "gloo/transport"),
         "its connection to another rank has ended",
         SEE_LINKS,
+        # gloo's path is in all its errors.
+        pattern=r"Connection (?:closed|reset|refused|aborted|timed out)|Broken pipe|No route to host"
+        r"|Network is unreachable|(?:Read|Write) error|Socket closed",
         echo=True,
     ),
     Row(
@@ -137,6 +198,32 @@ RANK_ROWS = (
     ),
 )
 
+_ENDED_SERVICES = said(
+    "Error 111 connecting to",
+    "Error 104 while",
+    "Connection closed by server",
+    "Timeout connecting to server",
+    "Timeout reading from socket",
+    "Remote end closed connection",
+    "Connection broken: ",
+    "IncompleteRead(",
+    "Cannot connect to host",
+    "Could not connect to the endpoint URL",
+    "Connect timeout on endpoint URL",
+    "Read timeout on endpoint URL",
+    "Connection was closed before we received",
+    "Server disconnected",
+    "The read operation timed out",
+    "The handshake operation timed out",
+    "connection to server at ",
+    "Is the server running on that host",
+    "server closed the connection unexpectedly",
+    "failed to connect to all addresses",
+    "StatusCode.UNAVAILABLE",
+    "StatusCode.DEADLINE_EXCEEDED",
+)
+"""Of redis, urllib3, aiohttp, botocore, ssl, psycopg and grpc."""
+
 SERVICE_ROWS = (
     Row(
         "no-credentials",
@@ -146,6 +233,10 @@ SERVICE_ROWS = (
             "Unable to locate credentials",
             "(ExpiredToken) when calling",
             "(InvalidAccessKeyId) when calling",
+            "(SignatureDoesNotMatch) when calling",
+            "(InvalidClientTokenId) when calling",
+            "(InvalidToken) when calling",
+            "Partial credentials found",
         ),
         "this node has no valid credentials for the storage service",
         "set them on all nodes (--export AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY)",
@@ -189,16 +280,35 @@ SERVICE_ROWS = (
         DATA,
         NO,
         said(
-            "401 Client Error",
-            "403 Client Error",
+            "Cannot access gated repo",
             "gated repo",
             "GatedRepoError",
+            "LocalTokenNotFoundError",
+            "401 Client Error",
+            "403 Client Error",
             "Invalid user token",
             "(AccessDenied) when calling",
             "(403) when calling",
         ),
         "a service has refused access",
         "set a token that may read it on all nodes (--export HF_TOKEN)",
+    ),
+    Row(
+        "service-denied",
+        DATA,
+        NO,
+        said(
+            "Authentication required",
+            "WRONGPASS",
+            "password authentication failed",
+            "invalid username-password pair",
+            "Incorrect API key",
+            "api_key client option must be set",
+            "StatusCode.UNAUTHENTICATED",
+            "StatusCode.PERMISSION_DENIED",
+        ),
+        "a service has refused access, as key or password are missing or wrong",
+        "set them on all nodes (--export NAME)",
     ),
     Row(
         "hub-missing",
@@ -267,11 +377,35 @@ SERVICE_ROWS = (
             "503 Server Error",
             "504 Server Error",
             "429 Client Error",
+            *_ENDED_SERVICES,
         ),
         "a service or another host could not be reached",
         "let this node reach it, or download what is needed before the start",
         # The time limit of the store is another matter.
         pattern=r"\A(?!DistNetworkError|DistStoreError)",
+    ),
+    Row(
+        "service-unreachable",
+        NETWORK,
+        YES,
+        sentence="a service could not be reached, or has closed the connection",
+        advice="see whether its server runs, and let this node reach it",
+        raised=(
+            "APIConnectionError",
+            "APITimeoutError",
+            "ClientConnectorError",
+            "ConnectError",
+            "ConnectTimeout",
+            "ConnectionClosedError",
+            "EndpointConnectionError",
+            "ReadError",
+            "ReadTimeout",
+            "RemoteDisconnected",
+            "RemoteProtocolError",
+            "SSLEOFError",
+            "ServerDisconnectedError",
+            "ServerSelectionTimeoutError",
+        ),
     ),
     Row(
         "connection-ended",
@@ -285,6 +419,7 @@ SERVICE_ROWS = (
 
 NETWORK_LINES = (
     *(row for row in RANK_ROWS if row.name == "ucx-link"),
+    *(row._replace(said=said("attempting to bind on address")) for row in PORT_ROWS[:1]),
     *(
         row._replace(said=said("connectFullMesh failed"))
         for row in RANK_ROWS

@@ -22,6 +22,9 @@ LONGER = "ask the scheduler for more time, or continue from a checkpoint"
 MORE_MEMORY = LESS + ", or ask for more"
 SEE_CRASH = "see where: --export PYTHONFAULTHANDLER=1 prints the lines of Python"
 
+_THEIRS = r"^(?:(?:slurmstepd|srun|salloc)\S{0,80}|=>> PBS|TERM_[A-Z]{1,20}): "
+"""How lines of schedulers begin: what stands within a line may be a text that a program quotes."""
+
 SCHEDULER_ROWS = (
     Row(
         "time-limit",
@@ -30,6 +33,7 @@ SCHEDULER_ROWS = (
         said("DUE TO TIME LIMIT", "PBS: job killed: walltime", "TERM_RUNLIMIT"),
         "the scheduler's time limit is over",
         LONGER,
+        pattern=_THEIRS,
         apart=True,
     ),
     Row(
@@ -38,6 +42,7 @@ SCHEDULER_ROWS = (
         YES,
         said("DUE TO PREEMPTION", "TERM_PREEMPT"),
         "the scheduler has preempted the job",
+        pattern=_THEIRS,
         apart=True,
     ),
     Row(
@@ -46,12 +51,14 @@ SCHEDULER_ROWS = (
         YES,
         said("DUE TO NODE FAILURE", "CANCELLED DUE TO NODE"),
         "the scheduler has lost a node",
+        pattern=_THEIRS,
         apart=True,
     ),
     Row(
         "task-failed",
         said=said("DUE TO TASK FAILURE"),
         sentence="Slurm has ended it because another task of the step had failed",
+        pattern=_THEIRS,
         apart=True,
         echo=True,
     ),
@@ -61,7 +68,7 @@ SCHEDULER_ROWS = (
         PERHAPS,
         said("slurmstepd: error: ***"),
         "the scheduler has cancelled the job",
-        pattern=r"CANCELLED\sAT",
+        pattern=_THEIRS + r".{0,200}CANCELLED\sAT",
         apart=True,
     ),
     Row(
@@ -73,12 +80,14 @@ SCHEDULER_ROWS = (
             "oom-kill event",
             "cgroup out-of-memory handler",
             "Exceeded job memory limit",
+            ": Out Of Memory",
             "TERM_MEMLIMIT",
             "PBS: job killed: mem ",
             "PBS: job killed: vmem ",
         ),
         "the job has used more memory than the scheduler allows it",
         MORE_MEMORY,
+        pattern=_THEIRS,
         apart=True,
     ),
 )
