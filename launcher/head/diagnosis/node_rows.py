@@ -22,7 +22,10 @@ LONGER = "ask the scheduler for more time, or continue from a checkpoint"
 MORE_MEMORY = LESS + ", or ask for more"
 SEE_CRASH = "see where: --export PYTHONFAULTHANDLER=1 prints the lines of Python"
 
-_THEIRS = r"^(?:(?:slurmstepd|srun|salloc)\S{0,80}|=>> PBS|TERM_[A-Z]{1,20}): "
+_THEIRS = (
+    r"^(?:(?:slurmstepd|srun|salloc)\S{0,80}: |\[[\dT:.-]{1,30}\] error: |=>> PBS: "
+    r"|TERM_[A-Z]{1,20}: )"
+)
 """How lines of schedulers begin: what stands within a line may be a text that a program quotes."""
 
 SCHEDULER_ROWS = (

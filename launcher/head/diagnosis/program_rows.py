@@ -45,8 +45,6 @@ INSTALL_ROWS = (
             "Couldn't load custom C++ ops",
             "CUDA binary not found at",
             "ROCm binary not found at",
-            "CUDA Setup failed despite",
-            "python -m bitsandbytes",
             "was compiled for",
         ),
         "a package was built for another version of what it uses",
