@@ -285,7 +285,8 @@ class Done(NamedTuple):
     """DONE: nothing of the job is left on this node, except what `left` names.
 
     Attributes:
-        tails: the last output of each worker that failed by itself: {rank: [stdout, stderr]}.
+        tails: the last output of each worker that failed by itself, or that had printed a traceback
+            and not ended when it was told to stop, up to that time: {rank: [stdout, stderr]}.
         reason: why the node ended the job by itself, or "".
         recorded: their exceptions, if torch's `record` kept them: {rank: [message, traceback]}.
         logs: where the log files of their standard error are: {rank: path}.

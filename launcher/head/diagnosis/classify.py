@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 AS_MANY = "let all ranks take the same number of steps: see how the data is divided"
 
+FAILED = "has failed, which ends the connections to it"
+NOT_ENDED = "had raised an exception before, and had not ended"
+
 LAST = 8
 """Last lines that may say why a program did not begin; those of schedulers may be further up."""
 
@@ -75,17 +78,20 @@ class RowMatch(NamedTuple):
         return Verdict(self.row.kind, self.row.retry, self.sentence, self.row.advice)
 
 
-def explain(failures: Iterable[Failure], done: Sequence[Done] = ()) -> RowMatch | None:
+def explain(
+    failures: Iterable[Failure], done: Sequence[Done] = (), unended: Iterable[Failure] = ()
+) -> RowMatch | None:
     """Return what explains the first of these failures, None for nothing.
 
-    If it may be a consequence, what is behind it is looked for among the other failures, and the
-    workers that were done before it.
+    If it may be a consequence, what is behind it is looked for among the other failures, the
+    workers that had raised an exception and not ended, and those that were done before it.
     """
     first, *others = sorted(failures, key=lambda failure: failure.at)
     found = diagnose(first)
     if found is None or not found.row.echo:
         return found
-    causes = [cause for other in others if (cause := _cause(other))]
+    causes = [cause for other in others if (cause := _cause(other, FAILED))]
+    causes = causes or [cause for other in unended if (cause := _cause(other, NOT_ENDED))]
     if not causes:
         before = [one for one in done if one[0] < first.at]
         return _left_alone(found, max(before)) if before else found
@@ -101,12 +107,12 @@ def _left_alone(found: RowMatch, done: Done) -> RowMatch:
     return RowMatch(Row("left-alone", advice=AS_MANY), text, found.host)
 
 
-def _cause(other: Failure) -> RowMatch | None:
+def _cause(other: Failure, words: str) -> RowMatch | None:
     """Return how another rank has failed, if that is no consequence itself."""
     found = diagnose(other) or _unexplained(other)
     if found is None or found.row.echo:
         return None
-    behind = f"rank {other.rank} ({other.host}) has failed, which ends the connections to it"
+    behind = f"rank {other.rank} ({other.host}) {words}"
     return found._replace(sentence=_cut(f"{behind}: {found.sentence}"), own=False)
 
 

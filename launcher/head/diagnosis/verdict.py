@@ -55,7 +55,7 @@ def _of_failures(report: Report) -> Explanation:
     known = hint(first, *report.ran)
     if known is not None:
         return Explanation(known, says_more=True)
-    found = explain(report.failures, report.done)
+    found = explain(report.failures, report.done, report.unended)
     if found is None:
         return Explanation(Verdict())
     for look in (missing_here, versions):

@@ -100,7 +100,8 @@ class ReportFields(NamedTuple):
         done: the workers that have ended with code 0: when, rank and host.
         explanation: why it has failed, as far as that is known.
         unwritten: whether standard output, or --report_file, could not be written.
-        explanation: why it has failed, if it has.
+        unended: the workers that had printed a traceback, and had not ended, when they were told to
+            stop.
     """
 
     job_id: str
@@ -126,6 +127,7 @@ class ReportFields(NamedTuple):
     unwritten: bool = False
     stop_reason: str = ""
     explanation: Explanation | None = None
+    unended: tuple[Failure, ...] = ()
 
 
 class Report(ReportFields):

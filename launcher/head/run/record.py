@@ -251,6 +251,11 @@ class JobRecord:
             began=self.began,
             ended=self.ended,
             failures=tuple(_failure(*one) for one in self._exits if one[1].failed),
+            unended=tuple(
+                _failure(*one)._replace(at=self.began, code=1, evidence=())
+                for one in self._exits
+                if one[1].signalled and one[0].done and str(one[1].rank) in one[0].done.tails
+            ),
             losses=tuple(self._losses),
             done=tuple(
                 (ended.clock + node.connection.offset, ended.rank, node.name)

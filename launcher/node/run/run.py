@@ -451,7 +451,7 @@ class NodeRun:
                 self._queue.put(self._note, f"left running by the job, stopped: {names}")
             case Ended(left):
                 group = self._of_group
-                ended = events.GroupEnded(left, group.may_stay(), bool(group.failed()))
+                ended = events.GroupEnded(left, group.may_stay(), bool(group.failed() or group.unended))
                 self._handle(ended)
 
     def _report_exit(self, process: Process, code: int) -> None:

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 REPORTED = 4
 """Failed workers whose last output is reported."""
 
+TRACEBACK = b"Traceback (most recent call last)"
+"""What the standard error of a worker has that has raised an exception, and may hang at its end."""
+
 
 class FailureDetails(NamedTuple):
-    """What is known about workers that failed by themselves, by rank; see `messages.Done`."""
+    """What is known about workers that failed, or had raised an exception; see `messages.Done`."""
 
     tails: dict[str, list[str]]
     recorded: dict[str, list[str]]
@@ -39,7 +42,12 @@ class FailureDetails(NamedTuple):
 
 
 class WorkerGroup:
-    """The workers of this node, from the first fork to the last reaped orphan."""
+    """The workers of this node, from the first fork to the last reaped orphan.
+
+    Attributes:
+        unended: the last output of the first workers that had printed a traceback, and had not
+            ended, when they were told to stop, by rank.
+    """
 
     def __init__(
         self,
@@ -75,6 +83,7 @@ class WorkerGroup:
         self._alarm = loops.Alarm(loop, loop.clock, partial(self._handle, group_state.Changed()))
         self._input = bytearray()
         self._input_ended = False
+        self.unended: dict[str, list[str]] = {}
         self._perform: dict[type, Callable[[Any], object]] = {
             group_state.Signal: lambda it: self._signal(*it),
             group_state.Kill: lambda it: self._kill(it.pids, below=it.below),
@@ -218,11 +227,17 @@ class WorkerGroup:
         """Return what is known about these without reading any file, by rank."""
         ranks = [one.spec.rank for one in self.failed()]
         return FailureDetails(
-            {str(rank): self._tails(rank) for rank in ranks},
+            {**self.unended, **{str(rank): self._tails(rank) for rank in ranks}},
             {str(rank): ["", ""] for rank in ranks},
             {str(rank): self._logs.errors(rank) for rank in ranks if self._logs},
             {},
         )
+
+    def _raised(self) -> dict[str, list[str]]:
+        """Return the last output of workers that run on after a traceback, by rank."""
+        pumps = ((one.spec.rank, self.pumps.get((one.spec.rank, 2))) for one in self.running())
+        ranks = [rank for rank, pump in pumps if pump is not None and TRACEBACK in pump.tail]
+        return {str(rank): self._tails(rank) for rank in ranks[:REPORTED]}
 
     def _tails(self, rank: int) -> list[str]:
         return [self.pumps[rank, stream].tail.decode("utf-8", "replace") for stream in (1, 2)]
@@ -248,6 +263,7 @@ class WorkerGroup:
         Another call signals again if the signal differs; the deadline changes only if the new one
         is earlier. With `delivered`, the workers have already got the signal.
         """
+        self.unended = self.unended or self._raised()
         self._handle(group_state.Stop(number, delivered))
         self._handle(group_state.Grace(grace))
 

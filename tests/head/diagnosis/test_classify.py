@@ -69,6 +69,18 @@ def test_the_first_failure_counts_unless_it_may_be_a_consequence() -> None:
     assert found.sentence.startswith("rank 3 (n1) has failed")
 
 
+def test_a_rank_that_hangs_after_its_exception_is_behind_the_end_of_connections_to_it() -> None:
+    hung = failed(f"{FRAME}ValueError: boom\n", at=0.0)._replace(rank=3)
+    found = explain([failed(CLOSED)], (), [hung])
+    assert found is not None
+    assert found.sentence == (
+        "rank 3 (n1) had raised an exception before, and had not ended: ValueError: boom (t.py:3)"
+    )
+    assert explain([failed(FULL)], (), [hung]) == explain([failed(FULL)]), "it has its own cause"
+    gone_on = hung._replace(stderr=hung.stderr + "step\n" * 20)
+    assert explain([failed(CLOSED)], (), [gone_on]) == explain([failed(CLOSED)])
+
+
 def test_a_rank_that_was_killed_is_behind_the_end_of_connections_to_it() -> None:
     found = explain([failed(CLOSED), failed(code=-9, at=2.0)._replace(rank=3)])
     assert found is not None

@@ -534,6 +534,19 @@ def test_what_is_known_of_failed_workers(tmp_path: Path) -> None:
     assert Path(paths[6][2]).read_text() == "6\n"
 
 
+def test_what_a_worker_said_that_had_raised_an_exception_before_it_was_stopped() -> None:
+    says = "echo 'Traceback (most recent call last):' >&2; echo ValueError >&2"
+    later = "trap 'echo late >&2; exit 3' TERM; echo ready; while :; do sleep 0.01; done"
+    timed = Timed(shell(f"{says}; {later}", 0), shell(later, 1))
+    timed.prints(b"ready", 2)
+    timed.group.stop(signal.SIGTERM, NEVER)
+    timed.until(lambda: not timed.group.running())
+    text = "Traceback (most recent call last):\nValueError\n"
+    assert timed.group.failures().tails == {"0": ["ready\n", text]}
+    timed.clock.go(DRAIN + 0.1)
+    timed.ended()
+
+
 def created(path: str) -> int:
     """Open a new file."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
