@@ -112,8 +112,7 @@ DEVICE_ROWS = (
         said=_OOM,
         pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+) \((?P<gpu>\w+ \d+);"
         r" (?P<total>[\d.]+ \w+) total capacity;[^()]{0,200}? (?P<free>[\d.]+ \w+) free",
-        sentence="out of memory of {gpu}: {tried} were asked for, and"
-        " {free} of {total} were free",
+        sentence="out of memory of {gpu}: {tried} were asked for, and {free} of {total} were free",
         advice=SMALLER,
     ),
     Row(

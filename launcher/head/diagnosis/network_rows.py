@@ -136,8 +136,8 @@ RANK_ROWS = (
         "its connection to another rank has ended",
         SEE_LINKS,
         # gloo's path is in all its errors.
-        pattern=r"Connection (?:closed|reset|refused|aborted|timed out)|Broken pipe|No route to host"
-        r"|Network is unreachable|(?:Read|Write) error|Socket closed",
+        pattern=r"Connection (?:closed|reset|refused|aborted|timed out)|Broken pipe|Socket closed"
+        r"|No route to host|Network is unreachable|(?:Read|Write) error",
         echo=True,
     ),
     Row(
@@ -239,7 +239,7 @@ SERVICE_ROWS = (
             "Partial credentials found",
         ),
         "this node has no valid credentials for the storage service",
-        "set them on all nodes (--export AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY)",
+        "set them on all nodes (--export AWS_ACCESS_KEY_ID --export AWS_SECRET_ACCESS_KEY)",
     ),
     Row(
         "service-busy",

@@ -138,8 +138,9 @@ class RuleState:
 
 
 def _number(text: bytes) -> float | None:
+    """Return a number, of which programs often print the next sign with it: `2.1,`."""
     try:
-        return float(text)
+        return float(text.rstrip(b",.;:)]}"))
     except ValueError:
         return None
 

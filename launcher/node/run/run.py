@@ -451,8 +451,8 @@ class NodeRun:
                 self._queue.put(self._note, f"left running by the job, stopped: {names}")
             case Ended(left):
                 group = self._of_group
-                ended = events.GroupEnded(left, group.may_stay(), bool(group.failed() or group.unended))
-                self._handle(ended)
+                failed = bool(group.failed() or group.unended)
+                self._handle(events.GroupEnded(left, group.may_stay(), failed))
 
     def _report_exit(self, process: Process, code: int) -> None:
         rank = process.spec.rank

@@ -104,7 +104,7 @@ class GroupEnded(NamedTuple):
     Attributes:
         left: pids that cannot be ended from here.
         may_stay: whether what the workers have left running may stay.
-        failed: whether any failed by itself.
+        failed: whether any failed by itself, or had raised an exception before it was stopped.
     """
 
     left: list[int]

@@ -12,14 +12,15 @@ import pytest
 from .test_corpus import UNKNOWN, answer, read, text_of
 
 TAILS = [
-    (kind, tail)
-    for kind, found in read(Path(__file__).parent / "forms").items()
-    for tail in found
+    (kind, tail) for kind, found in read(Path(__file__).parent / "forms").items() for tail in found
 ]
 
 
+Named = list[tuple[str, str, str, str, tuple[str, ...]]]
+
+
 @pytest.fixture(scope="module")
-def named() -> list[tuple[str, str, str, str, tuple[str, ...]]]:
+def named() -> Named:
     """Return label, source, the class that is named, the sentence, and what it has to name."""
     found = []
     for kind, tail in TAILS:
@@ -28,19 +29,19 @@ def named() -> list[tuple[str, str, str, str, tuple[str, ...]]]:
     return found
 
 
-def test_none_is_named_wrongly(named: list[tuple[str, str, str, str, tuple[str, ...]]]) -> None:
+def test_none_is_named_wrongly(named: Named) -> None:
     assert [one for one in named if one[2] not in {one[0], UNKNOWN}] == []
 
 
 def test_nine_of_ten_are_right_or_rightly_unknown(
-    named: list[tuple[str, str, str, str, tuple[str, ...]]],
+    named: Named,
 ) -> None:
     missed = [one for one in named if one[2] != one[0]]
     assert len(missed) <= len(named) / 10, missed
 
 
 def test_a_sentence_names_the_thing(
-    named: list[tuple[str, str, str, str, tuple[str, ...]]],
+    named: Named,
 ) -> None:
     without = [one for one in named if one[3] and not all(name in one[3] for name in one[4])]
     assert len(without) <= len(named) / 50, without

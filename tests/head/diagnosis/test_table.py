@@ -9,6 +9,7 @@ import pytest
 
 from dsrun.launcher.head.diagnosis.row import Row
 from dsrun.launcher.head.diagnosis.table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
+from dsrun.launcher.specs.environment import exports
 
 from ...support.regex_steps import is_linear
 
@@ -26,6 +27,15 @@ def test_a_sentence_uses_what_the_pattern_finds(row: Row) -> None:
 @each_row
 def test_a_row_has_conditions(row: Row) -> None:
     assert row.said or row.raised or row.pattern or row.signals
+
+
+def test_variables_in_advice_can_be_typed() -> None:
+    """As one --export for each."""
+    found = [item for row in ROWS for item in re.findall(r"--export ([^ ;)]+)", row.advice)]
+    assert found
+    for item in found:
+        name = item.partition("=")[0]
+        assert [*exports([item], {name: "x"})] == [name]
 
 
 PIECES = (

@@ -40,6 +40,17 @@ def test_a_worker_fails_by_itself_or_was_told_to_stop() -> None:
     assert report.done == ((105.0, 0, "n0"),)
 
 
+def test_a_rank_that_had_raised_an_exception_before_it_was_stopped_is_no_failure() -> None:
+    job = Told()
+    job.ends(2, 1)
+    job.ends(3, -15, signalled=True)
+    job.ends(1, -15, signalled=True)
+    job.nodes[1].done = Done((), {"2": ["", "err"], "3": ["", "boom"]})
+    report = job.report()
+    assert [one.rank for one in report.failures] == [2]
+    assert [(one.rank, one.stderr, one.code) for one in report.unended] == [(3, "boom", 1)]
+
+
 def test_a_failure_is_told_with_what_its_node_has_kept_of_it() -> None:
     job = Told()
     job.ends(3, -9)

@@ -86,6 +86,13 @@ def test_a_number_must_be_finite(text: str) -> None:
     assert len(said(one, f"loss {text}")) == 1
 
 
+@pytest.mark.parametrize("end", [",", ";", ")", ".", "),", "]"])
+def test_what_follows_a_number_is_no_part_of_it(end: str) -> None:
+    one = state(r"loss (\S+)", finite="1")
+    assert said(one, f"loss 2.1{end}") == []
+    assert len(said(one, f"loss nan{end}")) == 1
+
+
 def test_what_is_no_number_is_told_and_breaks_nothing() -> None:
     one, line = state(r"loss (\S+)", finite="1"), b"loss abc\x1b\n"
     assert list(one.take(RankOutput(0, "n1", 1, line), line, 0.0)) == [
