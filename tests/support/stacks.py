@@ -17,6 +17,27 @@ ALL_REDUCE = (
     *TRAIN,
 )
 BARRIER = (f"barrier ({C10D}:5000)", "save (/work/train.py:55)", *TRAIN[1:])
+NEW_GROUP = (
+    f"_store_based_barrier ({C10D}:1003)",
+    f"_new_group_with_tag ({C10D}:5700)",
+    f"new_group ({C10D}:5610)",
+    "groups (/work/train.py:44)",
+    *TRAIN[1:],
+)
+MODULE = (
+    f"Module._call_impl ({LIB}/site-packages/torch/nn/modules/module.py:1789)",
+    f"Module._wrapped_call_impl ({LIB}/site-packages/torch/nn/modules/module.py:1778)",
+)
+DDP = f"{LIB}/site-packages/torch/nn/parallel/distributed.py"
+BUFFERS = (
+    f"DistributedDataParallel._distributed_broadcast_coalesced ({DDP}:2363)",
+    f"DistributedDataParallel._sync_module_buffers ({DDP}:2429)",
+    f"DistributedDataParallel._sync_buffers ({DDP}:2425)",
+    f"DistributedDataParallel._pre_forward ({DDP}:1782)",
+    f"DistributedDataParallel.forward ({DDP}:1886)",
+    *MODULE,
+    *TRAIN,
+)
 LOAD = ("load_batch (/work/data.py:88)", "main (/work/train.py:39)", *TRAIN[1:])
 BACKWARD = (f"Tensor.backward ({TENSOR}:630)", *TRAIN)
 NEXT = (

@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from .flight import Behind
     from .places import Place
     from .view import RankView
 
@@ -39,6 +40,7 @@ class Reason(Enum):
         BLOCKED: it is in a wait of the kernel that cannot be interrupted (state D).
         SILENT: nothing has come from their node.
         MISMATCH: they call another collective than the others, or with other sizes or types.
+            Without odd ranks: as many call one as another.
         BEHIND: they have not come to a collective in which the others wait, by torch's records.
         CHILD: a process that they have started, and wait for, has ended or is stopped.
         OUTSIDE: the others wait for ranks, by their stacks, and these do not.
@@ -193,13 +195,40 @@ def _mismatch(snapshot: JobSnapshot) -> Explanation | None:
 
 
 def _behind(snapshot: JobSnapshot) -> Explanation | None:
-    found = flight.behind(snapshot.views)
-    if found is None:
+    """Find ranks that have not come to a collective and wait for nobody, or else fewest."""
+    found = [*flight.behind(snapshot.views)]
+    for one in found:
+        free = [rank for rank in one.missing if rank not in snapshot.waiting]
+        if free:
+            return _missing(snapshot, one, free)
+    clearest = max(found, key=lambda one: abs(_more_wait(one)), default=None)
+    if clearest is None:
         return None
-    known, one = snapshot._replace(waiting=found.waiting), found.one
-    words = at_places(found.missing, snapshot.places, snapshot.views)
+    if _more_wait(clearest) > 0:
+        return _missing(snapshot, clearest, clearest.missing)
+    return _opposed(snapshot, clearest)
+
+
+def _more_wait(found: Behind) -> int:
+    """Return how many more ranks wait in a collective than have not come to it."""
+    return len(found.waiting) - len(found.missing)
+
+
+def _missing(snapshot: JobSnapshot, found: Behind, odd: Sequence[int]) -> Explanation:
+    stuck = [rank for rank in found.missing if rank not in odd]
+    known, one = snapshot._replace(waiting=(*found.waiting, *stuck)), found.one
+    words = at_places(odd, snapshot.places, snapshot.views)
     words = f"{words}, before collective {one.sequence} of {one.group} ({operation(one)})"
-    return known.named(Reason.BEHIND, found.missing, words, sure=True)
+    return known.named(Reason.BEHIND, odd, words, sure=True)
+
+
+def _opposed(snapshot: JobSnapshot, found: Behind) -> Explanation:
+    """Blame the ranks in a collective to which most do not come, as these wait for others too."""
+    odd = found.waiting if _more_wait(found) < 0 else ()
+    known = snapshot._replace(waiting=found.missing if odd else (), perhaps=())
+    ranks = odd or sorted((*found.waiting, *found.missing))
+    words = at_places(ranks, snapshot.places, snapshot.views)
+    return known.named(Reason.MISMATCH, odd, words, sure=bool(odd))
 
 
 def _outside(snapshot: JobSnapshot) -> Explanation | None:

@@ -7,7 +7,7 @@ from .places import COMPLETED, operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import TypeAlias
 
     from ...control.stack_messages import Collective
@@ -54,7 +54,11 @@ class Mismatch(NamedTuple):
 
 
 def mismatch(views: Mapping[int, RankView]) -> Mismatch | None:
-    """Return a collective that is called differently by ranks, the first that is not over."""
+    """Return a collective that is called differently by ranks, the first that is not over.
+
+    One rank can have completed what others have not called: the one that broadcasts only sends.
+    So another operation differs until all have completed theirs, other sizes only until one has.
+    """
     for (group, _), ranks in _groups(views).items():
         numbers = {number for known in ranks.values() for number in known}
         for number in sorted(numbers):
@@ -66,10 +70,10 @@ def mismatch(views: Mapping[int, RankView]) -> Mismatch | None:
 
 def _differing(group: str, number: int, ranks: Recorded) -> Mismatch | None:
     here = {rank: known[number] for rank, known in ranks.items() if number in known}
-    if any(one.state == COMPLETED for one in here.values()):
-        return None
-    sized = len({operation(one) for one in here.values()}) == 1
-    if sized and operation(next(iter(here.values()))) not in SAME_SIZES:
+    operations = {operation(one) for one in here.values()}
+    sized = len(operations) == 1
+    over = (any if sized else all)(one.state == COMPLETED for one in here.values())
+    if over or (sized and not operations <= SAME_SIZES):
         return None
     calls: dict[tuple[str, ...], list[int]] = {}
     for rank, one in here.items():
@@ -82,8 +86,8 @@ def _differing(group: str, number: int, ranks: Recorded) -> Mismatch | None:
     return Mismatch(group, number, tuple(words))
 
 
-def behind(views: Mapping[int, RankView]) -> Behind | None:
-    """Return who has not come to the first collective that is not over in its group.
+def behind(views: Mapping[int, RankView]) -> Iterator[Behind]:
+    """Yield of each group who has not come to its first collective that is not over.
 
     With a device, ranks can have called later ones as well, which wait for the same one there.
     """
@@ -96,8 +100,7 @@ def behind(views: Mapping[int, RankView]) -> Behind | None:
             missing = tuple(rank for rank, known in ranks.items() if max(known) < first.sequence)
             if missing:
                 waiting = tuple(rank for rank in ranks if rank not in missing)
-                return Behind(missing, waiting, first)
-    return None
+                yield Behind(missing, waiting, first)
 
 
 def _groups(views: Mapping[int, RankView]) -> Groups:

@@ -60,17 +60,22 @@ LONGEST = 80
 DECORATORS = {"wrapper", "inner", "decorate_context", "_fn", "__call__"}
 """Functions of libraries that only surround others."""
 
+CONSTRUCTED = {"__init__", "_wrapped_call_impl", "_call_impl"}
+"""How a model is built or called: for a wait within, this says nothing."""
+
 _COLLECTIVES = (
     "(all_|_?reduce|broadcast|_?gather|scatter|barrier|monitored_barrier|send|recv|isend|irecv"
     "|batch_isend_irecv|allreduce|allgather|alltoall|Allreduce|Bcast|Barrier|synchronize).*"
 )
 _STORES = "(init_|new_group|_new_process_group|_store_based_barrier|split_group|rendezvous|_tcp_).*"
+_SYNCHRONIZES = "_sync_(buffers|final_model|module_states)|_verify_param_shape.*"
 
 RULES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.STORE, r"torch/distributed/(distributed_c10d|rendezvous|device_mesh)\.py", _STORES),
     (Kind.STORE, r"torch/distributed/elastic/(utils/store|rendezvous/.*)\.py", ".*"),
     (Kind.COLLECTIVE, r"torch/distributed/distributed_c10d\.py", _COLLECTIVES),
     (Kind.COLLECTIVE, r"torch/distributed/(_functional_collectives|nn/functional)\.py", ".*"),
+    (Kind.COLLECTIVE, r"torch/(nn/parallel/distributed|distributed/utils)\.py", _SYNCHRONIZES),
     (Kind.COLLECTIVE, r"deepspeed/comm/\w+\.py", _COLLECTIVES),
     (Kind.COLLECTIVE, r"horovod/\w+/mpi_ops\.py", ".*"),
     (Kind.COLLECTIVE, r"lib(torch|c10d|gloo).*", "gloo::.*|c10d::(Work|ProcessGroup).*"),
@@ -121,7 +126,8 @@ class Place(NamedTuple):
         call: a function: the user's own, or for waits in `FOR_OTHERS` the one that it has called.
         at: the file and line in the user's code, such as `train.py:41`; else in the library.
         active: whether the thread runs, and does not wait.
-        bare: whether the user's code has called native code, of which nothing is known.
+        bare: whether it is in native code, of which nothing is known, that the user's code or
+            torch's has called.
         own: whether it is in the user's code, and not in that of libraries alone.
         known: whether there was a stack at all.
     """
@@ -188,9 +194,10 @@ def of_thread(thread: ThreadStack, waits_in: str = "") -> Place:
     inside, user = innermost(frames)
     shown = user or frames[-1]
     kind, matched = _matched(tuple(inside))
-    bare = all(one.native for one in inside)
-    if kind is Kind.CODE and bare and not thread.active:
+    called = next((one for one in inside if not one.native), None)
+    if kind is Kind.CODE and called is None and not thread.active:
         kind = _from_kernel(waits_in)
+    bare = called is None or called.path.startswith("torch/")
     call = _called(inside, matched) if matched and kind in FOR_OTHERS else shown.function
     return Place(kind, call[:LONGEST], shown.place, thread.active, bare, user is not None)
 
@@ -198,7 +205,7 @@ def of_thread(thread: ThreadStack, waits_in: str = "") -> Place:
 def _called(inside: Sequence[Frame], matched: Frame) -> str:
     """Return the library's function that the user has called, without decorators around it."""
     names = [one.name for one in inside if not one.native and one.name not in DECORATORS]
-    return names[-1] if names else matched.function
+    return matched.name if not names or CONSTRUCTED.intersection(names) else names[-1]
 
 
 @lru_cache(4096)

@@ -11,11 +11,12 @@ from ...control.stack_messages import Collective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 NEWEST = 4
-"""Collectives of each group that are kept: the newest, and of older ones those that still run."""
+"""Collectives of each group that are kept: the newest, and as many before and from the first that
+still runs on: another rank can be where this one has been."""
 
 GROUPS = 16
 """Groups of a worker that are kept."""
@@ -40,9 +41,15 @@ def newest(rank: int, record: object, now: float) -> Iterator[Collective]:
             by_group.setdefault(_group(entry), []).append(entry)
     for group in list(by_group)[-GROUPS:]:
         entries = by_group[group]
-        running = [one for one in entries[:-NEWEST] if _state(one) != "completed"]
-        for entry in (*running[-NEWEST:], *entries[-NEWEST:]):
+        for entry in _kept(entries):
             yield _collective(rank, group, _members(record, entry), entry, now)
+
+
+def _kept(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    count = len(entries)
+    first = next((at for at, one in enumerate(entries) if _state(one) != "completed"), count)
+    until = first + NEWEST
+    return (*entries[max(0, first - NEWEST) : until], *entries[max(until, count - NEWEST) :])
 
 
 def _collective(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from dsrun.launcher.head.stacks.culprit import Reason, explain
@@ -11,9 +13,11 @@ from ...support.stacks import (
     ALL_REDUCE,
     BACKWARD,
     BARRIER,
+    BUFFERS,
     FETCH,
     IDLE,
     LOAD,
+    NEW_GROUP,
     NEXT,
     TRAIN,
     collective,
@@ -21,6 +25,9 @@ from ...support.stacks import (
     ranks,
     view,
 )
+
+if TYPE_CHECKING:
+    from dsrun.launcher.control.stack_messages import Collective
 
 THREE = (view(0), view(1), view(2))
 WAIT = "ranks 0-2 wait in all_reduce (train.py:41)"
@@ -252,6 +259,86 @@ def test_half_of_the_ranks_call_something_else() -> None:
         " all_reduce of [[10]] ['Float'] in rank 0 and all_reduce of [[7]] ['Float'] in rank 1"
     )
     assert [found.odd, found.reason, found.sure] == [(), Reason.MISMATCH, False]
+
+
+def odd_and_reason(*views: RankView) -> tuple[tuple[int, ...], Reason]:
+    found = explain(ranks(*views))
+    assert not {*found.odd} & {*found.waiting}
+    return found.odd, found.reason
+
+
+def called(rank: int, *operations: str, over: int = 0) -> tuple[Collective, ...]:
+    """Collectives of a rank from number 7 on, of which so many are over; gloo has no members."""
+    states = ["completed" if at < over else "started" for at in range(len(operations))]
+    return tuple(
+        collective(rank, 7 + at, states[at], operation=one, members=())
+        for at, one in enumerate(operations)
+    )
+
+
+def test_a_rank_that_leaves_the_loop_while_ddp_broadcasts_buffers() -> None:
+    """Rank 1 has received the buffers, and rank 0, which sends them, is in its next step."""
+    first = view(0, BUFFERS, collectives=called(0, "broadcast", "all_reduce", "broadcast", over=0))
+    second = view(1, BACKWARD, collectives=called(1, "broadcast", "all_reduce", over=1))
+    third = view(2, BARRIER, collectives=called(2, "barrier"))
+    found = explain(ranks(first, second, third))
+    assert [found.odd, found.waiting, found.reason] == [(2,), (0, 1), Reason.MISMATCH]
+    assert found.sentence.startswith("rank 0 waits in _sync_buffers (train.py:41); rank 1 waits in")
+    assert found.sentence.endswith(
+        "7 of default_pg is broadcast in ranks 0-1 and barrier in rank 2"
+    )
+
+
+@pytest.mark.parametrize("skips", [(0,), (1,), (3,)])
+def test_a_rank_that_skips_a_backward_pass(skips: tuple[int, ...]) -> None:
+    """It is in the broadcast of its next step; rank 0, as it only sends, even behind that."""
+    views = (
+        view(rank, BUFFERS, collectives=called(rank, "broadcast", "all_reduce", over=int(not rank)))
+        if rank in skips
+        else view(rank, BACKWARD, collectives=called(rank, "all_reduce"))
+        for rank in range(4)
+    )
+    assert odd_and_reason(*views) == (skips, Reason.MISMATCH)
+
+
+def test_as_many_call_one_operation_as_another() -> None:
+    views = [
+        view(rank, BUFFERS, collectives=called(rank, "broadcast", "all_reduce", over=1))
+        if rank % 2
+        else view(rank, BARRIER, collectives=called(rank, "barrier"))
+        for rank in range(4)
+    ]
+    assert odd_and_reason(*views) == ((), Reason.MISMATCH)
+
+
+def test_a_rank_that_skips_new_group() -> None:
+    """The others wait for it at the store, and have not called the collective in which it is."""
+    inside = [
+        view(rank, NEW_GROUP, collectives=called(rank, "broadcast", over=1)) for rank in range(3)
+    ]
+    skips = view(3, BARRIER, collectives=called(3, "broadcast", "barrier", over=1))
+    found = explain(ranks(*inside, skips))
+    assert [found.odd, found.waiting, found.reason] == [(3,), (0, 1, 2), Reason.MISMATCH]
+    assert found.sentence == (
+        "ranks 0-2 wait for the other ranks in new_group (train.py:44);"
+        " rank 3 (n1) waits in barrier (train.py:55)"
+    )
+    assert odd_and_reason(inside[0], skips) == ((), Reason.MISMATCH)
+
+
+def test_who_waits_elsewhere_is_not_behind_if_another_rank_is() -> None:
+    """Rank 2 waits at the store, and rank 3 does not: the others wait for that."""
+    come = [view(rank, collectives=called(rank, "all_reduce")) for rank in range(2)]
+    done = called(2, "all_reduce", over=1)[0]._replace(sequence=6)
+    away = view(2, NEW_GROUP, collectives=(done,)), view(3, LOAD, collectives=(done,))
+    found = explain(ranks(*come, *away))
+    assert [found.odd, found.waiting, found.reason] == [(3,), (0, 1, 2), Reason.BEHIND]
+
+
+def test_one_that_waits_elsewhere_than_most_is_behind() -> None:
+    come = [view(rank, collectives=called(rank, "all_reduce")) for rank in range(3)]
+    done = called(3, "all_reduce", over=1)[0]._replace(sequence=6)
+    assert odd_and_reason(*come, view(3, NEW_GROUP, collectives=(done,))) == ((3,), Reason.BEHIND)
 
 
 def test_many_places_are_counted() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.stacks.flight import behind, mismatch
+from dsrun.launcher.head.stacks.flight import Behind, mismatch
+from dsrun.launcher.head.stacks.flight import behind as all_behind
 
 from ...support.stacks import collective, ranks, view
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 def known(*recorded: tuple[Collective, ...]) -> dict[int, RankView]:
     return ranks(*(view(rank, collectives=some) for rank, some in enumerate(recorded)))
+
+
+def behind(views: dict[int, RankView]) -> Behind | None:
+    return next(all_behind(views), None)
 
 
 TWO = (0, 1)
@@ -74,7 +79,20 @@ def test_sizes_that_may_differ() -> None:
 
 
 def test_what_is_over_did_not_differ() -> None:
-    assert mismatch(known((two(0, 7, "completed"),), (two(1, 7, operation="barrier"),))) is None
+    done = two(0, 7, "completed")
+    assert mismatch(known((done,), (two(1, 7, sizes="[[12]]"),))) is None
+    assert mismatch(known((done,), (two(1, 7, "completed", operation="barrier"),))) is None
+
+
+def test_another_operation_differs_though_some_have_completed_theirs() -> None:
+    """The rank that broadcasts only sends, and those that have received are over as well."""
+    over = [
+        (collective(rank, 7, "completed", operation="broadcast"), collective(rank, 8))
+        for rank in range(3)
+    ]
+    found = mismatch(known(*over, (collective(3, 7, operation="barrier"),)))
+    assert found is not None
+    assert found.calls == (("broadcast", (0, 1, 2)), ("barrier", (3,)))
 
 
 def test_the_most_frequent_call_comes_first() -> None:

@@ -59,11 +59,17 @@ def test_the_newest_of_each_group_and_what_still_runs() -> None:
     entries[0] |= {"retired": False}
     found = rows(*entries, entry(99, is_p2p=True), entry(9, "5", process_group=("5", "tensor")))
     assert [(row.group, row.sequence) for row in found] == [
-        *(("default_pg", at) for at in (1, 6, 7, 8, 9)),
+        *(("default_pg", at) for at in (1, 2, 3, 4, 6, 7, 8, 9)),
         *(("1", at) for at in (6, 7, 8, 9)),
         ("5 tensor", 9),
     ]
     assert [row.state for row in found[:2]] == ["scheduled", "completed"]
+
+
+def test_those_before_many_that_still_run() -> None:
+    """A rank has called many parts of its backward pass after what another one waits in."""
+    entries = [entry(at, retired=at < 20) for at in range(1, 40)]
+    assert [row.sequence for row in rows(*entries)] == [*range(16, 24), *range(36, 40)]
 
 
 @pytest.mark.parametrize(
