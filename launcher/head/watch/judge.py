@@ -7,6 +7,8 @@ for others may use the CPU for that, or print something in another thread: its s
 
 from __future__ import annotations
 
+import re
+
 from ...common.values import NamedTuple
 from ..stacks.culprit import Reason, explain
 from ..stacks.places import COMPLETED, FOR_OTHERS, PERHAPS_FOR_OTHERS, Kind, of_process, place_of
@@ -35,6 +37,11 @@ RECEIVING = 8192
 """Bytes a second that a rank which only waits receives at most."""
 
 MAY_BE_A_SERVER = "it may be a server that waits for requests"
+
+MAY_BE_A_WAIT = "it may be waiting for something that is not a rank"
+
+TIMED = re.compile(r"\b(Timer\.run|Event\.wait|sleep) \(")
+"""Functions in which a thread waits for a time, as far as its stack shows, and may then go on."""
 
 
 class Judgement(NamedTuple):
@@ -72,7 +79,8 @@ def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement
     outside = waits_outside(known, now)
     if outside is Outside.YES:
         return Judgement(None)
-    return Judgement(known._replace(doubt=MAY_BE_A_SERVER if outside else ""))
+    doubt = MAY_BE_A_SERVER if outside else MAY_BE_A_WAIT if _may_go_on(known, now) else ""
+    return Judgement(known._replace(doubt=doubt))
 
 
 def stood(view: RankView) -> float:
@@ -159,6 +167,22 @@ def _is_hang(known: Explanation, before: Views, views: Views) -> bool:
     stays = any(place_of(before[rank]).kind is kinds[rank] for rank in within)
     locked = any(all(map(_has_locked_child, (before[rank], views[rank]))) for rank in views)
     return for_others or stays or locked or known.reason is Reason.DIFFERENT
+
+
+def _may_go_on(known: Explanation, views: Views) -> bool:
+    """Return whether no rank waits for another, and some rank may be given what it waits for."""
+    kinds = {rank: place_of(view).kind for rank, view in views.items()}
+    others = FOR_OTHERS | PERHAPS_FOR_OTHERS - LOCKED
+    if known.reason in ALONE or others.intersection(kinds.values()):
+        return False
+    timed = (_is_timed(views[rank]) for rank, kind in kinds.items() if kind in LOCKED)
+    return bool({Kind.QUEUE, Kind.THREAD}.intersection(kinds.values())) or any(timed)
+
+
+def _is_timed(view: RankView) -> bool:
+    """Return whether another thread of a rank waits for a time."""
+    threads = view.threads_of(view.pid)[1:]
+    return any(TIMED.search(frame) for one in threads for frame in one.frames)
 
 
 def _has_locked_child(view: RankView) -> bool:

@@ -8,9 +8,20 @@ import pytest
 
 from dsrun.launcher.head.stacks.culprit import Reason
 from dsrun.launcher.head.stacks.view import RankView
-from dsrun.launcher.head.watch.judge import judge
+from dsrun.launcher.head.watch.judge import MAY_BE_A_WAIT, judge
 
-from ...support.stacks import ALL_REDUCE, BACKWARD, BARRIER, LOAD, collective, process, ranks, view
+from ...support.stacks import (
+    ALL_REDUCE,
+    BACKWARD,
+    BARRIER,
+    LIB,
+    LOAD,
+    collective,
+    process,
+    ranks,
+    thread,
+    view,
+)
 
 LOCKED = "futex_do_wait"
 
@@ -77,6 +88,38 @@ LONE: dict[str, tuple[dict[str, Any], Reason | None]] = {
 def test_one_rank_alone(case: str) -> None:
     how, expected = LONE[case]
     assert reason(view(0, LOAD, idle=25.0, **how)) is expected
+
+
+TIMER = f"Event.wait ({LIB}/threading.py:629)", f"Timer.run ({LIB}/threading.py:1399)"
+
+WITHIN: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "a queue": ((f"Queue.get ({LIB}/queue.py:171)", *LOAD), (), MAY_BE_A_WAIT),
+    "a thread": ((f"Thread.join ({LIB}/threading.py:1119)", *LOAD), (), MAY_BE_A_WAIT),
+    "a lock": (LOAD, (), ""),
+    "a lock, beside a timer": (LOAD, TIMER, MAY_BE_A_WAIT),
+    "an event": ((f"Event.wait ({LIB}/threading.py:629)", *LOAD), (), ""),
+}
+
+
+@pytest.mark.parametrize("case", WITHIN)
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_may_go_on_where_no_rank_waits_for_another(case: str, count: int) -> None:
+    frames, other, doubt = WITHIN[case]
+    views = waiting(count, frames=frames, waits_in=LOCKED)
+    more = [thread(one.pid, other)._replace(main=False) for one in views if other]
+    now = ranks(
+        *(
+            one._replace(threads=(*one.threads, *(row for row in more if row.pid == one.pid)))
+            for one in views
+        )
+    )
+    found = judge(now, now, 20.0, 10.0).hang
+    assert found is not None
+    assert found.doubt == doubt
+    with_another = {**now, 3: view(3, idle=30.0)}
+    waited_for = judge(with_another, with_another, 20.0, 10.0).hang
+    assert waited_for is not None
+    assert (waited_for.waiting, waited_for.doubt) == ((3,), "")
 
 
 def test_a_wait_within_a_rank_is_the_same_in_both_looks() -> None:
