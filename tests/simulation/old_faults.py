@@ -129,8 +129,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         Replacement(
             "launcher/head/run/fleet_events.py",
             "        run.restarts.await_end(node, seconds)\n"
-            "        run.lose(node, node.connection.lost)\n",
-            "        run.lose(node, node.connection.lost)\n",
+            "        run.lose(node, event.lost)\n",
+            "        run.lose(node, event.lost)\n",
         ),
     ),
     "the-end-of-a-lost-node-is-done": (

@@ -38,19 +38,26 @@ class NodeDisconnected(NamedTuple):
         fault: how the node violated the protocol, "" if it did not.
         direct: whether it led to the node launcher itself, and not through other programs: closed
             by the other end, its node launcher has closed it, or has died.
+        lost: why the node was lost, as `NodeConnection.lost` until it is reached again.
     """
 
     node: NodeConnection
     reason: str
     fault: str
     direct: bool
+    lost: str
 
 
 class NodeSilent(NamedTuple):
-    """No heartbeat has arrived for this many seconds; the connection is closed."""
+    """No heartbeat has arrived for this many seconds; the connection is closed.
+
+    Attributes:
+        lost: why the node was lost, as `NodeConnection.lost` until it is reached again.
+    """
 
     node: NodeConnection
     seconds: float
+    lost: str
 
 
 class NodeEnded(NamedTuple):

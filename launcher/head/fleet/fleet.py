@@ -371,16 +371,30 @@ class Fleet:
 
     def _on_disconnect(self, node: NodeConnection, reason: str) -> None:
         fault = node.fault()
-        node.close(fault or node.cause or f"the connection to its node launcher ended ({reason})")
+        lost = fault or node.cause or f"the connection to its node launcher ended ({reason})"
         if self._closing:
+            node.close(lost)
             self._stop_when_alone()
         else:
-            self.emit_loss(NodeDisconnected(node, reason, fault, self._dial is not None))
+            self._lose(NodeDisconnected(node, reason, fault, self._dial is not None, lost))
+
+    def _lose(self, event: NodeDisconnected | NodeSilent) -> None:
+        """Close a connection, and emit its loss to the run that used it until then.
+
+        What is told of the closing may have ended that run, or may use the node for another one,
+        which knows of the loss.
+        """
+        node, user = event.node, event.node.on_event
+        node.close(event.lost)
+        if node.on_event is None:
+            self.emit_loss(event)
+        elif user is not None:
+            user(event)
 
     def emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
         """Emit a loss to the run that uses the node, or log it if none does."""
         if event.node.on_event is None and not event.node.is_lane:
-            self._log(f"lost {event.node.name}: {event.node.lost}", "warning")
+            self._log(f"lost {event.node.name}: {event.lost}", "warning")
         self.emit(event)
 
     # -- heartbeats -------------------------------------------------------------------------
@@ -411,8 +425,7 @@ class Fleet:
             reason += (
                 f", nor from any other node: the network of {here}, where dsrun runs, has failed"
             )
-        node.close(reason)
-        self.emit_loss(NodeSilent(node, seconds))
+        self._lose(NodeSilent(node, seconds, reason))
 
     def suspend(self) -> None:
         """Suspend this process, for Ctrl-Z."""

@@ -203,9 +203,12 @@ class Lanes:
         for connection in lost:
             connection.cause = first.cause
             connection.close(reason)
-            ended = NodeDisconnected(connection, reason, "", direct=False)
-            silent = first.silence.seconds
-            self._fleet.emit(NodeSilent(connection, silent) if silent else ended)
+            seconds = first.silence.seconds
+            if seconds:
+                self._fleet.emit(NodeSilent(connection, seconds, reason))
+            else:
+                ended = NodeDisconnected(connection, reason, "", direct=False, lost=reason)
+                self._fleet.emit(ended)
         self.forget_unused()
 
     def on_first_ended(self, first: NodeConnection, cause: str) -> None:

@@ -30,6 +30,7 @@ class Section(NamedTuple):
         ran: whether workers of it have been started.
         restarts: how often it was started again after a failure.
         ending: how its last run has ended; None if it had none.
+        unseen: what may still run since earlier runs on nodes that were lost, in words.
     """
 
     ends: str
@@ -37,6 +38,7 @@ class Section(NamedTuple):
     ran: bool
     restarts: int
     ending: Ending | None
+    unseen: tuple[str, ...] = ()
 
     @property
     def report(self) -> Report | None:
@@ -107,7 +109,7 @@ class RolesEnding(Ending):
             return ""
         lines = self._why(still_shown) if self._cause is not None else []
         lines += [f"  could not be ended: {text}" for text in self._left("left")]
-        lines += [f"  {text}" for text in self._left("unseen")]
+        lines += [f"  {text}" for text in self._unseen]
         return "\n".join(dict.fromkeys(lines))
 
     def _why(self, still_shown: Callable[[list[str]], bool] | None) -> list[str]:
@@ -141,6 +143,11 @@ class RolesEnding(Ending):
         reports = {name: one.report for name, one in self._sections.items() if one.report}
         return [f"{name}: {text}" for name, one in reports.items() for text in getattr(one, what)]
 
+    @property
+    def _unseen(self) -> list[str]:
+        earlier = [f"{name}: {text}" for name, s in self._sections.items() for text in s.unseen]
+        return [*self._left("unseen"), *earlier]
+
     # -- values -----------------------------------------------------------------------------
 
     def _fields(self) -> Mapping[str, object]:
@@ -163,7 +170,7 @@ class RolesEnding(Ending):
             "verdict": data.get("verdict"),
             "signal": cause.number if cause is not None and cause.number else None,
             "left": self._left("left"),
-            "unseen": self._left("unseen"),
+            "unseen": self._unseen,
             "roles": {name: _section(one) for name, one in self._sections.items()},
         }
 

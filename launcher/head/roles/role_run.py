@@ -80,6 +80,7 @@ class RoleRun:
         self._started: set[int] = set()
         self._stopped = False
         self._free_at = 0.0
+        self._left_on: dict[str, str] = {}
 
     @property
     def view(self) -> RunView | None:
@@ -101,6 +102,12 @@ class RoleRun:
         """Those of its present run that are not lost, and where it has not ended."""
         nodes = self.view.nodes if self.view is not None else ()
         return [node.connection for node in nodes if not node.over]
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What may still run on nodes whose place spares have taken, in words."""
+        hosts = {node.host.name for node in self.spec.plan.nodes}
+        return tuple(text for host, text in self._left_on.items() if host not in hosts)
 
     @property
     def unfinished(self) -> list[str]:
@@ -267,6 +274,7 @@ class RoleRun:
         run = job.view()
         self._forget_watches()
         self._note_outliving(run)
+        self._left_on |= {one.name: one.left for one in run.nodes if one.left and not one.ended}
         # A connection that was lost may be another role's by now.
         own = job.leave(lambda node: node.connection.on_event is None)
         for node in own if run.started else ():

@@ -214,7 +214,10 @@ class RolesJob:
 
     def _ended(self, endings: Mapping[str, Ending | None]) -> RolesEnding:
         sections = {
-            name: Section(one.role.ends, one.state.value, one.ran, one.restarts, endings[name])
+            name: Section(
+                *(one.role.ends, one.state.value, one.ran, one.restarts, endings[name]),
+                self.roles[name].unseen,
+            )
             for name, one in self.policy.courses.items()
         }
         times = self.began, self.loop.clock()

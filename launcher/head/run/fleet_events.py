@@ -35,7 +35,7 @@ def table(run: RunState) -> dict[type, Callable[..., None]]:
         NodeSent: lambda it: on_frame(run.node_of(it.node), it.kind, it.body),
         NodeConnected: lambda it: run.do(Ask(run.node_of(it.node))),
         NodeDisconnected: partial(on_disconnect, run),
-        NodeSilent: lambda it: on_silence(run, run.node_of(it.node)),
+        NodeSilent: partial(on_silence, run),
         NodeEnded: lambda it: on_node_end(run, run.node_of(it.node), it.cause),
         EngineOutput: lambda it: run.startup.show(it.text),
         EngineEnded: partial(on_engine_end, run),
@@ -53,7 +53,7 @@ def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
         if reason != CLOSED:  # else its session has ended there, and its workers end at once
             run.record.outliving[node.name] = seconds
         run.restarts.await_end(node, seconds)
-        run.lose(node, node.connection.lost, explained=bool(fault or node.connection.cause))
+        run.lose(node, event.lost, explained=bool(fault or node.connection.cause))
     elif not run.started and fault:
         run.startup.fail(node, fault)
     elif not run.started and node.hello:
@@ -61,15 +61,16 @@ def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
         run.startup.fail(node, why)
 
 
-def on_silence(run: RunState, node: RunNode) -> None:
+def on_silence(run: RunState, event: NodeSilent) -> None:
     """Lose a node that has given no sign of life for long."""
+    node = run.node_of(event.node)
     if not run.started:
-        run.startup.fail(node, node.connection.lost)
+        run.startup.fail(node, event.lost)
     elif not node.over:
         seconds = (BEYOND - 1) * run.lease
         run.record.outliving[node.name] = seconds
         run.restarts.await_end(node, seconds)
-        run.lose(node, node.connection.lost)
+        run.lose(node, event.lost)
 
 
 def on_node_end(run: RunState, node: RunNode, cause: str) -> None:

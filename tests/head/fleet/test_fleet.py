@@ -26,6 +26,7 @@ from dsrun.launcher.head.fleet.events import (
     NodeDisconnected,
     NodeEnded,
     NodeSent,
+    NodeSilent,
 )
 from dsrun.launcher.head.fleet.fleet import HANG_UP, Fleet
 from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, NodeState
@@ -155,7 +156,7 @@ def test_a_frame_that_no_node_launcher_sends_costs_it_its_line(
     job.listen("n0")
     job.node("n0").says(frames.pack(kind, b"{}"))
     job.step()
-    ((connection, reason, fault, _),) = job.events
+    ((connection, reason, fault, *_),) = job.events
     assert fault == reason == f"it sent an invalid frame: unexpected kind {kind}"
     assert (connection.state, connection.lost) == (NodeState.LOST, fault)
 
@@ -183,7 +184,7 @@ def test_a_node_may_send_no_frame_above_its_limit(fleet_of: FleetOf) -> None:
     head = frames.pack(frames.NOTE)[:1]
     job.node("n0").says(head + (frames.NODE_LIMIT + 1).to_bytes(4, "big"))
     job.step()
-    ((_, _, fault, _),) = job.events
+    ((_, _, fault, *_),) = job.events
     assert fault.startswith("not a control line: a frame of ")
 
 
@@ -298,9 +299,38 @@ def test_the_end_of_a_line_is_told_to_the_run_that_uses_the_node(fleet_of: Fleet
     job.node("n0").leaves()
     job.step()
     node = job.fleet.nodes[0]
-    assert job.events == [NodeDisconnected(node, "closed by the other end", "", direct=False)]
-    assert node.lost == "the connection to its node launcher ended (closed by the other end)"
+    ended = "the connection to its node launcher ended (closed by the other end)"
+    reason = "closed by the other end"
+    assert job.events == [NodeDisconnected(node, reason, "", direct=False, lost=ended)]
+    assert node.lost == ended
     assert job.said() == []
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_loss_is_told_to_who_used_the_node_if_another_takes_it_meanwhile(
+    silent: bool, fleet_of: FleetOf
+) -> None:
+    """As a role does that has lost a lane of the node, and starts again."""
+    job = fleet_of("n0", "n1")
+    job.listen("n0")
+    node = job.fleet.nodes[0]
+    other: list[Any] = []
+    job.fleet.expect_beats(node)
+    job.fleet.watch()
+
+    def take(_reason: str) -> None:
+        node.on_event = other.append
+        node.try_again()
+
+    node.on_close.append(take)
+    if silent:
+        job.go(15, silent=["n0"])
+    else:
+        job.node("n0").leaves()
+        job.step()
+    loss = next(one for one in job.events if isinstance(one, (NodeDisconnected, NodeSilent)))
+    assert loss.lost
+    assert other == []
 
 
 def test_the_loss_of_a_node_that_no_run_uses_is_said_with_its_name(fleet_of: FleetOf) -> None:

@@ -71,7 +71,7 @@ def test_a_silent_node_is_lost_after_the_lease_and_not_before(fleet_of: FleetOf)
     assert [e for e in job.events if not isinstance(e, NodeSent)] == []
     job.go(0.5, silent=["n1", "n2"])
     told = [e for e in job.events if not isinstance(e, NodeSent)]
-    assert told == [NodeSilent(job.fleet.nodes[1], 15.0)]
+    assert told == [NodeSilent(job.fleet.nodes[1], 15.0, "no heartbeat for 15 s")]
     assert [one.lost for one in job.fleet.nodes.values()] == ["", "no heartbeat for 15 s", ""]
     job.go(60, silent=["n2"])
     assert job.fleet.nodes[2].connected, "it was not started, so its silence is no sign"

@@ -39,7 +39,7 @@ class Lost:
 def test_pauses_grow_until_the_node_is_back() -> None:
     lost = Lost()
     node = lost.node()
-    lost.keeper.on_event(NodeDisconnected(node, "closed", "", direct=True))
+    lost.keeper.on_event(NodeDisconnected(node, "closed", "", direct=True, lost="closed"))
     assert lost.keeper.reasons == {node: "closed"}
     for _ in range(6):
         tries = len(lost.tried)
@@ -56,7 +56,7 @@ def test_pauses_grow_until_the_node_is_back() -> None:
     assert lost.said == ["n0 is back"]
     assert lost.keeper.reasons == {}
     lost.go(2 * PAUSES.longest + 1)
-    lost.keeper.on_event(NodeSilent(node, 15.0))
+    lost.keeper.on_event(NodeSilent(node, 15.0, "no heartbeat for 15 s"))
     lost.go(PAUSES.first + 1)
     assert len(lost.tried) == 8, "the pauses begin anew"
 
@@ -64,7 +64,7 @@ def test_pauses_grow_until_the_node_is_back() -> None:
 def test_the_cause_that_a_backend_knows_is_the_reason() -> None:
     lost = Lost()
     node, other = lost.node(), lost.node("n1")
-    lost.keeper.on_event(NodeDisconnected(node, "closed", "", direct=True))
+    lost.keeper.on_event(NodeDisconnected(node, "closed", "", direct=True, lost="closed"))
     lost.keeper.on_event(NodeEnded(node, "killed by SIGKILL"))
     lost.keeper.on_event(NodeEnded(node, ""))
     lost.keeper.on_event(NodeEnded(other, "not one that is lost"))

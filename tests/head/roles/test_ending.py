@@ -118,3 +118,10 @@ def test_lost_output_counts_if_nothing_else_does() -> None:
 )
 def test_reports_are_as_their_schema_says(ended: RolesEnding) -> None:
     assert schemas.faults("report", ended.data) == []
+
+
+def test_what_may_run_where_an_earlier_run_was_is_told() -> None:
+    ended = ending(None, 0, server=section(report(), unseen=("may still be running on n1: pid 8",)))
+    assert ended.words() == "  server: may still be running on n1: pid 8"
+    assert ended.data["unseen"] == ["server: may still be running on n1: pid 8"]
+    assert ended.code == 0

@@ -114,12 +114,16 @@ class Roles:
         )
 
     def unheard(self, worker: Process) -> bool:
-        """Return whether the runner lost a worker's node before it could hear of its start."""
+        """Return whether a worker's node was cut off, or lost, before the runner heard of it."""
         since = self.facts.history[worker.since].time
-        return any(
-            event.fields["node"] == worker.host and 0 <= event.time - since <= HEARD_AFTER
-            for _, event in self.facts.of_kind("lost")
-        )
+        cut = ("fault", "target"), ("lost", "node")
+        times = {
+            kind: event.time - since
+            for kind, host in cut
+            for _, event in self.facts.of_kind(kind)
+            if event.fields[host] == worker.host and event.time >= since
+        }
+        return "lost" in times and min(times.values()) <= HEARD_AFTER
 
     def signals(self, index: int) -> int:
         """Return how many signals processes of dsrun were sent by others before an event."""
@@ -127,6 +131,15 @@ class Roles:
         return sum(
             one.fields["fault"] == "signal" and not isinstance(one.fields["target"], int)
             for one in found
+        )
+
+    def told_to_stop(self, part: Part, index: int) -> bool:
+        """Return whether a guard or a node launcher of a role was sent a signal before an event."""
+        hosts = {one.host for one in part.workers}
+        return any(
+            event.fields["fault"] == "signal" and event.host in hosts
+            for at, event in self.facts.of_kind("fault")
+            if at < index
         )
 
     def failed(self, part: Part, index: int) -> bool:
@@ -181,11 +194,13 @@ def waits_are_told(roles: Roles) -> Iterator[Finding]:
 
 
 def stops_in_order(roles: Roles) -> Iterator[Finding]:
-    """A role is stopped after those that use it, unless it has failed itself."""
+    """A role is stopped after those that use it, unless it has failed, or was told to, itself."""
     for part in roles.parts.values():
         for worker in part.workers:
             for stop in worker.sent(STOP_SIGNALS)[:1]:
                 if roles.struck_below(stop.at) or roles.signals(stop.at) > 1:
+                    continue
+                if roles.told_to_stop(part, stop.at):
                     continue
                 if roles.failed(part, stop.at):
                     continue
