@@ -128,8 +128,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "old-workers-of-a-silent-node": (
         Replacement(
             "launcher/head/run/fleet_events.py",
-            "        run.restarts.await_end(node, seconds)\n"
-            "        run.lose(node, event.lost)\n",
+            "        run.restarts.await_end(node, seconds)\n        run.lose(node, event.lost)\n",
             "        run.lose(node, event.lost)\n",
         ),
     ),

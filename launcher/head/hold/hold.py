@@ -224,7 +224,8 @@ class Hold:
             self.nodes.cancel(number)
             return
         for run in tuple(self.runs.values()):
-            run.end(number)
+            if run.job_id in self.runs:  # else it could not begin when one before it ended
+                run.end(number)
         if self.commands is not None:
             self.commands.stop()
         if not self._users:

@@ -158,6 +158,23 @@ def test_the_end_stops_all_runs_with_grace(hold_of: HoldOf, number: int, code: i
     assert one.wait(1)["code"] == 143
 
 
+def test_the_end_of_runs_of_which_one_could_begin_as_another_ends(hold_of: HoldOf) -> None:
+    """It cannot begin, as its node is lost, and is over by the time that its turn to end comes."""
+    fake = hold_of("n0", "n1").ready()
+    one, two, three = fake.client(), fake.client(), fake.client()
+    one.run("one", {"n0": [0, 1]})
+    two.run("two", ALL)
+    three.run("three", {"n1": [0, 1]})
+    fake.job.ready(fake.run_of("one"))
+    fake.job.node("n1").leaves()
+    fake.job.go(1)
+    fake.hold.end(signal.SIGTERM)
+    assert two.wait(1)["code"] == 143
+    assert three.wait(1)["code"] == 69
+    fake.job.node("n0").stops(0, 1)
+    assert one.wait(1)["code"] == 143
+
+
 def test_an_interrupt_while_nodes_are_being_connected(hold_of: HoldOf) -> None:
     fake = hold_of("n0", "n1")
     told: list[Phase] = []

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.control.messages import BEATS
+
 from .facts import KILL, STOP_SIGNALS, Finding
 from .truth import ENGINE, healed, host_of, what
 
@@ -22,7 +24,10 @@ SILENT = "no heartbeat for "
 """How the runner begins to say that it has not heard of a node."""
 
 LATE = 1.0
-"""Seconds, beyond the lease, after which a silent node must have been missed."""
+"""Seconds, beyond the lease and a heartbeat, after which a silent node must have been missed."""
+
+BEATEN = 1 + 1 / BEATS
+"""Leases after which a silent node is missed that had to wait for the look at a lane of its own."""
 
 CONNECTED = 6.0
 """Seconds after the start of a node launcher until the runner must know of it."""
@@ -97,7 +102,7 @@ def silence_is_noticed(facts: Facts) -> Iterator[Finding]:
     lease, lost = facts.asked("lease", 0.0), losses(facts)
     kinds = ("cut", "cut out", "half open", "power", "freeze host")
     for index, event in facts.of_kind("fault"):
-        last, host = event.time + lease + LATE, host_of(event)
+        last, host = event.time + lease * BEATEN + LATE, host_of(event)
         if event.fields.get("what") not in kinds or facts.over[1] <= last:
             continue
         lasts = event.fields["what"] in {"half open", "power"} or healed(facts, index) > last
