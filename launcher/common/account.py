@@ -41,18 +41,27 @@ def account() -> Account:
 
 
 def at_home(option: str, path: str) -> str:
-    """Return a path with the home folder in place of a leading `~`, as a shell does.
+    """Return a path with the home folder in place of a leading `~` or `~user`, as a shell does.
 
     Raises:
-        UsageError: this user has no home folder.
+        UsageError: this user has no home folder, or there is no such user.
     """
     first, slash, rest = path.partition("/")
-    if first != "~":
+    if not first.startswith("~"):
         return path
-    home = files.home()
+    home = files.home() if first == "~" else _home_of(option, path, first[1:])
     if not home:
         raise UsageError(f"{option} {path}: {homeless()}; write the whole path, or set HOME")
     return os.path.join(home, rest) if slash else home
+
+
+def _home_of(option: str, path: str, name: str) -> str:
+    try:
+        return pwd.getpwnam(name).pw_dir
+    except (KeyError, ValueError):  # the last of a NUL
+        raise UsageError(
+            f"{option} {path}: there is no user {name}; for a folder of this name write ./{path}"
+        ) from None
 
 
 def homeless() -> str:

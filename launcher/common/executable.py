@@ -7,6 +7,7 @@ import os
 import sys
 
 from . import files, system
+from .errors import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,6 +88,12 @@ def fault(path: str) -> str:
     return "" if start is None else _format_fault(path, start)
 
 
+def refusal(name: str, error: OSError) -> str:
+    """Return why a program could not be started."""
+    path = name if "/" in name else find(name)
+    return (fault(path) if path else "") or reason(error)
+
+
 def _format_fault(path: str, start: bytes) -> str:
     """Return why the kernel does not know how to run a file that begins so, "" if it does."""
     if start.startswith(b"#!"):
@@ -114,8 +121,12 @@ def _interpreter_fault(interpreter: str) -> str:
         return ""
     from .access import absence
 
-    why = absence(interpreter, "does not exist") or _refusal(interpreter)
-    return f"its interpreter {interpreter} (first line) {why}"
+    named = f"its interpreter {interpreter} (first line)"
+    missing = absence(interpreter, "")
+    if missing:
+        return f"{named}: {missing}"
+    exists = os.path.exists(interpreter)
+    return f"{named} {_refusal(interpreter) if exists else 'does not exist'}"
 
 
 def _start(path: str) -> bytes | None:

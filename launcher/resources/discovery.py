@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager, suppress
 
 from ..common import executable
-from ..common.errors import UsageError, reason
+from ..common.errors import UsageError
 from ..common.tell import tell
 from .hostfile import parse_hostfile
 
@@ -57,8 +57,8 @@ def discover(command: str) -> list[Host]:
     import subprocess
 
     where = f"--host_discovery_script {command}"
+    words = argv(command)
     try:
-        words = argv(command)
         with (
             subprocess.Popen(
                 words,
@@ -72,7 +72,7 @@ def discover(command: str) -> list[Host]:
         ):
             text, errors = _answer_of(process, where)
     except OSError as error:
-        raise UsageError(f"{where}: {reason(error)}") from None
+        raise UsageError(f"{where}: {executable.refusal(words[0], error)}") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"{where}: {LATE}") from None
     if process.returncode:

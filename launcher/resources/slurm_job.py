@@ -33,6 +33,7 @@ _OVER = {
 
 _UNKNOWN = "Invalid job id"
 _STATE = re.compile(r"\bJobState=(\w+)")
+_NODES = re.compile(r" NodeList=([^\s(]+)")
 _GPUS = re.compile(r"\bNodes=(\S+) [^\n]*?\bGRES=(\S*)")
 
 
@@ -40,13 +41,14 @@ def verified(held: Allocation, environ: Mapping[str, str]) -> Allocation:
     """Return an allocation with the GPUs that Slurm's job has, with a note if variables differ.
 
     Raises:
-        UsageError: the job has ended.
+        UsageError: the job has ended, or has other nodes.
     """
     if held.scheduler != "slurm" or environ.get("SLURMD_NODENAME"):
         return held
     job = environ["SLURM_JOB_ID"]
     shown = _shown(job)
     check(environ, shown)
+    _check_nodes(held, environ, shown)
     gpus = gpus_by_node(shown)
     asked = next(filter(environ.get, PER_NODE), "")
     wrong = [h for h in held.hosts if asked and gpus.get(h.name) not in {None, len(h.slots or ())}]
@@ -59,6 +61,25 @@ def verified(held: Allocation, environ: Mapping[str, str]) -> Allocation:
     )
     hosts = [h._replace(slots=tuple(range(gpus[h.name]))) if h in wrong else h for h in held.hosts]
     return held._replace(hosts=hosts, notes=(*held.notes, note))
+
+
+def _check_nodes(held: Allocation, environ: Mapping[str, str], shown: str) -> None:
+    """Check that a variable lists the nodes of the job: others would be left idle, or not answer.
+
+    Raises:
+        UsageError: it lists other nodes.
+    """
+    from .nodelist import expand_nodelist
+
+    shows, variable = _NODES.findall(shown), held.hosts[0].where
+    if len(held.groups) > 1 or len(shows) != 1:
+        return
+    if {*expand_nodelist(shows[0], "scontrol show job")} != {host.name for host in held.hosts}:
+        raise UsageError(
+            f"{variable}={environ[variable]}: this job has {shows[0]} (scontrol show job"
+            f" {environ['SLURM_JOB_ID']}); `export {variable}='{shows[0]}'`, and choose nodes with"
+            " --include"
+        )
 
 
 def check_running(environ: Mapping[str, str]) -> None:

@@ -532,7 +532,7 @@ def test_command_lines_of_torchrun_get_its_log_layout(words: list[str], layout: 
         (["-H", "~/hosts"], "hostfile", "/home/me/hosts"),
         (["--env_file", "~/a", "--env_file", "./~/b"], "env_file", ("/home/me/a", "./~/b")),
         (["--workdir", "~"], "workdir", "/home/me"),
-        (["--report_file", "~you/r.json"], "report_file", "~you/r.json"),
+        (["--report_file", "~root/r.json"], "report_file", "/root/r.json"),
         (["--include", "~/a"], "include", "~/a"),
     ],
 )

@@ -191,6 +191,7 @@ def test_more_agents_of_torch_than_places_are_told(
 STALE = """
 export SLURM_GPUS_PER_NODE=1 SLURM_GRES=gpu:1 SLURM_STDOUTMODE=FILE SLURM_HOSTFILE=/none
 export SLURM_TIMELIMIT=1 SLURM_EXPORT_ENV=NONE SLURM_CPU_BIND=mask_cpu:0x1 SLURM_NTASKS=9
+export SLURM_HET_SIZE=2
 """
 TOLD = """
 import os
@@ -226,6 +227,10 @@ def test_a_shell_of_salloc_knows_the_gpus_of_its_job(
     assert ran.returncode == 0, ran.stderr
     assert [host for host, _ in places(ran.stdout)] == ["n1", "n1", "n2", "n2"], ran.stdout
     assert "SLURM_GPUS_PER_NODE=1 is not of this job, which has 2 GPUs on n1" in ran.stderr
+    inner = f"SLURM_JOB_NODELIST=n1 {DSRUN} {place}"
+    ran = slurm.run("salloc", *wanted, "sh", "-c", inner, cwd=tmp_path)
+    assert ran.returncode == 2, ran.stderr
+    assert "dsrun: SLURM_JOB_NODELIST=n1: this job has n[1-2] (scontrol show" in ran.stderr
 
 
 @pytest.mark.parametrize("hosts", [(), ("--host", "n1,n2")])

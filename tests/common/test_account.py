@@ -59,8 +59,14 @@ def test_a_path_below_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         at_home("--log_dir", "~/logs")
     assert str(caught.value) == (f"--log_dir ~/logs: {HOMELESS}; write the whole path, or set HOME")
     monkeypatch.setenv("HOME", "/home/me")
-    paths = {"~": "/home/me", "~/a/b": "/home/me/a/b", "~you/a": "~you/a", "./~/a": "./~/a"}
+    paths = {"~": "/home/me", "~/a/b": "/home/me/a/b", "~root/a": "/root/a", "./~/a": "./~/a"}
     assert {path: at_home("--x", path) for path in paths} == paths
+    with pytest.raises(UsageError) as caught:
+        at_home("--x", "~nobody-has-this/a")
+    assert str(caught.value) == (
+        "--x ~nobody-has-this/a: there is no user nobody-has-this; for a folder of this name write"
+        " ./~nobody-has-this/a"
+    )
 
 
 def test_names() -> None:

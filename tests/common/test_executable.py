@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import re
 import sys
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.executable import fault, find, fits, located, own_path
+from dsrun.launcher.common.executable import fault, find, fits, located, own_path, refusal
 
 from ..support.checkout import CHECKOUT
+from ..support.local_control import needs_root
+from ..support.other_user import WORDS, open_folder, other_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +49,30 @@ def test_the_first_line_names_what_runs_it(tmp_path: Path, content: bytes, said:
     found = fault(str(path))
     assert found.startswith(said)
     assert bool(found) is bool(said)
+
+
+def test_why_a_program_could_not_be_started(tmp_path: Path) -> None:
+    (tmp_path / "text").touch()
+    error: OSError = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "text"))
+    for name in (f"{tmp_path}/text", os.path.relpath(tmp_path / "text")):
+        assert refusal(name, error).startswith("is not executable (chmod +x ")
+    assert (
+        refusal("sh", OSError(errno.ENOMEM, "Cannot allocate memory")) == "cannot allocate memory"
+    )
+
+
+@needs_root
+def test_an_interpreter_in_a_folder_that_may_not_be_entered() -> None:
+    with open_folder() as folder:
+        (folder / "closed").mkdir(mode=0o700)
+        run = folder / "run"
+        run.write_text(f"#!{folder}/closed/sh\n")
+        run.chmod(0o755)
+        with other_user():
+            found = fault(str(run))
+    assert found.startswith(
+        f"its interpreter {folder}/closed/sh (first line): permission denied: {WORDS} may not enter"
+    )
 
 
 def test_what_is_no_program(tmp_path: Path) -> None:

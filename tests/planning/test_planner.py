@@ -264,6 +264,8 @@ def test_a_port_that_rounds_do_not_use_is_noted(words: list[str], noted: bool) -
         (("--master_port=0",), {}, ""),
         ((), {"DSRUN_JOB_ID": "j"}, ""),
         ((), {"MASTER_PORT": ""}, ""),
+        ((), {"MASTER_PORT": "abc"}, "it is not the number of a port"),
+        ((), {"MASTER_PORT": "99999"}, "it is not the number of a port"),
     ],
 )
 def test_a_port_of_the_environment_that_is_not_used_is_noted(
@@ -273,7 +275,8 @@ def test_a_port_of_the_environment_that_is_not_used_is_noted(
         monkeypatch.setenv(name, value)
     notes = planned(*words, "x.py").origin.notes
     found = [note for note in notes if note.startswith("MASTER_PORT")]
-    line = f"MASTER_PORT=29501 of the environment is not used; {noted}"
+    port = environ.get("MASTER_PORT", "29501")
+    line = f"MASTER_PORT={port} of the environment is not used; {noted}"
     assert found == ([line] if noted else [])
 
 

@@ -48,6 +48,17 @@ def test_the_gpus_are_those_of_the_job(scontrol: Path) -> None:
     assert (scontrol.parent / "asked").read_text() == "--details --oneliner show job 7\n"
 
 
+def test_other_nodes_than_the_jobs_are_refused(scontrol: Path) -> None:
+    """Half of the job would be left idle without a word."""
+    scontrol.write_text(RUNNING)
+    with pytest.raises(UsageError) as caught:
+        slurm_job.verified(held(SLURM_JOB_NODELIST="n2"), ENVIRON | {"SLURM_JOB_NODELIST": "n2"})
+    assert str(caught.value) == (
+        "SLURM_JOB_NODELIST=n2: this job has n[1-3] (scontrol show job 7); `export"
+        " SLURM_JOB_NODELIST='n[1-3]'`, and choose nodes with --include"
+    )
+
+
 @pytest.mark.parametrize("said", ["", "slurm_load_jobs error: Unable to contact slurm controller"])
 def test_without_an_answer_variables_are_taken_as_they_are(scontrol: Path, said: str) -> None:
     scontrol.write_text(said)

@@ -182,11 +182,15 @@ class Slurm(engine.Engine):
     def environ(self) -> dict[str, str]:
         """Return srun's environment, without what it would take for options.
 
-        With one task per rank, variables about tasks are about ranks.
+        With one task per rank, variables about tasks are about ranks. Those about components of
+        a job without any are left over from another job.
         """
         tasks = () if self._settings.rank_per_task else OF_TASKS
         gone = TYPED.union(OF_THE_JOB, tasks)
-        return {name: value for name, value in super().environ().items() if name not in gone}
+        own = {name: value for name, value in super().environ().items() if name not in gone}
+        if self._held is not None and len(self._held.groups) > 1:
+            return own
+        return {name: value for name, value in own.items() if "_HET_" not in name}
 
     def _a_node(self, hosts: Sequence[str]) -> list[engine.Argument]:
         """Return the arguments for one node launcher per node, which is not an MPI process."""
