@@ -18,9 +18,9 @@ READY = 0.05
 """Part of the time for which an idle worker is ready to run without a CPU at most; a worker that
 gets none, on a busy node or beyond a quota, is not idle."""
 
-LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 2 << 20, 1.5
+LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 64 << 10, 1.5
 """Seconds of CPU time, as such and as a part of the time, and bytes, that a worker takes at most to
-answer about its collectives; and intervals in which it does."""
+answer about its collectives, which it does once a look; and intervals in which it does."""
 
 STILL = 8192
 """Bytes a second that a rank which only waits reads and writes at most."""
@@ -39,6 +39,7 @@ class RankIdleTime(NamedTuple):
         at: when its node last reported it.
         gap: seconds between the last two reports.
         traced: whether a debugger was attached in both; what reads stacks is, for a moment.
+        answered: when the stacks were asked for about which it has answered last.
     """
 
     host: str
@@ -48,6 +49,7 @@ class RankIdleTime(NamedTuple):
     gap: float
     traced: bool
     row: RankActivity
+    answered: float = float("-inf")
 
 
 class RankIdleTimes:
@@ -81,6 +83,7 @@ class RankIdleTimes:
         if last is None or last.row.pid != row.pid:
             return RankIdleTime(host, now, now, now, self._interval, False, row)
         gap, since, still = now - last.at, last.since, last.still
+        answered = last.answered
         if self._is_late(gap):
             since = min(since + gap, now)
         else:
@@ -92,8 +95,10 @@ class RankIdleTimes:
             moved = abs(row.moved - last.row.moved) > STILL * max(gap, 1.0)
             if not looked and (moved or _prints(last.row, row)):
                 still = now
+            if looked and (worked or row.moved != last.row.moved):
+                answered = self._read[0]
         traced = row.traced and last.row.traced
-        return RankIdleTime(host, since, still, now, gap, traced, row)
+        return RankIdleTime(host, since, still, now, gap, traced, row, answered)
 
     def _is_late(self, gap: float) -> bool:
         """Return whether a node was stopped, or cut off, for a time that cannot count."""
@@ -103,7 +108,8 @@ class RankIdleTimes:
         """Return whether a rank has moved what it answers, at the time at which it was asked."""
         began, ended = self._read
         return (
-            began <= now <= max(began, ended) + LOOK_INTERVALS * self._interval
+            last.answered != began
+            and began <= now <= max(began, ended) + LOOK_INTERVALS * self._interval
             and last.at <= ended
             and abs(row.moved - last.row.moved) <= LOOK_MOVED
             and not _prints(last.row, row)

@@ -40,6 +40,15 @@ MAY_BE_A_SERVER = "it may be a server that waits for requests"
 
 MAY_BE_A_WAIT = "it may be waiting for something that is not a rank"
 
+UNREAD = {Reason.UNKNOWN, Reason.SILENT}
+"""Reasons that follow from stacks that are missing."""
+
+MAY_BE_AT_WORK = "it may be at work"
+"""Of a rank whose stack could not be read in time, as on a busy node."""
+
+IN_TIME = re.compile(r"^no stacks within|^py-spy did not answer in time$")
+"""Problems that say nothing of what a rank does (`stacks/collect`, `node/stacks/py_spy`)."""
+
 TIMED = re.compile(r"\b(Timer\.run|Event\.wait|sleep) \(")
 """Functions in which a thread waits for a time, as far as its stack shows, and may then go on."""
 
@@ -79,8 +88,22 @@ def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement
     outside = waits_outside(known, now)
     if outside is Outside.YES:
         return Judgement(None)
-    doubt = MAY_BE_A_SERVER if outside else MAY_BE_A_WAIT if _may_go_on(known, now) else ""
-    return Judgement(known._replace(doubt=doubt))
+    return Judgement(known._replace(doubt=_doubt(known, now, outside)))
+
+
+def _doubt(known: Explanation, now: Views, outside: Outside) -> str:
+    """Return what it may be in place of a hang, "" if nothing speaks for that."""
+    if outside:
+        return MAY_BE_A_SERVER
+    if known.reason in UNREAD and any(_is_unread(now[rank]) for rank in known.odd):
+        return MAY_BE_AT_WORK
+    return MAY_BE_A_WAIT if _may_go_on(known, now) else ""
+
+
+def _is_unread(view: RankView) -> bool:
+    """Return whether the stack of a rank could not be read in time."""
+    problems = view.problem, view.worker.problem if view.worker else ""
+    return any(map(IN_TIME.search, problems))
 
 
 def stood(view: RankView) -> float:

@@ -114,6 +114,26 @@ def test_what_workers_say_late_of_where_they_are_does_not_count_either() -> None
         assert idle_times.still_of(0, 108.0) == still
 
 
+@pytest.mark.parametrize(
+    ("moved", "still"),
+    [
+        pytest.param((60_000,), 11.0, id="it answers once"),
+        pytest.param((60_000, 60_000), 5.0, id="it writes a checkpoint at 30 KB/s"),
+        pytest.param((100_000,), 7.0, id="more than an answer"),
+    ],
+)
+def test_a_worker_answers_once_a_look(moved: tuple[int, ...], still: float) -> None:
+    """However long it takes to read the stacks: the rest is work, such as a checkpoint."""
+    idle_times, total = taken(RankIdleTimes(2.0), 100.0, row()), 0
+    taken(idle_times, 102.0, row(idle=2.0))
+    for at in range(4):
+        total += sum(moved[at : at + 1])
+        now = 104.0 + 2 * at
+        activity = Activity(now, 0.0, (row(idle=4.0 + 2 * at, moved=total),))
+        idle_times.take("n0", activity, now, (102.5, 109.0))
+    assert idle_times.still_of(0, 111.0) == still
+
+
 def test_the_time_in_which_a_node_was_stopped_does_not_count() -> None:
     idle_times = taken(taken(RankIdleTimes(2.0), 100.0, row()), 102.0, row(idle=2.0))
     taken(idle_times, 150.0, row(idle=6.0))

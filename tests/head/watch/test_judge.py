@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.head.stacks.culprit import Reason
 from dsrun.launcher.head.stacks.view import RankView
-from dsrun.launcher.head.watch.judge import MAY_BE_A_WAIT, judge
+from dsrun.launcher.head.watch.judge import MAY_BE_A_WAIT, MAY_BE_AT_WORK, judge
 
 from ...support.stacks import (
     ALL_REDUCE,
@@ -137,6 +137,20 @@ def test_ranks_without_stacks() -> None:
     assert reason(*(view(rank, (), idle=25.0) for rank in range(2))) is None
     assert reason(*waiting(), view(3, (), idle=25.0)) is Reason.UNKNOWN
     assert reason(view(0, (), idle=25.0, state="T")) is Reason.STOPPED
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_stack_that_is_not_read_in_time_stops_no_job(late: bool) -> None:
+    """It is idle, as far as is known, and the others wait: a checkpoint looks like that, too."""
+    unread = view(3, (), idle=25.0)
+    problem = "py-spy did not answer in time" if late else "py-spy may not read it"
+    (worker,) = unread.processes
+    now = ranks(*waiting(), unread._replace(processes=(worker._replace(problem=problem),)))
+    silent = ranks(*waiting(), RankView(3, "n1", 4003, problem="no stacks within 9 s", idle=25.0))
+    for seen, doubt in ((now, MAY_BE_AT_WORK if late else ""), (silent, MAY_BE_AT_WORK)):
+        found = judge(seen, seen, 20.0, 10.0).hang
+        assert found is not None
+        assert (found.odd, found.doubt) == ((3,), doubt)
 
 
 def test_a_node_that_has_not_answered() -> None:
