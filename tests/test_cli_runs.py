@@ -784,6 +784,24 @@ def test_too_few_open_files_are_told_in_a_line_and_never_as_a_fault(
         assert json.loads(text)["exit_code"] == done.returncode
 
 
+@pytest.mark.parametrize("more", [2, 8, 14])
+def test_too_little_memory_is_told_in_a_line_and_never_as_a_fault(folder: Path, more: int) -> None:
+    """A shell of many clusters has such a limit. How far dsrun gets differs by Python's size."""
+    show = "print(open('/proc/self/status').read().partition('VmPeak:')[2].split()[0])"
+    plain = subprocess.run([sys.executable, "-c", show], capture_output=True, check=True)
+    limit = int(plain.stdout) * 1024 + (more << 20)
+
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    done = dsrun(folder, "--num_gpus", "2", "--accelerator", "cpu", "x.py", preexec_fn=lower)
+    assert done.returncode in {0, 69}, done.stderr
+    told = f"(the limit is {limit >> 10} KiB; raise it with ulimit -v)"
+    assert (told in done.stderr) is (done.returncode == 69), done.stderr
+    for wrong in (TRACEBACK, "bug in dsrun", "internal error"):
+        assert wrong not in done.stderr
+
+
 def test_signals_while_thousands_of_hosts_are_connected(tmp_path: Path) -> None:
     """The first one ends the start, of which one host would be waited for far longer."""
     with silent_port() as port:

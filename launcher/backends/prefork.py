@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 
 from ..common import entry, signals
-from ..common.errors import INTERNAL, out_of_files
+from ..common.errors import INTERNAL, exhausted
 from .child import DEFAULTED, Started, with_pipes
 
 TYPE_CHECKING = False
@@ -75,7 +75,7 @@ def _become(argv: Sequence[str], streams: Sequence[int]) -> None:
 
 def _tell(error: BaseException) -> None:
     """Print why a fork could not become what it was to be."""
-    if why := out_of_files(error):
+    if why := exhausted(error):
         sys.stderr.write(f"dsrun: {why}\n")  # nothing more can be imported
         sys.stderr.flush()
         return

@@ -45,6 +45,8 @@ def denied(path: str, *rights: int) -> str:
         if name in {"", "."}:
             continue
         if not system.access(at, os.X_OK):
+            if at == "." and (absolute := _absolute(at)) != at:
+                return denied(absolute, os.X_OK)  # who may not enter it does not see it, either
             return _words(at, os.X_OK) if system.isdir(at) else ""
         above, here = at, os.path.join(at, name)
         try:

@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 
-from .errors import INTERNAL, NODE_UNUSABLE, DsrunError, OutputError, out_of_files, reason
+from .errors import INTERNAL, NODE_UNUSABLE, DsrunError, OutputError, exhausted, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + int(signal.SIGPIPE)
     except Exception as error:
-        if why := out_of_files(error):
+        if why := exhausted(error):
             sys.stderr.write(f"dsrun: {why}\n")  # nothing more can be imported
             return NODE_UNUSABLE
         return _bug()

@@ -103,21 +103,57 @@ def is_full(error: OSError) -> bool:
     return error.errno in {EMFILE, ENFILE, EAGAIN, ENOMEM}
 
 
-def out_of_files(error: BaseException | None) -> str:
-    """Return why, if an error comes of a process that can open no more files; "" for any other.
+def exhausted(error: BaseException | None) -> str:
+    """Return which limit was met, if an error comes of one on open files, memory or threads.
 
-    One that is raised while another is handled comes of that. Imports tell of it in words alone.
+    It is "" for any other. One that is raised while another is handled comes of that. Imports and
+    threads tell of it in words alone.
     """
     from errno import EMFILE, ENFILE
 
-    for number in (EMFILE, ENFILE):
-        known, at = OSError(number, os.strerror(number)), error
-        while at is not None:
-            said = isinstance(at, ImportError) and os.strerror(number) in str(at)
-            if said or (isinstance(at, OSError) and at.errno == number):
+    while error is not None:
+        for number in (EMFILE, ENFILE):
+            known = OSError(number, os.strerror(number))
+            said = isinstance(error, ImportError) and os.strerror(number) in str(error)
+            if said or (isinstance(error, OSError) and error.errno == number):
                 return f"{reason(known)}{limit_met(known)}"
-            at = at.__context__
+        if why := _out_of_memory(error):
+            return why
+        error = error.__context__
     return ""
+
+
+def _out_of_memory(error: BaseException) -> str:
+    """Return why a process gets no more memory, or no thread; "" for any other error.
+
+    Sources: dl-map-segments.h of glibc, thread_run of CPython, setrlimit(2), proc_pid_limits(5).
+    """
+    said, threads = str(error), isinstance(error, RuntimeError)
+    if not (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, ImportError) and "failed to map segment" in said)
+        or (threads and "can't start new thread" in said)
+    ):
+        return ""
+    what = "cannot start a thread" if threads else "cannot allocate memory"
+    for name, option in (("Max address space", "-v"), ("Max data size", "-d")):
+        if most := _soft_limit(name):
+            return f"{what} (the limit is {most >> 10} KiB; raise it with ulimit {option})"
+    if threads and (most := _soft_limit("Max processes")):
+        return f"{what} (the limit is {most} processes; raise it with ulimit -u)"
+    return what
+
+
+def _soft_limit(name: str) -> int:
+    """Return a limit of this process, 0 for none; without an import, for which there is no room."""
+    try:
+        with open("/proc/self/limits", "rb", buffering=0) as file:
+            lines = file.read().decode().splitlines()
+    except (OSError, MemoryError):
+        return 0
+    value = next((one[len(name) :].split()[0] for one in lines if one.startswith(name)), "")
+    return int(value) if value.isdecimal() else 0
 
 
 def in_words(error: Exception) -> str:

@@ -24,7 +24,7 @@ from ..common.errors import (
     USAGE,
     DsrunError,
     UsageError,
-    out_of_files,
+    exhausted,
 )
 from ..common.tell import tell
 
@@ -231,7 +231,7 @@ def _code_of(call: Callable[[], int]) -> int:
 
 def _fault(error: BaseException) -> int:
     """Write an error that nothing has handled; return the exit code."""
-    if why := out_of_files(error):
+    if why := exhausted(error):
         system.write_error(f"dsrun: {why}\n")  # nothing more can be imported
         return NODE_UNUSABLE
     import traceback

@@ -111,6 +111,18 @@ def test_a_relative_path_is_shown_as_an_absolute_one(
 
 
 @needs_root
+@pytest.mark.parametrize("name", ["closed", "closed/in"])
+def test_the_current_folder_may_be_one_that_cannot_be_entered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As after `cd /root; sudo -u somebody`, where not even the folder itself can be seen."""
+    (folder / "closed" / "in").chmod(0o700)
+    monkeypatch.chdir(folder / name)
+    with other_user():
+        assert denied("./file", os.R_OK) == CLOSED.format(folder=folder)
+
+
+@needs_root
 def test_what_is_not_there_and_what_cannot_be_seen(folder: Path) -> None:
     with other_user():
         assert absence(f"{folder}/none", "no such file") == "no such file"

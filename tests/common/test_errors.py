@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from dsrun.launcher.common.errors import is_full, limit_met, out_of_files, reason
+from dsrun.launcher.common.errors import exhausted, is_full, limit_met, reason
 
 
 def of(number: int) -> OSError:
@@ -64,7 +64,13 @@ def following(error: Exception, cause: Exception) -> Exception:
         (ImportError("no module named x"), False),
         (ValueError("Too many open files"), False),
         (of(errno.ENOENT), False),
+        (of(errno.ENOMEM), True),
+        (MemoryError(), True),
+        (following(KeyError("x"), MemoryError()), True),
+        (RuntimeError("can't start new thread"), True),
+        (RuntimeError("another one"), False),
+        (ImportError("libz.so.1: failed to map segment from shared object"), True),
     ],
 )
-def test_an_error_comes_of_too_many_open_files(error: Exception, *, told: bool) -> None:
-    assert bool(out_of_files(error)) is told
+def test_an_error_comes_of_a_limit(error: Exception, *, told: bool) -> None:
+    assert bool(exhausted(error)) is told

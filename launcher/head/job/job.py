@@ -6,7 +6,7 @@ import os
 from functools import partial
 
 from ...backends import BACKENDS
-from ...common.errors import NodeError, out_of_files
+from ...common.errors import NodeError, exhausted
 from ...common.output_file import is_page
 from ..report.ending import Ending
 from ..run.decisions import ListHosts, OutputBroken
@@ -285,9 +285,9 @@ class Job:
     def crash(self, error: Exception) -> None:
         """Write --report_file for an error after which the loop cannot go on: a fault of dsrun.
 
-        Or this machine lets it open no more files.
+        Or this machine gives it no more files, memory or threads.
         """
-        why = out_of_files(error)
+        why = exhausted(error)
         ending = Ending(self.spec.job_id, NodeError(why) if why else error)
         if self.spec.output.report_file is not None:
             from ..report import file
