@@ -218,6 +218,17 @@ def test_variables_of_another_job_change_nothing_and_are_told(slurm: Slurm, tmp_
     assert f"srun gets options from --launcher_args alone, not {options}\n" in ended.output
 
 
+def test_open_mpi_uses_all_nodes_from_a_shell_on_one_of_them(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    """`srun --pty bash` in an allocation: both node launchers were on its node, and n2 missing."""
+    inner = f"{DSRUN} --launcher openmpi --accelerator cpu --num_gpus 1 {place}"
+    words = ("salloc", "-Q", "--nodelist=n1,n2", "srun", "-N1", "-n1", "sh", "-c", inner)
+    ran = slurm.run(*words, cwd=tmp_path)
+    found = sorted(re.findall(r"(n\d):(\d)\| at", ran.stdout))
+    assert found == [("n1", "0"), ("n2", "1")], ran.stderr
+
+
 def test_a_shell_of_salloc_knows_the_gpus_of_its_job(
     slurm: Slurm, tmp_path: Path, place: str
 ) -> None:

@@ -10,12 +10,13 @@ from contextlib import suppress
 from glob import escape, glob
 
 from ...common.network import same_host
+from ...resources.slurm import in_a_step
 from ...resources.slurm_job import check_running
 from . import base as engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...specs.plan import Node
 
@@ -96,7 +97,8 @@ class OpenMpi(engine.Engine):
     def environ(self) -> dict[str, str]:
         """Return mpirun's environment, with options for its ssh as ORTE or PRRTE names them."""
         orte = self._is_orte
-        return self.with_ssh_options("OMPI_MCA_plm_rsh_args" if orte else "PRTE_MCA_plm_ssh_args")
+        name = "OMPI_MCA_plm_rsh_args" if orte else "PRTE_MCA_plm_ssh_args"
+        return {**self.with_ssh_options(name), **slots_of_the_job(os.environ)}
 
     def clean_up(self, pid: int) -> None:
         """Remove its session directory: `ompi.HOST.UID/pid.PID` (4.1), or `ompi.PID` (5.0)."""
@@ -118,6 +120,18 @@ class OpenMpi(engine.Engine):
         chosen = any(name in os.environ for name in BINDING)
         keep = not self._settings.bind and (chosen or self._settings.rank_per_task)
         return [] if keep else [("--bind-to", "none")]
+
+
+def slots_of_the_job(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that give mpirun all nodes of a Slurm job, if this is a step of it.
+
+    In a shell of `srun --pty` the number of tasks is the step's, but the nodes are the job's: all
+    tasks would be on the first of them. Source: ras_slurm_module.c of Open MPI 4 and PRRTE.
+    """
+    nodes, cpus = environ.get("SLURM_JOB_NODELIST"), environ.get("SLURM_JOB_CPUS_PER_NODE")
+    if not nodes or not cpus or not in_a_step(environ):
+        return {}
+    return {"SLURM_NODELIST": nodes, "SLURM_TASKS_PER_NODE": cpus}
 
 
 def _is_ours(folder: str) -> bool:

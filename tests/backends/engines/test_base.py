@@ -527,6 +527,20 @@ def test_a_step_of_an_mpi_launchers_agents_shares_the_nodes(
     assert "SLURM_OVERLAP" not in engine(name).environ()
 
 
+def test_mpirun_has_all_nodes_of_the_job_in_a_shell_of_one_of_its_steps(
+    in_slurm: pytest.MonkeyPatch,
+) -> None:
+    """It reads the nodes of the job, and the number of tasks of the step: all were on the first."""
+    in_slurm.setenv("SLURM_JOB_CPUS_PER_NODE", "8(x4)")
+    for name, value in (("NODELIST", "n1"), ("TASKS_PER_NODE", "1")):
+        in_slurm.setenv(f"SLURM_{name}", value)
+    assert engine("openmpi").environ()["SLURM_TASKS_PER_NODE"] == "1", "not in a step"
+    in_slurm.setenv("SLURM_STEP_ID", "0")
+    found = engine("openmpi").environ()
+    assert found["SLURM_NODELIST"] == "n[1-4]"
+    assert found["SLURM_TASKS_PER_NODE"] == "8(x4)"
+
+
 @pytest.mark.parametrize("name", [*MPI, "slurm"])
 def test_no_engine_is_a_task_of_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRTE_MCA_x", "1")
