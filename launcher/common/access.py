@@ -38,7 +38,7 @@ def denied(path: str, *rights: int) -> str:
         path: a file or folder; what is missing is not forbidden, unless it is to be written.
         rights: what it is needed for: os.R_OK, os.W_OK, os.X_OK.
     """
-    names, at = path.split("/")[::-1], "/" if path.startswith("/") else _current_folder()
+    names, at = path.split("/")[::-1], "/" if path.startswith("/") else "."
     above, links = at, 0
     while names:
         name = names.pop()
@@ -62,12 +62,6 @@ def denied(path: str, *rights: int) -> str:
     if not system.exists(at):
         return _missing_right(above, [one for one in rights if one == os.W_OK])
     return _missing_right(at, rights)
-
-
-def _current_folder() -> str:
-    """Return the current folder by a path that works without the right to enter it."""
-    here = _absolute(".")
-    return here if system.isdir(here) else "."
 
 
 def absence(path: str, words: str) -> str:

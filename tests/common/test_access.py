@@ -44,17 +44,6 @@ def folder() -> Iterator[Path]:
 
 
 @needs_root
-def test_a_current_folder_that_may_not_be_entered(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of such a folder the kernel tells not even what `.` is."""
-    monkeypatch.chdir(folder / "closed")
-    with other_user():
-        said = denied("./file", os.R_OK)
-    assert said == CLOSED.format(folder=folder)
-
-
-@needs_root
 @pytest.mark.parametrize(
     ("name", "right", "said"),
     [
