@@ -6,14 +6,15 @@ on the node (`node.debug.program`), so no port is opened there.
 
 from __future__ import annotations
 
-from ...common.errors import reason
+from ...common.errors import NODE_UNUSABLE, reason
+from ..run.decisions import GiveUp
 from ..run.events import Exit, JobEnded, Lost, RanksStarted
 from .configurations import Configurations, folders
 from .rank import DebuggedRank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...common.boundary import Log
     from ...specs.job import JobSpec
@@ -34,6 +35,7 @@ class Debugging:
         workers: Workers,
         log: Log,
         debugging: set[int],
+        decide: Callable[[GiveUp], None],
     ) -> None:
         """Begin for a job, which says which ranks are debugged.
 
@@ -44,11 +46,13 @@ class Debugging:
             workers: those that run.
             log: prints a message, given its text and level.
             debugging: gets the ranks that a debugger is attached to, or that wait for one.
+            decide: ends the run if a rank would wait for a debugger that cannot come.
         """
         assert spec.debug is not None
         self._spec, self._policy = spec, spec.debug
         self._fleet, self._nodes, self._workers = fleet, nodes, workers
-        self._log, self._debugging = log, debugging
+        self._log, self._debugging, self._decide = log, debugging, decide
+        self._given_up = False
         self._ranks: dict[int, DebuggedRank] = {}
         self._configurations = Configurations(self._policy.file, log)
 
@@ -72,11 +76,13 @@ class Debugging:
         node = self._node_of(rank)
         if node is None or node.task is None or node.name != host:
             return  # the host has named a rank that is not its own
+        if self._given_up:
+            return
         if rank not in self._ranks:
             try:
                 self._ranks[rank] = DebuggedRank(rank, self._fleet, self._log, self._debugging)
             except OSError as error:
-                self._log(f"rank {rank} cannot be debugged: {reason(error)}", "warning")
+                self._without_port(f"rank {rank} cannot be debugged: no port here: {reason(error)}")
                 return
         one, wait = self._ranks[rank], self._policy.wait
         places = folders(self._spec, node.task)
@@ -85,6 +91,14 @@ class Debugging:
         at = f"127.0.0.1:{one.port}"
         self._log(f"rank {rank} on {node.name} {does} at {at}; {where}", "info")
         one.started(node, wait=wait)
+
+    def _without_port(self, why: str) -> None:
+        """Warn that a rank has no port; end the run if it waits, as nobody could let it go on."""
+        if self._policy.wait:
+            self._given_up = True
+            self._decide(GiveUp(why, NODE_UNUSABLE, "stopped the job", ""))
+        else:
+            self._log(why, "warning")
 
     def _node_of(self, rank: int) -> RunNode | None:
         """Return the node on which a rank runs now."""

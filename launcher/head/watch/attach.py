@@ -101,7 +101,7 @@ def debugging(run: Run) -> None:
     from ..debug.debugging import Debugging
 
     nodes, workers = run.state.nodes, run.state.workers
-    watch = Debugging(run.spec, run.fleet, nodes, workers, run.log, run.debugging)
+    watch = Debugging(run.spec, run.fleet, nodes, workers, run.log, run.debugging, run.handle)
     run.observe(watch.on_event)
 
 

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.errors import NODE_UNUSABLE
+from dsrun.launcher.head.watch.attach import attach
+from dsrun.launcher.specs.policies import DebugPolicy
+
+from ...support.fake_fleet import story
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from dsrun.launcher.head.run.run import Run
+
+    from ...support.fake_fleet import FakeFleet
     from .conftest import Desk
 
     DeskOf = Callable[..., Desk]
+    FleetOf = Callable[..., FakeFleet]
+
+NO_PORT = "rank 1 cannot be debugged: no port here: too many open files"
+
+
+def begun(job: FakeFleet, policy: DebugPolicy) -> Run:
+    """Return a run of these nodes whose workers are to begin."""
+    run = job.prepare(debug=policy)
+    attach(run)
+    run.begin()
+    job.step()
+    job.said()
+    return run
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Nothing can be opened inside the `with` block, so there is no port either."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open("/dev/null", os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_each_rank_has_a_line_with_its_port(desk_of: DeskOf) -> None:
@@ -64,3 +102,25 @@ def test_a_rank_named_by_a_node_that_does_not_have_it_is_ignored(desk_of: DeskOf
     desk = desk_of()
     desk.job.up("n1", 1)
     assert desk.job.said() == []
+
+
+def test_a_rank_that_would_wait_for_a_debugger_that_cannot_come_ends_the_job(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = begun(job, DebugPolicy(frozenset({1, 2})))
+    with no_descriptors():
+        job.begin_workers(run)
+    assert job.said("warning") == [f"{NO_PORT}: stopping the job"]
+    job.end_well(run)
+    assert story(run)["exit_code"] == NODE_UNUSABLE
+
+
+def test_a_rank_without_a_port_goes_on_if_it_does_not_wait(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = begun(job, DebugPolicy(frozenset({1}), wait=False))
+    with no_descriptors():
+        job.begin_workers(run)
+    assert job.said("warning") == [NO_PORT]
+    job.end_well(run)
+    assert story(run)["exit_code"] == 0
