@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...common.errors import UsageError
 from ...common.network import addresses_towards
 from . import base
 
@@ -33,7 +34,7 @@ class Hydra(base.Engine):
     def common_arguments(self, places: Sequence[base.Placement]) -> list[base.Argument]:
         """Return the arguments that do not name the hosts; no variables are passed on."""
         addresses = addresses_towards([places[0].host, places[-1].host])[:1]
-        control = [self.control_address(address) for address in addresses]
+        control = [self.control_address(address) for address in addresses if not self.chosen()]
         own = [("-genvnone",), ("-wdir", "/"), ("-prepend-rank",)]
         return [*control, *own, *self.binding_arguments()]
 
@@ -41,11 +42,24 @@ class Hydra(base.Engine):
         """Return what keeps mpiexec going after a process has died (MPICH, "Using the Hydra")."""
         return [("-disable-auto-cleanup",)]
 
+    def chosen(self) -> bool:
+        """Return whether the user has given the address that the hosts' agents dial."""
+        theirs = self._settings.args
+        return any(self._key(theirs[at:]) == "localhost" for at in range(len(theirs)))
+
     def control_address(self, address: str) -> base.Argument:
         """Return the argument that makes the hosts' agents dial this address of this machine.
 
         By default they dial its name, which often is 127.0.1.1 or unknown on other hosts.
+
+        Raises:
+            UsageError: it is one of IPv6, which they cut at its first colon, and then wait.
         """
+        if ":" in address:
+            raise UsageError(
+                f"--launcher {self._name}: this machine reaches the hosts over IPv6 alone"
+                f" ({address}), which its agents cannot dial; use --launcher ssh"
+            )
         return ("-localhost", address)
 
     def binding_arguments(self) -> list[base.Argument]:

@@ -12,6 +12,7 @@ import pytest
 from dsrun.launcher import backends
 from dsrun.launcher.backends.engines.base import Engine
 from dsrun.launcher.backends.events import BackendWarning
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
@@ -91,6 +92,14 @@ def test_one_task_a_rank_on_uneven_hosts(name: str, words: list[str]) -> None:
     settings = SETTINGS._replace(rank_per_task=True)
     assert own_words(name, tasks(a=2, b=3), settings) == words
     assert f"--rank={name}" in engine(name, settings).argv(tasks(a=2, b=3), None)
+
+
+@pytest.mark.parametrize("name", ["mpich", "mvapich"])
+def test_hydra_is_told_no_address_of_ipv6(name: str) -> None:
+    with pytest.raises(UsageError, match=f"--launcher {name}: .* over IPv6 alone \\(::1\\)"):
+        engine(name).argv(lay_out([Host("::1", (0,))]), None)
+    given = SETTINGS._replace(args=("-localhost", "10.0.0.1"))
+    assert "10.0.0.1" in engine(name, given).argv(lay_out([Host("::1", (0,))]), None)
 
 
 def test_intel_mpi_takes_uneven_hosts_in_parts() -> None:
