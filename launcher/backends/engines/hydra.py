@@ -14,6 +14,11 @@ HYDRA = "HYDRA build details"
 """In the version text of every Hydra but Intel's."""
 
 
+def best(addresses: Sequence[str]) -> Sequence[str]:
+    """Return the first IPv4 address, else the first of all, if there is one. Pure."""
+    return [*(one for one in addresses if ":" not in one), *addresses][:1]
+
+
 class Hydra(base.Engine):
     """Runs `mpiexec` with the arguments that all MPIs based on Hydra accept."""
 
@@ -33,8 +38,8 @@ class Hydra(base.Engine):
 
     def common_arguments(self, places: Sequence[base.Placement]) -> list[base.Argument]:
         """Return the arguments that do not name the hosts; no variables are passed on."""
-        addresses = addresses_towards([places[0].host, places[-1].host])[:1]
-        control = [self.control_address(address) for address in addresses if not self.chosen()]
+        addresses = [] if self.chosen() else addresses_towards([places[0].host, places[-1].host])
+        control = [self.control_address(address) for address in best(addresses)]
         own = [("-genvnone",), ("-wdir", "/"), ("-prepend-rank",)]
         return [*control, *own, *self.binding_arguments()]
 

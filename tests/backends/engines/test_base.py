@@ -11,6 +11,7 @@ import pytest
 
 from dsrun.launcher import backends
 from dsrun.launcher.backends.engines.base import Engine
+from dsrun.launcher.backends.engines.hydra import Hydra, best
 from dsrun.launcher.backends.events import BackendWarning
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
@@ -96,10 +97,24 @@ def test_one_task_a_rank_on_uneven_hosts(name: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("name", ["mpich", "mvapich"])
 def test_hydra_is_told_no_address_of_ipv6(name: str) -> None:
-    with pytest.raises(UsageError, match=f"--launcher {name}: .* over IPv6 alone \\(::1\\)"):
-        engine(name).argv(lay_out([Host("::1", (0,))]), None)
+    hydra = engine(name)
+    assert isinstance(hydra, Hydra)
+    with pytest.raises(UsageError, match=rf"--launcher {name}: .* over IPv6 alone \(fd00::1\)"):
+        hydra.control_address("fd00::1")
     given = SETTINGS._replace(args=("-localhost", "10.0.0.1"))
-    assert "10.0.0.1" in engine(name, given).argv(lay_out([Host("::1", (0,))]), None)
+    assert engine(name, given).argv(nodes(a=1), None).count("-localhost") == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        (["fd00::1", "10.0.0.1", "10.0.0.2"], ["10.0.0.1"]),
+        (["fd00::1", "fd00::2"], ["fd00::1"]),
+        ([], []),
+    ],
+)
+def test_hydra_prefers_ipv4(own: list[str], told: list[str]) -> None:
+    assert [*best(own)] == told
 
 
 def test_intel_mpi_takes_uneven_hosts_in_parts() -> None:
