@@ -18,9 +18,12 @@ READY = 0.05
 """Part of the time for which an idle worker is ready to run without a CPU at most; a worker that
 gets none, on a busy node or beyond a quota, is not idle."""
 
-LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 64 << 10, 1.5
+LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 2 << 20, 1.5
 """Seconds of CPU time, as such and as a part of the time, and bytes, that a worker takes at most to
-answer about its collectives, which it does once a look; and intervals in which it does."""
+answer about its collectives in a look, however long that takes; and intervals in which it does."""
+
+ANSWER = 1.0
+"""Seconds in which it answers at most on a busy node, or twice the time between two reports."""
 
 STILL = 8192
 """Bytes a second that a rank which only waits reads and writes at most."""
@@ -28,6 +31,20 @@ STILL = 8192
 
 NEVER = float("-inf"), float("-inf")
 """When stacks were read, if they were not."""
+
+
+class Answer(NamedTuple):
+    """What a rank does to say where it is, in one look; times as below.
+
+    Attributes:
+        asked: when it was asked.
+        since: when its node first reported that it did anything after that; infinity before.
+        moved: bytes that it has moved since.
+    """
+
+    asked: float = float("-inf")
+    since: float = float("inf")
+    moved: int = 0
 
 
 class RankIdleTime(NamedTuple):
@@ -39,7 +56,7 @@ class RankIdleTime(NamedTuple):
         at: when its node last reported it.
         gap: seconds between the last two reports.
         traced: whether a debugger was attached in both; what reads stacks is, for a moment.
-        answered: when the stacks were asked for about which it has answered last.
+        answer: its answer when stacks were last asked for.
     """
 
     host: str
@@ -49,7 +66,7 @@ class RankIdleTime(NamedTuple):
     gap: float
     traced: bool
     row: RankActivity
-    answered: float = float("-inf")
+    answer: Answer = Answer()
 
 
 class RankIdleTimes:
@@ -83,11 +100,11 @@ class RankIdleTimes:
         if last is None or last.row.pid != row.pid:
             return RankIdleTime(host, now, now, now, self._interval, False, row)
         gap, since, still = now - last.at, last.since, last.still
-        answered = last.answered
+        answer = self._answer(last, row, now)
         if self._is_late(gap):
             since = min(since + gap, now)
         else:
-            looked = self._is_by_look(last, row, now)
+            looked = self._is_by_look(last, row, now, answer)
             worked = not row.idle or _waits_for_cpu(last.row, row, gap)
             if worked and not (looked and _is_little(last.row, row, gap)):
                 # It has worked at some time since the last report: half of that ago, on average.
@@ -95,24 +112,33 @@ class RankIdleTimes:
             moved = abs(row.moved - last.row.moved) > STILL * max(gap, 1.0)
             if not looked and (moved or _prints(last.row, row)):
                 still = now
-            if looked and (worked or row.moved != last.row.moved):
-                answered = self._read[0]
         traced = row.traced and last.row.traced
-        return RankIdleTime(host, since, still, now, gap, traced, row, answered)
+        return RankIdleTime(host, since, still, now, gap, traced, row, answer)
 
     def _is_late(self, gap: float) -> bool:
         """Return whether a node was stopped, or cut off, for a time that cannot count."""
         return gap > STALE * max(self._interval, DELAY)
 
-    def _is_by_look(self, last: RankIdleTime, row: RankActivity, now: float) -> bool:
+    def _is_by_look(
+        self, last: RankIdleTime, row: RankActivity, now: float, answer: Answer
+    ) -> bool:
         """Return whether a rank has moved what it answers, at the time at which it was asked."""
         began, ended = self._read
         return (
-            last.answered != began
-            and began <= now <= max(began, ended) + LOOK_INTERVALS * self._interval
+            began <= now <= max(began, ended) + LOOK_INTERVALS * self._interval
             and last.at <= ended
-            and abs(row.moved - last.row.moved) <= LOOK_MOVED
+            and answer.moved <= LOOK_MOVED
+            and now - answer.since <= max(ANSWER, LOOK_INTERVALS * self._interval)
             and not _prints(last.row, row)
+        )
+
+    def _answer(self, last: RankIdleTime, row: RankActivity, now: float) -> Answer:
+        """Return what a rank has done since stacks were asked for, with this report."""
+        asked, moved = self._read[0], abs(row.moved - last.row.moved)
+        before = last.answer if last.answer.asked == asked else Answer(asked)
+        active = bool(moved) or not row.idle
+        return Answer(
+            asked, min(before.since, now) if active else before.since, before.moved + moved
         )
 
     def drop(self, rank: int) -> None:

@@ -118,8 +118,10 @@ def test_what_workers_say_late_of_where_they_are_does_not_count_either() -> None
     ("moved", "still"),
     [
         pytest.param((60_000,), 11.0, id="it answers once"),
-        pytest.param((60_000, 60_000), 5.0, id="it writes a checkpoint at 30 KB/s"),
-        pytest.param((100_000,), 7.0, id="more than an answer"),
+        pytest.param((60_000, 60_000), 11.0, id="as a report comes"),
+        pytest.param((60_000, 60_000, 60_000), 3.0, id="it writes a checkpoint at 30 KB/s"),
+        pytest.param((1 << 20, 1 << 20, 1), 11.0, id="a long answer"),
+        pytest.param((2 << 20, 1 << 20), 5.0, id="it writes a checkpoint at 1 MB/s"),
     ],
 )
 def test_a_worker_answers_once_a_look(moved: tuple[int, ...], still: float) -> None:
