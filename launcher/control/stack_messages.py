@@ -81,14 +81,14 @@ class ThreadStack(NamedTuple):
 
 
 class NetworkUse(NamedTuple):
-    """What a process does on the network, over TCP, in a row of STACKS.
+    """What a process does on the network, or a Unix socket with a path, in a row of STACKS.
 
     Attributes:
         pid: the process.
         awaits: what its main thread waits for there, as above; "" for nothing.
         others: the same of its other threads, the first of these words that fits one; without those
             of torch, which wait for other ranks.
-        received: bytes that its open connections have received.
+        received: bytes that its open TCP connections have received.
         from_ranks: those of them from other ranks through gloo; 0 if that is not known.
     """
 

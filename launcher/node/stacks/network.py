@@ -2,7 +2,8 @@
 
 A stack does not say what a call waits for: `accept` may serve clients or the process's own data
 loader, and the loop of asyncio may watch nothing at all. The kernel does: the descriptor is in
-/proc/PID/task/TID/syscall (proc(5)), and sock_diag(7) has the sockets.
+/proc/PID/task/TID/syscall (proc(5)), sock_diag(7) has the sockets of TCP, and /proc/net/unix those
+of servers behind a path, such as ZeroMQ's ipc and `uvicorn --uds`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ...common import system
+from ...common.network import lines_of
 from ...common.values import NamedTuple
 from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN, NetworkUse
 from ..machine.sock_diag import ESTABLISHED, LISTENING, tcp_sockets
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
 
 MOST_THREADS, MOST_FILES = 256, 4096
 """Threads and descriptors of a process that are looked at."""
+
+_LISTENS = "00010000"
+"""The flags of a Unix socket that listens, in /proc/net/unix (`unix_seq_show` of the kernel)."""
+
+_NO_PORT = -1
+
+_OWN = ("/pymp-", "listener-")
+"""Parts of the paths at which `multiprocessing` listens for processes of the job."""
 
 _RECEIVED = 128
 """Where `struct tcp_info` has the bytes that have been received."""
@@ -52,12 +62,12 @@ _TORCH = ("pt_", "gloo", "NCCL")
 
 
 class Sockets(NamedTuple):
-    """The TCP sockets of this machine by their inodes.
+    """The sockets of this machine by their inodes.
 
     Attributes:
-        listening: the port of each that listens.
-        received: the bytes that each connection has received.
-        accepted: the connections to a port that listens.
+        listening: the port of each that listens; a Unix socket has none.
+        received: the bytes that each TCP connection has received.
+        accepted: the connections to a port, or a path, that listens.
     """
 
     listening: dict[int, int]
@@ -92,8 +102,28 @@ def sockets() -> Sockets:
                 ports[one.inode] = one.port
                 received[one.inode] = struct.unpack_from("=Q", one.info, _RECEIVED)[0]
     served = {*listening.values()}
-    accepted = frozenset(inode for inode, port in ports.items() if port in served)
-    return Sockets(listening, received, accepted)
+    accepted = {inode for inode, port in ports.items() if port in served}
+    named = [*_unix_sockets()]
+    listening |= {one.inode: _NO_PORT for one in named if one.listens}
+    paths = {one.path for one in named if one.listens}
+    accepted |= {one.inode for one in named if one.path in paths and not one.listens}
+    return Sockets(listening, received, frozenset(accepted))
+
+
+class _Named(NamedTuple):
+    """A Unix socket with a path: one that listens, or a connection that has been accepted there."""
+
+    inode: int
+    path: str
+    listens: bool
+
+
+def _unix_sockets() -> Iterator[_Named]:
+    """Yield the Unix sockets with a path, without those for processes of the job alone."""
+    for line in lines_of("/proc/net/unix")[1:]:
+        words = line.split(None, 7)
+        if len(words) == 8 and words[6].isdecimal() and not any(map(words[7].__contains__, _OWN)):
+            yield _Named(int(words[6]), words[7], words[3] == _LISTENS)
 
 
 def use(rank: int, pid: int, known: Sockets, store: int) -> NetworkUse:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,15 +39,27 @@ async def listen():
 
 
 @contextmanager
-def running(code: str) -> Iterator[tuple[int, int]]:
-    """A process that listens and runs this; its pid, and its port."""
+def running(code: str, told: str = "") -> Iterator[tuple[int, int]]:
+    """A process that listens and runs this, with a line on its input; its pid, and its port."""
     argv = [sys.executable, "-c", f"{HEAD}\n{code}"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
-            yield process.pid, int(process.stdout.readline())
+            port = int(process.stdout.readline())
+            if told and process.stdin is not None:
+                process.stdin.write(told.encode())
+                process.stdin.flush()
+                assert process.stdout.readline() == b"\n"
+            yield process.pid, port
         finally:
             process.kill()
+
+
+@contextmanager
+def behind(path: Path, code: str) -> Iterator[int]:
+    """A process that listens at this path and runs this; its pid."""
+    with running(UNIX + code, f"{path}\n") as (pid, _):
+        yield pid
 
 
 def connected(port: int) -> socket.socket:
@@ -70,6 +83,49 @@ def test_what_a_main_thread_waits_for(code: str) -> None:
     with running(code) as (pid, _):
         wait_for(lambda: use(pid).awaits == WAITS[code], code)
         assert (use(pid).rank, use(pid).pid) == (3, pid)
+
+
+UNIX = """
+path = sys.stdin.readline().strip()
+unix = socket.socket(socket.AF_UNIX)
+unix.bind(path)
+unix.listen()
+print(flush=True)
+def watch():
+    one = select.epoll()
+    one.register(unix)
+    one.poll()
+async def serve():
+    await asyncio.start_unix_server(lambda reader, writer: None, sock=unix)
+    await asyncio.Event().wait()
+"""
+BEHIND_A_PATH = {
+    "unix.accept()": (CLIENTS, ""),
+    "asyncio.run(serve())": (CLIENTS, ""),
+    "threading.Thread(target=watch).start(); threading.Event().wait()": ("", CLIENTS),
+    "unix.accept()[0].recv(1)": (CLIENT, ""),
+    "time.sleep(1000)": ("", ""),
+}
+
+
+@pytest.mark.parametrize("code", BEHIND_A_PATH)
+def test_what_a_server_behind_a_path_waits_for(code: str, tmp_path: Path) -> None:
+    """As ZeroMQ's ipc, with a thread of its own, and `uvicorn --uds`."""
+    with behind(tmp_path / "server", code) as pid, socket.socket(socket.AF_UNIX) as client:
+        if "recv" in code:
+            client.connect(str(tmp_path / "server"))
+        found = BEHIND_A_PATH[code]
+        wait_for(lambda: (use(pid).awaits, use(pid).others) == found, code)
+
+
+@pytest.mark.parametrize("name", ["pymp-abc/listener-x", "listener-y"])
+def test_a_server_for_processes_of_the_job(name: str, tmp_path: Path) -> None:
+    """As `multiprocessing` has them: nobody else is served there."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    with behind(tmp_path / name, "unix.accept()") as pid:
+        blocked = Path(f"/proc/{pid}/syscall")
+        wait_for(lambda: blocked.read_text().split()[0] in {"43", "202", "242", "288"}, "accept")
+        assert use(pid).awaits == ""
 
 
 def test_more_from_a_client() -> None:
