@@ -46,6 +46,25 @@ _OOM = said(
     "EL0004: Failed to allocate memory",  # of CANN
 )
 
+_SIZES = (
+    (
+        r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]{0,200}?(?P<gpu>GPU \d+) has a total"
+        r" capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free",
+        "out of GPU memory on {gpu}: {tried} were asked for, and {free} of {total} were free",
+    ),
+    (
+        r"Tried to allocate (?P<tried>[\d.]+ \w+) \((?P<gpu>\w+ \d+);"
+        r" (?P<total>[\d.]+ \w+) total capacity;[^()]{0,200}? (?P<free>[\d.]+ \w+) free",
+        "out of memory of {gpu}: {tried} were asked for, and {free} of {total} were free",
+    ),
+    (
+        r"Tried to allocate (?P<tried>[\d.]+ \w+)\. (?P<gpu>GPU \d+) has a total capacity"
+        r" of (?P<total>[\d.]+ \w+)",
+        "out of GPU memory on {gpu}: {tried} were asked for, and it has {total}",
+    ),
+)
+"""How versions of torch name sizes when a device's memory is used up, and the sentence for each."""
+
 ABSURD_SIZE_ROWS = (
     Row(
         "absurd-size",
@@ -94,36 +113,9 @@ DEVICE_ROWS = (
         sentence="out of GPU memory; process {pid} has {used} of it",
         advice="see what else uses the device (dsrun-check); " + OWN_DEVICE,
     ),
-    Row(
-        "device-memory",
-        MEMORY,
-        NO,
-        said=_OOM,
-        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]{0,200}?(?P<gpu>GPU \d+) has a total"
-        r" capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free",
-        sentence="out of GPU memory on {gpu}: {tried} were asked for, and"
-        " {free} of {total} were free",
-        advice=SMALLER,
-    ),
-    Row(
-        "device-memory",
-        MEMORY,
-        NO,
-        said=_OOM,
-        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+) \((?P<gpu>\w+ \d+);"
-        r" (?P<total>[\d.]+ \w+) total capacity;[^()]{0,200}? (?P<free>[\d.]+ \w+) free",
-        sentence="out of memory of {gpu}: {tried} were asked for, and {free} of {total} were free",
-        advice=SMALLER,
-    ),
-    Row(
-        "device-memory",
-        MEMORY,
-        NO,
-        said=_OOM,
-        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)\. (?P<gpu>GPU \d+) has a total capacity"
-        r" of (?P<total>[\d.]+ \w+)",
-        sentence="out of GPU memory on {gpu}: {tried} were asked for, and it has {total}",
-        advice=SMALLER,
+    *(
+        Row("device-memory", MEMORY, NO, _OOM, sentence, SMALLER, pattern=pattern)
+        for pattern, sentence in _SIZES
     ),
     Row("device-memory", MEMORY, NO, _OOM, "out of GPU memory", SMALLER),
     Row(
