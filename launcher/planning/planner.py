@@ -194,7 +194,10 @@ def _unused_variable(command: Command) -> list[str]:
     # In a worker of a job these are that job's.
     if not port or options.master_port is not None or "DSRUN_JOB_ID" in os.environ:
         return []
-    usable = port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
+    from ..cli.option import PORTS
+    from ..resources.counts import is_count
+
+    usable = is_count(port) and 0 < int(port) <= PORTS
     why = f"to use it, give --master_port {port}" if usable else "it is not the number of a port"
     if command.rendezvous is not None:
         why = "torch's rendezvous chooses the port"
