@@ -164,7 +164,8 @@ from dsrun.launcher.commands import salloc
 def program():
     if sys.argv[1] == "handles":
         signal.signal(signal.SIGTERM, lambda number, _: open("told", "w").close())
-    open("up", "w").write(f"{os.getpid()} {salloc.OWNER in os.environ}")
+    with open("up", "w") as up:  # what a signal raises in a file's finalizer would be lost
+        up.write(f"{os.getpid()} {salloc.OWNER in os.environ}")
     while not os.path.exists("told" if sys.argv[1] == "handles" else "go"):
         time.sleep(0.01)
     return 3
