@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     pass
 
 
-CLIENTS, CLIENT, CONNECTION = "clients", "client", "connection"
+CLIENTS, CLIENT, CONNECTION, STORE = "clients", "client", "connection", "store"
 """What a thread waits for on the network: that somebody connects, more from somebody who has, or
-something on a connection that its own side has made."""
+something on a connection that its own side has made; or an answer of torch's store."""
 
 NETWORK_UNKNOWN = "unknown"
 """It is not known what a thread waits for on the network, or whether it does."""
@@ -49,6 +49,7 @@ class ProcessState(NamedTuple):
         waits_in: the kernel function in which it waits (/proc/PID/wchan), "" if not known.
         source: what has read its stacks: `py-spy`, `faulthandler`, or "" if nothing has.
         problem: why there are no stacks, in words, or "".
+        holder: the process that holds the file lock for which it waits, 0 if that is not known.
     """
 
     rank: Rank
@@ -59,6 +60,7 @@ class ProcessState(NamedTuple):
     waits_in: str
     source: str
     problem: str
+    holder: int = 0
 
 
 class ThreadStack(NamedTuple):
@@ -89,7 +91,8 @@ class NetworkUse(NamedTuple):
         others: the same of its other threads, the first of these words that fits one; without those
             of torch, which wait for other ranks.
         received: bytes that its open TCP connections have received.
-        from_ranks: those of them from other ranks through gloo; 0 if that is not known.
+        quiet: seconds since gloo has sent anything to other ranks, or received it from them; -1.0
+            if that is not known.
     """
 
     rank: Rank
@@ -97,7 +100,7 @@ class NetworkUse(NamedTuple):
     awaits: str
     others: str
     received: Size
-    from_ranks: Size
+    quiet: float
 
 
 class Collective(NamedTuple):

@@ -345,7 +345,7 @@ class Training:
 
     def goes_on(self, times: int) -> None:
         """Wait until dsrun has said so often that rank 1 goes on."""
-        line = "dsrun: rank 1 goes on after"
+        line = "dsrun: rank 1 resumed after"
         self.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}")
 
     @staticmethod

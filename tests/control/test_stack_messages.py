@@ -23,7 +23,7 @@ COLLECTIVE = Collective(
     *(3, "default_pg", (0, 1, 2, 3), 17, "all_reduce", "[[10]]", "Float", "started", 62.5),
     "main (/a.py:9)",
 )
-NETWORK = NetworkUse(3, 4003, CLIENTS, "", 1 << 40, 0)
+NETWORK = NetworkUse(3, 4003, CLIENTS, "", 1 << 40, -1.0)
 STACKS = Stacks(
     7, (PROCESS,), (THREAD, THREAD._replace(frames=())), (COLLECTIVE,), network=(NETWORK,)
 )

@@ -251,13 +251,13 @@ class FakeFleet:
         self.begin_workers(run)
         return run
 
-    def begin_workers(self, run: Run | RunView) -> None:
-        """Have a run that has begun started on all of its nodes, whose workers then run."""
+    def begin_workers(self, run: Run | RunView, names: Sequence[str] = ()) -> None:
+        """Have a run that has begun started on all nodes; workers run on these, or on all."""
         self.ready(run)
         for node in nodes_of(run):
             self.node(node.name).beats()
             self.step()
-        for node in nodes_of(run):
+        for node in (one for one in nodes_of(run) if not names or one.name in names):
             self.up(node.name, *(one.rank for one in node.node.workers()))
         for node in nodes_of(run):
             self.news(node.name)

@@ -38,7 +38,7 @@ def _view(rank: int, rows: list[Any], idle: float) -> RankView:
     processes, threads, network = [], [], []
     for _, pid, parent, state, waits_in, awaits, others, its_threads in rows:
         processes.append(ProcessState(rank, pid, parent, "python", state, waits_in, "py-spy", ""))
-        network.append(NetworkUse(rank, pid, awaits, others, 0, 0))
+        network.append(NetworkUse(rank, pid, awaits, others, 0, -1.0))
         for name, main, active, stack in its_threads:
             threads.append(ThreadStack(pid, name, main, active, tuple(stacks[stack])))
     return RankView(

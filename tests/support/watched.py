@@ -87,14 +87,15 @@ class Watched:
         silent: nodes that give no sign of life at all.
     """
 
-    def __init__(self, fleet: FakeFleet, **how: Any) -> None:
+    def __init__(self, fleet: FakeFleet, begin: Sequence[str] = (), **how: Any) -> None:
+        """Have the workers of these nodes run, of all by default."""
         self.fleet = fleet
         self.policy = WatchPolicy(hang_timeout=TIMEOUT)._replace(**how)
         self.run = run = fleet.prepare(watch=self.policy)
         attach.hang(run)
         run.begin()
         fleet.step()
-        fleet.begin_workers(run)
+        fleet.begin_workers(run, begin)
         fleet.said()
         self.events: list[RunEvent] = []
         self.asked: list[float] = []
@@ -104,6 +105,13 @@ class Watched:
         self.began = fleet.clock.now
         self.ranks = [Rank(one.rank, self.began) for one in run.state.workers.running]
         run.observe(self.events.append)
+
+    def begin(self, name: str) -> None:
+        """Have the workers of a node run that did not."""
+        (node,) = (one for one in self.run.state.nodes if one.name == name)
+        numbers = [one.rank for one in node.node.workers()]
+        self.fleet.up(name, *numbers)
+        self.ranks += [Rank(number, self.fleet.clock.now) for number in numbers]
 
     @property
     def now(self) -> float:

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import lru_cache
 
 from ...common.values import NamedTuple
+from ...control.stack_messages import NETWORK_UNKNOWN, STORE
 from .frames import Frame, innermost, parsed, since_fork
 
 TYPE_CHECKING = False
@@ -22,19 +23,26 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a rank does; the value says so, with `{s}` for one rank, and the place follows."""
+    """What a rank does; the value says so, with `{s}` for one rank, and the place follows.
+
+    `{held}` is who holds the lock, if that is known.
+    """
 
     COLLECTIVE = "wait{s} in"
     STORE = "wait{s} for the other ranks in"
+    KEY = "wait{s} for a key of torch's store in"
+    IMPORT = "import{s} a module in"
     DATA = "wait{s} for the data loader in"
     COMPILE = "compile{s} in"
     CHECKPOINT = "read{s} or write{s} a checkpoint in"
     BACKWARD = "{is} in the backward pass in"
     DEVICE = "wait{s} for the device in"
     DEBUGGER = "{is} in a debugger in"
+    EXIT = "wait{s} at exit for a child process in"
     PROGRAM = "wait{s} for a program in"
     QUEUE = "wait{s} for a queue or a result in"
     THREAD = "wait{s} for a thread in"
+    FILE_LOCK = "wait{s} for a file lock{held} in"
     LOCK = "wait{s} for a lock or a thread in"
     NATIVE = "wait{s} for a lock or native code in"
     SLEEP = "sleep{s} in"
@@ -45,11 +53,14 @@ class Kind(Enum):
     CODE = "{is} in"
 
 
-FOR_OTHERS = {Kind.COLLECTIVE, Kind.STORE}
+FOR_OTHERS = {Kind.COLLECTIVE, Kind.STORE, Kind.KEY}
 """Waits that only other ranks can end."""
 
 PERHAPS_FOR_OTHERS = {Kind.BACKWARD, Kind.DEVICE, Kind.NATIVE}
 """In these a rank may wait for others, which its stack does not show."""
+
+READS = {Kind.IO, Kind.CODE}
+"""In these a rank may read from torch's store, whose functions are native code."""
 
 COMPLETED = "completed"
 """The state of a collective that is over, as torch has it."""
@@ -57,7 +68,7 @@ COMPLETED = "completed"
 LONGEST = 80
 """Characters of a function's name in a sentence."""
 
-DECORATORS = {"wrapper", "inner", "decorate_context", "_fn", "__call__"}
+DECORATORS = {"wrapper", "inner", "inner_func", "decorate_context", "_fn", "__call__"}
 """Functions of libraries that only surround others."""
 
 CONSTRUCTED = {"__init__", "_wrapped_call_impl", "_call_impl"}
@@ -81,6 +92,9 @@ RULES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.COLLECTIVE, r"lib(torch|c10d|gloo).*", "gloo::.*|c10d::(Work|ProcessGroup).*"),
     (Kind.COLLECTIVE, r"lib(nccl|rccl|mpi|ucc|oneccl).*", "nccl.*|P?MPI_.*|ompi_.*|ucc_.*"),
     (Kind.STORE, r"libtorch.*", "c10d::(TCP|File|Hash|Prefix)?Store.*|c10d::detail::.*"),
+    (Kind.IMPORT, "<frozen importlib.*", "_find_and_load|exec_module|_call_with_frames_removed"),
+    (Kind.FILE_LOCK, r"torch/utils/file_baton\.py", "wait"),
+    (Kind.FILE_LOCK, r"(filelock|portalocker|fasteners)/.*", ".*acquire.*|.*lock.*|__enter__"),
     (Kind.DATA, r"torch/utils/data/dataloader\.py", ".*"),
     (Kind.DATA, r"(torchdata|ffcv|webdataset|nvidia/dali|datasets)/.*", "__next__|_?next.*|get.*"),
     (Kind.COMPILE, r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph)\.py", ".*"),
@@ -94,12 +108,13 @@ RULES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.DEVICE, r"torch/(cuda|xpu|npu|mlu|hpu|musa)/.*", "synchronize|wait|wait_.*|query"),
     (Kind.DEVICE, r"libcuda.*|libcudart.*|libamdhip.*", ".*[sS]ynchronize.*|cuMemcpy.*"),
     (Kind.DEBUGGER, r"(pdb|bdb|ipdb/.*|IPython/.*|debugpy/.*|pydevd.*|.*/pydevd.*)(\.py)?", ".*"),
+    (Kind.EXIT, r"multiprocessing/util\.py", "_exit_function"),
     (Kind.PROGRAM, r"subprocess\.py", "wait|_wait|_try_wait|communicate|_communicate|call|run"),
     (Kind.PROGRAM, r"multiprocessing/popen_\w+\.py", "wait|poll"),
     (Kind.QUEUE, r"(queue|multiprocessing/(queues|pool))\.py", "get|put|join|wait|recv.*"),
     (Kind.QUEUE, r"(concurrent/futures/\w+|asyncio/\w+)\.py", "result|wait|_run_once|select"),
     (Kind.THREAD, r"threading\.py", "join|_wait_for_tstate_lock|_join.*|_shutdown"),
-    (Kind.LOCK, r"(threading|multiprocessing/synchronize|filelock/.*)(\.py)?", ".*"),
+    (Kind.LOCK, r"(threading|multiprocessing/synchronize)(\.py)?", ".*"),
     (Kind.GIL, r".*python.*", "take_gil|PyEval_RestoreThread|PyGILState_Ensure"),
     (Kind.LOCK, r".*python.*", "acquire_timed|PyThread_acquire_lock.*|_?PyMutex_Lock.*"),
     (Kind.IO, r"(selectors|socket|ssl|multiprocessing/connection|http/client)\.py", ".*"),
@@ -110,6 +125,10 @@ RULES: tuple[tuple[Kind, str, str], ...] = (
 KERNEL: tuple[tuple[Kind, str], ...] = (
     (Kind.SLEEP, ".*nanosleep.*"),
     (Kind.NATIVE, "futex.*"),
+    (
+        Kind.FILE_LOCK,
+        "(locks_lock|flock_lock|posix_lock|fcntl_setlk|do_lock|nlm|nfs4_proc_lock).*",
+    ),
     (Kind.DISK, "(nfs|rpc_|lustre|ll_|cl_|fuse_|request_wait|ceph|jbd2|folio_|io_schedule).*"),
     (Kind.SIGNAL, ".*pause|.*sigsuspend|.*sigtimedwait"),
     (Kind.PROGRAM, "do_wait|kernel_wait.*|vfork.*|wait_for_vfork.*"),
@@ -130,6 +149,7 @@ class Place(NamedTuple):
             torch's has called.
         own: whether it is in the user's code, and not in that of libraries alone.
         known: whether there was a stack at all.
+        holder: the process that holds the file lock for which it waits, 0 if that is not known.
     """
 
     kind: Kind
@@ -139,14 +159,23 @@ class Place(NamedTuple):
     bare: bool = False
     own: bool = False
     known: bool = True
+    holder: int = 0
 
-    def words(self, *, several: bool = False) -> str:
-        """Return what it does there, such as `waits in all_reduce (train.py:41)`."""
+    def words(self, *, several: bool = False, for_long: bool = False) -> str:
+        """Return what it does there, such as `waits in all_reduce (train.py:41)`.
+
+        Args:
+            several: whether several ranks do.
+            for_long: whether a time follows for which they have.
+        """
         verb = "are" if several else "is"
         if not self.known:
             return f"{verb} in code that could not be read"
+        held = f" held by pid {self.holder}" if self.holder else ""
+        if for_long:
+            verb = "have been" if several else "has been"
         does = self.kind.value.replace("{is}", verb).replace("{s}", "" if several else "s")
-        return f"{does} {self.call} ({self.at})"
+        return f"{does.replace('{held}', held)} {self.call} ({self.at})"
 
 
 NOWHERE = Place(Kind.CODE, "", "", known=False)
@@ -159,14 +188,25 @@ def place_of(view: RankView) -> Place:
     place = of_process(view, view.pid)
     if place.kind is Kind.THREAD:
         return next((one for one in places[1:] if one.kind in FOR_OTHERS), place)
+    if place.kind in READS and not place.active and awaits(view) == STORE:
+        return place._replace(kind=Kind.KEY)
     return _in_collective(view, place) or place
+
+
+def awaits(view: RankView) -> str:
+    """Return what the main thread of a rank waits for on the network."""
+    found = (one.awaits for one in view.network if one.pid == view.pid)
+    return next(found, NETWORK_UNKNOWN)
 
 
 def of_process(view: RankView, pid: int) -> Place:
     """Return where the main thread of one of a rank's processes is."""
-    waits = next((one.waits_in for one in view.processes if one.pid == pid), "")
+    process = next((one for one in view.processes if one.pid == pid), None)
     threads = view.threads_of(pid)
-    return of_thread(threads[0], waits) if threads else NOWHERE
+    if process is None or not threads:
+        return NOWHERE
+    place = of_thread(threads[0], process.waits_in)
+    return place._replace(holder=process.holder if place.kind is Kind.FILE_LOCK else 0)
 
 
 def _in_collective(view: RankView, place: Place) -> Place | None:

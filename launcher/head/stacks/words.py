@@ -31,7 +31,7 @@ STATES = {
 }
 """What states of processes mean (proc(5)), those in which nothing of their code runs."""
 
-FOR_CHILDREN = {Kind.DATA, Kind.QUEUE, Kind.PROGRAM}
+FOR_CHILDREN = {Kind.DATA, Kind.QUEUE, Kind.PROGRAM, Kind.EXIT}
 """Waits that a process of the same rank can end."""
 
 FOR_THREADS = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
@@ -67,8 +67,9 @@ def at_places(
     """Return what these ranks do, one part for each place; given `views`, with more about each."""
     groups = grouped(ranks, places)
     parts = [
-        f"{who(some, views) if views else ranks_of(some)}"
-        f" {place.words(several=len(some) > 1)}{_more(some, place, views)}"
+        f"{who(some, views)} {_in_detail(some, place, views)}"
+        if views
+        else f"{ranks_of(some)} {place.words(several=len(some) > 1)}"
         for place, some in groups[:NAMED]
     ]
     rest = [rank for _, some in groups[NAMED:] for rank in some]
@@ -77,14 +78,14 @@ def at_places(
     return "; ".join(parts)
 
 
-def _more(ranks: Sequence[int], place: Place, views: Mapping[int, RankView] | None) -> str:
-    """Return for how long ranks have been there, and what that waits for in their own processes."""
-    if views is None:
-        return ""
+def _in_detail(ranks: Sequence[int], place: Place, views: Mapping[int, RankView]) -> str:
+    """Return what ranks do, for how long, and for what in their own processes they may wait."""
     idle = min(views[rank].idle for rank in ranks)
-    seconds = f" for {idle:.0f} s" if idle >= IDLE else ""
-    locked = HOLDING if idle >= IDLE and all(_active(views[rank]) for rank in ranks) else ""
-    return f"{seconds}{locked}{within(views[ranks[0]], place)}"
+    for_long = idle >= IDLE
+    does = place.words(several=len(ranks) > 1, for_long=for_long)
+    seconds = f" for {idle:.0f} s" if for_long else ""
+    locked = HOLDING if for_long and all(_active(views[rank]) for rank in ranks) else ""
+    return f"{does}{seconds}{locked}{within(views[ranks[0]], place)}"
 
 
 def _active(view: RankView) -> bool:

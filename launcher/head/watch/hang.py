@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...common.values import NamedTuple
 from ..run.events import Exit, JobEnded, RanksActive, Round, Started
+from ..run.run_node import NodeState
 from .idle_times import RankIdleTimes
 
 TYPE_CHECKING = False
@@ -161,7 +162,12 @@ class HangWatch:
 
     def _excused(self, now: float) -> bool:
         """Return whether nobody can expect progress, or see it."""
-        return self._exempt() or self._idle_times.traced(now)
+        return self._exempt() or self._idle_times.traced(now) or self._starts()
+
+    def _starts(self) -> bool:
+        """Return whether a node has still to start its workers, as one that imports for all."""
+        began = self._workers.began
+        return any(one.state is NodeState.RUNNING and not began(one) for one in self._nodes)
 
     def _late(self, now: float) -> float:
         """Return for how long this process has been stopped, or had no CPU."""

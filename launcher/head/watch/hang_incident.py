@@ -122,8 +122,7 @@ class HangIncident:
         if not moved:
             return False
         who = ranks_of(moved) if {*moved} <= {*self._hang.ranks} else "the job"
-        verb = "go" if who.startswith("ranks") else "goes"
-        self._tell(f"{who} {verb} on after {self.over(now):.0f} s")
+        self._tell(f"{who} resumed after {self.over(now):.0f} s")
         return True
 
     def _is_over(

@@ -8,6 +8,7 @@ for others may use the CPU for that, or print something in another thread: its s
 from __future__ import annotations
 
 import re
+from math import inf
 
 from ...common.values import NamedTuple
 from ..stacks.culprit import Reason, explain
@@ -36,6 +37,13 @@ LOCKED = {Kind.LOCK, Kind.NATIVE}
 RECEIVING = 8192
 """Bytes a second that a rank which only waits receives at most."""
 
+LONGER = 3
+"""Times of the timeout after which a line tells of what may well be no hang: a rank that computes
+at one place while the others wait for it, or ranks none of which waits for another."""
+
+PATIENT = {Kind.SLEEP, Kind.SIGNAL, Kind.DEBUGGER}
+"""Waits that a program has chosen: nothing is missing there."""
+
 MAY_BE_A_SERVER = "it may be a server that waits for requests"
 
 MAY_BE_A_WAIT = "it may be waiting for something that is not a rank"
@@ -59,10 +67,12 @@ class Judgement(NamedTuple):
     Attributes:
         hang: who waits for whom, None if the job does not hang.
         working: the ranks that speak against a hang because they do something.
+        again: seconds after which it may be one, if that is known, or else 0.0.
     """
 
     hang: Explanation | None
     working: tuple[int, ...] = ()
+    again: float = 0.0
 
 
 def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement:
@@ -83,11 +93,15 @@ def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement
     if working or not now or not _is_sure(now, timeout):
         return Judgement(None, working)
     known = explain({rank: view._replace(idle=stood(view)) for rank, view in now.items()})
-    if not _is_hang(known, before, now):
-        return Judgement(None)
     outside = waits_outside(known, now)
     if outside is Outside.YES:
         return Judgement(None)
+    if not _is_hang(known, before, now):
+        silent = outside <= Outside.READS and _is_silent(now, LONGER * timeout)
+        return Judgement(known._replace(doubt=MAY_BE_A_WAIT) if silent else None)
+    silence = min(map(quiet, now.values()))
+    if silence < timeout:
+        return Judgement(None, again=timeout - silence)
     return Judgement(known._replace(doubt=_doubt(known, now, outside)))
 
 
@@ -156,12 +170,16 @@ def received(before: RankView, now: RankView) -> int:
 
 
 def _hears(before: RankView, now: RankView) -> bool:
-    """Return whether other ranks have sent it something through gloo, as far as that is known.
+    """Return whether gloo has carried anything to or from other ranks since, as far as is known."""
+    return quiet(now) < quiet(before) < inf
+
+
+def quiet(view: RankView) -> float:
+    """Return for how long gloo has carried nothing to or from other ranks, infinity if not known.
 
     torch does not record what gloo sends from one rank to another.
     """
-    there, here = (sum(one.from_ranks for one in view.network) for view in (before, now))
-    return bool(there and here and there != here)
+    return min((one.quiet for one in view.network if one.quiet >= 0), default=inf)
 
 
 def calls(view: RankView) -> dict[str, tuple[int, str]]:
@@ -185,11 +203,20 @@ def _is_hang(known: Explanation, before: Views, views: Views) -> bool:
     if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
         return True
     kinds = {rank: place_of(view).kind for rank, view in views.items()}
-    for_others = len(views) > 1 and {*kinds.values()} <= FOR_OTHERS | PERHAPS_FOR_OTHERS
+    all_kinds = {*kinds.values()}
+    for_others = len(views) > 1 and all_kinds <= FOR_OTHERS | PERHAPS_FOR_OTHERS
+    for_others = for_others and all_kinds != {Kind.KEY}  # a process of another job may set it
     within = (rank for rank, kind in kinds.items() if kind in WITHIN)
     stays = any(place_of(before[rank]).kind is kinds[rank] for rank in within)
     locked = any(all(map(_has_locked_child, (before[rank], views[rank]))) for rank in views)
     return for_others or stays or locked or known.reason is Reason.DIFFERENT
+
+
+def _is_silent(views: Views, seconds: float) -> bool:
+    """Return whether all ranks have done nothing for so long, and wait for what does not come."""
+    places = [place_of(view) for view in views.values()]
+    waits = any(one.known and one.kind not in PATIENT for one in places)
+    return waits and all(view.idle >= seconds for view in views.values())
 
 
 def _may_go_on(known: Explanation, views: Views) -> bool:

@@ -10,7 +10,7 @@ from ...common.values import NamedTuple
 from ..stacks.culprit import Reason, explain
 from ..stacks.frames import parsed
 from ..stacks.places import Kind, place_of
-from .judge import calls, main_frames, received, unfinished
+from .judge import LONGER, calls, main_frames, received, unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from ..stacks.view import RankView
 
     Views = Mapping[int, RankView]
-
-LONGER = 3
-"""Times of the timeout for which a rank may compute at one place while the others wait for it."""
 
 FOUND = {Reason.BEHIND, Reason.OUTSIDE}
 """How ranks for which others wait are found. torch records nothing more of a rank that holds the

@@ -11,7 +11,7 @@ import re
 from enum import IntEnum
 
 from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN
-from ..stacks.places import FOR_OTHERS, Kind, of_thread, place_of
+from ..stacks.places import FOR_OTHERS, Kind, awaits, of_thread, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +46,17 @@ requests."""
 
 
 class Outside(IntEnum):
-    """Whether ranks wait for somebody outside of the job."""
+    """Whether ranks wait for somebody outside of the job.
+
+    Attributes:
+        READS: they wait for input, or on a connection that they have made.
+        PERHAPS: they may be servers.
+    """
 
     NO = 0
-    PERHAPS = 1
-    YES = 2
+    READS = 1
+    PERHAPS = 2
+    YES = 3
 
 
 def waits_outside(known: Explanation, views: Mapping[int, RankView]) -> Outside:
@@ -63,7 +69,7 @@ def waits_outside(known: Explanation, views: Mapping[int, RankView]) -> Outside:
 
 def _outside(view: RankView, *, served: bool) -> Outside:
     """Return whether one rank does; `served` says if all that wait for it may await requests."""
-    kind, main, others = place_of(view).kind, _awaits(view), _others_await(view)
+    kind, main, others = place_of(view).kind, awaits(view), _others_await(view)
     threads = view.threads_of(view.pid)
     first, more = next(iter(threads), None), threads[1:]
     if kind is Kind.DEBUGGER or main == CLIENTS or _serves(first):
@@ -73,14 +79,9 @@ def _outside(view: RankView, *, served: bool) -> Outside:
     if kind in HANDED_OVER and (others & {CLIENTS, CLIENT} or _has_server(view, more)):
         return Outside.YES if served else Outside.PERHAPS
     reads = CONNECTION in {main, *others} or kind is Kind.IO or any(map(_reads, more))
-    loops = main == NETWORK_UNKNOWN and _has_frame(first, EVENT_LOOP)
-    return Outside.PERHAPS if loops or (served and reads) else Outside.NO
-
-
-def _awaits(view: RankView) -> str:
-    """Return what the main thread of a rank waits for on the network."""
-    awaits = (one.awaits for one in view.network if one.pid == view.pid)
-    return next(awaits, NETWORK_UNKNOWN)
+    if main == NETWORK_UNKNOWN and _has_frame(first, EVENT_LOOP):
+        return Outside.PERHAPS
+    return Outside.READS if served and reads else Outside.NO
 
 
 def _others_await(view: RankView) -> set[str]:

@@ -43,6 +43,7 @@ class StackSampling:
         self._looks: list[Look] = []
         self._judged: float | None = None
         self._working: tuple[int, ...] = ()
+        self._again = 0.0
         self._loops = Loops(self._timeout)
 
     def leave_out(self, seconds: float) -> None:
@@ -66,7 +67,7 @@ class StackSampling:
             return self._timeout / 2 - longest
         if self._judged is None:
             return max(self._timeout - longest, self._looks[-1].at + self._timeout / 4 - now)
-        again = self._judged + self._timeout / 2
+        again = self._judged + (self._again or self._timeout / 2)
         if self._working:
             idle = idle_times.idle_in_turn(self._working, now)
         over = now + self._timeout - idle
@@ -83,5 +84,5 @@ class StackSampling:
         long_ago = [one for one in self._looks if one.at <= now - self._timeout / 4]
         before = (long_ago or self._looks)[-1 if long_ago else 0]
         found = judge(before.views, views, self._timeout, now - before.at)
-        self._judged, self._working = now, found.working
+        self._judged, self._working, self._again = now, found.working, found.again
         return found.hang or self._loops.look(views, found.working, now)

@@ -6,7 +6,7 @@ import os
 
 from ...common import system
 from ...control.stack_messages import ProcessState, Stacks
-from . import faults, files, flight, network, py_spy
+from . import faults, file_locks, files, flight, network, py_spy
 from .family import families
 from .limits import fitting
 from .py_spy import Reading
@@ -26,12 +26,17 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
     for _ in range(3):  # nothing is open here, and no pipe must be a standard stream
         system.open_fd(os.devnull, os.O_RDWR)
     members = families([(one.spec.rank, one.pid) for one in workers], children=ask.children)
-    asked = flight.ask(workers) if ask.collectives else {}
+    halted = {one.pid for one in members if one.state in HALTED}
+    able = [one for one in workers if one.pid not in halted]
+    asked = flight.ask(able) if ask.collectives else {}
     uses = _network(workers, members)
-    readings = _read(ask, workers, members, until)
+    readings, holders = _read(ask, workers, members, until), file_locks.holders()
     stacks = Stacks(
         number=ask.number,
-        processes=tuple(_state(one, readings[one.pid]) for one in members),
+        processes=tuple(
+            _state(one, readings[one.pid])._replace(holder=holders.get(one.pid, 0))
+            for one in members
+        ),
         threads=tuple(thread for one in members for thread in readings[one.pid].threads),
         collectives=flight.collect(workers, asked, until) if ask.collectives else (),
         network=uses,
@@ -76,6 +81,9 @@ def _read(
     written = faults.read(unread, until)
     return readings | {pid: Reading(threads, "faulthandler") for pid, threads in written.items()}
 
+
+HALTED = frozenset("TtZX")
+"""States in which no thread of a process runs, so that none answers."""
 
 ANSWERS = frozenset("RS")
 """States in which a process can handle a signal."""

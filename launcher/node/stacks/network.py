@@ -17,7 +17,14 @@ from itertools import islice
 from ...common import system
 from ...common.network import lines_of
 from ...common.values import NamedTuple
-from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN, NetworkUse
+from ...control.stack_messages import (
+    CLIENT,
+    CLIENTS,
+    CONNECTION,
+    NETWORK_UNKNOWN,
+    STORE,
+    NetworkUse,
+)
 from ..machine.sock_diag import ESTABLISHED, LISTENING, tcp_sockets
 
 TYPE_CHECKING = False
@@ -35,24 +42,33 @@ _NO_PORT = -1
 _OWN = ("/pymp-", "listener-")
 """Parts of the paths at which `multiprocessing` listens for processes of the job."""
 
-_RECEIVED = 128
-"""Where `struct tcp_info` has the bytes that have been received."""
+_INFO = struct.Struct("=8xI32xI4xI72xQ")
+"""Of `struct tcp_info`: the timeout for sending again, 0 only from a kernel that does not tell;
+milliseconds since data was last sent, and received; and the bytes that have been received."""
 
-_READS, _WAITS = "reads", "waits"
+_READS, _WAITS, _POLLS = "reads", "waits", "polls"
 
 _CALLS = {
     "x86_64": {
         **dict.fromkeys((0, 19, 43, 45, 47, 288), _READS),
         **dict.fromkeys((232, 281, 441), _WAITS),
+        **dict.fromkeys((7, 271), _POLLS),
     },
     "aarch64": {
         **dict.fromkeys((63, 65, 202, 207, 212, 242), _READS),
         **dict.fromkeys((22, 441), _WAITS),
+        73: _POLLS,
     },
 }.get(os.uname().machine, {})
 """System calls that read from their first argument, or accept there (read, readv, accept, recvfrom,
-recvmsg, accept4), and those that wait for all that an epoll(7) watches (epoll_wait, epoll_pwait,
-epoll_pwait2)."""
+recvmsg, accept4), those that wait for all that an epoll(7) watches (epoll_wait, epoll_pwait,
+epoll_pwait2), and those for all in a list (poll, ppoll)."""
+
+_POLLED = struct.Struct("=ihh")
+"""`struct pollfd`: a descriptor, and events."""
+
+_MOST_POLLED = 64
+"""Descriptors of such a list that are looked at."""
 
 _GLOO = 64, 10
 """Events and milliseconds of gloo's calls of epoll_wait (`gloo/transport/tcp/loop.cc`)."""
@@ -67,11 +83,15 @@ class Sockets(NamedTuple):
     Attributes:
         listening: the port of each that listens; a Unix socket has none.
         received: the bytes that each TCP connection has received.
+        quiet: the seconds for which nothing has gone over each, where that is known.
+        peers: the port of the other end of each TCP connection.
         accepted: the connections to a port, or a path, that listens.
     """
 
     listening: dict[int, int]
     received: dict[int, int]
+    quiet: dict[int, float]
+    peers: dict[int, int]
     accepted: frozenset[int]
 
 
@@ -93,21 +113,26 @@ def sockets() -> Sockets:
     """Return the sockets of this machine; none where the kernel does not tell."""
     listening: dict[int, int] = {}
     received: dict[int, int] = {}
+    quiet: dict[int, float] = {}
     ports: dict[int, int] = {}
+    peers: dict[int, int] = {}
     with suppress(OSError, struct.error):
         for family in (socket.AF_INET, socket.AF_INET6):
             for one in tcp_sockets(family, LISTENING):
                 listening[one.inode] = one.port
             for one in tcp_sockets(family, ESTABLISHED):
-                ports[one.inode] = one.port
-                received[one.inode] = struct.unpack_from("=Q", one.info, _RECEIVED)[0]
+                ports[one.inode], peers[one.inode] = one.port, one.peer_port
+                timeout, sent, heard, size = _INFO.unpack_from(one.info)
+                received[one.inode] = size
+                if timeout:
+                    quiet[one.inode] = min(sent, heard) / 1000
     served = {*listening.values()}
     accepted = {inode for inode, port in ports.items() if port in served}
     named = [*_unix_sockets()]
     listening |= {one.inode: _NO_PORT for one in named if one.listens}
     paths = {one.path for one in named if one.listens}
     accepted |= {one.inode for one in named if one.path in paths and not one.listens}
-    return Sockets(listening, received, frozenset(accepted))
+    return Sockets(listening, received, quiet, peers, frozenset(accepted))
 
 
 class _Named(NamedTuple):
@@ -144,20 +169,22 @@ def use(rank: int, pid: int, known: Sockets, store: int) -> NetworkUse:
     return NetworkUse(
         rank=rank,
         pid=pid,
-        awaits=_awaits(main.inodes, clients, known) if main.known else NETWORK_UNKNOWN,
-        others=_awaits(others, clients, known),
+        awaits=_awaits(main.inodes, clients, known, store) if main.known else NETWORK_UNKNOWN,
+        others=_awaits(others, clients, known, store),
         received=sum(known.received.get(inode, 0) for inode in {*files.values()}),
-        from_ranks=sum(known.received.get(inode, 0) for inode in gloo),
+        quiet=min((known.quiet[inode] for inode in gloo if inode in known.quiet), default=-1.0),
     )
 
 
-def _awaits(inodes: Iterable[int], clients: set[int], known: Sockets) -> str:
+def _awaits(inodes: Iterable[int], clients: set[int], known: Sockets, store: int) -> str:
     """Return what threads wait for that wait for these sockets."""
     found = {*inodes}
     if found & clients:
         return CLIENTS
     if found & known.accepted:
         return CLIENT
+    if any(known.peers.get(inode) == store for inode in found):
+        return STORE
     return CONNECTION if found & known.received.keys() else ""
 
 
@@ -196,8 +223,11 @@ def _wait(pid: int, call: str, files: dict[int, int]) -> _Wait:
     does = _CALLS.get(int(words[0]))
     if does is None:
         return _Wait()
-    number, _, *more = (int(word, 16) for word in words[1:5])
-    watched = (number,) if does is _READS else _watched(pid, number)
+    number, second, *more = (int(word, 16) for word in words[1:5])
+    if does is _READS:
+        watched: tuple[int, ...] = (number,)
+    else:
+        watched = _watched(pid, number) if does is _WAITS else _polled(pid, number, second)
     inodes = tuple(files[one] for one in watched if one in files)
     return _Wait(inodes, does is _WAITS and tuple(more) == _GLOO)
 
@@ -206,6 +236,14 @@ def _watched(pid: int, number: int) -> tuple[int, ...]:
     """Return the descriptors that an epoll of a process watches (/proc/PID/fdinfo in proc(5))."""
     rows = (line.split() for line in _line(f"/proc/{pid}/fdinfo/{number}", 1 << 16).splitlines())
     return tuple(int(row[1]) for row in rows if len(row) > 1 and row[0] == "tfd:")
+
+
+def _polled(pid: int, address: int, count: int) -> tuple[int, ...]:
+    """Return the descriptors in a list in the memory of a process, () if nobody may read it."""
+    with system.open_file(f"/proc/{pid}/mem", "rb", buffering=0) as file:
+        file.seek(address)
+        data = file.read(_POLLED.size * min(count, _MOST_POLLED))
+    return tuple(one for one, _, _ in _POLLED.iter_unpack(data))
 
 
 def _line(path: str, most: int = 256) -> str:

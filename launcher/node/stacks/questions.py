@@ -32,11 +32,11 @@ EACH = 0.1
 LONGEST = 10.0
 """The most seconds, however many processes there are, and however busy the CPUs."""
 
-NATIVE_SECONDS = 9.0
+NATIVE_SECONDS = 8.5
 """The same for native frames: the symbols of every library of the process are read."""
 
-MARGIN = 0.1
-"""Seconds after that within which the child has to answer."""
+MARGIN, MOST_MARGIN = 0.25, 1.0
+"""Part of these seconds, and the most, in which the child then has to put its answer together."""
 
 AT_ONCE = 4
 """Questions that are answered at a time."""
@@ -70,14 +70,14 @@ class StackQuestions:
         try:
             self._calls.call(
                 partial(answer, ask, wanted, seconds),
-                seconds + MARGIN,
+                _with_margin(seconds),
                 partial(self._on_answer, ask, wanted),
             )
         except OSError as error:
             self._answer(states(ask, wanted, f"nothing was read: {error.strerror}"))
             return
         if not ask.native and seconds > SECONDS:
-            self._answer(Stacks(ask.number, (), (), (), more=seconds + MARGIN))
+            self._answer(Stacks(ask.number, (), (), (), more=_with_margin(seconds)))
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children."""
@@ -97,6 +97,10 @@ class StackQuestions:
 
     def _answer(self, stacks: Stacks) -> None:
         self._send(messages.pack(frames.STACKS, stacks))
+
+
+def _with_margin(seconds: float) -> float:
+    return seconds + min(seconds * MARGIN, MOST_MARGIN)
 
 
 def _seconds(ask: StacksAsk, workers: Sequence[Process]) -> float:

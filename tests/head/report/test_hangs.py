@@ -10,7 +10,7 @@ from dsrun.launcher.head.report.words import words
 
 from ...support import schemas
 
-SENTENCE = "rank 7 (n3) is in load (data.py:8) for 62 s"
+SENTENCE = "rank 7 (n3) has been in load (data.py:8) for 62 s"
 HANG = Hang(130.0, SENTENCE, (7,), ("n3",), 62.0)
 
 

@@ -47,13 +47,13 @@ CASES = {
         (*THREE, view(3, LOAD, idle=62.2)),
         (3,),
         Reason.OUTSIDE,
-        f"{WAIT}; rank 3 (n1) is in load_batch (data.py:88) for 62 s",
+        f"{WAIT}; rank 3 (n1) has been in load_batch (data.py:88) for 62 s",
     ),
     "it holds the interpreter's lock": (
         (*THREE, view(3, LOAD, idle=62.2, active=True)),
         (3,),
         Reason.OUTSIDE,
-        f"{WAIT}; rank 3 (n1) is in load_batch (data.py:88) for 62 s,"
+        f"{WAIT}; rank 3 (n1) has been in load_batch (data.py:88) for 62 s,"
         " holding the interpreter's lock (GIL)",
     ),
     "it sleeps there, as the kernel says": (

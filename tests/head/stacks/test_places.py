@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dsrun.launcher.control.stack_messages import STORE, NetworkUse
 from dsrun.launcher.head.stacks.places import NOWHERE, Kind, of_process, of_thread, place_of
 from dsrun.launcher.head.stacks.view import RankView
 
@@ -133,6 +134,63 @@ def test_nothing_is_known() -> None:
 def test_code_of_libraries_alone() -> None:
     frames = f"run ({LIB}/runpy.py:3)", f"_run ({LIB}/runpy.py:9)"
     assert of_thread(thread(1, frames)).words() == "is in _run (runpy.py:9)"
+
+
+IMPORT = (
+    f"<module> ({LIB}/site-packages/torch/utils/data/dataloader.py:20)",
+    "_call_with_frames_removed (<frozen importlib._bootstrap>:241)",
+    "exec_module (<frozen importlib._bootstrap_external>:940)",
+    "_find_and_load (<frozen importlib._bootstrap>:1176)",
+    f"<module> ({LIB}/site-packages/torch/__init__.py:2162)",
+    "<module> (/work/train.py:1)",
+)
+AT_EXIT = (
+    f"Popen.poll ({LIB}/multiprocessing/popen_fork.py:27)",
+    f"Popen.wait ({LIB}/multiprocessing/popen_fork.py:43)",
+    f"Process.join ({LIB}/multiprocessing/process.py:149)",
+    f"_exit_function ({LIB}/multiprocessing/util.py:360)",
+)
+BATON = (f"FileBaton.wait ({LIB}/site-packages/torch/utils/file_baton.py:43)", *TRAIN)
+SOFT_LOCK = (f"BaseFileLock.acquire ({LIB}/site-packages/filelock/_api.py:344)", *TRAIN)
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        (IMPORT, "imports a module in <module> (train.py:1)"),
+        (AT_EXIT, "waits at exit for a child process in _exit_function (util.py:360)"),
+        (BATON, "waits for a file lock in main (train.py:41)"),
+        (SOFT_LOCK, "waits for a file lock in main (train.py:41)"),
+    ],
+)
+def test_waits_for_no_rank(frames: tuple[str, ...], words: str) -> None:
+    assert place_of(view(0, frames)).words() == words
+
+
+def test_an_import_that_waits_for_other_ranks() -> None:
+    importing = (*ALL_REDUCE[:2], *IMPORT[1:])
+    assert place_of(view(0, importing)).kind is Kind.COLLECTIVE
+
+
+def test_who_holds_a_file_lock() -> None:
+    waits = view(0, TRAIN, waits_in="locks_lock_inode_wait")
+    worker = waits.processes[0]._replace(holder=4711)
+    held = waits._replace(processes=(worker,))
+    assert place_of(waits).words() == "waits for a file lock in main (train.py:41)"
+    assert place_of(held).words() == "waits for a file lock held by pid 4711 in main (train.py:41)"
+    elsewhere = view(0, ALL_REDUCE)._replace(processes=(worker._replace(waits_in="futex_wait"),))
+    assert place_of(elsewhere).words() == "waits in all_reduce (train.py:41)"
+
+
+def test_a_key_of_the_store() -> None:
+    """The functions of the store are native code, which the stack does not have."""
+    waits = view(0, TRAIN, waits_in="wait_woken")
+    reads = NetworkUse(0, waits.pid, STORE, "", 0, -1.0)
+    assert place_of(waits).kind is Kind.IO
+    found = place_of(waits._replace(network=(reads,)))
+    assert found.words() == "waits for a key of torch's store in main (train.py:41)"
+    barrier = view(0, BARRIER)._replace(network=(reads,))
+    assert place_of(barrier).kind is Kind.COLLECTIVE
 
 
 def test_words() -> None:

@@ -16,7 +16,7 @@ from ...support.stacks import FETCH, LOAD, NEXT, collective, process, ranks, vie
 VIEWS = ranks(view(0), view(1), view(2), view(3, LOAD, idle=62.0))
 
 TEXT = """\
-ranks 0-2 wait in all_reduce (train.py:41); rank 3 (n1) is in load_batch (data.py:88) for 62 s
+ranks 0-2 wait in all_reduce (train.py:41); rank 3 (n1) has been in load_batch (data.py:88) for 62 s
 
 rank 3 (n1), pid 4003: is in load_batch (data.py:88)
     load_batch (/work/data.py:88)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     FleetOf = Callable[..., FakeFleet]
 
 WAIT = "ranks 0-2 wait in all_reduce (train.py:41)"
+LOADING = "has been in load_batch (data.py:88)"
 ALARMS = (Alarm, AlarmOver)
 
 
@@ -47,7 +48,7 @@ def test_a_rank_for_which_the_others_wait_is_named_in_time(job: Watched) -> None
     hang(job)
     began = job.now
     assert job.go(TIMEOUT - INTERVAL) == []
-    sentence = f"no progress for 20 s: {WAIT}; rank 3 (n1) is in load_batch (data.py:88) for 20 s"
+    sentence = f"no progress for 20 s: {WAIT}; rank 3 (n1) {LOADING} for 20 s"
     assert job.go(2 * INTERVAL) == [sentence, "where all ranks are: dsrun-job stacks job"]
     first, last = (at - began for at in job.asked[:2])
     assert TIMEOUT / 2 - INTERVAL <= first <= TIMEOUT / 2 + 1
@@ -65,7 +66,7 @@ def test_it_goes_on_and_hangs_again(job: Watched) -> None:
     job.go(TIMEOUT + 2)
     vars(odd).update(works=True, place=ALL_REDUCE)
     (said,) = job.go(2 * INTERVAL)
-    assert said in {f"rank 3 goes on after {seconds} s" for seconds in range(21, 27)}
+    assert said in {f"rank 3 resumed after {seconds} s" for seconds in range(21, 27)}
     assert alarms(job)[1:] == [AlarmOver("hang", said)]
     assert 21 <= (job.run.state.record.hangs[0].lasted or 0) <= 27
     vars(odd).update(works=False, place=LOAD)
@@ -107,7 +108,7 @@ def test_one_rank_that_works_puts_it_off_until_it_does_not(job: Watched) -> None
     assert 15 <= len(job.asked) <= 22
     odd.works = False
     assert job.go(TIMEOUT - INTERVAL) == []
-    assert job.go(2 * INTERVAL)[0].endswith("rank 3 (n1) is in load_batch (data.py:88) for 20 s")
+    assert job.go(2 * INTERVAL)[0].endswith(f"rank 3 (n1) {LOADING} for 20 s")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_who_waits_may_use_the_cpu_and_print(job: Watched) -> None:
     hang(job)
     for rank in job.ranks[:3]:
         rank.works = True
-    assert "rank 3 (n1) is in load_batch" in job.go(TIMEOUT + 2)[0]
+    assert "rank 3 (n1) has been in load_batch" in job.go(TIMEOUT + 2)[0]
 
 
 def test_all_ranks_may_use_the_cpu_in_a_collective_that_does_not_end(job: Watched) -> None:
@@ -174,7 +175,7 @@ def test_all_wait_and_none_is_odd(job: Watched) -> None:
     said = job.go(TIMEOUT + 2)
     assert said[0] == "no progress for 20 s: all 4 ranks wait in all_reduce (train.py:41)"
     job.all(works=True, place=LOAD)
-    assert job.go(2 * INTERVAL)[0].startswith("the job goes on after 2")
+    assert job.go(2 * INTERVAL)[0].startswith("the job resumed after 2")
 
 
 def test_a_node_that_is_silent_is_named(fleet_of: FleetOf) -> None:
@@ -185,7 +186,7 @@ def test_a_node_that_is_silent_is_named(fleet_of: FleetOf) -> None:
     said = job.go(TIMEOUT + 4)
     assert "ranks 2-3 (n1): n1 has not answered for 2" in said[0]
     job.silent = set()
-    assert "go on after" in job.go(2 * INTERVAL)[0]
+    assert "resumed after" in job.go(2 * INTERVAL)[0]
 
 
 def test_a_node_that_does_not_report_says_nothing_of_its_ranks(job: Watched) -> None:
@@ -212,7 +213,7 @@ def test_a_hang_that_was_found_stands_when_this_process_was_stopped(fleet_of: Fl
     assert job.go(3 * TIMEOUT) == []
     vars(odd).update(works=True, place=ALL_REDUCE)
     (said,) = job.go(2 * INTERVAL)
-    assert said.startswith("rank 3 goes on after")
+    assert said.startswith("rank 3 resumed after")
     assert len(job.run.state.record.hangs) == 1
 
 
@@ -269,7 +270,7 @@ def test_what_may_be_a_server_is_never_stopped(fleet_of: FleetOf, on_hang: str) 
     assert [one.then for one in alarms(job)] == ["report"]
     assert not job.run.state.stopping
     vars(odd).update(works=True, place=ALL_REDUCE)
-    assert job.go(TIMEOUT)[0].startswith("rank 3 goes on after")
+    assert job.go(TIMEOUT)[0].startswith("rank 3 resumed after")
     vars(odd).update(works=False, place=SERVED)
     assert job.go(5 * TIMEOUT) == []
     vars(odd).update(threads=())
@@ -285,7 +286,7 @@ def test_a_hang_is_not_over_while_the_rank_is_where_it_was(job: Watched) -> None
         assert job.go(TIMEOUT / 2) == []
     odd.works = True
     (said,) = job.go(TIMEOUT)
-    assert said.startswith("rank 3 goes on after")
+    assert said.startswith("rank 3 resumed after")
 
 
 def test_a_process_that_was_stopped_goes_on_where_it_was(job: Watched) -> None:
@@ -293,7 +294,7 @@ def test_a_process_that_was_stopped_goes_on_where_it_was(job: Watched) -> None:
     assert len(job.go(TIMEOUT + 2)) == 2
     vars(odd).update(state="S", works=True)
     (said,) = job.go(2 * INTERVAL)
-    assert said.startswith("rank 3 goes on after")
+    assert said.startswith("rank 3 resumed after")
 
 
 def loop(job: Watched) -> Any:
@@ -328,7 +329,7 @@ def test_a_rank_that_computes_for_long_where_it_was_may_be_in_a_loop(fleet_of: F
     assert [one.then for one in alarms(job)] == ["report"]
     assert age(job, 5 * TIMEOUT) == []
     odd.place = ALL_REDUCE
-    assert age(job, TIMEOUT)[0].startswith("rank 3 goes on after")
+    assert age(job, TIMEOUT)[0].startswith("rank 3 resumed after")
 
 
 def test_a_loop_is_named_though_this_process_gets_no_cpu_now_and_then(job: Watched) -> None:
@@ -355,3 +356,14 @@ def test_a_long_computation_is_no_loop(job: Watched, case: str) -> None:
     if case == "its collectives are not recorded":
         job.all(calls=())
     assert age(job, 6 * TIMEOUT) == []
+
+
+def test_time_counts_from_the_start_of_the_last_rank(fleet_of: FleetOf) -> None:
+    """A node may import for all of its ranks first (`--preload`), which may take minutes."""
+    job = Watched(fleet_of("n0", "n1"), begin=["n0"])
+    job.all(works=False)
+    assert job.go(3 * TIMEOUT) == []
+    job.begin("n1")
+    job.all(works=False)
+    assert job.go(TIMEOUT - INTERVAL) == []
+    assert job.go(2 * INTERVAL)[0].startswith("no progress for 20 s: all 4 ranks wait")

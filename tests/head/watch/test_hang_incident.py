@@ -13,7 +13,7 @@ def test_the_time_is_that_of_the_odd_rank() -> None:
     found = hang_of(explain(views), views, {}, 100.0)
     assert found.sentence == (
         "no progress for 62 s: ranks 0-1 wait in all_reduce (train.py:41);"
-        " rank 2 (n1) is in load_batch (data.py:88) for 62 s"
+        " rank 2 (n1) has been in load_batch (data.py:88) for 62 s"
     )
     assert [found.ranks, found.hosts, found.seconds, found.at] == [(2,), ("n1",), 62.0, 100.0]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dsrun.launcher.control.stack_messages import STORE, NetworkUse
 from dsrun.launcher.head.stacks.culprit import Reason
 from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.head.watch.judge import MAY_BE_A_WAIT, MAY_BE_AT_WORK, judge
@@ -16,6 +17,8 @@ from ...support.stacks import (
     BARRIER,
     LIB,
     LOAD,
+    NEXT,
+    TRAIN,
     collective,
     process,
     ranks,
@@ -45,7 +48,7 @@ def test_a_rank_that_does_something_else_while_others_wait() -> None:
 @pytest.mark.parametrize("how", [{"idle": 19.0}, {"idle": 0.0, "active": True}])
 def test_a_rank_that_works_speaks_against_it(how: dict[str, Any]) -> None:
     views = ranks(*waiting(), view(3, LOAD, **how))
-    assert judge(views, views, 20.0, 10.0) == (None, (3,))
+    assert judge(views, views, 20.0, 10.0)[:2] == (None, (3,))
 
 
 def test_a_rank_that_was_elsewhere_before_works() -> None:
@@ -56,7 +59,7 @@ def test_a_rank_that_was_elsewhere_before_works() -> None:
         {**now, 3: view(3, LOAD[1:])},
         {**now, 3: view(3, LOAD, collectives=(collective(3, 4),))},
     ):
-        assert judge(before, now, 20.0, 10.0) == (None, (3,))
+        assert judge(before, now, 20.0, 10.0)[:2] == (None, (3,))
 
 
 def test_a_wait_for_others_may_use_the_cpu() -> None:
@@ -160,11 +163,69 @@ def test_a_node_that_has_not_answered() -> None:
 
 
 def test_a_process_of_its_data_loader_cannot_go_on() -> None:
-    from ...support.stacks import FETCH, NEXT
+    from ...support.stacks import FETCH
 
     children = ((process(3, 5000, "T"), FETCH),)
     assert reason(view(3, NEXT, idle=25.0, children=children)) is Reason.CHILD
 
 
+def carrying(seconds: float, *views: RankView) -> dict[int, RankView]:
+    """Ranks of which rank 1 says when gloo has last carried something."""
+    use = NetworkUse(1, 4001, "", "", 0, seconds)
+    return {one.rank: one._replace(network=(use,) if one.rank == 1 else ()) for one in views}
+
+
+def test_what_gloo_carries_from_rank_to_rank_is_progress() -> None:
+    """As in a pipeline of sends and receives, which torch does not record."""
+    ranks_of_pipeline = (*waiting(2), view(2, LOAD, idle=25.0))
+    for seconds, again in ((12.0, 8.0), (0.0, 20.0)):
+        seen = carrying(seconds, *ranks_of_pipeline)
+        assert judge(seen, seen, 20.0, 10.0) == (None, (), again)
+    for seconds in (20.0, -1.0):
+        seen = carrying(seconds, *ranks_of_pipeline)
+        found = judge(seen, seen, 20.0, 10.0).hang
+        assert found is not None
+        assert found.odd == (2,)
+
+
+SILENT: dict[str, tuple[dict[str, Any], bool]] = {
+    "a file lock": ({"frames": TRAIN, "waits_in": "locks_lock_inode_wait"}, True),
+    "a connection": ({"frames": TRAIN, "waits_in": "sk_wait_data"}, True),
+    "its data loader": ({"frames": NEXT}, True),
+    "a program": ({"frames": TRAIN, "waits_in": "do_wait"}, True),
+    "sleep": ({"frames": TRAIN, "waits_in": "hrtimer_nanosleep"}, False),
+    "a signal": ({"frames": TRAIN, "waits_in": "sys_pause"}, False),
+    "no Python": ({"frames": ()}, False),
+}
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_ranks_that_wait_for_no_rank_are_told_of_late(case: str) -> None:
+    how, told = SILENT[case]
+    for idle, due in ((59.0, False), (60.0, told)):
+        seen = ranks(*(view(rank, idle=idle, **how) for rank in range(2)))
+        found = judge(seen, seen, 20.0, 10.0).hang
+        assert (found.doubt if found else None) == (MAY_BE_A_WAIT if due else None)
+
+
+def test_keys_of_the_store_may_come_from_elsewhere() -> None:
+    """Where all ranks wait for one; a rank that does something else may owe it."""
+
+    def reading(rank: int, idle: float) -> RankView:
+        use = NetworkUse(rank, 4000 + rank, STORE, "", 0, -1.0)
+        return view(rank, TRAIN, idle=idle, waits_in="wait_woken")._replace(network=(use,))
+
+    both = ranks(reading(0, 30.0), reading(1, 30.0))
+    assert judge(both, both, 20.0, 10.0).hang is None
+    late = ranks(reading(0, 60.0), reading(1, 60.0))
+    found = judge(late, late, 20.0, 10.0).hang
+    assert found is not None
+    assert (found.odd, found.doubt) == ((), MAY_BE_A_WAIT)
+    one = ranks(reading(0, 30.0), reading(1, 30.0), view(2, LOAD, idle=30.0))
+    found = judge(one, one, 20.0, 10.0).hang
+    assert found is not None
+    assert (found.odd, found.doubt) == ((2,), "")
+
+
 def test_no_ranks() -> None:
-    assert judge({}, {}, 20.0, 10.0) == (None, ())
+    assert judge({}, {}, 20.0, 10.0)[:2] == (None, ())

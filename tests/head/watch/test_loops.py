@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control.stack_messages import NetworkUse
-from dsrun.launcher.head.watch.loops import LONGER, MAY_BE_A_LOOP, Loops, goes_round
+from dsrun.launcher.head.watch.judge import LONGER
+from dsrun.launcher.head.watch.loops import MAY_BE_A_LOOP, Loops, goes_round
 
 from ...support.recorded_stacks import recorded
 from ...support.stacks import FETCH, LOAD, collective, view
@@ -49,7 +50,7 @@ def test_a_look_that_could_not_read_a_rank_says_nothing_of_it() -> None:
 
 
 def received(size: int) -> RankView:
-    return view(3, LOAD)._replace(network=(NetworkUse(3, 4003, "", "", size, 0),))
+    return view(3, LOAD)._replace(network=(NetworkUse(3, 4003, "", "", size, -1.0),))
 
 
 ELSEWHERE: dict[str, tuple[RankView, RankView]] = {

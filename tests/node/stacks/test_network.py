@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control.stack_messages import CLIENT, CLIENTS, CONNECTION
+from dsrun.launcher.control.stack_messages import CLIENT, CLIENTS, CONNECTION, STORE
 from dsrun.launcher.node.stacks import network
 
 from ...support.limits import wait_for
@@ -147,14 +147,16 @@ LOOP = "threading.Thread(target=loop, args=({},), daemon=True).start(); time.sle
 def test_what_the_thread_of_gloo_receives_comes_from_ranks() -> None:
     with running(LOOP.format(10)) as (pid, port), connected(port) as ours:
         ours.sendall(b"x" * 1000)
-        wait_for(lambda: use(pid).from_ranks == 1000, "the bytes")
+        wait_for(lambda: use(pid).quiet >= 0.2, "silence")
+        ours.sendall(b"x" * 1000)
+        wait_for(lambda: 0.0 <= use(pid).quiet < 0.2, "the bytes")
         assert use(pid).others == ""
 
 
 def test_another_loop_waits_for_clients() -> None:
     with running(LOOP.format(1000)) as (pid, port), connected(port):
         wait_for(lambda: use(pid).others == CLIENT, "the loop")
-        assert use(pid).from_ranks == 0
+        assert use(pid).quiet == -1.0
 
 
 def test_received_bytes_are_counted() -> None:
@@ -174,8 +176,26 @@ def test_a_connection_of_its_own_side() -> None:
                 wait_for(lambda: use(pid).awaits == CONNECTION, "its wait")
 
 
+def test_an_answer_of_the_store() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        code = f"socket.create_connection(('127.0.0.1', {port})).recv(1)"
+        with running(code) as (pid, _):
+            wait_for(lambda: use(pid, store=port).awaits == STORE, "its wait")
+
+
+def test_an_answer_for_which_a_process_polls() -> None:
+    """As torch's own store does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        connection = f"socket.create_connection(('127.0.0.1', {port}))"
+        code = f"poll = select.poll(); one = {connection}; poll.register(one)"
+        with running(f"{code}; poll.modify(one, select.POLLIN); poll.poll()") as (pid, _):
+            wait_for(lambda: use(pid, store=port).awaits == STORE, "its wait")
+
+
 def test_a_process_that_is_gone() -> None:
     with running("pass") as (pid, _):
         pass
     gone = use(pid)
-    assert (gone.awaits, gone.others, gone.received, gone.from_ranks) == ("unknown", "", 0, 0)
+    assert (gone.awaits, gone.others, gone.received, gone.quiet) == ("unknown", "", 0, -1.0)

@@ -293,11 +293,46 @@ print(json.dumps(found.processes))
 """
 
 
+HALTED = """
+import fcntl, os, signal, sys
+sys.path[:0] = {path!r}
+from dsrun.launcher.node.hook.sitecustomize import COLLECTIVES
+from dsrun.launcher.control.stack_messages import StacksAsk
+from dsrun.launcher.node.stacks.answer import answer
+from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
+asks, asked = os.pipe()
+os.memfd_create(f"{{COLLECTIVES}}{{asked}}")
+os.set_blocking(asks, False)
+pid = os.fork()
+if pid == 0:
+    signal.pause()
+if {stopped}:
+    os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)
+answer(StacksAsk(1), [Process(WorkerSpec(3, [sys.executable], {{}}, b"/"), pid, -1, -1, -1)], 1.0)
+os.kill(pid, signal.SIGKILL)
+try:
+    print(os.read(asks, 9).decode())
+except BlockingIOError:
+    print("nothing")
+"""
+
+
+@pytest.mark.parametrize(("stopped", "asked"), [(True, "nothing"), (False, "?")])
+def test_a_process_that_is_stopped_is_not_asked_for_its_collectives(
+    stopped: bool, asked: str
+) -> None:
+    """It would not answer, and the others of its node would be waiting for it."""
+    code = HALTED.format(path=sys.path, stopped=stopped)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{asked}\n"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_a_process_that_nobody_may_read_has_a_state_and_a_reason() -> None:
     code = RESTRICTED.format(path=sys.path)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    ((rank, _pid, _parent, _command, state, _waits, source, problem),) = json.loads(done.stdout)
+    ((rank, _, _, _, state, _, source, problem, _),) = json.loads(done.stdout)
     assert (rank, state, source) == (3, "S", "")
     assert problem.startswith(("there is no py-spy", "py-spy"))
 

@@ -1,0 +1,36 @@
+"""Which processes hold the file locks for which others wait, as the kernel has it."""
+
+from __future__ import annotations
+
+import re
+
+from ...common.network import lines_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FILE = "/proc/locks"
+
+_LOCK = re.compile(r"(\d+): ( *-> +)?\w+ +\w+ +\w+ +(-?\d+) ")
+"""The number of a lock, whether a process waits for it, and that process or the holder: -1 where an
+open file holds it, 0 for a process that cannot be seen from here (proc(5))."""
+
+
+def holders() -> dict[int, int]:
+    """Return the process that holds the lock for each that waits for one; {} if none is told."""
+    return dict(held(lines_of(FILE)))
+
+
+def held(lines: Iterable[str]) -> Iterable[tuple[int, int]]:
+    """Yield processes that wait, and for which. Pure."""
+    holder = 0
+    for line in lines:
+        match = _LOCK.match(line)
+        if match is None:
+            continue
+        pid = int(match[3])
+        if not match[2]:
+            holder = pid
+        elif pid > 0 and holder > 0:
+            yield pid, holder
