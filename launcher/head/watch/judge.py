@@ -41,6 +41,9 @@ LONGER = 3
 """Times of the timeout after which a line tells of what may well be no hang: a rank that computes
 at one place while the others wait for it, or ranks none of which waits for another."""
 
+NEARLY = 0.9
+"""Part of the timeout that is enough where looks at the stacks show for how long a rank waits."""
+
 PATIENT = {Kind.SLEEP, Kind.SIGNAL, Kind.DEBUGGER}
 """Waits that a program has chosen: nothing is missing there."""
 
@@ -61,6 +64,18 @@ TIMED = re.compile(r"\b(Timer\.run|Event\.wait|sleep) \(")
 """Functions in which a thread waits for a time, as far as its stack shows, and may then go on."""
 
 
+class Stay(NamedTuple):
+    """For how many seconds a rank has been where it is.
+
+    Attributes:
+        least: since it was first seen there.
+        most: since it was last seen elsewhere, infinity if it never was.
+    """
+
+    least: float
+    most: float = inf
+
+
 class Judgement(NamedTuple):
     """What two looks have shown.
 
@@ -75,7 +90,13 @@ class Judgement(NamedTuple):
     again: float = 0.0
 
 
-def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement:
+def judge(
+    before: Views,
+    now: Views,
+    timeout: float,
+    passed: float,
+    stays: Mapping[int, Stay],
+) -> Judgement:
     """Return whether a job has hung for so many seconds.
 
     Args:
@@ -83,6 +104,7 @@ def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement
         now: the ranks; the `idle` of each is the time for which it has done nothing.
         timeout: seconds.
         passed: seconds from the earlier time to this one.
+        stays: for how long each rank has been where it is.
     """
     least = RECEIVING * max(passed, 1.0)
     working = tuple(
@@ -99,9 +121,9 @@ def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement
     if not _is_hang(known, before, now):
         silent = outside <= Outside.READS and _is_silent(now, LONGER * timeout)
         return Judgement(known._replace(doubt=MAY_BE_A_WAIT) if silent else None)
-    silence = min(map(quiet, now.values()))
-    if silence < timeout:
-        return Judgement(None, again=timeout - silence)
+    still = min(_still(view, stays[rank]) for rank, view in now.items())
+    if still < NEARLY * timeout:
+        return Judgement(None, again=timeout - still)
     return Judgement(known._replace(doubt=_doubt(known, now, outside)))
 
 
@@ -118,6 +140,17 @@ def _is_unread(view: RankView) -> bool:
     """Return whether the stack of a rank could not be read in time."""
     problems = view.problem, view.worker.problem if view.worker else ""
     return any(map(IN_TIME.search, problems))
+
+
+def _still(view: RankView, stay: Stay) -> float:
+    """Return for how long neither a rank nor gloo has done anything for it, as far as is known.
+
+    To come from one wait to another takes so little that a rank may seem idle all the time.
+    """
+    here, came = stood(view), stay.most < inf
+    if here < stay.least:
+        here = stay.most if came else stay.least
+    return min(quiet(view), here, stay.most)
 
 
 def stood(view: RankView) -> float:

@@ -7,8 +7,10 @@ for as long, or after half of the time: what uses the CPU may wait all the same.
 
 from __future__ import annotations
 
+from math import inf
+
 from ...common.values import NamedTuple
-from .judge import judge
+from .judge import Stay, has_moved, judge
 from .loops import Loops
 
 TYPE_CHECKING = False
@@ -30,6 +32,21 @@ class Look(NamedTuple):
     views: Mapping[int, RankView]
 
 
+class _Seen(NamedTuple):
+    """A rank as it was last seen.
+
+    Attributes:
+        at: when that was.
+        first: when it was first seen where it is.
+        elsewhere: when it was last seen elsewhere, minus infinity for never.
+    """
+
+    view: RankView
+    at: float
+    first: float
+    elsewhere: float = -inf
+
+
 class StackSampling:
     """From the first look until the job is known to work."""
 
@@ -41,6 +58,7 @@ class StackSampling:
     def drop(self) -> None:
         """Forget all: the job works."""
         self._looks: list[Look] = []
+        self._seen: dict[int, _Seen] = {}
         self._judged: float | None = None
         self._working: tuple[int, ...] = ()
         self._again = 0.0
@@ -49,6 +67,10 @@ class StackSampling:
     def leave_out(self, seconds: float) -> None:
         """Count nothing of the last seconds."""
         self._looks = [one._replace(at=one.at + seconds) for one in self._looks]
+        self._seen = {
+            rank: _Seen(one.view, *(at + seconds for at in one[1:]))
+            for rank, one in self._seen.items()
+        }
         self._judged = self._judged + seconds if self._judged is not None else None
         self._loops.leave_out(seconds)
 
@@ -79,10 +101,22 @@ class StackSampling:
         The `idle` of each is the time for which it has done nothing.
         """
         self._looks = [*self._looks, Look(now, views)][-KEPT:]
+        stays = self._stays(views, now)
         if len(self._looks) == 1:
             return None
         long_ago = [one for one in self._looks if one.at <= now - self._timeout / 4]
         before = (long_ago or self._looks)[-1 if long_ago else 0]
-        found = judge(before.views, views, self._timeout, now - before.at)
+        found = judge(before.views, views, self._timeout, now - before.at, stays)
         self._judged, self._working, self._again = now, found.working, found.again
         return found.hang or self._loops.look(views, found.working, now)
+
+    def _stays(self, views: Mapping[int, RankView], now: float) -> dict[int, Stay]:
+        """Return for how long each rank has been where it is."""
+        for rank, view in views.items():
+            last = self._seen.get(rank, _Seen(view, now, now))
+            if last.view.pid != view.pid or has_moved(last.view, view):
+                self._seen[rank] = _Seen(view, now, now, last.at)
+            else:
+                self._seen[rank] = last._replace(view=view, at=now)
+        seen = {rank: self._seen[rank] for rank in views}
+        return {rank: Stay(now - one.first, now - one.elsewhere) for rank, one in seen.items()}

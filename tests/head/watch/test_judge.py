@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -9,7 +10,13 @@ import pytest
 from dsrun.launcher.control.stack_messages import STORE, NetworkUse
 from dsrun.launcher.head.stacks.culprit import Reason
 from dsrun.launcher.head.stacks.view import RankView
-from dsrun.launcher.head.watch.judge import MAY_BE_A_WAIT, MAY_BE_AT_WORK, judge
+from dsrun.launcher.head.watch.judge import (
+    MAY_BE_A_WAIT,
+    MAY_BE_AT_WORK,
+    Judgement,
+    Stay,
+    judge,
+)
 
 from ...support.stacks import (
     ALL_REDUCE,
@@ -29,26 +36,33 @@ from ...support.stacks import (
 LOCKED = "futex_do_wait"
 
 
+def judged(
+    before: dict[int, RankView], now: dict[int, RankView], timeout: float, passed: float
+) -> Judgement:
+    """Judge ranks that were long where they are."""
+    return judge(before, now, timeout, passed, {rank: Stay(inf) for rank in now})
+
+
 def waiting(count: int = 3, **how: Any) -> list[RankView]:
     return [view(rank, **{"idle": 30.0, **how}) for rank in range(count)]
 
 
 def reason(*views: RankView, before: dict[int, RankView] | None = None) -> Reason | None:
     now = ranks(*views)
-    found = judge(now if before is None else before, now, 20.0, 10.0)
+    found = judged(now if before is None else before, now, 20.0, 10.0)
     return found.hang.reason if found.hang else None
 
 
 def test_a_rank_that_does_something_else_while_others_wait() -> None:
     assert reason(*waiting(), view(3, LOAD, idle=25.0)) is Reason.OUTSIDE
-    found = judge(ranks(*waiting(4)), ranks(*waiting(), view(3, LOAD, idle=25.0)), 20.0, 10.0)
+    found = judged(ranks(*waiting(4)), ranks(*waiting(), view(3, LOAD, idle=25.0)), 20.0, 10.0)
     assert (found.hang, found.working) == (None, (3,))
 
 
 @pytest.mark.parametrize("how", [{"idle": 19.0}, {"idle": 0.0, "active": True}])
 def test_a_rank_that_works_speaks_against_it(how: dict[str, Any]) -> None:
     views = ranks(*waiting(), view(3, LOAD, **how))
-    assert judge(views, views, 20.0, 10.0)[:2] == (None, (3,))
+    assert judged(views, views, 20.0, 10.0)[:2] == (None, (3,))
 
 
 def test_a_rank_that_was_elsewhere_before_works() -> None:
@@ -59,7 +73,7 @@ def test_a_rank_that_was_elsewhere_before_works() -> None:
         {**now, 3: view(3, LOAD[1:])},
         {**now, 3: view(3, LOAD, collectives=(collective(3, 4),))},
     ):
-        assert judge(before, now, 20.0, 10.0)[:2] == (None, (3,))
+        assert judged(before, now, 20.0, 10.0)[:2] == (None, (3,))
 
 
 def test_a_wait_for_others_may_use_the_cpu() -> None:
@@ -116,11 +130,11 @@ def test_what_may_go_on_where_no_rank_waits_for_another(case: str, count: int) -
             for one in views
         )
     )
-    found = judge(now, now, 20.0, 10.0).hang
+    found = judged(now, now, 20.0, 10.0).hang
     assert found is not None
     assert found.doubt == doubt
     with_another = {**now, 3: view(3, idle=30.0)}
-    waited_for = judge(with_another, with_another, 20.0, 10.0).hang
+    waited_for = judged(with_another, with_another, 20.0, 10.0).hang
     assert waited_for is not None
     assert (waited_for.waiting, waited_for.doubt) == ((3,), "")
 
@@ -151,7 +165,7 @@ def test_a_stack_that_is_not_read_in_time_stops_no_job(late: bool) -> None:
     now = ranks(*waiting(), unread._replace(processes=(worker._replace(problem=problem),)))
     silent = ranks(*waiting(), RankView(3, "n1", 4003, problem="no stacks within 9 s", idle=25.0))
     for seen, doubt in ((now, MAY_BE_AT_WORK if late else ""), (silent, MAY_BE_AT_WORK)):
-        found = judge(seen, seen, 20.0, 10.0).hang
+        found = judged(seen, seen, 20.0, 10.0).hang
         assert found is not None
         assert (found.odd, found.doubt) == ((3,), doubt)
 
@@ -180,12 +194,31 @@ def test_what_gloo_carries_from_rank_to_rank_is_progress() -> None:
     ranks_of_pipeline = (*waiting(2), view(2, LOAD, idle=25.0))
     for seconds, again in ((12.0, 8.0), (0.0, 20.0)):
         seen = carrying(seconds, *ranks_of_pipeline)
-        assert judge(seen, seen, 20.0, 10.0) == (None, (), again)
+        assert judged(seen, seen, 20.0, 10.0) == (None, (), again)
     for seconds in (20.0, -1.0):
         seen = carrying(seconds, *ranks_of_pipeline)
-        found = judge(seen, seen, 20.0, 10.0).hang
+        found = judged(seen, seen, 20.0, 10.0).hang
         assert found is not None
         assert found.odd == (2,)
+
+
+@pytest.mark.parametrize(
+    ("idle", "stay", "again"),
+    [
+        (30.0, Stay(5.0), 0.0),
+        (0.0, Stay(20.0), 0.0),
+        (0.0, Stay(5.0), 15.0),
+        (30.0, Stay(1.0, 5.0), 15.0),
+        (3.0, Stay(1.0, 25.0), 17.0),
+        (0.0, Stay(1.0, 25.0), 0.0),
+        (30.0, Stay(1.0, 20.0), 0.0),
+    ],
+)
+def test_ranks_have_waited_for_as_long_as_they_may(idle: float, stay: Stay, again: float) -> None:
+    """A rank may have slept for hours before the others came to wait for it."""
+    seen = ranks(*waiting(2, idle=idle), view(2, LOAD, idle=5000.0))
+    found = judge(seen, seen, 20.0, 10.0, {0: stay, 1: stay, 2: Stay(inf)})
+    assert (found.hang is None, found.again) == (again > 0, again)
 
 
 SILENT: dict[str, tuple[dict[str, Any], bool]] = {
@@ -204,7 +237,7 @@ def test_ranks_that_wait_for_no_rank_are_told_of_late(case: str) -> None:
     how, told = SILENT[case]
     for idle, due in ((59.0, False), (60.0, told)):
         seen = ranks(*(view(rank, idle=idle, **how) for rank in range(2)))
-        found = judge(seen, seen, 20.0, 10.0).hang
+        found = judged(seen, seen, 20.0, 10.0).hang
         assert (found.doubt if found else None) == (MAY_BE_A_WAIT if due else None)
 
 
@@ -216,16 +249,16 @@ def test_keys_of_the_store_may_come_from_elsewhere() -> None:
         return view(rank, TRAIN, idle=idle, waits_in="wait_woken")._replace(network=(use,))
 
     both = ranks(reading(0, 30.0), reading(1, 30.0))
-    assert judge(both, both, 20.0, 10.0).hang is None
+    assert judged(both, both, 20.0, 10.0).hang is None
     late = ranks(reading(0, 60.0), reading(1, 60.0))
-    found = judge(late, late, 20.0, 10.0).hang
+    found = judged(late, late, 20.0, 10.0).hang
     assert found is not None
     assert (found.odd, found.doubt) == ((), MAY_BE_A_WAIT)
     one = ranks(reading(0, 30.0), reading(1, 30.0), view(2, LOAD, idle=30.0))
-    found = judge(one, one, 20.0, 10.0).hang
+    found = judged(one, one, 20.0, 10.0).hang
     assert found is not None
     assert (found.odd, found.doubt) == ((2,), "")
 
 
 def test_no_ranks() -> None:
-    assert judge({}, {}, 20.0, 10.0)[:2] == (None, ())
+    assert judged({}, {}, 20.0, 10.0)[:2] == (None, ())

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control.stack_messages import NetworkUse, ThreadStack
-from dsrun.launcher.head.watch.judge import judge
 from dsrun.launcher.head.watch.outside import Outside
 
 from ...support.recorded_stacks import NAMES, recorded
 from ...support.stacks import ALL_REDUCE, LIB, LOAD, ranks, view
+from .test_judge import judged
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.stacks.view import RankView
@@ -30,7 +30,7 @@ PERHAPS = {
 
 def verdict(views: dict[int, RankView]) -> Outside:
     """Say `NO` of a hang, `YES` of none."""
-    found = judge(views, views, TIMEOUT, TIMEOUT / 2)
+    found = judged(views, views, TIMEOUT, TIMEOUT / 2)
     assert not found.working
     if found.hang is None:
         return Outside.YES
@@ -42,10 +42,10 @@ def test_a_training_is_no_server_whatever_its_libraries_serve(name: str) -> None
     views = recorded(name, TIMEOUT + 5)
     if name in LOOPS:
         views[1] = views[1]._replace(idle=0.0)
-        assert judge(views, views, TIMEOUT, TIMEOUT / 2)[:2] == (None, (1,))
+        assert judged(views, views, TIMEOUT, TIMEOUT / 2)[:2] == (None, (1,))
         return
     assert verdict(views) is Outside.NO
-    found = judge(views, views, TIMEOUT, TIMEOUT / 2).hang
+    found = judged(views, views, TIMEOUT, TIMEOUT / 2).hang
     assert found is not None
     assert (found.odd, found.waiting) == ((1,), (0,))
 
