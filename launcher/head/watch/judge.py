@@ -121,8 +121,9 @@ def judge(
     if not _is_hang(known, before, now):
         silent = outside <= Outside.READS and _is_silent(now, LONGER * timeout)
         return Judgement(known._replace(doubt=MAY_BE_A_WAIT) if silent else None)
-    still = min(_still(view, stays[rank]) for rank, view in now.items())
-    if still < NEARLY * timeout:
+    slack = (1 - NEARLY) * timeout
+    still = min(_still(view, stays[rank], slack) for rank, view in now.items())
+    if still < timeout - slack:
         return Judgement(None, again=timeout - still)
     return Judgement(known._replace(doubt=_doubt(known, now, outside)))
 
@@ -142,15 +143,15 @@ def _is_unread(view: RankView) -> bool:
     return any(map(IN_TIME.search, problems))
 
 
-def _still(view: RankView, stay: Stay) -> float:
+def _still(view: RankView, stay: Stay, slack: float) -> float:
     """Return for how long neither a rank nor gloo has done anything for it, as far as is known.
 
-    To come from one wait to another takes so little that a rank may seem idle all the time.
+    To come from one wait to another takes so little that a rank may seem idle all the time. Reports
+    and looks are not made at the same moment, so times may differ by some `slack`.
     """
-    here, came = stood(view), stay.most < inf
-    if here < stay.least:
-        here = stay.most if came else stay.least
-    return min(quiet(view), here, stay.most)
+    still = stood(view)
+    fits = stay.least <= still <= stay.most + slack
+    return min(quiet(view), still if fits else stay.least)
 
 
 def stood(view: RankView) -> float:

@@ -36,6 +36,9 @@ LEAST = 0.02
 MOVED = 8192
 """Bytes a second that idle processes read and write at most: wake-ups, their own statistics."""
 
+WINDOW = 1.0
+"""Seconds over which what is read and written counts, where reports come sooner."""
+
 _TICK = os.sysconf("SC_CLK_TCK")
 
 # Fields of /proc/PID/stat, counted from the state on (proc(5) counts it as field 3).
@@ -137,19 +140,23 @@ class Idle:
         """Count at most so many seconds for one interval: this process may have been stopped."""
         self._most = most
         self._last: tuple[float, float, int, int] | None = None
+        self._moved = 0.0, 0  # when, and how much by then, at least WINDOW ago or when it last did
         self._seconds = 0.0
 
     def after(self, now: float, cpu: float, moved: int, printed: int) -> float:
         """Return the seconds at this time, given the sums so far."""
         before, self._last = self._last, (now, cpu, moved, printed)
         if before is None:
+            self._moved = now, moved
             return 0.0
-        seconds = now - before[0]
+        seconds, (began, until_then) = now - before[0], self._moved
         idle = (
             abs(cpu - before[1]) <= max(LEAST, SHARE * seconds)
-            and abs(moved - before[2]) <= MOVED * max(seconds, 1.0)
+            and abs(moved - until_then) <= MOVED * max(now - began, WINDOW)
             and printed == before[3]
         )
+        if not idle or now - began >= WINDOW:
+            self._moved = now, moved
         self._seconds = self._seconds + min(seconds, self._most) if idle else 0.0
         return self._seconds
 

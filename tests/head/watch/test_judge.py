@@ -208,10 +208,11 @@ def test_what_gloo_carries_from_rank_to_rank_is_progress() -> None:
         (30.0, Stay(5.0), 0.0),
         (0.0, Stay(20.0), 0.0),
         (0.0, Stay(5.0), 15.0),
-        (30.0, Stay(1.0, 5.0), 15.0),
+        (30.0, Stay(1.0, 5.0), 19.0),
         (3.0, Stay(1.0, 25.0), 17.0),
-        (0.0, Stay(1.0, 25.0), 0.0),
-        (30.0, Stay(1.0, 20.0), 0.0),
+        (0.0, Stay(1.0, 25.0), 19.0),
+        (20.0, Stay(1.0, 25.0), 0.0),
+        (30.0, Stay(20.0, 25.0), 0.0),
     ],
 )
 def test_ranks_have_waited_for_as_long_as_they_may(idle: float, stay: Stay, again: float) -> None:

@@ -128,6 +128,14 @@ def test_a_short_interval_allows_for_the_kernels_ticks() -> None:
     assert one.after(50.2, 0.02, 8192, 0) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize(("each", "idle"), [(1600, True), (3000, False)])
+def test_bytes_count_over_a_second_where_reports_come_sooner(each: int, idle: bool) -> None:
+    """A checkpoint at 12 KB/s is work, however short the time between two reports."""
+    one = Idle(1.0)
+    seen = [one.after(50.0 + 0.2 * number, 0.0, each * number, 0) for number in range(40)]
+    assert (max(seen) > 2.0) is idle
+
+
 def test_each_message_has_all_workers_that_run(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
