@@ -99,7 +99,7 @@ rest()
 KINDS = {
     "sleeps": "sleeps in sleeps",
     "stops": "is stopped by a signal such as SIGSTOP",
-    "holds_gil": "is in holds_gil|waits for a signal in holds_gil",
+    "holds_gil": "(is|has been) in holds_gil|waits for a signal in holds_gil",
     "locks": "waits for a lock or native code in locks",
     "blocks": "is in a wait of the kernel that cannot be interrupted",
     "loads": "waits for the data loader in loads.* is stopped by a signal",
@@ -217,7 +217,7 @@ class Hanging:
 
     def goes_on(self, times: int) -> None:
         """Wait until dsrun has said so often that rank 3 goes on."""
-        line = "dsrun: (?:rank 3 goes|ranks 2-3 go) on after"  # of its node, both may have stood
+        line = "dsrun: (?:rank 3|ranks 2-3) resumed after"  # of its node, both may have stood
         self.job.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}")
 
     def lines(self, pattern: str) -> list[str]:

@@ -94,7 +94,7 @@ class HangWatch:
         self._report, self._exempt, self._read = report, exempt, read
         policy = report.policy
         self._timeout, self._interval = policy.hang_timeout, policy.sample
-        self._idle_times = RankIdleTimes(policy.sample)
+        self._idle_times = RankIdleTimes(policy.sample, policy.hang_timeout / 4)
         self._ended: dict[int, str] = {}
         self._sampling: StackSampling | None = None
         self._found: HangIncident | None = None

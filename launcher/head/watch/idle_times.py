@@ -40,11 +40,13 @@ class Answer(NamedTuple):
         asked: when it was asked.
         since: when its node first reported that it did anything after that; infinity before.
         moved: bytes that it has moved since.
+        rested: whether it had been idle for long: what a rank that works does is not its answer.
     """
 
     asked: float = float("-inf")
     since: float = float("inf")
     moved: int = 0
+    rested: bool = False
 
 
 class RankIdleTime(NamedTuple):
@@ -76,10 +78,13 @@ class RankIdleTimes:
         ranks: by number.
     """
 
-    def __init__(self, interval: float) -> None:
-        """Expect a report of each node every `interval` seconds."""
+    def __init__(self, interval: float, rest: float = 0.0) -> None:
+        """Expect a report of each node every `interval` seconds.
+
+        A rank that has been idle for `rest` seconds answers a look, and does nothing else.
+        """
         self.ranks: dict[int, RankIdleTime] = {}
-        self._interval = interval
+        self._interval, self._rest = interval, rest
         self._read = NEVER
 
     def take(
@@ -125,7 +130,8 @@ class RankIdleTimes:
         """Return whether a rank has moved what it answers, at the time at which it was asked."""
         began, ended = self._read
         return (
-            began <= now <= max(began, ended) + LOOK_INTERVALS * self._interval
+            answer.rested
+            and began <= now <= max(began, ended) + LOOK_INTERVALS * self._interval
             and last.at <= ended
             and answer.moved <= LOOK_MOVED
             and now - answer.since <= max(ANSWER, LOOK_INTERVALS * self._interval)
@@ -135,11 +141,12 @@ class RankIdleTimes:
     def _answer(self, last: RankIdleTime, row: RankActivity, now: float) -> Answer:
         """Return what a rank has done since stacks were asked for, with this report."""
         asked, moved = self._read[0], abs(row.moved - last.row.moved)
-        before = last.answer if last.answer.asked == asked else Answer(asked)
+        before = last.answer
+        if before.asked != asked:
+            before = Answer(asked, rested=asked - last.since >= self._rest)
         active = bool(moved) or not row.idle
-        return Answer(
-            asked, min(before.since, now) if active else before.since, before.moved + moved
-        )
+        since = min(before.since, now) if active else before.since
+        return before._replace(since=since, moved=before.moved + moved)
 
     def drop(self, rank: int) -> None:
         """Forget a rank that has ended."""

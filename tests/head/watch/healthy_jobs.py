@@ -72,6 +72,7 @@ SCENES = {
     "steps": Scene(Act(LOAD, 0.9, 1e6), WAIT, 20.0),
     "a checkpoint at 1 MB/s": Scene(Act(SAVE, 0.004, 1e6), AT_BARRIER, 900.0),
     "a checkpoint at 12 KB/s": Scene(Act(SAVE, 0.001, 12e3), AT_BARRIER, 900.0),
+    "a checkpoint at 20 KB/s, in small blocks": Scene(Act(SAVE, 0.001, 20e3), AT_BARRIER, 900.0),
     "a download": Scene(Act(LOAD, 0.02, 3e5), AT_BARRIER, 1200.0),
     "an evaluation": Scene(Act(TRAIN, 0.95), AT_BARRIER, 1800.0),
     "a compilation": Scene(Act(TRAIN, 0.8, 1e4), Act(TRAIN, 0.8, 1e4), 600.0),
@@ -122,7 +123,7 @@ class HealthyJob:
         self._timeout = timeout
         self._interval = WatchPolicy(hang_timeout=timeout).sample
         self._ranks = [_Rank(one, self._interval) for one in range(self._chance.choice((2, 4, 8)))]
-        self._idle_times = RankIdleTimes(self._interval)
+        self._idle_times = RankIdleTimes(self._interval, timeout / 4)
         self._sampling: StackSampling | None = None
         self._read = float("-inf"), float("-inf")
         self._answer: float | None = None

@@ -7,7 +7,7 @@ import pytest
 from .healthy_jobs import HealthyJob, stopped
 
 
-@pytest.mark.parametrize("timeout", [60.0, 300.0])
+@pytest.mark.parametrize("timeout", [8.0, 60.0, 300.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_healthy_job_is_not_stopped(seed: int, timeout: float) -> None:
     job = HealthyJob(seed, timeout)

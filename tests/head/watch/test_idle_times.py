@@ -136,6 +136,18 @@ def test_a_worker_answers_once_a_look(moved: tuple[int, ...], still: float) -> N
     assert idle_times.still_of(0, 111.0) == still
 
 
+@pytest.mark.parametrize(("rested", "idle"), [(0.0, 8.0), (4.0, 8.0), (4.5, 3.0)])
+def test_a_rank_that_works_until_a_look_works_in_it(rested: float, idle: float) -> None:
+    """What it does then is no answer; looks that follow each other would hide all that it does."""
+    idle_times = taken(RankIdleTimes(2.0, rested), 98.0, row())
+    for now in (100.0, 102.0):
+        taken(idle_times, now, row(idle=now - 98.0))
+    busy = row(moved=20_000)
+    idle_times.take("n0", Activity(104.0, 0.0, (busy,)), 104.0, (102.0, 103.0))
+    taken(idle_times, 106.0, busy._replace(idle=2.0))
+    assert idle_times.idle(0, 106.0) == pytest.approx(idle)
+
+
 def test_the_time_in_which_a_node_was_stopped_does_not_count() -> None:
     idle_times = taken(taken(RankIdleTimes(2.0), 100.0, row()), 102.0, row(idle=2.0))
     taken(idle_times, 150.0, row(idle=6.0))
