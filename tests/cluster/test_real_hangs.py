@@ -26,7 +26,7 @@ def started(dsrun: Dsrun, folder: Path, kind: str, size: int = 3) -> Running:
     report = "--grace", "1", "--report_file", f"{folder}/report.json"
     cache = "--export", f"TORCHINDUCTOR_CACHE_DIR={folder}"  # else torch leaves one in /tmp
     program = script(folder, PROGRAM.format(timeout=TIMEOUT))
-    return dsrun.start(*options, *report, *cache, "--workdir", folder, program, kind)
+    return dsrun.start(*options, *report, *cache, "--workdir", str(folder), program, kind)
 
 
 @pytest.mark.parametrize("kind", some(HANGS, "leaves_early", "sets_no_key"))
