@@ -7,6 +7,7 @@ SOAK ?= 100
 FAULTS ?= 100
 SEEDS ?= 10000
 SEED ?= 1
+REPORT ?= gpu-report
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
@@ -19,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 PREPARE = @$(MAKE) --no-print-directory --jobs 2 --output-sync lint check engines $(BYTECODE)
 
-.PHONY: demo test test-ci test-all faults simulate soak lint check docs setup system browser recipes engines clean
+.PHONY: demo test test-ci test-all faults simulate soak gpu lint check docs setup system browser recipes engines clean
 
 ## A real training on this machine, and on virtual hosts if possible.
 demo: setup
@@ -52,6 +53,10 @@ faults: setup
 ## Play simulated worlds: whole jobs with faults, in virtual time, by seed.
 simulate: setup
 	$(BIN)/python -m tests.simulation --seeds 0-$$(($(SEEDS) - 1)) --jobs 2
+
+## Try dsrun on the NVIDIA GPU of this machine, at most 8 minutes; PYTHON is one that has torch.
+gpu:
+	@$(PYTHON) -m tests.gpu --report $(REPORT)
 
 lint: setup
 	$(BIN)/ruff check .

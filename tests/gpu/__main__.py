@@ -1,0 +1,117 @@
+"""Try dsrun on the NVIDIA GPU of this machine: `make gpu`, or
+
+    PYTHON -m tests.gpu [--report FOLDER] [PART ...]
+
+It takes at most 8 minutes, installs nothing and needs no network. PYTHON is one that has torch. The
+folder gets `report.txt` and `report.json`. The exit code is 0 if no part has failed, 1 if one has,
+and 2 if there is no NVIDIA GPU, or no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import parts, surroundings, verdicts
+from .checks import Outcome, skipped
+from .desk import Desk, OverLimit
+from .report import Result, as_json, as_text, ending, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOTHING = 2
+"""The exit code where there is nothing to try."""
+
+LOOK = 45.0
+"""Seconds for torch to be imported for the first time."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Try everything, print and write what was seen; return the exit code."""
+    options = _options(words)
+    if why := _nothing():
+        print(f"make gpu: {why}", file=sys.stderr)
+        return NOTHING
+    folder = Path(options.report)
+    folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + parts.WHOLE
+    with tempfile.TemporaryDirectory(prefix="dsrun-gpu-") as scratch:
+        desk = Desk(Path(scratch), sys.executable, os.environ)
+        look, results = _looked(desk)
+        where = surroundings.of_machine(os.environ, look)
+        chosen = [one for one in parts.PARTS if not options.parts or one.name in options.parts]
+        _tell(folder, where, results)
+        for part in chosen:
+            results.append(_tried(part, desk, look, end))
+            _tell(folder, where, results)
+    print(f"{ending(results)}\nwritten: {folder}/report.txt, {folder}/report.json")
+    return int(any(one.outcome is Outcome.FAILED for one in results))
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    names = [one.name for one in parts.PARTS]
+    parser = argparse.ArgumentParser(prog="make gpu", description="Try dsrun on an NVIDIA GPU.")
+    parser.add_argument("--report", default="gpu-report", metavar="FOLDER")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {', '.join(names)}")
+    options = parser.parse_args(words)
+    if unknown := {*options.parts} - {*names}:
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
+    return options
+
+
+def _nothing() -> str:
+    """Return why there is nothing to try, "" if there is."""
+    if not surroundings.devices():
+        return "no NVIDIA GPU here: there is no /dev/nvidia0"
+    if find_spec("torch") is None:
+        return f"{sys.executable} has no torch; name a Python that has: make gpu PYTHON=..."
+    return ""
+
+
+def _looked(desk: Desk) -> tuple[dict[str, Any], list[Result]]:
+    """Return what torch, NVML and the driver tell, and what came of that."""
+    look: dict[str, Any] = {"torch": None, "nvml": None, "proc": None, "packages": {}}
+    began = time.monotonic()
+    desk.begin(LOOK)
+    try:
+        look |= desk.program("look.py").json
+    except (LookupError, OverLimit) as error:
+        look["errors"] = {"torch": str(error)}
+    checks = parts.gathered(verdicts.usable(look))
+    return look, [Result("torch", time.monotonic() - began, checks, desk.ran)]
+
+
+def _tried(part: parts.Part, desk: Desk, look: dict[str, Any], end: float) -> Result:
+    """Return what came of a part, which has its own time, and no more than all have left."""
+    began = time.monotonic()
+    desk.begin(min(part.seconds, end - began))
+    if look["torch"] is None:
+        checks = [skipped(part.name, "torch has no device that it can use")]
+    else:
+        checks = parts.tried(part, desk, parts.Gpu(look, _mask()))
+    return Result(part.name, time.monotonic() - began, checks, desk.ran)
+
+
+def _mask() -> str:
+    """Return the entry of a mask that stands for the first device that is visible."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+
+
+def _tell(folder: Path, where: dict[str, Any], results: list[Result]) -> None:
+    """Print the newest result, and write all: a machine may be taken away at any time."""
+    print(*lines_of(results[-1]), sep="\n", flush=True)
+    whole = json.dumps(as_json(where, results), indent=1)
+    (folder / "report.txt").write_text(as_text(where, results), encoding="utf-8")
+    (folder / "report.json").write_text(f"{whole}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""A machine with a made-up GPU: /dev and /proc/driver in a mount namespace of its own, and a Python
+whose torch and NVML are stand-ins.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..support.checkout import CHECKOUT
+from ..support.limits import HANG
+from ..support.needs import need
+from .stand_ins import made_up
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STAND_INS = CHECKOUT / "tests" / "gpu" / "stand_ins"
+
+DEVICES = """
+set -e
+mount -t tmpfs dev "$1"
+for name in null zero full random urandom tty ptmx; do
+    touch "$1/$name"
+    mount --bind "/dev/$name" "$1/$name"
+done
+mkdir "$1/shm" "$1/pts"
+mount --rbind /dev/shm "$1/shm"
+mount --rbind /dev/pts "$1/pts"
+ln -s /proc/self/fd "$1/fd"
+touch "$1/nvidia0" "$1/nvidiactl"
+mount --move "$1" /dev
+mount -t tmpfs driver /proc/driver
+cp -r "$2/." /proc/driver
+shift 2
+exec "$@"
+"""
+"""Show these two files of devices, and what the driver tells in /proc, and run a command."""
+
+INFORMATION = f"""Model: \t\t {made_up.NAME}
+GPU UUID: \t GPU-{made_up.UUID}
+Bus Location: \t {made_up.ADDRESS}
+Device Minor: \t 0
+GPU Excluded:\t No
+"""
+
+VERSION = f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {made_up.DRIVER}  Release Build\n"
+
+
+class MadeUpGpu:
+    """The machine; whatever runs on it ends with its command."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make what it needs, below a folder."""
+        need("unshare", "mount")
+        self._folder = folder
+        self.python = folder / "venv" / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+        (packages,) = folder.glob("venv/lib/python3.*/site-packages")
+        (packages / "stand_ins.pth").write_text(f"{STAND_INS}\n")
+        gpu = folder / "driver" / "nvidia" / "gpus" / made_up.ADDRESS
+        gpu.mkdir(parents=True)
+        (gpu / "information").write_text(INFORMATION)
+        (folder / "driver" / "nvidia" / "version").write_text(VERSION)
+        for name in ("dev", "held"):
+            (folder / name).mkdir()
+
+    def run(self, *words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+        """Run `python` there with these arguments, in the checkout, with a fault of the GPU."""
+        command = ["unshare", "--mount", "sh", "-c", DEVICES, "sh"]
+        command += [str(self._folder / "dev"), str(self._folder / "driver"), str(self.python)]
+        return subprocess.run(
+            [*command, *words],
+            cwd=CHECKOUT,
+            env=self._environ(fault),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=HANG,
+        )
+
+    def _environ(self, fault: str) -> Mapping[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+        return {**kept, "STAND_IN_FOLDER": str(self._folder / "held"), "STAND_IN_FAULT": fault}

@@ -1,0 +1,5 @@
+"""NCCL's version."""
+
+
+def version() -> tuple[int, int, int]:
+    return (2, 29, 7)

@@ -1,0 +1,3 @@
+"""Process groups of one or two ranks."""
+
+from .distributed_c10d import *
