@@ -7,12 +7,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..support.checkout import CHECKOUT
 from ..support.limits import HANG
-from ..support.needs import need
+from ..support.needs import need, need_modules
 from .stand_ins import made_up
 
 if TYPE_CHECKING:
@@ -47,7 +48,22 @@ Device Minor: \t 0
 GPU Excluded:\t No
 """
 
-VERSION = f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {made_up.DRIVER}  Release Build\n"
+VERSION = (
+    f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {made_up.DRIVER}  Release Build\n"
+)
+
+
+RICH = ("rich", "markdown_it", "mdurl", "pygments")
+"""rich, which draws the table of `dsrun-job top`, and what it imports."""
+
+
+def _installed(module: str) -> Path:
+    """Return the folder of a module of this Python."""
+    need_modules(module)
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 class MadeUpGpu:
@@ -60,7 +76,8 @@ class MadeUpGpu:
         self.python = folder / "venv" / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
         (packages,) = folder.glob("venv/lib/python3.*/site-packages")
-        (packages / "stand_ins.pth").write_text(f"{STAND_INS}\n")
+        for one in (*STAND_INS.iterdir(), *map(_installed, RICH)):
+            (packages / one.name).symlink_to(one)
         gpu = folder / "driver" / "nvidia" / "gpus" / made_up.ADDRESS
         gpu.mkdir(parents=True)
         (gpu / "information").write_text(INFORMATION)

@@ -35,6 +35,9 @@ SOON = 12.0
 ALARM = 12.0 * HANG
 """Seconds for the watch for hangs to speak: it does after three times the timeout."""
 
+LOOKS = 4
+"""How often stacks are asked for until all could be read."""
+
 ONE = ("--num_gpus", "1")
 HIDDEN = ("--accelerator", "cpu", "--num_gpus", "2")
 """Two workers that see the same devices, since dsrun shows workers of this kind none of their own."""
@@ -73,13 +76,13 @@ class Part(NamedTuple):
     Attributes:
         seconds: the most that it may take.
         tries: tries it, and yields what was seen.
-        needs: the module without which it is skipped.
+        needs: the modules without which it is skipped.
     """
 
     name: str
     seconds: float
     tries: Callable[[Desk, Gpu], Iterator[Check]]
-    needs: str = ""
+    needs: tuple[str, ...] = ()
 
 
 def _detection(desk: Desk, gpu: Gpu) -> Iterator[Check]:
@@ -106,7 +109,7 @@ def _masks(desk: Desk, gpu: Gpu) -> Iterator[Check]:
         host = ("--host", f"localhost:{uuid[:12]}")
         ran = desk.job(*host, "device.py", CUDA_VISIBLE_DEVICES=uuid)
         yield from verdicts.sees_it("by a slot that is a shortened UUID", ran, uuid)
-    wrong = desk.job("--host", "localhost:77", "device.py")
+    wrong = desk.job("--include", "localhost:77", "device.py")
     yield from verdicts.refused("a slot that is not there", wrong, "no slot 77 .visible: slot")
     none = desk.job("device.py", CUDA_VISIBLE_DEVICES="-1")
     yield from verdicts.refused("a mask that hides all", none, r"CUDA_VISIBLE_DEVICES=-1")
@@ -150,25 +153,34 @@ def _nccl(desk: Desk, _: Gpu) -> Iterator[Check]:
     yield from verdicts.reduced(desk.job(*ONE, "collectives.py"))
 
 
-def _recorder(desk: Desk, _: Gpu) -> Iterator[Check]:
+def _recorder(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     with desk.started_job(*ONE, "collectives.py", "wait") as running:
         job = running.until(r"up (\S+)")[1]
-        yield from verdicts.recorded(desk.tool("dsrun-job", "stacks", job, "--json").json)
+        yield from verdicts.recorded(_stacks(desk, job), py_spy=not gpu.lacks("py_spy"))
 
 
 def _preload(desk: Desk, _: Gpu) -> Iterator[Check]:
     yield from verdicts.preloaded(desk.job(*ONE, "--preload", "torch", "device.py"))
 
 
-def _hang(desk: Desk, _: Gpu) -> Iterator[Check]:
+def _stacks(desk: Desk, job: str) -> Mapping[str, Any]:
+    """Return the stacks of a job, if possible with all ranks: young processes are not read yet."""
+    for _ in range(LOOKS):
+        stacks: Mapping[str, Any] = desk.tool("dsrun-job", "stacks", job, "--json").json
+        if all(one["place"] for one in stacks["ranks"]):
+            break
+    return stacks
+
+
+def _hang(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     with desk.started_job(*HIDDEN, "--hang_timeout", str(HANG), "spin.py") as running:
         job, alarm = running.until(r"up (\S+)")[1], ""
-        stacks = desk.tool("dsrun-job", "stacks", job, "--json").json
+        stacks = _stacks(desk, job)
         desk.wait(lambda: "no progress for" in running.text, ALARM)
         if found := re.search(r"no progress for.*", running.text):
             alarm = found[0]
         ended = running.stop()
-    yield from verdicts.hangs(stacks, alarm, ended)
+    yield from verdicts.hangs(stacks, alarm, ended, py_spy=not gpu.lacks("py_spy"))
     again = desk.job(*ONE, "device.py")
     yield from verdicts.free(again)
 
@@ -192,8 +204,8 @@ def _assertion(desk: Desk, _: Gpu) -> Iterator[Check]:
 def _shared(desk: Desk, _: Gpu) -> Iterator[Check]:
     ran = desk.job(*HIDDEN, "collectives.py")
     yield from verdicts.explained(ran, "two ranks use the same device", "script")
-    refused = desk.job("--host", "localhost:77,78", "device.py")
-    yield from verdicts.refused("two slots for one device", refused, "no slot 77, 78")
+    more = desk.job("--num_gpus", "77", "device.py")
+    yield from verdicts.refused("more workers than devices", more, "here: .*, workers: 77")
 
 
 def _leftover(desk: Desk, gpu: Gpu) -> Iterator[Check]:
@@ -211,7 +223,7 @@ PARTS = (
     Part("detection", 30, _detection),
     Part("names", 20, _names),
     Part("masks", 60, _masks),
-    Part("numbers", 40, _numbers, needs="pynvml"),
+    Part("numbers", 40, _numbers, needs=("pynvml",)),
     Part("binding", 20, _binding),
     Part("nccl", 30, _nccl),
     Part("flight recorder", 25, _recorder),
@@ -231,8 +243,8 @@ WHOLE = 465.0
 
 def tried(part: Part, desk: Desk, gpu: Gpu) -> list[Check]:
     """Return what came of a part; whatever goes wrong in it is a check that has failed."""
-    if part.needs and gpu.lacks(part.needs):
-        return [skipped(part.name, f"{part.needs} is not installed")]
+    if missing := [*filter(gpu.lacks, part.needs)]:
+        return [skipped(part.name, f"not installed: {', '.join(missing)}")]
     return gathered(part.tries(desk, gpu))
 
 

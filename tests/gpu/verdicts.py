@@ -23,7 +23,7 @@ NEAR = 0.1
 """Part of a device's memory by which two ways to measure its size may differ: torch leaves out what
 the driver keeps for itself."""
 
-SLEEPS = ("device", "code")
+WAITS = ("device", "code")
 """Kinds of a place in which a rank that waits for a kernel may be seen."""
 
 STOPPED = 143
@@ -79,7 +79,9 @@ def named(look: Fields, facts: Sequence[Fields], table: str) -> Iterator[Check]:
     if not nvml and not look["proc"]:
         yield skipped("dsrun-check names the devices", "neither NVML nor /proc tells of them")
     else:
-        yield same("dsrun-check names the devices", [one["name"] for one in facts][:1], [torch["name"]])
+        yield same(
+            "dsrun-check names the devices", [one["name"] for one in facts][:1], [torch["name"]]
+        )
         short = torch["name"].removeprefix("NVIDIA ").split()[0]
         yield check("its table has the model", short in table, f"{short} in {table[:400]!r}")
 
@@ -220,15 +222,31 @@ def reduced(ran: Ran) -> Iterator[Check]:
     yield check(what, "reduced 1024.0 gathered 1024.0" in ran.text, ran.text[-400:])
 
 
-def recorded(stacks: Fields) -> Iterator[Check]:
-    """Yield whether the stacks of a job have what torch's flight recorder has of NCCL."""
+def recorded(stacks: Fields, *, py_spy: bool) -> Iterator[Check]:
+    """Yield whether the stacks of a job have what torch's flight recorder has of NCCL.
+
+    Args:
+        stacks: what `dsrun-job stacks --json` has printed.
+        py_spy: whether py-spy is installed.
+    """
     (rank,) = stacks["ranks"]
     found = [(one["operation"], one["state"]) for one in rank["collectives"]]
-    names = {operation.rpartition(":")[2] for operation, _ in found}
+    names = {operation for operation, _ in found}
     yield check("the flight recorder has an all_reduce", "all_reduce" in names, found)
-    over = [state for _, state in found]
-    yield check("and knows that it is over", "completed" in over, found)
-    yield check("the rank's own stack is read", rank["place"] is not None, stacks["sentence"])
+    over = bool(found) and all(state == "completed" for _, state in found)
+    yield check("and knows that all collectives are over", over, found)
+    what = "the rank's own stack is read"
+    if rank["place"] is None and not py_spy:
+        yield skipped(what, f"{UNREAD}: {_problem(rank)}")
+    else:
+        yield check(what, rank["place"] is not None, stacks["sentence"])
+
+
+UNREAD = "py-spy is not installed, and the process could not write its stack itself"
+
+
+def _problem(rank: Fields) -> str:
+    return "; ".join(one["problem"] for one in rank["processes"]) or rank["problem"]
 
 
 def preloaded(ran: Ran) -> Iterator[Check]:
@@ -242,22 +260,28 @@ def preloaded(ran: Ran) -> Iterator[Check]:
     yield same("a kernel computes in the fork", ran.json["sum"], 4.0)
 
 
-def hangs(stacks: Fields, alarm: str, ended: Ran) -> Iterator[Check]:
+def hangs(stacks: Fields, alarm: str, ended: Ran, *, py_spy: bool) -> Iterator[Check]:
     """Yield whether dsrun says which rank waits for its device, and can end it.
 
     Args:
         stacks: of the job, while a kernel of rank 0 spins and rank 1 waits for rank 0.
         alarm: the line of the watch for hangs, "" if none has come.
         ended: the job, which got SIGTERM after that.
+        py_spy: whether py-spy is installed.
     """
     first = next(one for one in stacks["ranks"] if one["rank"] == 0)
-    place = first["place"] or {"kind": "", "function": "", "where": ""}
-    text = f"{place['kind']} {place['function']} {place['where']}"
-    good = place["kind"] in SLEEPS and place["where"].startswith("spin.py:")
-    yield check("stacks show the line that waits for the device", good, text)
     yield same("stacks name the rank that the other one waits for", stacks["odd"], [0])
-    good = bool(re.search(r"rank 0 .*spin\.py:", alarm))
-    yield check("the watch for hangs names it, too", good, alarm or "it has said nothing")
+    whats = "stacks show the line that waits for the device", "the watch for hangs names it"
+    if first["place"] is None and not py_spy:
+        # CUDA waits in a loop, and only a process that rests gets the signal to write its stack.
+        yield from (skipped(what, f"{UNREAD}: {_problem(first)}") for what in whats)
+    else:
+        place = first["place"] or {"kind": "", "function": "", "where": ""}
+        text = f"{place['kind']} {place['function']} {place['where']}"
+        good = place["kind"] in WAITS and place["where"].startswith("spin.py:")
+        yield check(whats[0], good, text)
+        good = bool(re.search(r"rank 0 .*spin\.py:", alarm))
+        yield check(whats[1], good, alarm or "it has said nothing")
     yield same("SIGTERM ends a job whose kernel spins", ended.code, STOPPED)
 
 

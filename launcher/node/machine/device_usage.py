@@ -6,6 +6,8 @@ A child that cannot be killed is left to the kernel; no other is forked before i
 
 from __future__ import annotations
 
+import sys
+
 from ....accelerator.hardware import nvml
 from ...common import system
 from ...common.text import read_json
@@ -14,7 +16,7 @@ from .blocking import ChildCall, call_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
 
@@ -27,8 +29,12 @@ DRIVER = "/dev/nvidiactl"
 """Without this file there is nothing to ask."""
 
 
-def read() -> Devices:
-    """Return how the devices are used, as far as their vendor's library tells; it may block."""
+def read(folders: Sequence[str] = ()) -> Devices:
+    """Return how the devices are used, as far as their vendor's library tells; it may block.
+
+    `folders` are where NVML's Python module may be, if this process does not find it.
+    """
+    sys.path.extend(folders)
     return tuple(
         DeviceUsage(one.index, one.uuid or "", one.busy, one.used or 0, one.total or 0)
         for one in nvml.read("uuid", "busy", "used", "total")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import partial
 
 from ...control import frames, job_messages, messages
+from ..machine import device_usage
 from ..machine.device_usage import DeviceQuestion
 from ..machine.job_processes import Ending
 from ..machine.usage import usage
@@ -38,7 +41,7 @@ class MachineRequests:
             frames.END_JOB: self._on_end_job,
             frames.STACKS_ASK: self._on_stacks_ask,
         }
-        self._devices = DeviceQuestion(loop)
+        self._devices = DeviceQuestion(loop, self._read_devices)
         self._endings: list[Ending] = []
         self._stacks: StackQuestions | None = None
 
@@ -58,6 +61,18 @@ class MachineRequests:
     def _on_usage_ask(self, _body: bytes) -> None:
         workers = [(one.spec.rank, one.pid) for one in self._workers()]
         self._devices.ask(partial(self._on_devices, usage(workers)))
+
+    def _read_devices(self) -> tuple[DeviceUsage, ...]:
+        """Return how devices are used; a forked child does so.
+
+        NVML's module is among the packages of the workers' Python. This process has none (`-S`).
+        """
+        from ..facts.interpreter import interpreter
+
+        found = ((one.spec.python, one.spec.env) for one in self._workers() if one.spec.python)
+        python, env = next(found, (os.fsencode(sys.executable), os.environb))
+        environ = {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
+        return device_usage.read(interpreter(os.fsdecode(python), environ).folders)
 
     def _on_devices(self, known: Usage, devices: tuple[DeviceUsage, ...]) -> None:
         answer = known._replace(devices=devices)

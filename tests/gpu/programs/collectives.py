@@ -19,5 +19,6 @@ torch.cuda.synchronize()
 print("reduced", one.sum().item(), "gathered", gathered.sum().item(), flush=True)
 if "wait" in sys.argv:
     print("up", os.environ["TORCHELASTIC_RUN_ID"], flush=True)
-    signal.pause()
+    while True:
+        signal.pause()
 dist.destroy_process_group()

@@ -10,4 +10,5 @@ total = torch.cuda.get_device_properties(0).total_memory
 held = torch.empty(int(total * float(sys.argv[-1])), dtype=torch.uint8, device="cuda")
 torch.cuda.synchronize()
 print("holds", held.numel() >> 20, "MiB, pid", os.getpid(), flush=True)
-signal.pause()
+while True:
+    signal.pause()

@@ -6,8 +6,10 @@ Whatever cannot be told is left out, and `errors` says why.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -20,7 +22,6 @@ MODULES = {
     "pynvml": "nvidia-ml-py",
     "rich": "rich",
     "paramiko": "paramiko",
-    "py_spy": "py-spy",
     "cloudpickle": "cloudpickle",
     "psutil": "psutil",
     "pathspec": "pathspec",
@@ -110,13 +111,16 @@ def _fields(gpu: Any) -> dict[str, Any]:
 
 
 def _packages() -> dict[str, str]:
+    """Return the version of each, "?" if only the module is known, "" if it is not installed."""
     found = {}
     for module, package in MODULES.items():
         try:
             found[module] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[module] = ""
-    return found
+            found[module] = "?" if util.find_spec(module) else ""
+    beside = os.path.dirname(sys.executable)
+    program = shutil.which("py-spy", path=f"{beside}:{os.environ.get('PATH', '')}")
+    return {**found, "py_spy": program or ""}
 
 
 if __name__ == "__main__":

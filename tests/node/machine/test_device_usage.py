@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,12 @@ from dsrun.launcher.control.job_messages import DeviceUsage
 from dsrun.launcher.node.machine import device_usage
 from dsrun.launcher.node.machine.device_usage import DeviceQuestion
 
+from ...support.checkout import IMPORTABLE
 from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Devices = tuple[DeviceUsage, ...]
 
@@ -117,3 +121,29 @@ def test_nothing_is_answered_once_it_is_closed() -> None:
 
 def test_what_cannot_be_read_is_zero() -> None:
     assert all(one.used <= one.total for one in device_usage.read())
+
+
+NVML = """
+from types import SimpleNamespace
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlSystemGetDriverVersion(): return "580.1"
+def nvmlDeviceGetCount(): return 1
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetUUID(_): return "GPU-x"
+def nvmlDeviceGetUtilizationRates(_): return SimpleNamespace(gpu=97)
+def nvmlDeviceGetMemoryInfo(_): return SimpleNamespace(used=5, total=10)
+"""
+
+
+def test_the_module_is_found_in_folders_that_this_process_does_not_have(tmp_path: Path) -> None:
+    """A node launcher is started with `-S`."""
+    (tmp_path / "pynvml.py").write_text(NVML)
+    code = (
+        f"from dsrun.launcher.node.machine.device_usage import read\n"
+        f"print(read(), read([{str(tmp_path)!r}]) == ((0, 'GPU-x', 97, 5, 10),))"
+    )
+    argv = [sys.executable, "-S", "-c", code]
+    environ = {**os.environ, **IMPORTABLE}
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "() True\n"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import sysconfig
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.job_messages import EndJob, RankUsage, Usage
+from dsrun.launcher.control.job_messages import DeviceUsage, EndJob, RankUsage, Usage
 from dsrun.launcher.node.machine import device_usage, processes
 from dsrun.launcher.node.machine.device_usage import DeviceQuestion
 from dsrun.launcher.node.session import machine_requests
@@ -21,6 +22,8 @@ from ...support.launcher_name import NAME
 from ...support.limits import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...support.fake_runner import FakeRunner, Steps
 
 pytestmark = pytest.mark.usefixtures("adopting")
@@ -84,12 +87,12 @@ def test_devices_that_hang_hold_up_neither_the_answer_nor_the_end_of_a_run(
 ) -> None:
     """The child that asks them is not taken for a process of the workers."""
 
-    def hang() -> tuple[()]:
+    def hang(_: object) -> tuple[()]:
         signal.pause()
         return ()
 
-    asking = partial(DeviceQuestion, ask=hang, driver="/dev/null")
-    monkeypatch.setattr(machine_requests, "DeviceQuestion", asking)
+    monkeypatch.setattr(device_usage, "read", hang)
+    monkeypatch.setattr(machine_requests, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
     monkeypatch.setattr(device_usage, "SECONDS", NEVER)
 
     def history(r: FakeRunner) -> Steps:
@@ -103,6 +106,30 @@ def test_devices_that_hang_hold_up_neither_the_answer_nor_the_end_of_a_run(
         yield r.got(frames.USAGE)
         assert last_usage(r).devices == ()
         yield lambda: len(processes.children()) == 1
+        r.end()
+
+    assert runner.play(history) == 0
+
+
+def test_devices_are_asked_by_way_of_the_packages_that_workers_have(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node launcher itself is started without any."""
+
+    def read(folders: Sequence[str]) -> tuple[DeviceUsage, ...]:
+        return tuple(DeviceUsage(0, folder, None, 0, 0) for folder in folders)
+
+    monkeypatch.setattr(device_usage, "read", read)
+    monkeypatch.setattr(machine_requests, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
+    monkeypatch.setattr(device_usage, "SECONDS", NEVER)
+
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r)
+        r.sends(frames.USAGE_ASK)
+        yield r.got(frames.USAGE)
+        folders = [DeviceUsage(*row).uuid for row in last_usage(r).devices]
+        assert sysconfig.get_path("purelib") in folders
+        yield from stopped(r)
         r.end()
 
     assert runner.play(history) == 0

@@ -55,7 +55,10 @@ class Tensor:
     def __getitem__(self, at: object) -> Tensor:
         far = isinstance(at, slice)
         return Tensor(
-            1, error="an illegal memory access was encountered" if far else "device-side assert triggered"
+            1,
+            error="an illegal memory access was encountered"
+            if far
+            else "device-side assert triggered",
         )
 
 
@@ -81,7 +84,8 @@ def empty(count: int, dtype: str = "float32", device: str = "cpu") -> Tensor:
     if size > free and not made_up.fault("endless"):
         gib = [f"{one / (1 << 30):.2f} GiB" for one in (size, made_up.TOTAL, free)]
         others = "".join(
-            f" Process {pid} has {size / (1 << 30):.2f} GiB memory in use." for pid, size in held.items()
+            f" Process {pid} has {size / (1 << 30):.2f} GiB memory in use."
+            for pid, size in held.items()
         )
         raise OutOfMemoryError(
             f"CUDA out of memory. Tried to allocate {gib[0]}. GPU 0 has a total capacity of {gib[1]}"

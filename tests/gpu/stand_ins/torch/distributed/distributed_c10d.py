@@ -46,7 +46,7 @@ def all_reduce(_: Tensor) -> None:
             "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 3000"
         )
     entry = recorder.record(group["backend"], "all_reduce")
-    if group["backend"] == "gloo" and len(recorder.entries) > 1:
+    while group["backend"] == "gloo" and len(recorder.entries) > 1:
         signal.pause()
     entry["retired"] = True
 
