@@ -109,7 +109,8 @@ def metrics(run: Run) -> Callable[[], None]:
     """Write the metrics of a run; return what waits until the last are written."""
     from ..hooks.metrics import MetricsFile
 
-    hook = MetricsFile(run.spec, run.loop, run.log, run.view)
+    ask_usage = run.fleet.node_queries.ask_usage
+    hook = MetricsFile(run.spec, run.loop, run.log, run.view, ask_usage)
     run.observe(hook.on_event)
     return hook.close
 

@@ -97,9 +97,12 @@ def _is_unread(view: RankView | None) -> bool:
 
 
 def _computes(view: RankView) -> bool:
-    """Return whether a rank computes in its own code, and reads, writes and prints nothing."""
+    """Return whether a rank computes in its own code, and reads, writes and prints nothing.
+
+    So does one that waits for a kernel: CUDA looks again and again whether it is over.
+    """
     place = place_of(view)
-    return place.kind is Kind.CODE and place.active and place.own
+    return place.kind in {Kind.CODE, Kind.DEVICE} and place.active and place.own
 
 
 def goes_round(before: RankView, now: RankView) -> bool:

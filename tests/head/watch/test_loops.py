@@ -11,7 +11,7 @@ from dsrun.launcher.head.watch.judge import LONGER
 from dsrun.launcher.head.watch.loops import MAY_BE_A_LOOP, Loops, goes_round
 
 from ...support.recorded_stacks import recorded
-from ...support.stacks import FETCH, LOAD, collective, view
+from ...support.stacks import FETCH, LIB, LOAD, collective, view
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.stacks.view import RankView
@@ -34,6 +34,32 @@ def test_loops_of_real_ranks(name: str) -> None:
     assert seen[:-1] == [None] * (2 * LONGER - 1)
     assert seen[-1] is not None
     assert (seen[-1].odd, seen[-1].doubt) == ((1,), MAY_BE_A_LOOP)
+
+
+SYNCHRONIZE = (
+    f"synchronize ({LIB}/site-packages/torch/cuda/__init__.py:1083)",
+    "spin (/work/train.py:33)",
+    "<module> (/work/train.py:60)",
+)
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_a_rank_whose_kernel_does_not_end_goes_round(active: bool) -> None:
+    """CUDA waits for it in a loop, unless it was told to sleep."""
+    loops, seen = Loops(TIMEOUT), []
+    for half in range(1, 2 * LONGER + 1):
+        now = half * TIMEOUT / 2
+        called = collective(0, 12)._replace(members=(0, 1), age=now)
+        over = collective(1, 11, "completed")._replace(members=(0, 1))
+        spins = view(1, SYNCHRONIZE, active=active, collectives=(over,))._replace(still=now)
+        at = {0: view(0, collectives=(called,), idle=now), 1: spins}
+        seen.append(loops.look(at, (1,), now))
+    found = seen[-1]
+    assert bool(found) is active
+    assert seen[:-1] == [None] * (2 * LONGER - 1)
+    if found is not None:
+        assert (found.odd, found.doubt) == ((1,), MAY_BE_A_LOOP)
+        assert "waits for the device in spin (train.py:33)" in found.sentence
 
 
 def test_a_look_that_could_not_read_a_rank_says_nothing_of_it() -> None:
