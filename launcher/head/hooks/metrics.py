@@ -8,6 +8,7 @@ from ... import __version__
 from ...common.text import plain
 from ..run.events import Exit, JobEnded, Lost, Round, Started
 from .counts import Counts
+from .device_use import DeviceUse
 from .exposition import Metric, text
 from .latest_file import LatestFile
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..run.events import RunEvent
     from ..run.run_view import RunView
+    from .device_use import AskUsage
 
 INTERVAL = 5.0
 """Seconds between two writes."""
@@ -39,10 +41,20 @@ class MetricsFile:
         loop: Loop,
         log: Callable[[str, str], None],
         view: Callable[[], RunView],
+        ask_usage: AskUsage,
     ) -> None:
-        """Begin to write the metrics of a job; `view` returns how its run is now."""
+        """Begin to write the metrics of a job.
+
+        Args:
+            spec: the job.
+            loop: of the job.
+            log: prints a message, given its text and level.
+            view: returns how its run is now.
+            ask_usage: asks nodes how they are used (`NodeQueries`).
+        """
         path, self._job_id = spec.hooks.metrics_file, spec.job_id
         assert path is not None
+        self._view, self._devices = view, DeviceUse(ask_usage)
         self._metrics = RunMetrics(loop.clock, view)
         self.writer = MetricsWriter(loop, path, self._text, log)
 
@@ -58,7 +70,8 @@ class MetricsFile:
             self.writer.write_last()
 
     def _text(self) -> str:
-        return text(self._metrics.now(), {"job_id": self._job_id})
+        self._devices.ask(self._view().nodes)
+        return text([*self._metrics.now(), *self._devices.now()], {"job_id": self._job_id})
 
 
 class MetricsWriter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..hooks.commands import LAST_WAIT, queue_of
+from ..hooks.device_use import DeviceUse
 from ..hooks.event_json import event_json
 from ..hooks.exposition import Metric, joint, text
 from ..hooks.metrics import MetricsWriter, RunMetrics
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...specs.job import JobSpec
     from ..hooks.commands import CommandQueue
+    from ..hooks.device_use import AskUsage
     from ..report.ending import Ending
     from ..run.events import RunEvent
-    from ..run.run_view import ObservedRun
+    from ..run.run_view import ObservedRun, RunView
     from .policy import RoleCourse
 
 
@@ -35,6 +37,7 @@ class RolesHooks:
         loop: Loop,
         courses: Mapping[str, RoleCourse],
         log: Callable[[str, str], None],
+        ask_usage: AskUsage,
     ) -> None:
         """Begin.
 
@@ -43,7 +46,10 @@ class RolesHooks:
             loop: of the job.
             courses: what is known of each role, by name.
             log: prints a message, given its text and level.
+            ask_usage: asks nodes how they are used (`NodeQueries`).
         """
+        self._devices = DeviceUse(ask_usage)
+        self._views: dict[str, Callable[[], RunView]] = {}
         self._spec, self._loop, self._courses, self._log = spec, loop, courses, log
         self._began = loop.clock()
         self._metrics: dict[str, RunMetrics] = {}
@@ -65,6 +71,7 @@ class RolesHooks:
         """Tell of a run of a role that has not begun."""
         if self._writer is not None:
             self._metrics[run.role] = RunMetrics(self._loop.clock, run.view)
+            self._views[run.role] = run.view
         run.observe(partial(self._on_event, run.role))
 
     def _on_event(self, role: str, event: RunEvent) -> None:
@@ -96,7 +103,9 @@ class RolesHooks:
 
     def _text(self) -> str:
         of_roles = joint("role", {name: one.now() for name, one in self._metrics.items()})
-        return text([*self._states(), *of_roles], {"job_id": self._spec.job_id})
+        self._devices.ask(node for view in self._views.values() for node in view().nodes)
+        every = [*self._states(), *of_roles, *self._devices.now()]
+        return text(every, {"job_id": self._spec.job_id})
 
     def _states(self) -> list[Metric]:
         courses = self._courses.items()

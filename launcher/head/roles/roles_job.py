@@ -128,7 +128,8 @@ class RolesJob:
             return None
         from .hooks import RolesHooks
 
-        hooks = RolesHooks(job, self.loop, self.policy.courses, self.log)
+        ask_usage = self.fleet.node_queries.ask_usage
+        hooks = RolesHooks(job, self.loop, self.policy.courses, self.log, ask_usage)
         self.observe_runs(hooks.observe)
         return hooks
 

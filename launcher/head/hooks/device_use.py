@@ -1,0 +1,59 @@
+"""How the devices of nodes are used, as metrics: the nodes are asked again for each text."""
+
+from __future__ import annotations
+
+from .exposition import Metric
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ...control.job_messages import DeviceUsage
+    from ..fleet.node_connection import NodeConnection
+    from ..fleet.node_queries import Question, Used
+    from ..run.run_node import RunNode
+
+    AskUsage = Callable[[Iterable[NodeConnection], Callable[[Used], None]], Question]
+
+ASKED = {"cuda"}
+"""Accelerators whose nodes can tell how their devices are used."""
+
+
+class DeviceUse:
+    """What the nodes have last told of their devices; no metric before that."""
+
+    def __init__(self, ask_usage: AskUsage) -> None:
+        """Ask with the method of `NodeQueries`."""
+        self._ask_usage = ask_usage
+        self._question: Question | None = None
+        self._used: dict[str, tuple[DeviceUsage, ...]] = {}
+
+    def ask(self, nodes: Iterable[RunNode]) -> None:
+        """Ask those of these nodes that have such devices, unless answers are due."""
+        if self._question is not None and not self._question.over:
+            return
+        having = {
+            node.connection.name: node.connection  # once, though several roles may use it
+            for node in nodes
+            if not node.over and node.hello is not None and node.hello.accelerator in ASKED
+        }
+        if having:
+            self._question = self._ask_usage(having.values(), self._answered)
+
+    def _answered(self, used: Used) -> None:
+        self._used = {node.name: one.devices for node, one in used.items() if one.devices}
+
+    def now(self) -> Iterator[Metric]:
+        """Yield the metrics of what was told last."""
+        rows = [(_labels(host, one), one) for host, some in self._used.items() for one in some]
+        if rows:
+            busy = tuple((labels, one.busy / 100) for labels, one in rows if one.busy is not None)
+            yield Metric("device_busy_ratio", "Share of the recent time in which it worked.", busy)
+            used = tuple((labels, float(one.used)) for labels, one in rows)
+            yield Metric("device_memory_used_bytes", "Memory in use, by anybody.", used)
+            total = tuple((labels, float(one.total)) for labels, one in rows)
+            yield Metric("device_memory_bytes", "Memory of the device.", total)
+
+
+def _labels(host: str, one: DeviceUsage) -> Mapping[str, str]:
+    return {"host": host, "device": str(one.number), "uuid": one.uuid}
