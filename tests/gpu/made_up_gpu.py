@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 from ..support.checkout import CHECKOUT
@@ -17,7 +18,7 @@ from ..support.needs import need, need_modules
 from .stand_ins import made_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 STAND_INS = CHECKOUT / "tests" / "gpu" / "stand_ins"
 
@@ -69,15 +70,19 @@ def _installed(module: str) -> Path:
 class MadeUpGpu:
     """The machine; whatever runs on it ends with its command."""
 
-    def __init__(self, folder: Path) -> None:
-        """Make what it needs, below a folder."""
+    def __init__(self, folder: Path, *, without: Collection[str] = ()) -> None:
+        """Make what it needs, below a folder; some of the packages may be missing."""
         need("unshare", "mount")
         self._folder = folder
         self.python = folder / "venv" / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
         (packages,) = folder.glob("venv/lib/python3.*/site-packages")
         for one in (*STAND_INS.iterdir(), *map(_installed, RICH)):
-            (packages / one.name).symlink_to(one)
+            if one.stem not in without:
+                (packages / one.name).symlink_to(one)
+        if "py_spy" not in without:
+            need("py-spy")
+            (self.python.parent / "py-spy").symlink_to(which("py-spy") or "")
         gpu = folder / "driver" / "nvidia" / "gpus" / made_up.ADDRESS
         gpu.mkdir(parents=True)
         (gpu / "information").write_text(INFORMATION)
@@ -101,4 +106,5 @@ class MadeUpGpu:
 
     def _environ(self, fault: str) -> Mapping[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+        kept["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         return {**kept, "STAND_IN_FOLDER": str(self._folder / "held"), "STAND_IN_FAULT": fault}

@@ -76,13 +76,13 @@ class Part(NamedTuple):
     Attributes:
         seconds: the most that it may take.
         tries: tries it, and yields what was seen.
-        needs: the modules without which it is skipped.
+        by_nvml: whether it is skipped where NVML tells of no GPU.
     """
 
     name: str
     seconds: float
     tries: Callable[[Desk, Gpu], Iterator[Check]]
-    needs: tuple[str, ...] = ()
+    by_nvml: bool = False
 
 
 def _detection(desk: Desk, gpu: Gpu) -> Iterator[Check]:
@@ -176,7 +176,8 @@ def _hang(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     with desk.started_job(*HIDDEN, "--hang_timeout", str(HANG), "spin.py") as running:
         job, alarm = running.until(r"up (\S+)")[1], ""
         stacks = _stacks(desk, job)
-        desk.wait(lambda: "no progress for" in running.text, ALARM)
+        if stacks["ranks"][0]["place"]:
+            desk.wait(lambda: "no progress for" in running.text, ALARM)
         if found := re.search(r"no progress for.*", running.text):
             alarm = found[0]
         ended = running.stop()
@@ -223,7 +224,7 @@ PARTS = (
     Part("detection", 30, _detection),
     Part("names", 20, _names),
     Part("masks", 60, _masks),
-    Part("numbers", 40, _numbers, needs=("pynvml",)),
+    Part("numbers", 40, _numbers, by_nvml=True),
     Part("binding", 20, _binding),
     Part("nccl", 30, _nccl),
     Part("flight recorder", 25, _recorder),
@@ -243,8 +244,8 @@ WHOLE = 465.0
 
 def tried(part: Part, desk: Desk, gpu: Gpu) -> list[Check]:
     """Return what came of a part; whatever goes wrong in it is a check that has failed."""
-    if missing := [*filter(gpu.lacks, part.needs)]:
-        return [skipped(part.name, f"not installed: {', '.join(missing)}")]
+    if part.by_nvml and not gpu.look["nvml"]:
+        return [skipped(part.name, verdicts.without_nvml(gpu.look))]
     return gathered(part.tries(desk, gpu))
 
 

@@ -67,8 +67,7 @@ def named(look: Fields, facts: Sequence[Fields], table: str) -> Iterator[Check]:
     """
     torch, nvml = look["torch"]["devices"][0], look["nvml"]
     if not nvml:
-        why = look["errors"].get("nvml") or "NVML lists no GPU"
-        yield skipped("NVML tells the name, the UUID and the memory", why)
+        yield skipped("NVML tells the name, the UUID and the memory", without_nvml(look))
     else:
         yield from _same_gpu("NVML", matching(torch, nvml), torch)
         yield near("NVML and torch agree on its memory", nvml[0]["total"] or 0, torch["total"])
@@ -84,6 +83,11 @@ def named(look: Fields, facts: Sequence[Fields], table: str) -> Iterator[Check]:
         )
         short = torch["name"].removeprefix("NVIDIA ").split()[0]
         yield check("its table has the model", short in table, f"{short} in {table[:400]!r}")
+
+
+def without_nvml(look: Fields) -> str:
+    """Return why NVML tells nothing, as with no module for it, or in a sandbox."""
+    return f"NVML tells of no GPU: {look['errors'].get('nvml', 'it lists none')}"
 
 
 def matching(torch: Fields, told: Sequence[Fields]) -> Fields:

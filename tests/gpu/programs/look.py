@@ -118,7 +118,7 @@ def _packages() -> dict[str, str]:
             found[module] = metadata.version(package)
         except metadata.PackageNotFoundError:
             found[module] = "?" if util.find_spec(module) else ""
-    beside = os.path.dirname(sys.executable)
+    beside = Path(sys.executable).parent
     program = shutil.which("py-spy", path=f"{beside}:{os.environ.get('PATH', '')}")
     return {**found, "py_spy": program or ""}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,9 @@ from . import cuda
 __version__ = "2.11.0+cu130"
 version = SimpleNamespace(cuda="13.0")
 uint8 = "uint8"
+
+if made_up.fault("thread"):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 
 AFTERWARDS = """
 CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below\
@@ -88,8 +93,8 @@ def empty(count: int, dtype: str = "float32", device: str = "cpu") -> Tensor:
             for pid, size in held.items()
         )
         raise OutOfMemoryError(
-            f"CUDA out of memory. Tried to allocate {gib[0]}. GPU 0 has a total capacity of {gib[1]}"
-            f" of which {gib[2]} is free.{others} Including non-PyTorch memory, this process has 0"
+            f"CUDA out of memory. Tried to allocate {gib[0]}. GPU 0 has a total capacity of"
+            f" {gib[1]} of which {gib[2]} is free.{others} Including non-PyTorch memory, this process has 0"
             " bytes memory in use."
         )
     made_up.hold(size)
