@@ -35,7 +35,7 @@ SOON = 12.0
 ALARM = 12.0 * HANG
 """Seconds for the watch for hangs to speak: it does after three times the timeout."""
 
-LOOKS = 4
+LOOKS = 3
 """How often stacks are asked for until all could be read."""
 
 ONE = ("--num_gpus", "1")

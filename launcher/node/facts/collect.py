@@ -78,7 +78,8 @@ def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceQuestion | None:
         return None
     from . import devices
 
-    addresses = setup.devices.addresses(setup.devices.visible)
+    visible = setup.devices.visible
+    addresses = dict.fromkeys(visible, "") | setup.devices.addresses(visible)
     try:
         return devices.DeviceQuestion(lambda: devices.read(addresses, folders))
     except OSError:

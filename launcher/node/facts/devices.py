@@ -65,19 +65,30 @@ def read(addresses: Mapping[str, str], folders: Sequence[str]) -> list[Any]:
     This may block.
 
     Args:
-        addresses: of the visible devices, by id.
+        addresses: of the visible devices, by id; "" where it is not known.
         folders: where NVML's Python module may be, if this process does not find it.
     """
     sys.path.extend(folders)
     gpus = nvml.read(*ASKED) or nvml.from_proc()
-    known = {gpu.address: gpu for gpu in gpus}
     users = _users()
-    rows: list[Any] = [
-        facts_of(entry, known[address], users)
-        for entry, address in addresses.items()
-        if address in known
-    ]
+    known = {entry: _meant(entry, address, gpus) for entry, address in addresses.items()}
+    rows: list[Any] = [facts_of(entry, gpu, users) for entry, gpu in known.items() if gpu]
     return [*rows, next(({"cuda_driver": gpu.cuda} for gpu in gpus if gpu.cuda), {})]
+
+
+def _meant(entry: str, address: str, gpus: Sequence[Gpu]) -> Gpu | None:
+    """Return the GPU of an entry of a mask, None if that is not sure.
+
+    Without an address, as where a sandbox hides the files of the driver in /proc, a UUID or the
+    beginning of one tells, or a number among GPUs of one model, which CUDA counts as NVML does.
+    """
+    if address:
+        return next((gpu for gpu in gpus if gpu.address == address), None)
+    if entry.isdigit():
+        alike = len({gpu.name for gpu in gpus}) == 1
+        return gpus[int(entry)] if alike and int(entry) < len(gpus) else None
+    fits = [gpu for gpu in gpus if "-" in entry and (gpu.uuid or "").startswith(entry)]
+    return fits[0] if len(fits) == 1 else None
 
 
 def facts_of(entry: str, gpu: Gpu, users: Mapping[int, str]) -> DeviceFacts:

@@ -100,18 +100,39 @@ def nvmlDeviceGetTotalEccErrors(handle, *kinds): return handle
 """
 
 
-def test_nvml_is_found_where_the_workers_have_it(tmp_path: Path) -> None:
-    """Only the child imports it; the devices are those that are visible, by their addresses."""
-    (tmp_path / "pynvml.py").write_text(NVML)
-    addresses = {"0": "0000:27:00.0", "7": "0000:99:00.0"}
+def _asked(addresses: dict[str, str], folder: Path) -> list[Any]:
+    """Return what a child reads with the NVML in a folder."""
+    (folder / "pynvml.py").write_text(NVML)
 
     def ask() -> list[Any]:
         sys.modules.pop("pynvml", None)
-        sys.path.insert(0, str(tmp_path))
+        sys.path.insert(0, str(folder))
         return devices.read(addresses, [])
 
-    row, versions = DeviceQuestion(ask).answer()
+    return DeviceQuestion(ask).answer()
+
+
+def test_nvml_is_found_where_the_workers_have_it(tmp_path: Path) -> None:
+    """Only the child imports it; the devices are those that are visible, by their addresses."""
+    addresses = {"0": "0000:27:00.0", "7": "0000:99:00.0"}
+    row, versions = _asked(addresses, tmp_path)
     assert row[:4] == ["0", "H100", 80, 72]
     assert row[4] == ["1 uncorrected memory error since the driver was loaded"]
     assert versions == {"cuda_driver": "12.4"}
     assert str(tmp_path) not in sys.path
+
+
+def test_devices_without_a_known_address_are_told_by_number_or_uuid(tmp_path: Path) -> None:
+    """As where a sandboxed kernel hides /proc/driver/nvidia."""
+    *rows, _ = _asked(dict.fromkeys(("1", "GPU-0", "GPU-", "7", "MIG-1"), ""), tmp_path)
+    assert [(row[0], row[4]) for row in rows] == [
+        ("1", ["1 uncorrected memory error since the driver was loaded"]),
+        ("GPU-0", []),
+    ]
+
+
+def test_numbers_of_different_models_tell_nothing() -> None:
+    """CUDA may count the fastest first."""
+    gpus = [Gpu(index=0, name="T4", uuid="GPU-a"), Gpu(index=1, name="H100", uuid="GPU-b")]
+    assert devices._meant("0", "", gpus) is None
+    assert devices._meant("GPU-b", "", gpus) is gpus[1]
