@@ -1,6 +1,6 @@
-"""Try dsrun on the NVIDIA GPU of this machine: `make gpu`, or
+"""Try dsrun on the NVIDIA GPU of this machine, as `make gpu` does.
 
-    PYTHON -m tests.gpu [--report FOLDER] [PART ...]
+    PYTHON -m tests.gpu [--report FOLDER] [--patience N] [PART ...]
 
 It takes at most 8 minutes, installs nothing and needs no network. PYTHON is one that has torch. The
 folder gets `report.txt` and `report.json`. The exit code is 0 if no part has failed, 1 if one has,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOTHING = 2
 """The exit code where there is nothing to try."""
 
-LOOK = 45.0
+LOOK = 40.0
 """Seconds for torch to be imported for the first time."""
 
 
@@ -42,15 +42,15 @@ def main(words: Sequence[str] | None = None) -> int:
         return NOTHING
     folder = Path(options.report)
     folder.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + parts.WHOLE
     with tempfile.TemporaryDirectory(prefix="dsrun-gpu-") as scratch:
-        desk = Desk(Path(scratch), sys.executable, os.environ)
+        more = (parts.WHOLE, options.patience)
+        desk = Desk(Path(scratch), sys.executable, os.environ, *more)
         look, results = _looked(desk)
         where = surroundings.of_machine(os.environ, look)
         chosen = [one for one in parts.PARTS if not options.parts or one.name in options.parts]
         _tell(folder, where, results)
         for part in chosen:
-            results.append(_tried(part, desk, look, end))
+            results.append(_tried(part, desk, look))
             _tell(folder, where, results)
     print(f"{ending(results)}\nwritten: {folder}/report.txt, {folder}/report.json")
     return int(any(one.outcome is Outcome.FAILED for one in results))
@@ -60,6 +60,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     names = [one.name for one in parts.PARTS]
     parser = argparse.ArgumentParser(prog="make gpu", description="Try dsrun on an NVIDIA GPU.")
     parser.add_argument("--report", default="gpu-report", metavar="FOLDER")
+    parser.add_argument("--patience", type=float, default=1.0, metavar="N", help="times all limits")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {', '.join(names)}")
     options = parser.parse_args(words)
     if unknown := {*options.parts} - {*names}:
@@ -89,10 +90,10 @@ def _looked(desk: Desk) -> tuple[dict[str, Any], list[Result]]:
     return look, [Result("torch", time.monotonic() - began, checks, desk.ran)]
 
 
-def _tried(part: parts.Part, desk: Desk, look: dict[str, Any], end: float) -> Result:
-    """Return what came of a part, which has its own time, and no more than all have left."""
+def _tried(part: parts.Part, desk: Desk, look: dict[str, Any]) -> Result:
+    """Return what came of a part."""
     began = time.monotonic()
-    desk.begin(min(part.seconds, end - began))
+    desk.begin(part.seconds)
     if look["torch"] is None:
         checks = [skipped(part.name, "torch has no device that it can use")]
     else:

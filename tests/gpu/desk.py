@@ -77,9 +77,25 @@ class Desk:
         ran: the commands of the part so far.
     """
 
-    def __init__(self, folder: Path, python: str, environ: Mapping[str, str]) -> None:
-        """Run commands in a folder; variables of dsrun, and a person's settings, count for none."""
-        self.folder, self._python = folder, python
+    def __init__(
+        self,
+        folder: Path,
+        python: str,
+        environ: Mapping[str, str],
+        whole: float,
+        patience: float = 1.0,
+    ) -> None:
+        """Begin.
+
+        Args:
+            folder: where commands run.
+            python: the interpreter.
+            environ: without dsrun's own variables, and a person's settings, which do not count.
+            whole: seconds for all parts together.
+            patience: by what all limits are multiplied.
+        """
+        self.folder, self._python, self._patience = folder, python, patience
+        self._last = time.monotonic() + whole * patience
         self._environ = {
             **{name: value for name, value in environ.items() if not name.startswith("DSRUN_")},
             "XDG_CONFIG_HOME": str(folder / "config"),
@@ -89,9 +105,9 @@ class Desk:
         self.ran: list[Ran] = []
 
     def begin(self, seconds: float) -> None:
-        """Begin a part that may take so many seconds."""
+        """Begin a part that may take so many seconds, and no more than all parts have left."""
         self.ran = []
-        self._end = time.monotonic() + seconds
+        self._end = min(time.monotonic() + seconds * self._patience, self._last)
 
     @property
     def left(self) -> float:
@@ -100,7 +116,7 @@ class Desk:
 
     def wait(self, condition: Callable[[], object], seconds: float) -> None:
         """Return once a condition holds, or after so many seconds, or when the part's are over."""
-        end = time.monotonic() + min(seconds, self.left)
+        end = time.monotonic() + min(seconds * self._patience, self.left)
         while time.monotonic() < end and not condition():
             time.sleep(PAUSE)
 

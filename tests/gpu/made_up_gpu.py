@@ -1,5 +1,6 @@
-"""A machine with a made-up GPU: /dev and /proc/driver in a mount namespace of its own, and a Python
-whose torch and NVML are stand-ins.
+"""A machine with a made-up GPU, and a Python whose torch and NVML are stand-ins.
+
+Its /dev and /proc/driver are in a mount namespace of their own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING
 
 from ..support.checkout import CHECKOUT
@@ -81,8 +81,9 @@ class MadeUpGpu:
             if one.stem not in without:
                 (packages / one.name).symlink_to(one)
         if "py_spy" not in without:
-            need("py-spy")
-            (self.python.parent / "py-spy").symlink_to(which("py-spy") or "")
+            program = Path(sys.executable).parent / "py-spy"
+            need(str(program))
+            (self.python.parent / "py-spy").symlink_to(program)
         gpu = folder / "driver" / "nvidia" / "gpus" / made_up.ADDRESS
         gpu.mkdir(parents=True)
         (gpu / "information").write_text(INFORMATION)
@@ -90,12 +91,12 @@ class MadeUpGpu:
         for name in ("dev", "held"):
             (folder / name).mkdir()
 
-    def run(self, *words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str | Path, fault: str = "") -> subprocess.CompletedProcess[str]:
         """Run `python` there with these arguments, in the checkout, with a fault of the GPU."""
         command = ["unshare", "--mount", "sh", "-c", DEVICES, "sh"]
         command += [str(self._folder / "dev"), str(self._folder / "driver"), str(self.python)]
         return subprocess.run(
-            [*command, *words],
+            [*command, *map(str, words)],
             cwd=CHECKOUT,
             env=self._environ(fault),
             capture_output=True,

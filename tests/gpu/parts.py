@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import verdicts
-from .checks import check, skipped
+from .checks import Outcome, check, outcome, skipped
 from .desk import NotSeen, OverLimit
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ LOOKS = 3
 
 ONE = ("--num_gpus", "1")
 HIDDEN = ("--accelerator", "cpu", "--num_gpus", "2")
-"""Two workers that see the same devices, since dsrun shows workers of this kind none of their own."""
+"""Two workers that see the same devices: dsrun chooses none for workers of this kind."""
 
 
 class Gpu(NamedTuple):
@@ -124,11 +125,12 @@ def _numbers(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     words = (*ONE, "--metrics_file", str(metrics), "busy.py", str(HELD))
     with desk.started_job(*words) as running:
         job = running.until(r"up (\S+)")[1]
-        desk.wait(lambda: "dsrun_device" in text_of(metrics), SOON)
+        told = partial(verdicts.measured, held=HELD * MIB, total=gpu.total)
+        desk.wait(lambda: outcome(told(text_of(metrics))) is Outcome.PASSED, SOON)
         shown = desk.tool("dsrun-job", "top", job, "--json").json["jobs"][0]["used"][0]
         screen = None if gpu.lacks("rich") else desk.tool("dsrun-job", "top", job).text
         yield from verdicts.used(shown, screen, HELD * MIB, gpu.total)
-        yield from verdicts.measured(text_of(metrics), HELD * MIB, gpu.total)
+        yield from told(text_of(metrics))
 
 
 def text_of(file: Path) -> str:
@@ -209,7 +211,7 @@ def _shared(desk: Desk, _: Gpu) -> Iterator[Check]:
     yield from verdicts.refused("more workers than devices", more, "here: .*, workers: 77")
 
 
-def _leftover(desk: Desk, gpu: Gpu) -> Iterator[Check]:
+def _leftover(desk: Desk, _: Gpu) -> Iterator[Check]:
     with desk.started_program("hold.py", str(LEFT)) as holder:
         holder.until("holds")
         listed = [one["processes"] for one in desk.program("look.py").json["nvml"] or ()]

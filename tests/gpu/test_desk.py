@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from .desk import Desk, NotSeen, OverLimit, Ran
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SAYS = "import os, sys; print('up', os.environ['WHO'], sys.argv[1:], flush=True)"
 WAITS = f"{SAYS}; import signal; signal.pause()"
@@ -30,7 +30,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     for name, text in (("says.py", SAYS), ("waits.py", WAITS), ("deaf.py", DEAF)):
         (tmp_path / name).write_text(text)
     environ = {**os.environ, "WHO": "me", "DSRUN_NUM_GPUS": "nonsense"}
-    made = Desk(tmp_path, sys.executable, environ)
+    made = Desk(tmp_path, sys.executable, environ, HANG)
     made.begin(HANG)
     return made
 
@@ -59,7 +59,7 @@ def test_what_does_not_end_is_killed(desk: Desk, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(desk_module, "LAST", 0.0)
     with desk.started_program("deaf.py") as running:
         running.until("up")
-    wait_for(lambda: not os.path.exists(f"/proc/{running.pid}"), "its end")
+    wait_for(lambda: not Path(f"/proc/{running.pid}").exists(), "its end")
     assert desk.ran[-1].code == -signal.SIGKILL
 
 
@@ -73,6 +73,15 @@ def test_the_time_of_a_part_is_over(desk: Desk) -> None:
             running.end()
         with pytest.raises(OverLimit, match=r"no time was left"):
             desk.program("says.py")
+
+
+def test_all_parts_together_have_a_limit_and_patience_multiplies_it(tmp_path: Path) -> None:
+    short = Desk(tmp_path, sys.executable, {}, whole=0.0, patience=HANG)
+    short.begin(HANG)
+    assert short.left == 0.0
+    patient = Desk(tmp_path, sys.executable, {}, whole=HANG, patience=HANG)
+    patient.begin(HANG)
+    assert patient.left > HANG
 
 
 def test_an_end_without_what_was_awaited(desk: Desk) -> None:

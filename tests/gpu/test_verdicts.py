@@ -1,4 +1,4 @@
-"""Each verdict passes for what a good machine prints, and fails, by name, for one thing that is wrong.
+"""Each verdict passes for what a good machine prints, and fails, by name, for what is wrong.
 
 What was printed is that of the real commands with stand-ins, and NVML's and CUDA's own words.
 """
@@ -108,7 +108,10 @@ GOOD: dict[str, Call] = {
     "detected": (verdicts.detected, (NODE, STARTED, 1)),
     "named": (verdicts.named, (LOOK, FACTS, TABLE)),
     "sees it": (verdicts.sees_it, ("by index", printed(), UUID)),
-    "refused": (verdicts.refused, ("a slot", ran("no slot 77 (visible: slot 0)", 69), "no slot 77")),
+    "refused": (
+        verdicts.refused,
+        ("a slot", ran("no slot 77 (visible: slot 0)", 69), "no slot 77"),
+    ),
     "explained": (verdicts.explained, (failure(), WORDS, "memory")),
     "used": (verdicts.used, (USAGE, SCREEN, 2048 * MIB, TOTAL)),
     "holders": (verdicts.holders, (CHECKED, 7, [7])),
@@ -130,7 +133,12 @@ BAD: list[tuple[str, int, Any, str]] = [
     ("detected", 1, ran(world_size=3), "a worker for each"),
     ("detected", 1, ran(code=1, world_size=1), "ends well"),
     ("named", 0, changed(LOOK, "nvml", 0, "name", to="K80"), "NVML and torch agree on the name"),
-    ("named", 0, changed(LOOK, "nvml", 0, "address", to="x"), "NVML and torch agree on the address"),
+    (
+        "named",
+        0,
+        changed(LOOK, "nvml", 0, "address", to="x"),
+        "NVML and torch agree on the address",
+    ),
     ("named", 0, changed(LOOK, "nvml", 0, "total", to=1), "agree on its memory"),
     ("named", 0, changed(LOOK, "proc", 0, "uuid", to="GPU-2"), "/proc and torch agree on the uuid"),
     ("named", 1, [], "names the devices"),
@@ -166,7 +174,12 @@ BAD: list[tuple[str, int, Any, str]] = [
         "collectives are over",
     ),
     ("recorded", 0, UNREAD, "own stack"),
-    ("preloaded", 0, ran(f"workers import torch themselves: why\n{printed().text}"), "was preloaded"),
+    (
+        "preloaded",
+        0,
+        ran(f"workers import torch themselves: why\n{printed().text}"),
+        "was preloaded",
+    ),
     ("preloaded", 0, printed(preloaded=False), "a fork"),
     ("preloaded", 0, printed(sum=1.0), "computes in the fork"),
     ("preloaded", 0, printed(code=1), "ends well"),

@@ -6,7 +6,7 @@ import sys
 
 preloaded = "torch" in getattr(sys.meta_path[0], "kept", ())
 
-import torch
+import torch  # noqa: E402
 
 count = torch.cuda.device_count()
 known = torch.cuda.get_device_properties(0)

@@ -54,12 +54,12 @@ def nvmlDeviceGetPciInfo(_: int) -> SimpleNamespace:  # noqa: N802
 
 
 def nvmlDeviceGetMemoryInfo(_: int, _version: int = 1) -> SimpleNamespace:  # noqa: N802
-    used = 0 if made_up.fault("used") else sum(made_up.holders().values())
+    used = sum(made_up.holders().values())
     return SimpleNamespace(total=made_up.TOTAL, used=used)
 
 
 def nvmlDeviceGetUtilizationRates(_: int) -> SimpleNamespace:  # noqa: N802
-    return SimpleNamespace(gpu=97 if made_up.holders() else 0)
+    return SimpleNamespace(gpu=97 * bool(made_up.holders() and not made_up.fault("idle")))
 
 
 def nvmlDeviceGetComputeRunningProcesses(_: int) -> list[SimpleNamespace]:  # noqa: N802

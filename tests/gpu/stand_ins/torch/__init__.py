@@ -94,8 +94,8 @@ def empty(count: int, dtype: str = "float32", device: str = "cpu") -> Tensor:
         )
         raise OutOfMemoryError(
             f"CUDA out of memory. Tried to allocate {gib[0]}. GPU 0 has a total capacity of"
-            f" {gib[1]} of which {gib[2]} is free.{others} Including non-PyTorch memory, this process has 0"
-            " bytes memory in use."
+            f" {gib[1]} of which {gib[2]} is free.{others} Including non-PyTorch memory,"
+            " this process has 0 bytes memory in use."
         )
     made_up.hold(size)
     return Tensor(count)

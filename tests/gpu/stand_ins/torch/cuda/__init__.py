@@ -56,5 +56,7 @@ def _sleep(_: int) -> None:
 
 
 def synchronize() -> None:
-    while spins and not made_up.fault("ends"):
+    if made_up.fault("ends"):
+        return
+    while spins:  # in this function alone, as it is in CUDA
         pass
