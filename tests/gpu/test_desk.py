@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,16 +14,13 @@ from ..support.limits import HANG, wait_for
 from . import desk as desk_module
 from .desk import Desk, NotSeen, OverLimit, Ran
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 SAYS = "import os, sys; print('up', os.environ['WHO'], sys.argv[1:], flush=True)"
 WAITS = f"{SAYS}; import signal; signal.pause()"
 DEAF = f"import signal; signal.signal(15, signal.SIG_IGN); {WAITS}"
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """One whose programs are those in a folder; it has much time."""
     monkeypatch.setattr(desk_module, "PROGRAMS", tmp_path)
     for name, text in (("says.py", SAYS), ("waits.py", WAITS), ("deaf.py", DEAF)):

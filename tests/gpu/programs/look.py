@@ -51,7 +51,8 @@ def _asked(name: str, question: Callable[[], Any], errors: dict[str, str]) -> An
 def _torch() -> dict[str, Any]:
     import torch
 
-    torch.cuda.init()  # says why, where there is no device that it can use
+    # This says why, where there is no device that it can use.
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     return {
         "version": torch.__version__,
         "cuda": torch.version.cuda,
@@ -71,12 +72,12 @@ def _nccl(torch: Any) -> str:
 def _device(torch: Any, at: int) -> dict[str, Any]:
     """Return the properties of a device; those of older versions of torch lack UUID and address."""
     known = torch.cuda.get_device_properties(at)
-    place = [getattr(known, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+    place = [getattr(known, f"pci_{part}_id", -1) for part in ("domain", "bus", "device")]
     return {
         "name": known.name,
         "total": known.total_memory,
         "uuid": f"GPU-{known.uuid}" if hasattr(known, "uuid") else "",
-        "address": "" if None in place else "{:04x}:{:02x}:{:02x}.0".format(*place),
+        "address": "" if -1 in place else "{:04x}:{:02x}:{:02x}.0".format(*place),
     }
 
 

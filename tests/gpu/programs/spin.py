@@ -12,7 +12,7 @@ LONG = 1 << 40
 def spin() -> None:
     """Wait for kernels that do not end."""
     for _ in range(8):
-        torch.cuda._sleep(LONG)
+        torch.cuda._sleep(LONG)  # type: ignore[no-untyped-call]
     print("up", os.environ["TORCHELASTIC_RUN_ID"], flush=True)
     torch.cuda.synchronize()
 

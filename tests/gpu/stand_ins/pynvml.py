@@ -22,7 +22,7 @@ def nvmlShutdown() -> None:  # noqa: N802
 
 
 def nvmlSystemGetDriverVersion() -> str:  # noqa: N802
-    return made_up.DRIVER
+    return str(made_up.DRIVER)
 
 
 def nvmlSystemGetCudaDriverVersion() -> int:  # noqa: N802

@@ -18,7 +18,7 @@ def init() -> None:
 
 
 def device_count() -> int:
-    return len(made_up.visible()) + made_up.fault("count")
+    return len(made_up.visible()) + int(made_up.fault("count"))
 
 
 def use(device: str) -> None:
