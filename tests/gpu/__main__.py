@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -115,4 +116,6 @@ def _tell(folder: Path, where: dict[str, Any], results: list[Result]) -> None:
 
 
 if __name__ == "__main__":
+    # As after Ctrl-C, what was started is stopped.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main())

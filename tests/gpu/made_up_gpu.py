@@ -70,8 +70,16 @@ def _installed(module: str) -> Path:
 class MadeUpGpu:
     """The machine; whatever runs on it ends with its command."""
 
-    def __init__(self, folder: Path, *, without: Collection[str] = ()) -> None:
-        """Make what it needs, below a folder; some of the packages may be missing."""
+    def __init__(
+        self, folder: Path, *, without: Collection[str] = (), hidden: bool = False
+    ) -> None:
+        """Make what it needs, below a folder.
+
+        Args:
+            folder: an empty one.
+            without: packages that are not installed.
+            hidden: whether the driver's files in /proc are hidden, as in a sandbox.
+        """
         need("unshare", "mount")
         self._folder = folder
         self.python = folder / "venv" / "bin" / "python"
@@ -85,11 +93,12 @@ class MadeUpGpu:
             need(str(program))
             (self.python.parent / "py-spy").symlink_to(program)
         gpu = folder / "driver" / "nvidia" / "gpus" / made_up.ADDRESS
-        gpu.mkdir(parents=True)
-        (gpu / "information").write_text(INFORMATION)
-        (folder / "driver" / "nvidia" / "version").write_text(VERSION)
-        for name in ("dev", "held"):
-            (folder / name).mkdir()
+        if not hidden:
+            gpu.mkdir(parents=True)
+            (gpu / "information").write_text(INFORMATION)
+            (folder / "driver" / "nvidia" / "version").write_text(VERSION)
+        for name in ("dev", "driver", "held"):
+            (folder / name).mkdir(exist_ok=True)
 
     def run(self, *words: str | Path, fault: str = "") -> subprocess.CompletedProcess[str]:
         """Run `python` there with these arguments, in the checkout, with a fault of the GPU."""

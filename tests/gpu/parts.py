@@ -36,8 +36,8 @@ SOON = 12.0
 ALARM = 12.0 * HANG
 """Seconds for the watch for hangs to speak: it does after three times the timeout."""
 
-LOOKS = 3
-"""How often stacks are asked for until all could be read."""
+READABLE = 6.0
+"""Seconds for the ranks to be where they wait, and to be read there."""
 
 ONE = ("--num_gpus", "1")
 HIDDEN = ("--accelerator", "cpu", "--num_gpus", "2")
@@ -127,9 +127,14 @@ def _numbers(desk: Desk, gpu: Gpu) -> Iterator[Check]:
         job = running.until(r"up (\S+)")[1]
         told = partial(verdicts.measured, held=HELD * MIB, total=gpu.total)
         desk.wait(lambda: outcome(told(text_of(metrics))) is Outcome.PASSED, SOON)
-        shown = desk.tool("dsrun-job", "top", job, "--json").json["jobs"][0]["used"][0]
-        screen = None if gpu.lacks("rich") else desk.tool("dsrun-job", "top", job).text
-        yield from verdicts.used(shown, screen, HELD * MIB, gpu.total)
+        if gpu.lacks("rich"):
+            yield skipped("dsrun-job top has the device", "rich is not installed")
+        else:
+            shown = desk.tool("dsrun-job", "top", job, "--json").json["jobs"][0]["used"][0]
+            screen = desk.tool("dsrun-job", "top", job).text
+            yield from verdicts.used(shown, screen, HELD * MIB, gpu.total)
+        (facts, *_) = desk.tool("dsrun-check", "--json").json["nodes"][0]["facts"]["devices"]
+        yield from verdicts.counted(facts, HELD * MIB, gpu.total)
         yield from told(text_of(metrics))
 
 
@@ -158,26 +163,35 @@ def _nccl(desk: Desk, _: Gpu) -> Iterator[Check]:
 def _recorder(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     with desk.started_job(*ONE, "collectives.py", "wait") as running:
         job = running.until(r"up (\S+)")[1]
-        yield from verdicts.recorded(_stacks(desk, job), py_spy=not gpu.lacks("py_spy"))
+        stacks = _stacks(desk, job, lambda told: told["ranks"][0]["place"])
+        yield from verdicts.recorded(stacks, py_spy=not gpu.lacks("py_spy"))
 
 
 def _preload(desk: Desk, _: Gpu) -> Iterator[Check]:
     yield from verdicts.preloaded(desk.job(*ONE, "--preload", "torch", "device.py"))
 
 
-def _stacks(desk: Desk, job: str) -> Mapping[str, Any]:
-    """Return the stacks of a job, if possible with all ranks: young processes are not read yet."""
-    for _ in range(LOOKS):
-        stacks: Mapping[str, Any] = desk.tool("dsrun-job", "stacks", job, "--json").json
-        if all(one["place"] for one in stacks["ranks"]):
-            break
+def _stacks(
+    desk: Desk, job: str, known: Callable[[Mapping[str, Any]], object]
+) -> Mapping[str, Any]:
+    """Return the stacks of a job, once what they tell is enough, or after a few seconds.
+
+    A young process cannot be read yet, and a rank may not have come to where it waits.
+    """
+    stacks: dict[str, Any] = {}
+
+    def look() -> object:
+        stacks.update(desk.tool("dsrun-job", "stacks", job, "--json").json)
+        return known(stacks)
+
+    desk.wait(look, READABLE)
     return stacks
 
 
 def _hang(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     with desk.started_job(*HIDDEN, "--hang_timeout", str(HANG), "spin.py") as running:
         job, alarm = running.until(r"up (\S+)")[1], ""
-        stacks = _stacks(desk, job)
+        stacks = _stacks(desk, job, lambda told: told["odd"] and told["ranks"][0]["place"])
         if stacks["ranks"][0]["place"]:
             desk.wait(lambda: "no progress for" in running.text, ALARM)
         if found := re.search(r"no progress for.*", running.text):

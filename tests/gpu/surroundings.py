@@ -34,7 +34,7 @@ def has_pidfd() -> bool:
     """Return whether processes have descriptors, which dsrun signals them by."""
     try:
         os.close(os.pidfd_open(os.getpid()))
-    except OSError:
+    except (AttributeError, OSError):  # Python, or the kernel, has none
         return False
     return True
 

@@ -115,6 +115,19 @@ def test_what_is_not_installed_is_named(tmp_path: Path) -> None:
 
 
 @made_up
+@pytest.mark.tier("ci")
+def test_a_sandbox_that_hides_the_driver_hides_little(tmp_path: Path) -> None:
+    """dsrun-check knows by NVML alone what the device is, and who uses it."""
+    code, known = tried(
+        MadeUpGpu(tmp_path, hidden=True), tmp_path / "report", "names", "binding", "leftover"
+    )
+    assert code == 0
+    counts = {name: len(unpassed(one)) for name, one in known.items()}
+    assert counts == {"torch": 0, "names": 1, "binding": 2, "leftover": 0}
+    assert "/proc/driver/nvidia/gpus is not here" in unpassed(known["names"])[0][2]
+
+
+@made_up
 def test_a_device_that_torch_cannot_use_fails_and_the_rest_is_skipped(
     machine: MadeUpGpu, tmp_path: Path
 ) -> None:

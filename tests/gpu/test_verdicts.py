@@ -59,6 +59,7 @@ FACTS = [{"name": "NVIDIA H200"}]
 TABLE = "NODE DEVICES\nlocalhost 1 x H200"
 USAGE: dict[str, Any] = {"devices": [{"busy": 97, "used": 3000 * MIB, "total": TOTAL}]}
 SCREEN = "HOST, RANK  STATE  DEVICE"
+COUNTED = {"total": TOTAL, "free": TOTAL - 3000 * MIB}
 CHECKED: dict[str, Any] = {"errors": [], "warnings": ["localhost: device 0 in use by pid 7 (root)"]}
 FULL: dict[str, Any] = {"errors": [], "warnings": ["localhost: device 0 with only 80 GiB free"]}
 BINDING = {"accelerator": "cuda", "cpus": "0-2", "address": "0000:17:00.0", "node": 0}
@@ -114,6 +115,7 @@ GOOD: dict[str, Call] = {
     ),
     "explained": (verdicts.explained, (failure(), WORDS, "memory")),
     "used": (verdicts.used, (USAGE, SCREEN, 2048 * MIB, TOTAL)),
+    "counted": (verdicts.counted, (COUNTED, 2048 * MIB, TOTAL)),
     "holders": (verdicts.holders, (CHECKED, 7, [7])),
     "bound": (verdicts.bound, (BINDING, SEEN, DEVICE, "0-7")),
     "reduced": (verdicts.reduced, (ran("reduced 1024.0 gathered 1024.0"),)),
@@ -159,6 +161,8 @@ BAD: list[tuple[str, int, Any, str]] = [
     ("used", 0, changed(USAGE, "devices", 0, "used", to=0), "is in use"),
     ("used", 0, changed(USAGE, "devices", 0, "busy", to=0), "is busy"),
     ("used", 1, "HOST, RANK", "the table"),
+    ("counted", 0, {"total": 0, "free": 0}, "the size"),
+    ("counted", 0, {"total": TOTAL, "free": TOTAL}, "what is free"),
     ("holders", 0, {"errors": [], "warnings": []}, "warns"),
     ("holders", 0, FULL, "names the process"),
     ("bound", 0, {**BINDING, "accelerator": "cpu"}, "has a device"),
@@ -201,7 +205,6 @@ UNKNOWN: list[tuple[str, int, Any, str]] = [
     ("named", 0, {**LOOK, "proc": [], "nvml": []}, "neither NVML nor /proc"),
     ("named", 0, changed(LOOK, "torch", "devices", 0, "address", to=""), "torch does not tell"),
     ("used", 0, changed(USAGE, "devices", 0, "busy", to=None), "how busy"),
-    ("used", 1, None, "rich"),
     ("holders", 2, [], "lists no processes"),
     ("holders", 2, [4711], "no pids of here"),
     ("bound", 0, {**BINDING, "address": ""}, "/proc/driver/nvidia/gpus"),

@@ -138,12 +138,25 @@ def explained(ran: Ran, sentence: str, kind: str) -> Iterator[Check]:
     yield same("the failure is of the right class", verdict.get("class"), kind)
 
 
-def used(usage: Fields, screen: str | None, held: int, total: int) -> Iterator[Check]:
+def counted(facts: Fields, held: int, total: int) -> Iterator[Check]:
+    """Yield whether dsrun-check tells how much of the device's memory is free.
+
+    Args:
+        facts: of the device, in `dsrun-check --json`.
+        held: bytes of it that a job holds.
+        total: bytes of the device.
+    """
+    yield near("dsrun-check has the size of the device", facts["total"], total)
+    good = 0 < facts["free"] <= facts["total"] - held
+    yield check("and what is free of it", good, f"{facts['free']} of {facts['total']}")
+
+
+def used(usage: Fields, screen: str, held: int, total: int) -> Iterator[Check]:
     """Yield whether `dsrun-job top` tells how the device is used.
 
     Args:
         usage: of one host, as `dsrun-job top --json` has it.
-        screen: its table for people, None where it cannot be drawn.
+        screen: its table for people.
         held: bytes that the job's worker holds of the device.
         total: bytes of the device.
     """
@@ -158,10 +171,7 @@ def used(usage: Fields, screen: str | None, held: int, total: int) -> Iterator[C
         yield skipped("a device that computes is busy", "the driver does not tell how busy it is")
     else:
         yield check("a device that computes is busy", one["busy"] > 0, f"{one['busy']} %")
-    if screen is None:
-        yield skipped("the table has the device", "rich is not installed")
-    else:
-        yield check("the table has the device", "DEVICE" in screen, screen[-600:])
+    yield check("the table has the device", "DEVICE" in screen, screen[-600:])
 
 
 def holders(checked: Fields, pid: int, listed: Sequence[int]) -> Iterator[Check]:
