@@ -71,7 +71,7 @@ FAULTS = {
     "nccl": ("broadcast", "right values"),
     "flight recorder": ("recorder", "has an all_reduce"),
     "preload": ("thread", "was preloaded"),
-    "hang": ("ends", "name the rank"),
+    "hang": ("stuck", "can use the device"),
     "memory": ("endless", "the job fails"),
     "illegal access": ("silent", "the job fails"),
     "device assert": ("silent", "the job fails"),

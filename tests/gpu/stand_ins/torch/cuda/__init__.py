@@ -10,6 +10,7 @@ import made_up
 from . import nccl as nccl
 
 spins = False
+STUCK = made_up.HELD / "stuck"
 
 
 def init() -> None:
@@ -27,6 +28,8 @@ def use(device: str) -> None:
         raise RuntimeError("No CUDA GPUs are available")
     if kind == "cuda" and int(number or 0) >= device_count():
         raise RuntimeError("CUDA error: invalid device ordinal")
+    if kind == "cuda" and made_up.fault("stuck") and STUCK.exists():
+        raise RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable")
 
 
 def set_device(index: int) -> None:
@@ -53,10 +56,9 @@ def compute() -> None:
 
 def _sleep(_: int) -> None:
     globals()["spins"] = True
+    STUCK.touch()
 
 
 def synchronize() -> None:
-    if made_up.fault("ends"):
-        return
     while spins:  # in this function alone, as it is in CUDA
         pass
