@@ -102,17 +102,31 @@ class MadeUpGpu:
 
     def run(self, *words: str | Path, fault: str = "") -> subprocess.CompletedProcess[str]:
         """Run `python` there with these arguments, in the checkout, with a fault of the GPU."""
+        with self.start(*words, fault=fault) as started:
+            try:
+                out, err = started.communicate(timeout=HANG)
+            except subprocess.TimeoutExpired:
+                started.terminate()
+                raise
+        return subprocess.CompletedProcess(words, started.returncode, out, err)
+
+    def start(self, *words: str | Path, fault: str = "") -> subprocess.Popen[str]:
+        """Do so, without waiting for its end."""
         command = ["unshare", "--mount", "sh", "-c", DEVICES, "sh"]
         command += [str(self._folder / "dev"), str(self._folder / "driver"), str(self.python)]
-        return subprocess.run(
+        return subprocess.Popen(
             [*command, *map(str, words)],
             cwd=CHECKOUT,
             env=self._environ(fault),
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
-            timeout=HANG,
         )
+
+    def users(self) -> list[int]:
+        """Return the processes that have used the GPU and still run."""
+        pids = [int(one.name) for one in (self._folder / "held").glob("[0-9]*")]
+        return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
     def _environ(self, fault: str) -> Mapping[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}

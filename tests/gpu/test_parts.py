@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.limits import HANG, wait_for
 from . import parts
 from .__main__ import LOOK
 from .checks import Outcome, check
@@ -136,6 +138,21 @@ def test_a_device_that_torch_cannot_use_fails_and_the_rest_is_skipped(
     assert known.pop("torch")["outcome"] == "failed"
     assert {one["outcome"] for one in known.values()} == {"skipped"}
     assert "Found no NVIDIA driver" in (tmp_path / "report.txt").read_text()
+
+
+@made_up
+def test_what_is_interrupted_leaves_its_report_and_nothing_else(
+    machine: MadeUpGpu, tmp_path: Path
+) -> None:
+    options = ("--report", tmp_path, "--patience", PATIENCE)
+    with machine.start("-m", "tests.gpu", *options, "numbers") as started:
+        wait_for(machine.users, "a worker that uses the GPU")
+        started.terminate()
+        started.communicate(timeout=HANG)
+    assert started.returncode == 128 + signal.SIGTERM
+    wait_for(lambda: not machine.users(), "the end of the worker")
+    (torch,) = json.loads((tmp_path / "report.json").read_text())["parts"]
+    assert (torch["name"], torch["outcome"]) == ("torch", "passed")
 
 
 def test_all_parts_fit_into_the_time_together() -> None:
