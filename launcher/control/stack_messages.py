@@ -47,7 +47,8 @@ class ProcessState(NamedTuple):
         command: its command line, shortened.
         state: the kernel's letter (proc(5)): R, S, D, T, t, Z.
         waits_in: the kernel function in which it waits (/proc/PID/wchan), "" if not known.
-        source: what has read its stacks: `py-spy`, `faulthandler`, or "" if nothing has.
+        source: what has read its stacks: `py-spy`, `faulthandler`, `worker` if a thread of its own
+            has, or "" if nothing has.
         problem: why there are no stacks, in words, or "".
         holder: the process that holds the file lock for which it waits, 0 if that is not known.
     """

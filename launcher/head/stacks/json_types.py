@@ -50,7 +50,8 @@ class Process(TypedDict):
         command: its command line, shortened.
         state: the kernel's letter for its state, as in ps.
         waits_in: the kernel function in which it waits, "" if not known.
-        source: what has read its stacks: py-spy, faulthandler, or "" for nothing.
+        source: what has read its stacks: py-spy, faulthandler, worker (a thread of its own), or
+            "" for nothing.
         problem: why there are no stacks, "" otherwise.
         threads: its threads, the main thread first.
     """

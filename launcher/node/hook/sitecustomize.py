@@ -10,12 +10,14 @@ user's own module of this name, which is imported next. Nothing here may fail or
 2. `SIGNAL` makes the process write its stacks into a file in memory, which needs no lock of Python.
    Processes that it forks inherit this; programs that it executes do not.
 3. Once `torch.distributed` is imported, a thread waits on a pipe. For each byte it writes what
-   torch's flight recorder has into another file in memory. torch's own server for this
-   (`_WorkerServer`, 2.13) would print a line and start a thread for each core.
+   torch's flight recorder has, and the stack of the main thread, into another file in memory.
+   torch's own server for this (`_WorkerServer`, 2.13) would print a line and start a thread for
+   each core.
 
 The node launcher finds the files and the pipe by the names of the files, in /proc/PID/fd.
 """
 
+import _thread
 import os
 import sys
 
@@ -38,6 +40,15 @@ TORCH = "torch.distributed.distributed_c10d"
 
 _DUMPS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
 """torch's functions that return what has been recorded (torch 2.4 to 2.13), as JSON."""
+
+MAIN_THREAD = "main_thread"
+"""The name under which an answer has the stack of the main thread, the innermost frame first."""
+
+_MOST_FRAMES = 100
+"""Frames of it that are told."""
+
+_MAIN = _thread.get_ident()
+"""The main thread, in which this file is run."""
 
 _HIGH = (1000, 500, 250)
 """Own descriptors are near these numbers: those of a program are as without this one."""
@@ -125,8 +136,6 @@ def _call_after(loader: "Any") -> None:
 
 
 def _offer_collectives() -> None:
-    import _thread
-
     recorder = sys.modules["torch._C._distributed_c10d"]
     dumps = [getattr(recorder, name) for name in _DUMPS if hasattr(recorder, name)]
     asks, _asking = map(_high, os.pipe())
@@ -135,18 +144,32 @@ def _offer_collectives() -> None:
 
 
 def _serve(asks: int, answers: int, dumps: "Sequence[Callable[[], Any]]") -> None:
-    """Answer each byte with a list of what the recorders have, and the end of a line."""
+    """Answer each byte with a list of what the recorders have, the stack, and the end of a line."""
     try:
+        import json
         import signal
 
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while os.read(asks, 1):
             found = [dump() for dump in dumps]
+            found.append(json.dumps({MAIN_THREAD: _frames()}))
             texts = [one if isinstance(one, bytes) else one.encode() for one in found]
             os.ftruncate(answers, 0)
             os.pwrite(answers, b"[%s]\n" % b",".join(texts), 0)
     except BaseException:
         return
+
+
+def _frames() -> "list[str]":
+    """Return the stack of the main thread; this thread has Python's lock, so it stands still."""
+    found: list[str] = []
+    frame = sys._current_frames().get(_MAIN)
+    while frame is not None and len(found) < _MOST_FRAMES:
+        code = frame.f_code
+        name = getattr(code, "co_qualname", code.co_name)  # from Python 3.11 on
+        found.append(f"{name} ({code.co_filename}:{frame.f_lineno})")
+        frame = frame.f_back
+    return found
 
 
 def leave_no_trace() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...common import system
-from ...control.stack_messages import ProcessState, Stacks
+from ...control.stack_messages import ProcessState, Stacks, ThreadStack
 from . import faults, file_locks, files, flight, network, py_spy
 from .family import families
 from .limits import fitting
@@ -13,7 +13,7 @@ from .py_spy import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...control.stack_messages import NetworkUse, StacksAsk
     from ..workers.spawn import Process
@@ -31,6 +31,8 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
     asked = flight.ask(able) if ask.collectives else {}
     uses = _network(workers, members)
     readings, holders = _read(ask, workers, members, until), file_locks.holders()
+    records = flight.records(workers, asked, until) if ask.collectives else {}
+    readings |= _told(workers, members, readings, flight.main_threads(records))
     stacks = Stacks(
         number=ask.number,
         processes=tuple(
@@ -38,7 +40,7 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
             for one in members
         ),
         threads=tuple(thread for one in members for thread in readings[one.pid].threads),
-        collectives=flight.collect(workers, asked, until) if ask.collectives else (),
+        collectives=flight.collectives(records),
         network=uses,
     )
     if ask.save:
@@ -80,6 +82,29 @@ def _read(
     unread = [one for one in free if readings[one.pid].problem and one.state in ANSWERS]
     written = faults.read(unread, until)
     return readings | {pid: Reading(threads, "faulthandler") for pid, threads in written.items()}
+
+
+def _told(
+    workers: Sequence[Process],
+    members: Sequence[Member],
+    readings: Mapping[int, Reading],
+    frames: Mapping[int, tuple[str, ...]],
+) -> dict[int, Reading]:
+    """Return what workers tell of their main threads, where nothing else could read them.
+
+    So without py-spy those can be read that run, as in a wait for a kernel of CUDA.
+    """
+    pids = {one.pid for one in workers}
+    able = [one for one in members if one.pid in pids and not _obstacle(one, pids)]
+    return {
+        one.pid: Reading((_main_thread(one, frames[one.rank]),), "worker")
+        for one in able
+        if one.rank in frames and readings[one.pid].problem
+    }
+
+
+def _main_thread(member: Member, frames: tuple[str, ...]) -> ThreadStack:
+    return ThreadStack(member.pid, "MainThread", True, member.state == "R", frames)
 
 
 HALTED = frozenset("TtZX")

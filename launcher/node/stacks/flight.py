@@ -1,5 +1,7 @@
 """What torch's flight recorder has of each worker: asked of the worker, or read from its dump.
 
+With its answer a worker tells where its main thread is.
+
 A worker answers by the thread that its hook has started, unless another thread holds Python's lock
 (GIL). NCCL's watchdog dumps when a collective has timed out.
 """
@@ -19,9 +21,12 @@ from . import memory_files, recorded, restricted_pickle
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypeAlias
 
     from ...control.stack_messages import Collective
     from ..workers.spawn import Process
+
+    Records: TypeAlias = dict[int, list[object]]
 
 LARGEST = 16 << 20
 """Bytes that are read of one worker."""
@@ -35,10 +40,10 @@ def ask(workers: Iterable[Process]) -> dict[int, memory_files.MemoryFile]:
     return {one.spec.rank: file for one in workers if (file := _ask(one.pid)) is not None}
 
 
-def collect(
+def records(
     workers: Sequence[Process], asked: Mapping[int, memory_files.MemoryFile], until: float
-) -> tuple[Collective, ...]:
-    """Return the newest collectives of these workers, with what is there in time."""
+) -> Records:
+    """Return what these workers have told, by rank, with what is there in time."""
     answers: dict[int, bytes] = {}
     while len(answers) < len(asked) and system.monotonic() < until:
         for rank in asked.keys() - answers.keys():
@@ -50,13 +55,23 @@ def collect(
         file.close()
     dumps = [one for one in workers if one.spec.rank not in answers]
     found = {rank: _parsed(data) for rank, data in answers.items()}
-    found |= {one.spec.rank: [dump] for one in dumps if (dump := _dump(one)) is not None}
+    return found | {one.spec.rank: [dump] for one in dumps if (dump := _dump(one)) is not None}
+
+
+def collectives(told: Records) -> tuple[Collective, ...]:
+    """Return the newest collectives of workers."""
     return tuple(
         row
-        for rank, records in sorted(found.items())
-        for record in records
+        for rank, every in sorted(told.items())
+        for record in every
         for row in recorded.newest(rank, record, system.time())
     )
+
+
+def main_threads(told: Records) -> dict[int, tuple[str, ...]]:
+    """Return the stacks of the main threads of those workers that have told theirs, by rank."""
+    found = ((rank, recorded.frames(one)) for rank, every in told.items() for one in every)
+    return {rank: frames for rank, frames in found if frames}
 
 
 def _ask(pid: int) -> memory_files.MemoryFile | None:

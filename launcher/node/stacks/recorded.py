@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...common.text import read_json
 from ...control.stack_messages import Collective
+from ..hook.sitecustomize import MAIN_THREAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ GROUPS = 16
 
 MEMBERS = 256
 """Ranks of a group that are told, at most; those of a larger one are left out."""
+
+FRAMES = 100
+"""Frames of a stack."""
+
+LONGEST = 1000
+"""Characters of a frame, which has a whole path."""
 
 SHOWN = 200
 """Characters of a text."""
@@ -43,6 +50,16 @@ def newest(rank: int, record: object, now: float) -> Iterator[Collective]:
         entries = by_group[group]
         for entry in _kept(entries):
             yield _collective(rank, group, _members(record, entry), entry, now)
+
+
+def frames(record: object) -> tuple[str, ...]:
+    """Return the stack of a worker's main thread, the innermost frame first; () if it is no such.
+
+    Each is written as in `ThreadStack`.
+    """
+    found = record.get(MAIN_THREAD) if isinstance(record, dict) else None
+    known = found[:FRAMES] if isinstance(found, list) else []
+    return tuple(_text(one, LONGEST) for one in known if isinstance(one, str))
 
 
 def _kept(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -115,7 +132,7 @@ def _number(value: object) -> float:
     return value if known else 0  # type: ignore[return-value]
 
 
-def _text(value: object) -> str:
+def _text(value: object, most: int = SHOWN) -> str:
     """Return a short text: of a list of numbers, as Python shows it."""
     found = value if isinstance(value, str) else "" if value is None else str(value)
-    return found[:SHOWN].encode("utf-8", "replace").decode()
+    return found[:most].encode("utf-8", "replace").decode()

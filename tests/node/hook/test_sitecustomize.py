@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.control.stack_messages import StacksAsk
 from dsrun.launcher.node import hook
 from dsrun.launcher.node.hook import sitecustomize
-from dsrun.launcher.node.stacks import faults, flight, memory_files
+from dsrun.launcher.node.stacks import faults, flight, memory_files, py_spy
+from dsrun.launcher.node.stacks.answer import answer
 from dsrun.launcher.node.stacks.family import families
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 
@@ -295,8 +297,35 @@ def test_once_torch_is_imported_collectives_can_be_asked_for(tmp_path: Path) -> 
     try:
         for _ in range(2):
             until = time.monotonic() + HANG
-            (one,) = flight.collect([process], flight.ask([process]), until)
+            told = flight.records([process], flight.ask([process]), until)
+            (one,) = flight.collectives(told)
             assert (one.rank, one.group, one.operation) == (3, "default_pg", "x")
+    finally:
+        ended(process)
+
+
+COMPUTES = """
+    import hashlib
+    def spin():
+        hashlib.pbkdf2_hmac("sha256", b"", b"", (1 << 31) - 1)
+    spin()
+"""
+
+
+def test_a_main_thread_that_runs_is_told_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a kernel of CUDA: in a loop, without Python's lock."""
+    recorder(tmp_path)
+    process = started_worker(tmp_path, USES.format(then=COMPUTES))
+    monkeypatch.setattr(py_spy, "find", lambda _: "")
+    try:
+        told = answer(StacksAsk(1), [process], HANG)
+        ((_, _, main, active, frames),) = told.threads
+        assert (main, active) == (True, True)
+        assert [one.partition(" ")[0] for one in frames] == ["spin", "<module>"]
+        assert f"({tmp_path}/" in frames[0]
+        assert [one.source for one in told.processes] == ["worker"]
     finally:
         ended(process)
 
@@ -309,7 +338,7 @@ def test_a_thread_without_pythons_lock_does_not_answer(tmp_path: Path) -> None:
         await_call("pause", process.pid)
         asked = flight.ask([process])
         assert asked.keys() == {3}
-        assert flight.collect([process], asked, time.monotonic() + 0.05) == ()
+        assert flight.records([process], asked, time.monotonic() + 0.05) == {}
     finally:
         ended(process)
 
@@ -351,7 +380,8 @@ def test_the_flight_recorder_of_torch_itself(tmp_path: Path) -> None:
     def completed() -> bool:
         """Torch notes the end of a collective after who waited for it goes on."""
         nonlocal found
-        found = flight.collect([process], flight.ask([process]), time.monotonic() + HANG)
+        told = flight.records([process], flight.ask([process]), time.monotonic() + HANG)
+        found = flight.collectives(told)
         return {one.state for one in found} == {"completed"}
 
     try:

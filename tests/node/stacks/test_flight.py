@@ -28,7 +28,7 @@ def read(folder: Path, *, variable: str = DUMP) -> list[Collective]:
     worker = Process(WorkerSpec(3, [b"python"], env, b"/"), os.getpid(), -1, -1, -1)
     asked = flight.ask([worker])
     assert asked == {}
-    return [*flight.collect([worker], asked, time.monotonic() + 5)]
+    return [*flight.collectives(flight.records([worker], asked, time.monotonic() + 5))]
 
 
 def test_a_dump_is_read_if_there_is_no_answer(tmp_path: Path) -> None:

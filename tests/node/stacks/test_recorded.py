@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.control import messages
-from dsrun.launcher.control.stack_messages import Collective, Stacks
+from dsrun.launcher.control.stack_messages import Collective, Stacks, ThreadStack
 from dsrun.launcher.node.stacks import recorded
 
 NOW = 1000.0
@@ -110,3 +110,19 @@ def test_names_of_groups_can_be_sent() -> None:
 @pytest.mark.parametrize("record", [None, [], {}, {"entries": 5}, {"entries": [None, 3]}, "x"])
 def test_what_is_no_record_has_no_rows(record: object) -> None:
     assert [*recorded.newest(0, record, NOW)] == []
+
+
+def test_the_stack_of_a_main_thread_is_told_as_it_is() -> None:
+    told = ["spin (/w/train.py:9)", "<module> (/w/train.py:20)"]
+    assert recorded.frames({"main_thread": told}) == tuple(told)
+    assert len(recorded.frames({"main_thread": told * 999})) == recorded.FRAMES
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_whatever_is_told_of_a_main_thread_can_be_sent(value: object) -> None:
+    for record in (value, {"main_thread": value}, {"main_thread": [value, "\ud800", "x" * 9999]}):
+        frames = recorded.frames(record)
+        thread = ThreadStack(7, "MainThread", True, True, frames)
+        body = messages.pack(54, Stacks(1, (), (thread,), ()))[5:]
+        assert len(messages.unpack(Stacks, body).threads) == 1
+        assert all(len(one) <= recorded.LONGEST for one in frames)
