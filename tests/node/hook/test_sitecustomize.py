@@ -319,7 +319,13 @@ def test_a_main_thread_that_runs_is_told_with_them(
     recorder(tmp_path)
     process = started_worker(tmp_path, USES.format(then=COMPUTES))
     monkeypatch.setattr(py_spy, "find", lambda _: "")
+
+    def spins() -> bool:
+        told = flight.records([process], flight.ask([process]), time.monotonic() + HANG)
+        return flight.main_threads(told)[3][0].startswith("spin ")
+
     try:
+        wait_for(spins, "its loop")
         told = answer(StacksAsk(1), [process], HANG)
         ((_, _, main, active, frames),) = told.threads
         assert (main, active) == (True, True)
