@@ -46,11 +46,11 @@ def source(path: str) -> Source:
     shared = set[bool]()
 
     def check(status: os.stat_result) -> None:
-        shared.add(_is_shared(path, status))
+        shared.add(is_shared(path, status))
 
     try:
         for folder in sorted({os.path.dirname(path), os.path.dirname(os.path.realpath(path))}):
-            shared.add(_is_shared(folder, os.stat(folder)))
+            shared.add(is_shared(folder, os.stat(folder)))
         check(os.stat(path))  # of whom it is counts also where it cannot be opened
         data = files.read(path, toml_file.LIMIT, pipes=False, check=check)
     except OSError as error:
@@ -79,7 +79,7 @@ def own(path: str) -> Source:
     return found
 
 
-def _is_shared(path: str, status: os.stat_result) -> bool:
+def is_shared(path: str, status: os.stat_result) -> bool:
     """Return whether others of a group can change a file or folder.
 
     Raises:

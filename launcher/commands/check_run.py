@@ -16,7 +16,7 @@ from ..head.checks.verdict import Verdict
 from ..head.checks.versions import differing, outlier_files
 from ..head.output.console import Console
 from ..head.run.tasks import tasks
-from ..planning.hold import CHECK
+from ..specs.program import CHECK
 from .check_nodes import Ended, Waiting, connect, prepare
 
 TYPE_CHECKING = False

@@ -11,7 +11,8 @@ from ..cli.tool_parser import configured
 from ..common import entry
 from ..common.errors import UsageError, reason
 from ..control import local
-from ..planning.hold import CHECK, check, plan_hold
+from ..planning.hold import check, plan_hold
+from ..specs.program import CHECK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

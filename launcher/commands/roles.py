@@ -12,6 +12,7 @@ from ..common.values import NamedTuple
 from ..planning import rendezvous
 from ..planning.hosts import by_rank
 from ..planning.roles import command_line, file, spec
+from ..specs.program import NOTHING
 from .join import join
 
 TYPE_CHECKING = False
@@ -163,7 +164,7 @@ def _in_allocation(given: RolesCommand, argv: Sequence[str], parent: Parent | No
         )
         if nodes:
             job = job._replace(options=job.options.changed(num_nodes=nodes))
-    job = job._replace(words=given.words, program=(spec.NOTHING,))
+    job = job._replace(words=given.words, program=(NOTHING,))
     words = salloc.argv(argv, job, os.environ)
     if job.options.dry_run:
         entry.write(salloc.shown(words, job.options))

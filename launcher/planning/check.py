@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..cli.parser import Command
 from ..common.errors import UsageError
+from ..specs.program import CHECK
 from .held import held_job
-from .hold import CHECK
 from .hosts import by_rank
 from .job import job_spec
 from .planner import make_plan

@@ -11,6 +11,7 @@ from ..common.formats import versioned
 from ..common.wording import counted
 from ..resources import world_info
 from ..resources.ranges import show_slots
+from ..specs.origin import OWN_PYTHON
 from .policy_rows import rows
 
 TYPE_CHECKING = False
@@ -48,14 +49,14 @@ def _world_size(plan: Plan) -> int | None:
 
 def fields(spec: JobSpec, commands: Sequence[Command]) -> json_types.Plan:
     """Return the same as values."""
-    plan, program = spec.plan, spec.plan.program
+    plan = spec.plan
     made: json_types.Plan = {
         "launcher": plan.launcher,
         "master_addr": plan.master_addr,
         "master_port": plan.master_port,
         "world_size": _world_size(plan),
-        "nodes": [_node(node) for node in plan.nodes],
-        "program": program.argv(program.python or "python", 0),
+        "nodes": [_node(node, interpreter(spec)) for node in plan.nodes],
+        "program": argv(spec),
         "environment": sorted(spec.travel.values),
         "withheld": spec.travel.withheld,
         "world_info": _world_info(plan),
@@ -98,30 +99,59 @@ def _world_info(plan: Plan) -> str | None:
     return world_info.encode(world) if len(world) == len(plan.nodes) else None
 
 
-def _node(node: Node) -> json_types.Node:
+def argv(spec: JobSpec) -> list[str]:
+    """Return the command of the first worker of a node, as far as it is known here."""
+    program = spec.plan.program
+    named = program.python or ("" if spec.workers.venv_script else program.project_python)
+    return program.argv(named or "python", 0)
+
+
+def interpreter(spec: JobSpec) -> str | None:
+    """Return the workers' Python; None if each node finds it, or they run on none."""
+    program = spec.plan.program
+    if runs_none(spec) or (spec.workers.venv_script and not program.python):
+        return None
+    return program.python or program.project_python or spec.backend.python
+
+
+def runs_none(spec: JobSpec) -> bool:
+    """Return whether neither workers nor torch's agent run on a Python that dsrun chooses."""
+    return spec.plan.program.no_python and spec.plan.rendezvous is None
+
+
+def python_row(spec: JobSpec) -> list[tuple[str, str]]:
+    """Return the row about the workers' Python, if they run on one."""
+    if runs_none(spec):
+        return []
+    origin = "dsrun's own" if spec.origin.python == OWN_PYTHON else spec.origin.python
+    return [("python", f"{interpreter(spec) or 'found on each node'} ({origin})")]
+
+
+def _node(node: Node, python: str | None) -> json_types.Node:
     return {
         "node_rank": node.rank,
         "host": node.host.name,
         "first_rank": node.first_rank,
         "devices": node.slots,
+        "python": python,
     }
 
 
 def as_table(spec: JobSpec, commands: Sequence[Command]) -> str:
     """Return the job as a table."""
     plan, origin = spec.plan, spec.origin
-    program = plan.program.argv(plan.program.python or "python", 0)
     facts = [
         ("hosts", origin.source),
         ("launcher", origin.choice),
         ("workers", _workers(plan)),
         ("master", _master(spec)),
-        ("program", shlex.join(program)),
+        ("program", shlex.join(argv(spec))),
+        *python_row(spec),
         ("folder", spec.workdir),
         *rows(spec),
         *(("note", note) for note in origin.notes),
     ]
-    return "\n".join([*aligned(facts), "", *_nodes(plan), "", *sent(spec, commands)])
+    return "\n".join([*aligned(facts), "", *_nodes(spec), "", *sent(spec, commands)])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -155,9 +185,10 @@ def _workers(plan: Plan) -> str:
     return f"{count} on {counted(len(plan.nodes), 'node')}"
 
 
-def _nodes(plan: Plan) -> list[str]:
-    rows = [("node", "host", "ranks", "devices")]
-    rows += [_node_row(node) for node in plan.nodes[:ROWS]]
+def _nodes(spec: JobSpec) -> list[str]:
+    plan, python = spec.plan, interpreter(spec) or ("-" if runs_none(spec) else "?")
+    rows = [("node", "host", "ranks", "devices", "python")]
+    rows += [(*_node_row(node), python) for node in plan.nodes[:ROWS]]
     rest = len(plan.nodes) - ROWS
     return [
         *aligned(rows),

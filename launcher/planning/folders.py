@@ -1,14 +1,21 @@
-"""Make paths of the command line absolute, for all nodes."""
+"""Make paths of the command line absolute, for all nodes; and whether dsrun's Python is theirs."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 from ..common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..cli.options import Options
+
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+"""Name the folder of the active environment: the first for venv, uv, poetry and virtualenv, the
+second for conda, mamba and pixi. Those of module systems set one of them, or none."""
 
 
 def workdir(options: Options) -> str:
@@ -56,3 +63,54 @@ def _current_folder() -> str:
     except OSError:
         pass
     return os.getcwd()
+
+
+def own_fits(environ: Mapping[str, str]) -> bool:
+    """Return whether dsrun's own Python is the workers': it is the active one, or has torch."""
+    return any(is_own(environ[name]) for name in active(environ)[:1]) or _has_torch()
+
+
+def active(environ: Mapping[str, str]) -> list[str]:
+    """Return the variables that name an active environment; first the one whose `python` runs.
+
+    An environment may be activated within another one. The last one comes first on PATH.
+    """
+    path = environ.get("PATH", "").split(os.pathsep)
+    places = {
+        name: os.path.join(environ[name].rstrip("/"), "bin") for name in ACTIVE if environ.get(name)
+    }
+    order = [*path, *places.values()]
+    return sorted(places, key=lambda name: order.index(places[name]))
+
+
+def is_own(folder: str) -> bool:
+    """Return whether dsrun runs on the Python of an environment."""
+    return is_same(folder, os.path.dirname(os.path.dirname(sys.executable)))
+
+
+def is_same(one: str, other: str) -> bool:
+    """Return whether two paths name the same folder; "" names none."""
+    if not (one and other) or os.path.normpath(one) == os.path.normpath(other):
+        return bool(one and other)
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one is missing
+        return False
+
+
+def _has_torch() -> bool:
+    """Return whether dsrun's own Python has torch; an import of it would take seconds.
+
+    PYTHONPATH does not count: it is for the workers, whichever Python they have.
+    """
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    prefix = os.path.dirname(os.path.dirname(sys.executable))
+    own = os.path.join(prefix, "lib", version, "site-packages")  # `-S` leaves it out of sys.path
+    users = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    folders = dict.fromkeys([own, *(one for one in sys.path if one not in users)])
+    # A folder that is no package may be anybody's, except among packages.
+    files = ("torch" if one.endswith("-packages") else "torch/__init__.py" for one in folders)
+    return any(map(os.path.exists, map(os.path.join, folders, files))) or any(
+        name.startswith("__editable___torch_")
+        for name in sys.modules  # pip install -e
+    )

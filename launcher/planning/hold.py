@@ -6,7 +6,7 @@ from ..cli.parser import Command
 from ..common.errors import UsageError
 from ..control import holds, local
 from ..specs.hold import HoldSpec
-from ..specs.program import Program
+from ..specs.program import CHECK
 from .hosts import by_rank
 from .job import job_spec
 from .planner import make_plan
@@ -14,9 +14,6 @@ from .planner import make_plan
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
-
-CHECK = "dsrun-hold"
-"""What stands for the program of the job whose nodes are held: no node looks for a module."""
 
 
 def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> HoldSpec:
@@ -34,9 +31,7 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
     options = options.changed(module=True)
     planned = make_plan(Command(options, (CHECK,), frozenset()))
     job = job_spec(planned, options)
-    python = planned.plan.program.python
-    several = planned.plan.program.folder_first
-    program = Program(CHECK, module=True, python=python, local_rank=False, folder_first=several)
+    program = planned.plan.program._replace(local_rank=False)
     # Preloaded modules are imported as for jobs of this folder; it need not be there otherwise.
     folder = job.workdir if job.workers.preload else "/"
     checks = job.checks._replace(quick=False)  # Each job on the nodes makes its own.

@@ -37,12 +37,15 @@ class Node(TypedDict):
             earlier node are not known.
         devices: the device of each worker, in the order of local ranks: its index on the node, or
             its id; None while its slots are not known.
+        python: the workers' Python: a path, or a name that is searched on PATH there; None if only
+            the node knows it (--venv_script), or the workers run on none (--no_python).
     """
 
     node_rank: Natural
     host: str
     first_rank: Natural | None
     devices: Sequence[int | str] | None
+    python: str | None
 
 
 class _EveryPlan(TypedDict):

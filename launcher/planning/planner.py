@@ -11,13 +11,13 @@ from ..common.errors import UsageError, conflict
 from ..common.values import NamedTuple
 from ..resources import source
 from ..specs.backend import BackendSettings
-from ..specs.origin import Origin
+from ..specs.origin import OWN_PYTHON, Origin
 from ..specs.plan import Plan, by_task, lay_out
-from ..specs.program import DEEPSPEEDS_RANK_OPTION, TORCHS_RANK_OPTION, Program
+from ..specs.program import CHECK, DEEPSPEEDS_RANK_OPTION, NOTHING, TORCHS_RANK_OPTION, Program
 from . import host_lists, launcher, master
 from .binding import binds
 from .elastic import grows, is_elastic
-from .folders import from_here, interpreter, workdir
+from .folders import from_here, interpreter, own_fits, workdir
 from .hosts import nodes_by_rank, select
 from .inventory import find_hosts
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from ..cli.parser import Command
     from ..specs.batch_plan import BatchPlan
     from ..specs.host import Host
+    from .project_python import ProjectPython
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of dsrun's own programs."""
 
 
 class PlannedJob(NamedTuple):
@@ -95,10 +99,11 @@ def plan_on(
     Raises:
         UsageError: options conflict, or name something that does not exist.
     """
-    options = command.options
+    options, found = command.options, _project_python(command)
+    program = _program(command, several=_starts_several(command, hosts, alone=alone))
     plan = Plan(
         nodes=lay_out(hosts),
-        program=_program(command, several=_starts_several(command, hosts, alone=alone)),
+        program=program._replace(project_python=found.path) if found else program,
         launcher=choice.name,
         master_addr=master.address(options, hosts, alone=alone),
         master_port=options.master_port or None,  # 0: any free port
@@ -107,7 +112,11 @@ def plan_on(
     launcher_note = [f"launcher: {choice.words}"] if choice.noted else []
     notes = (*command.notes, *launcher_note, *_notes(inventory, plan.program, command))
     origin = Origin(
-        command.joined or inventory.words, choice.words, notes, _is_default(plan, options)
+        command.joined or inventory.words,
+        choice.words,
+        (*notes, *_of_python(found, options)),
+        _is_default(plan, options),
+        _python_origin(options, found),
     )
     batches = elastic_plan(options, plan.world_size)
     return PlannedJob(plan, origin, backend_settings(plan.program, options), batches)
@@ -218,7 +227,40 @@ def _hidden(program: Program, options: Options) -> list[str]:
         return []
     from .modules import warning
 
-    return warning(folder, program.python or from_here(options.venv_script))
+    script = from_here(options.venv_script) if options.venv_script else ""
+    return warning(folder, program.python or script or program.project_python)
+
+
+def _project_python(command: Command) -> ProjectPython | None:
+    """Return the Python that the workers have if no option gives them one; None for dsrun's own.
+
+    It is dsrun's own, and nothing more is looked at, for a function that a program sends, which
+    needs the Python of that program, and where workers run on no Python at all.
+    """
+    options, script = command.options, command.program[0]
+    if options.python or (options.no_python and command.rendezvous is None) or script == NOTHING:
+        return None
+    path = os.path.join(workdir(options), script)
+    if path.startswith(f"{PACKAGE}/") or own_fits(os.environ):
+        return None
+    from .project_python import find
+
+    # A module is found in the workers' folder, unless it is installed.
+    folder = workdir(options) if options.module else os.path.dirname(path)
+    return find(os.environ, None if script == CHECK else folder)
+
+
+def _of_python(found: ProjectPython | None, options: Options) -> list[str]:
+    """Return the notes on the workers' Python."""
+    unless = "; --venv_script may put another one first on PATH" if options.venv_script else ""
+    return [f"{note}{unless}" for note in found.notes] if found else []
+
+
+def _python_origin(options: Options, found: ProjectPython | None) -> str:
+    """Return where the workers' Python comes from, as `Origin` has it."""
+    named = {"--python": options.python, "--venv_script": options.venv_script}
+    given = next((name for name, value in named.items() if value), "")
+    return given or (found.origin if found else OWN_PYTHON)
 
 
 def _starts_several(command: Command, hosts: Sequence[Host], *, alone: bool) -> bool:

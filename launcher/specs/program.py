@@ -8,6 +8,10 @@ DEEPSPEEDS_RANK_OPTION = "--local_rank"
 TORCHS_RANK_OPTION = "--local-rank"
 """What torch.distributed.launch passes (torch 2.13)."""
 
+CHECK, NOTHING = "dsrun-hold", "dsrun-roles"
+"""What stands for the program of a job that is not started: its nodes are held or checked, or its
+roles have programs of their own. No node looks for such a module."""
+
 
 class Program(NamedTuple):
     """The program that every worker runs.
@@ -15,10 +19,12 @@ class Program(NamedTuple):
     Attributes:
         script: a path, a module name (`module`) or any executable (`no_python`).
         args: the script's own arguments, byte for byte.
-        python: the interpreter on the nodes; None for the one the node launcher runs on.
+        python: the interpreter on the nodes, if it was named (--python).
         local_rank: pass the local rank before the arguments, as DeepSpeed does.
         folder_first: put the workers' folder at the front of PYTHONPATH.
         rank_option: the option that passes the local rank.
+        project_python: the path of the interpreter on the nodes where none was named, and
+            --venv_script puts none on PATH; "" for the one the node launcher runs on.
     """
 
     script: str
@@ -29,6 +35,7 @@ class Program(NamedTuple):
     local_rank: bool = True
     folder_first: bool = False
     rank_option: str = DEEPSPEEDS_RANK_OPTION
+    project_python: str = ""
 
     def argv(self, python: str, local_rank: int) -> list[str]:
         """Return one worker's command; `python` is the interpreter on its node."""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from dsrun.launcher.backends.base import Command
 from dsrun.launcher.planning import dry_run
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.origin import Origin
 from dsrun.launcher.specs.plan import Plan, lay_out
-from dsrun.launcher.specs.policies import ElasticPolicy, OutputPolicy, Streams, SupervisionPolicy
+from dsrun.launcher.specs.policies import (
+    ElasticPolicy,
+    OutputPolicy,
+    Streams,
+    SupervisionPolicy,
+    WorkerPolicy,
+)
 from dsrun.launcher.specs.program import Program
 
 TRAVEL = ForwardedEnv(
@@ -28,7 +36,9 @@ PLAN = Plan(
     None,
     4000,
 )
-SPEC = JobSpec("j", PLAN, "/work", TRAVEL, origin=Origin("--host (a; b)", "ssh (why)"))
+SPEC = JobSpec(
+    "j", PLAN, "/work", TRAVEL, origin=Origin("--host (a; b)", "ssh (why)", python="--python")
+)
 COMMANDS = [
     Command(["ssh", "w0", "x y"], ["w0", "w2", "w3"], 1),
     Command(["ssh", "-p", "2", "w1", "x y"], ["w1"], 3),
@@ -47,10 +57,10 @@ FIELDS = {
     "master_port": 4000,
     "world_size": None,
     "nodes": [
-        {"node_rank": 0, "host": "w0", "first_rank": 0, "devices": [0, 1, 3]},
-        {"node_rank": 1, "host": "w1", "first_rank": 3, "devices": [2]},
-        {"node_rank": 2, "host": "w2", "first_rank": 4, "devices": None},
-        {"node_rank": 3, "host": "w3", "first_rank": None, "devices": ["GPU-a"]},
+        {"node_rank": 0, "host": "w0", "first_rank": 0, "devices": [0, 1, 3], "python": "/py"},
+        {"node_rank": 1, "host": "w1", "first_rank": 3, "devices": [2], "python": "/py"},
+        {"node_rank": 2, "host": "w2", "first_rank": 4, "devices": None, "python": "/py"},
+        {"node_rank": 3, "host": "w3", "first_rank": None, "devices": ["GPU-a"], "python": "/py"},
     ],
     "program": ["/py", "-u", "train.py", "--local_rank=0", "--lr", "0 1"],
     "environment": ["HF_TOKEN", "LONG", "NCCL_DEBUG", "OMP_X"],
@@ -92,16 +102,17 @@ launcher  ssh (why)
 workers   one per device on 4 nodes
 master    node 0, on port 4000
 program   /py -u train.py --local_rank=0 --lr '0 1'
+python    /py (--python)
 folder    /work
 timeouts  10 s to connect; 300 s to start; 15 s without a heartbeat
 stop      on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s
 output    lines prefixed with '{host}:{rank}| '
 
-node  host  ranks  devices
-0     w0    0-2    0-1,3
-1     w1    3      2
-2     w2    ?      all
-3     w3    ?      GPU-a
+node  host  ranks  devices  python
+0     w0    0-2    0-1,3    /py
+1     w1    3      2        /py
+2     w2    ?      all      /py
+3     w3    ?      GPU-a    /py
 
 variables sent to the nodes:
   HF_TOKEN='***'
@@ -125,11 +136,11 @@ def test_the_plan_as_a_table() -> None:
 def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
     hosts = [Host(f"w{at}", (0,)) for at in range(70)]
     plan = Plan(lay_out(hosts), Program("x", local_rank=False), "pdsh", "m", None)
-    spec = JobSpec("j", plan, "/")
+    spec = JobSpec("j", plan, "/", backend=BackendSettings("/py"))
     commands = [Command(["pdsh", "all"], [host.name for host in hosts])]
     shown = dry_run.as_table(spec, commands)
     assert "workers   70 on 70 nodes\nmaster    m, on a free port\n" in shown
-    assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown
+    assert "\n63    w63   63     0        /py\n... and 6 more nodes (--json shows all)\n\n" in shown
     assert "variables sent to the nodes:\n  none\n\n" in shown
     assert shown.endswith("commands:\n  w0, w1, w2, w3, w4 ...:\n    pdsh all")
     assert len(json.loads(dry_run.as_json(spec, commands))["nodes"]) == 70
@@ -140,3 +151,42 @@ def test_a_plan_whose_slots_are_known_has_its_world_info() -> None:
     plan = Plan(nodes, Program("x"), "ssh", None, None)
     text = json.loads(dry_run.as_json(JobSpec("j", plan, "/"), []))["world_info"]
     assert world_info.decode(text) == {"w0": (0, 2), "w1": ("GPU-a",)}
+
+
+# -- the workers' Python --------------------------------------------------------------------------
+
+
+def shown_python(program: Program, **fields: Any) -> tuple[str, str, str | None]:
+    """The row, the cell of a node, and the field of a node."""
+    plan = Plan(lay_out([Host("w0", (0,))]), program, "ssh", None, None)
+    spec = JobSpec("j", plan, "/", backend=BackendSettings("/own"), **fields)
+    lines = dry_run.as_table(spec, []).split("\n")
+    row = next((line for line in lines if line.startswith("python")), "")
+    node = lines[lines.index("node  host  ranks  devices  python") + 1]
+    python = json.loads(dry_run.as_json(spec, []))["nodes"][0]["python"]
+    return row[6:].strip(), node.split()[-1], python
+
+
+def test_each_node_has_its_python_and_where_that_comes_from() -> None:
+    found = Program("x", project_python="/env/bin/python")
+    script = WorkerPolicy(venv_script="/env/bin/activate")
+    assert shown_python(Program("x")) == ("/own (dsrun's own)", "/own", "/own")
+    assert shown_python(found, origin=Origin(python=".venv")) == (
+        "/env/bin/python (.venv)",
+        "/env/bin/python",
+        "/env/bin/python",
+    )
+    of_script = Origin(python="--venv_script")
+    assert shown_python(found, origin=of_script, workers=script) == (
+        "found on each node (--venv_script)",
+        "?",
+        None,
+    )
+    assert shown_python(Program("x", no_python=True)) == ("", "-", None)
+
+
+def test_the_command_of_a_worker_has_the_python_that_is_known() -> None:
+    found, script = Program("x", project_python="/py"), WorkerPolicy(venv_script="/v")
+    plan = Plan(lay_out([Host("w0", (0,))]), found, "ssh", None, None)
+    assert dry_run.argv(JobSpec("j", plan, "/"))[0] == "/py"
+    assert dry_run.argv(JobSpec("j", plan, "/", workers=script))[0] == "python"

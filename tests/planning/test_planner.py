@@ -247,7 +247,7 @@ TORCHRUN = ("--nnodes=3", "--node-rank=1", "--nproc-per-node=2", "--master-addr=
     ],
 )
 def test_a_port_that_rounds_do_not_use_is_noted(words: list[str], noted: bool) -> None:
-    _, (*_, notes, _quiet), *_ = planned(*words, "x.py")
+    notes = planned(*words, "x.py").origin.notes
     text = (
         "--master_port 29501 has no effect on workers of an elastic job: each round uses a"
         " free port"
@@ -290,14 +290,14 @@ def test_a_vendors_name_for_torch_means_all_of_its_devices(name: str) -> None:
 
 
 def test_torchruns_static_form_needs_no_hosts() -> None:
-    plan, (*words, _notes, _quiet), *_ = planned(*TORCHRUN, "--master-port=1234")
+    plan, origin, *_ = planned(*TORCHRUN, "--master-port=1234")
     assert [node.host.name for node in plan.nodes] == ["node-0", "node-1", "node-2"]
     assert seats(plan.nodes) == [
         (node, 2 * node + local, local, local) for node in range(3) for local in range(2)
     ]
     assert (plan.launcher, plan.master_addr, plan.master_port) == ("none", "10.0.0.1", 1234)
     assert not plan.program.local_rank
-    assert words == ["this machine (no hostfile)", "none (--no_ssh)"]
+    assert (origin.source, origin.choice) == ("this machine (no hostfile)", "none (--no_ssh)")
 
 
 @pytest.mark.parametrize(

@@ -161,10 +161,11 @@ class _Checks:
         return venv.interpreter(before, environ)
 
     def _find_python(self, of_venv: bytes) -> bytes:
-        """Return --python, else the Python of --venv_script, else the one that runs this."""
+        """Return --python, else that of --venv_script, else the project's, else this one's."""
         named = self._program.python
         if not named:
-            return of_venv or os.fsencode(sys.executable)
+            project = environment.from_wire(self._program.project_python)
+            return of_venv or project or os.fsencode(sys.executable)
         if "/" in named:
             return os.path.join(self._workdir, environment.from_wire(named))
         name = os.fsdecode(environment.from_wire(named))

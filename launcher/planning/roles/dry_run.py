@@ -79,8 +79,7 @@ def as_table(spec: RolesSpec, commands: Sequence[Command]) -> str:
 
 def _own(role: Role, job: JobSpec) -> Iterator[str]:
     """Yield the lines about what is planned for one role alone."""
-    program = role.job.plan.program
-    facts = [("program", shlex.join(program.argv(program.python or "python", 0)))]
+    facts = [("program", shlex.join(dry_run.argv(role.job))), *dry_run.python_row(role.job)]
     if role.job.workdir != job.workdir:
         facts.append(("folder", role.job.workdir))
     whole = rows(job)

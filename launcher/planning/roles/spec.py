@@ -11,6 +11,7 @@ from ...common.values import NamedTuple
 from ...common.wording import counted
 from ...resources.select import is_alone
 from ...resources.source import names_here
+from ...specs.program import NOTHING
 from ...specs.roles import Role, RolesSpec
 from ..elastic import nodes_range
 from ..hosts import by_rank, nodes_by_rank, number_of_gpus, select
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from ..planner import PlannedJob
     from .table import RoleTable
     from .terms import Terms
-
-NOTHING = "dsrun-roles"
-"""What stands for the program of the whole job, which is never started."""
 
 KEPT = (
     *("host", "num_nodes", "num_gpus", "nproc_per_node", "python", "workdir", "accelerator"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,8 @@ def test_the_table_says_what_is_planned_for_each_role() -> None:
     text = as_table(planned(), [])
     assert "\norder     rollout and judge, then trainer\n" in text
     trainer = text.partition("role trainer:\n")[2].partition("\n\n")[0]
-    assert "  program  python -u train.py '{rollout.addrs}'\n  folder   /\n" in trainer
+    program = "  program  python -u train.py '{rollout.addrs}'\n"
+    assert f"{program}  python   {sys.executable} (dsrun's own)\n  folder   /\n" in trainer
     assert "  elastic  2 nodes; 1 restart;" in trainer
     assert text.count("stop ") == 1, "what is the same for all is written once"
 
