@@ -82,6 +82,11 @@ class PreparedCheck(NamedTuple):
     client: LocalClient | None
     missing: dict[str, str]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What planning has found; a hold's lost nodes are found again."""
+        return () if self.client is not None else self.job.origin.notes
+
 
 def prepare(command: ToolCommand, stack: ExitStack) -> PreparedCheck:
     """Plan, and start this machine's own node launcher.

@@ -56,6 +56,8 @@ def execute(command: ToolCommand) -> int:
         console = Console(loop, colour=options.color, level=level)
         stack.callback(console.close)
         waiting = Waiting(loop)
+        for note in prepared.notes:
+            console.log(note)
         try:
             reached = connect(prepared, waiting, console, stack)
             check = Check(prepared.job, reached, waiting, console, torch=not command.rest)
@@ -102,14 +104,16 @@ class Check:
         found = self._compare(answers)
         lines = self._problems(answers)
         sync = next(filter(None, map(folder_to_sync, lines)), "")
-        return Verdict(answers, missing, advised(lines), found, strict, sync)
+        python = self._job.origin.python
+        return Verdict(answers, missing, advised(lines), found, strict, sync, python)
 
     def full(self, verdict: Verdict) -> Mapping[str, StepResult]:
         """Measure the nodes that can be used, and the network between them."""
         from ..head.full_check import full_check, table
 
         results: dict[str, StepResult] = {}
-        steps = table.steps(self._job.workdir, self._job.plan.program.python or "")
+        program = self._job.plan.program
+        steps = table.steps(self._job.workdir, program.python or program.project_python)
         self._programs.names = [name for name in self._programs.names if verdict.usable(name)]
         if not self._programs.names:
             return results

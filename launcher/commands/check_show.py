@@ -50,6 +50,7 @@ class CheckText:
             answers = {**verdict.answers, **dict.fromkeys(verdict.missing, Answer())}
             states = {name: verdict.state(name) for name in answers}
             lines = tables.table(answers, states, colour=self._colour)
+            lines += tables.pythons(verdict.answers, verdict.python)
         return "".join(f"{line}\n" for line in (*lines, *self._found(), *self._measured()))
 
     def _found(self) -> Iterator[str]:
@@ -113,6 +114,7 @@ class CheckText:
             "nodes": [self._node(name) for name in names],
             "problems": verdict.problems,
             "findings": verdict.found,
+            "python": verdict.python,
             "full": None if self._full is None else [_step(*one) for one in self._full.items()],
         }
         return json.dumps(versioned("check", result)) + "\n"
@@ -126,6 +128,7 @@ class CheckText:
             "state": verdict.state(name).words,
             "error": verdict.causes.get(name),
             "hostname": hello.hostname if hello else None,
+            "python": (hello.python or None) if hello else None,
             "accelerator": hello.accelerator if hello else None,
             "devices": list(hello.devices) if hello else [],
             "slots": hello.slots if hello else None,

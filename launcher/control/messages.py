@@ -133,6 +133,7 @@ class Hello(NamedTuple):
 
     Attributes:
         machine: identifies this machine and network namespace, whatever its name.
+        python: the path of the workers' Python here, as wire text; "" if they run on none.
         devices: the devices that a worker can see, in order; () without accelerators.
         slots: the default number of workers on this node.
         port: the reserved or checked master port, or None.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from .. import __version__
 from ..cli.options import all_options
@@ -156,7 +157,9 @@ def _on_present(
         NodeError: it could, with the lost ones.
     """
     inventory = Source(held.hosts, f"hold {held.name}")
-    choice = Choice(held.launcher, f"{held.launcher} (of hold {held.name})")
+    named = held.settings.python != sys.executable
+    words = f"{held.launcher} (of hold {held.name})"
+    choice = Choice(held.launcher, words, names_python=named)
     filters = host_filter(options, len(held.hosts))
     try:
         return plan(inventory, _present(inventory, filters, held), choice)

@@ -29,11 +29,13 @@ class Choice(NamedTuple):
         name: of the backend.
         words: the name and the reason, as text for the user.
         noted: the choice is worth a line to the user.
+        names_python: node launchers run on a Python that was named for them: those of a hold.
     """
 
     name: str
     words: str
     noted: bool = False
+    names_python: bool = False
 
 
 def is_auto(options: Options) -> bool:

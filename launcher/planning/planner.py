@@ -99,7 +99,7 @@ def plan_on(
     Raises:
         UsageError: options conflict, or name something that does not exist.
     """
-    options, found = command.options, _project_python(command)
+    options, found = command.options, None if choice.names_python else _project_python(command)
     program = _program(command, several=_starts_several(command, hosts, alone=alone))
     plan = Plan(
         nodes=lay_out(hosts),
@@ -116,7 +116,7 @@ def plan_on(
         choice.words,
         (*notes, *_of_python(found, options)),
         _is_default(plan, options),
-        _python_origin(options, found),
+        _python_origin(options, found, named=choice.names_python),
     )
     batches = elastic_plan(options, plan.world_size)
     return PlannedJob(plan, origin, backend_settings(plan.program, options), batches)
@@ -256,11 +256,16 @@ def _of_python(found: ProjectPython | None, options: Options) -> list[str]:
     return [f"{note}{unless}" for note in found.notes] if found else []
 
 
-def _python_origin(options: Options, found: ProjectPython | None) -> str:
-    """Return where the workers' Python comes from, as `Origin` has it."""
-    named = {"--python": options.python, "--venv_script": options.venv_script}
-    given = next((name for name, value in named.items() if value), "")
-    return given or (found.origin if found else OWN_PYTHON)
+def _python_origin(options: Options, found: ProjectPython | None, *, named: bool) -> str:
+    """Return where the workers' Python comes from, as `Origin` has it.
+
+    `named` says whether the node launchers run on one that was named for them.
+    """
+    if options.python or (named and not options.venv_script):
+        return "--python"
+    if options.venv_script:
+        return "--venv_script"
+    return found.origin if found else OWN_PYTHON
 
 
 def _starts_several(command: Command, hosts: Sequence[Host], *, alone: bool) -> bool:

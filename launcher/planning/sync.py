@@ -62,7 +62,8 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
 def _paths(job: JobSpec) -> Iterator[str]:
     """Yield the absolute paths that a node is told."""
     program, path = job.plan.program, job.travel.values.get("PYTHONPATH", "").split(":")
-    for one in (program.script, program.python or "", job.workers.venv_script, *path):
+    pythons = (program.python or "", program.project_python)
+    for one in (program.script, *pythons, job.workers.venv_script, *path):
         if os.path.isabs(one):
             yield one
 

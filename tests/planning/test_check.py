@@ -30,3 +30,11 @@ def test_a_script_is_that_of_a_job(tmp_path: Path) -> None:
 def test_nodes_that_join_by_themselves_are_refused() -> None:
     with pytest.raises(UsageError, match="--no_ssh"):
         plan_check(Options(host="n1,n2", no_ssh=True, node_rank=0), ())
+
+
+def test_only_a_script_has_a_venv_above_it(repo: Path) -> None:
+    options = Options(host="n1,n2", workdir=str(repo / "src"))
+    assert plan_check(options, ()).origin.python == "dsrun"
+    job = plan_check(options, ("train.py",))
+    assert job.origin.python == ".venv"
+    assert job.plan.program.project_python == f"{repo}/.venv/bin/python"

@@ -11,18 +11,6 @@ import pytest
 from dsrun.launcher.planning.folders import active, is_same, own_fits
 
 
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The packages of a Python without torch, on which dsrun seems to run."""
-    library = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    packages = tmp_path / "own" / "lib" / library / "site-packages"
-    packages.mkdir(parents=True)
-    monkeypatch.setattr(sys, "executable", f"{tmp_path}/own/bin/python")
-    monkeypatch.setattr(sys, "path", ["/usr/lib/python3.zip", str(packages)])
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    return packages
-
-
 @pytest.mark.parametrize(
     ("environ", "names"),
     [

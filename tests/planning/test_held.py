@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -247,3 +248,17 @@ def test_a_mask_of_this_machine_has_no_effect(monkeypatch: pytest.MonkeyPatch) -
 def test_a_hold_of_this_machine_alone_needs_no_opening_line() -> None:
     hosts = [{"name": "localhost", "slots": [0, 1], "state": "free", "reason": ""}]
     assert plan(hosts=hosts, launcher="local").origin.quiet
+
+
+def test_a_hold_whose_python_was_named_decides(repo: Path) -> None:
+    (repo / "train.py").touch()
+    command = parse(["--on=morning", "train.py"], {})
+
+    def python(settings: BackendSettings) -> tuple[str, str, tuple[str, ...]]:
+        described = answer(settings=codec.encode(settings))
+        spec = held.held_job(command, held.nodes_of(described))
+        return spec.plan.program.project_python, spec.origin.python, spec.origin.notes
+
+    assert python(SETTINGS) == ("", "--python", ())
+    found, origin, notes = python(SETTINGS._replace(python=sys.executable))
+    assert (found, origin, len(notes)) == (f"{repo}/.venv/bin/python", ".venv", 1)

@@ -58,3 +58,17 @@ def test_this_machine_is_held_without_hosts(monkeypatch: pytest.MonkeyPatch) -> 
     job = plan_hold(options(num_gpus=2)).job
     assert (job.plan.launcher, job.workdir) == ("local", "/")
     assert [node.slots for node in job.plan.nodes] == [(0, 1)]
+
+
+@pytest.mark.usefixtures("repo")
+def test_held_nodes_have_the_active_environment_and_no_venv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = options(host="w1:2,w2:2", launcher="openssh", preload="torch")
+    assert plan_hold(given).job.plan.program.project_python == ""
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").symlink_to("/bin/sh")
+    monkeypatch.setenv("CONDA_PREFIX", f"{tmp_path}/env")
+    job = plan_hold(given).job
+    assert job.plan.program.project_python == f"{tmp_path}/env/bin/python"
+    assert (job.origin.python, job.settings.python) == ("CONDA_PREFIX", sys.executable)

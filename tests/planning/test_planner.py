@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.job.banner import WIDTH, banner
+from dsrun.launcher.planning import rendezvous
 from dsrun.launcher.planning.environment import travel
 from dsrun.launcher.planning.folders import workdir
 from dsrun.launcher.planning.inventory import find_hosts
-from dsrun.launcher.planning.planner import PlannedJob, make_plan
+from dsrun.launcher.planning.planner import PACKAGE, PlannedJob, make_plan
 from dsrun.launcher.planning.policies import worker_policy
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.resources.source import is_here
@@ -512,3 +514,80 @@ def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         match=r"^the current folder does not exist any more; start dsrun in another one$",
     ):
         workdir(Options())
+
+
+# -- the Python of the workers --------------------------------------------------------------------
+
+
+def python_of(*words: str) -> tuple[str, str]:
+    """The path of the project's Python, "" for none, and where it comes from."""
+    command = rendezvous.apply(parse(list(words), {}))
+    made = make_plan(command)
+    assert made.backend.python == (made.plan.program.python or sys.executable)
+    return made.plan.program.project_python, made.origin.python
+
+
+def test_the_python_of_the_project_is_that_of_the_workers_alone(repo: Path) -> None:
+    planned = make_plan(parse(["src/train.py"], {}))
+    python = f"{repo}/.venv/bin/python"
+    assert planned.plan.program.project_python == python
+    assert planned.plan.program.python is None
+    assert planned.backend.python == sys.executable
+    assert planned.origin.notes[-1].startswith(f"workers run on {python}, from the nearest .venv")
+
+
+@pytest.mark.parametrize("option", ["--workdir", ""])
+def test_a_venv_is_looked_for_above_the_script(repo: Path, option: str) -> None:
+    expected = f"{repo}/.venv/bin/python", ".venv"
+    words = [option, f"{repo}/src"] if option else []
+    script = "train.py" if option else f"{repo}/src/train.py"
+    assert python_of(*words, script) == expected
+    assert python_of(*words, "-m", "package.train") == expected, "in the workers' folder"
+    assert python_of("--workdir", "/", f"{repo}/src/train.py") == expected
+    assert python_of("--workdir", "/", "-m", "train") == ("", "dsrun")
+
+
+@pytest.mark.usefixtures("repo")
+def test_what_is_named_comes_before_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert python_of("--python", "/py", "src/train.py") == ("", "--python")
+    assert python_of("--no_python", "./src/train.py") == ("", "dsrun")
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").symlink_to("/bin/sh")
+    monkeypatch.setenv("VIRTUAL_ENV", f"{tmp_path}/env")
+    assert python_of("src/train.py") == (f"{tmp_path}/env/bin/python", "VIRTUAL_ENV")
+
+
+def test_the_script_of_an_environment_comes_before_it_where_it_has_a_python(repo: Path) -> None:
+    (repo / "activate").touch()
+    planned = make_plan(parse(["--venv_script", "activate", "src/train.py"], {}))
+    assert planned.plan.program.project_python == f"{repo}/.venv/bin/python"
+    assert planned.origin.python == "--venv_script"
+    assert planned.origin.notes[-1].endswith(
+        "has no torch; --venv_script may put another one first on PATH"
+    )
+
+
+def test_torchs_agent_runs_on_it_whatever_the_workers_are(repo: Path) -> None:
+    torchs = ["--rdzv_backend=c10d", "--rdzv_endpoint=h:1", "--nnodes=2", "--nproc_per_node=1"]
+    words = [*torchs, "--no_python", "src/train.py"]
+    assert python_of(*words) == (f"{repo}/.venv/bin/python", ".venv")
+
+
+@pytest.mark.usefixtures("repo")
+def test_a_program_of_dsruns_own_needs_its_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function is sent so, and needs the Python of the program that has sent it."""
+    monkeypatch.setenv("VIRTUAL_ENV", "/gone")
+    planned = make_plan(parse(["--", f"{PACKAGE}/node/call.py"], {}))
+    assert (planned.plan.program.project_python, planned.origin.notes) == ("", ())
+
+
+@pytest.mark.usefixtures("own")
+def test_without_any_it_is_dsruns_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert python_of("train.py") == ("", "dsrun")
+
+
+def test_a_python_with_torch_is_the_workers(own: Path, repo: Path) -> None:
+    assert python_of("src/train.py") == (f"{repo}/.venv/bin/python", ".venv")
+    (own / "torch").mkdir()
+    assert python_of("src/train.py") == ("", "dsrun")

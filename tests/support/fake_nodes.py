@@ -97,7 +97,7 @@ class FakeNode:
             "dsrun": "0.1.0",
             "hostname": self.name,
             "machine": f"machine-{self.rank}",
-            "python": "3.11.7",
+            "python": "/usr/bin/python3",
             "accelerator": "cuda",
             "devices": ("0", "1"),
             "slots": 2,

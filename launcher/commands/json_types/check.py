@@ -19,6 +19,8 @@ class Node(TypedDict):
         state: what was found: ok, not reached, no answer, or how many errors or warnings there are.
         error: why the node has not answered; None if it has.
         hostname: the name it has itself.
+        python: the path of the Python that workers run on there; None if that is not known, or they
+            run on none.
         accelerator: the kind of its devices, cpu for none.
         devices: the devices that a worker can see.
         slots: how many workers it would have.
@@ -30,6 +32,7 @@ class Node(TypedDict):
     state: str
     error: str | None
     hostname: str | None
+    python: str | None
     accelerator: str | None
     devices: list[str]
     slots: int | None
@@ -66,6 +69,8 @@ class Check(TypedDict):
         nodes: the nodes that were asked, then those that are missing.
         problems: why nodes cannot run a job together, one line each. Each is an error.
         findings: what the quick check has found, errors first.
+        python: where the workers' Python comes from: --python, --venv_script, VIRTUAL_ENV,
+            CONDA_PREFIX, .venv, or dsrun for the one that dsrun runs on.
         full: the result of each step of --full; None without --full.
     """
 
@@ -76,4 +81,5 @@ class Check(TypedDict):
     nodes: list[Node]
     problems: Sequence[str]
     findings: Sequence[Finding]
+    python: str
     full: list[Step] | None

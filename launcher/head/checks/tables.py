@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ...common.values import NamedTuple
+from ...specs.origin import OWN_PYTHON
 from ..output.fold import fold, heading, ranges
 from .compared_node import size
 
@@ -75,6 +76,19 @@ def _cells(answer: Answer) -> tuple[str, ...]:
     return tuple(plain(cell)[:32] or "-" for cell in cells)
 
 
+def pythons(answers: Mapping[str, Answer], origin: str) -> list[str]:
+    """Return which Python the workers of which nodes run on, one line each.
+
+    Args:
+        answers: of the nodes, by name.
+        origin: where the Python comes from, as in `Origin`.
+    """
+    known = {name: one.hello.python for name, one in answers.items() if one.hello}
+    whose = "dsrun's own" if origin == OWN_PYTHON else origin
+    rows = fold((name, path) for name, path in known.items() if path)
+    return [f"{ranges(names)}: workers run on {plain(p)} ({whose})" for p, names in rows.items()]
+
+
 def _devices(hello: Hello) -> str:
     """Return the devices in a few words, as in `8 x NVIDIA H100`."""
     if not hello.devices:
@@ -95,6 +109,7 @@ def values(answer: Answer) -> dict[str, str]:
         "accelerator": hello.accelerator,
         "devices": " ".join(hello.devices),
         "slots": str(hello.slots),
+        "python.path": hello.python,
         **dict(_facts(hello)),
         **answer.report,
     }
@@ -106,7 +121,6 @@ def _facts(hello: Hello) -> Iterator[tuple[str, str]]:
     if facts is None:
         return
     yield "python", facts.python
-    yield "python.path", facts.python_path
     yield from ((f"version.{name}", version) for name, version in facts.versions.items())
     yield "script", facts.script
     yield "files", facts.files

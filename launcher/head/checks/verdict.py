@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ...common.values import NamedTuple
+from ...specs.origin import OWN_PYTHON
 from ..fleet.hosts import by_cause
 from .findings import Severity
 from .stages import UNRESOLVED, in_order
@@ -27,6 +28,7 @@ class Verdict(NamedTuple):
         found: the findings of the quick check.
         sync: the folder that nodes lack and --sync would copy, "" for none.
         strict: whether warnings are errors.
+        python: where the workers' Python comes from, as in `Origin`.
     """
 
     answers: Mapping[str, Answer]
@@ -35,6 +37,7 @@ class Verdict(NamedTuple):
     found: Sequence[Finding]
     strict: bool = False
     sync: str = ""
+    python: str = OWN_PYTHON
 
     @property
     def causes(self) -> dict[str, str]:

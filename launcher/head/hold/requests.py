@@ -11,6 +11,7 @@ from functools import partial
 from ...common.errors import DsrunError, UsageError
 from ...specs import codec
 from ...specs.job import JobSpec
+from ...specs.origin import OWN_PYTHON
 from .held_run import HeldRun
 from .hold import Phase, places
 
@@ -182,7 +183,9 @@ def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
     Raises:
         UsageError: it is a job that held nodes cannot run.
     """
-    own, plan = hold.spec.job, spec.plan
+    own = hold.spec.job
+    spec = _on_python(spec, own)
+    plan = spec.plan
     shared = any(node.share for node in plan.nodes)
     if plan.rendezvous or spec.updates or spec.only is not None or shared or not plan.nodes:
         raise UsageError("held nodes cannot run this job: its hosts are not those of the hold")
@@ -196,6 +199,19 @@ def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
         dial_in=own.dial_in,
         held=True,
     )
+
+
+def _on_python(spec: JobSpec, own: JobSpec) -> JobSpec:
+    """Return a job on the Python that was found for the hold, if none was for the job.
+
+    A function that was sent needs the one of its program.
+    """
+    found = own.plan.program.project_python
+    if spec.payload or not found or spec.origin.python != OWN_PYTHON:
+        return spec
+    program = spec.plan.program._replace(project_python=found)
+    origin = spec.origin._replace(python=own.origin.python)
+    return spec._replace(plan=spec.plan._replace(program=program), origin=origin)
 
 
 def signal(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:

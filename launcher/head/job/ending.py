@@ -27,9 +27,13 @@ def _known(run: RunView) -> Report:
 
 def _report(run: RunView) -> Report:
     known = _known(run)
-    facts = ((node.name, node.hello.facts) for node in run.nodes if node.hello)
-    ran = run.plan.program, run.spec.workdir
-    known = known._replace(ran=ran, facts=tuple((name, one) for name, one in facts if one))
+    told = [(node.name, node.hello) for node in run.nodes if node.hello]
+    known = known._replace(
+        ran=(run.plan.program, run.spec.workdir),
+        facts=tuple((name, hello.facts) for name, hello in told if hello.facts),
+        pythons=tuple((name, hello.python) for name, hello in told if hello.python),
+        python_origin=run.spec.origin.python,
+    )
     return _explained(known, run.spec.supervision.no_requeue_code) if known.exit_code else known
 
 

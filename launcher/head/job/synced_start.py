@@ -138,7 +138,11 @@ def placed(task: NodeJob, moved: Mapping[str, str], copy: str) -> NodeJob:
     env = {} if path is None else {"PYTHONPATH": ":".join(map(there, path.split(":")))}
     return task._replace(
         workdir=there(task.workdir),
-        program=program._replace(script=there(program.script), python=python),
+        program=program._replace(
+            script=there(program.script),
+            python=python,
+            project_python=there(program.project_python),
+        ),
         workers=task.workers._replace(venv_script=there(task.workers.venv_script)),
         env={**task.env, **env},
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...common.json_types import ExitCode, Natural
     from . import report as job
-    from .json_types import Cause, Crashed, Ended, Verdict
+    from .json_types import Cause, Crashed, Ended, Python, Verdict
 
 
 class Failure(NamedTuple):
@@ -141,6 +141,7 @@ def fields(report: job.Report) -> Ended:
         "seconds": round(report.ended - report.began, 3),
         "world_size": report.world_size,
         "hosts": report.hosts,
+        "pythons": [_python(report, *one) for one in report.pythons],
         "cause": _cause(report),
         "first_failure": failures[0] if failures else None,
         "failures": failures,
@@ -153,6 +154,10 @@ def fields(report: job.Report) -> Ended:
     }
     _add_what_is_rare(made, report)
     return made
+
+
+def _python(report: job.Report, host: str, path: str) -> Python:
+    return {"host": host, "path": path, "origin": report.python_origin}
 
 
 def _add_what_is_rare(made: Ended, report: job.Report) -> None:

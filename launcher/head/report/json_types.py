@@ -114,6 +114,21 @@ class Verdict(_Class):
     advice: str
 
 
+class Python(TypedDict):
+    """The Python that the workers of a node run on.
+
+    Attributes:
+        host: name of the host.
+        path: its path there.
+        origin: where it comes from: --python, --venv_script, VIRTUAL_ENV, CONDA_PREFIX, .venv, or
+            dsrun for the one that dsrun runs on.
+    """
+
+    host: str
+    path: str
+    origin: str
+
+
 class _EveryEnd(TypedDict):
     """What every report on a job that was started has.
 
@@ -123,6 +138,7 @@ class _EveryEnd(TypedDict):
         seconds: duration of the job in seconds.
         world_size: number of workers; in an elastic job, of the last round.
         hosts: names of the hosts, in the order of node ranks.
+        pythons: the workers' Python on each node that took part; empty for --no_python.
         cause: what ended the job: nothing (none), a failed worker, a lost node, a signal to dsrun,
             a closed standard output, or dsrun because the job hung or broke a rule (no progress).
         first_failure: the failure that came first in time; None if no worker failed.
@@ -141,6 +157,7 @@ class _EveryEnd(TypedDict):
     seconds: Seconds
     world_size: Natural
     hosts: Sequence[str]
+    pythons: list[Python]
     cause: Cause
     first_failure: Failure | None
     failures: list[Failure]

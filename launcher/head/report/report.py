@@ -12,6 +12,7 @@ from functools import cached_property
 from ...common.errors import LOST, OUTPUT
 from ...common.exit_codes import as_shell
 from ...common.values import NamedTuple
+from ...specs.origin import OWN_PYTHON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class ReportFields(NamedTuple):
         done: the workers that have ended with code 0: when, rank and host.
         explanation: why it has failed, as far as that is known.
         unwritten: whether standard output, or --report_file, could not be written.
+        pythons: the path of the workers' Python on each host; () if they run on none.
+        python_origin: where that comes from, as in `Origin`.
         unended: the workers that had printed a traceback, and had not ended, when they were told to
             stop.
     """
@@ -128,6 +131,8 @@ class ReportFields(NamedTuple):
     stop_reason: str = ""
     explanation: Explanation | None = None
     unended: tuple[Failure, ...] = ()
+    pythons: tuple[tuple[str, str], ...] = ()
+    python_origin: str = OWN_PYTHON
 
 
 class Report(ReportFields):

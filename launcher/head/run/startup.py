@@ -356,7 +356,8 @@ class Startup:
 
     def _option_is_wrong(self) -> bool:
         """Return whether no node can use what an option names: then no node is to blame."""
-        named = bool(self._plan.program.python)
+        program = self._plan.program
+        named = bool(program.python or program.project_python)
         return all(_names_option(node, python=named) for node in self._nodes)
 
     def _out_of_time(self) -> None:
@@ -411,7 +412,7 @@ def _unfit(node: RunNode) -> str:
 
 
 def _names_option(node: RunNode, *, python: bool) -> bool:
-    """Return whether a node cannot use what an option names, such as --log_dir or --python."""
+    """Return whether a node cannot use what an option names, or run the chosen Python."""
     if python and ANOTHER_PYTHON in _unfit(node):
         return True
     problems = node.hello.problems if node.hello else ()

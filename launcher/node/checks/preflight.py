@@ -72,9 +72,12 @@ def program_problem(
     if program.no_python:
         return _executable_problem(script, workdir, path)
     if not system.access(python, os.X_OK):
-        missing = f"no Python at {os.fsdecode(python)} {ANOTHER_PYTHON}"
         why = _problem("Python", os.fsdecode(python), os.X_OK)
-        return f"{why} {ANOTHER_PYTHON}" if " may not " in why else missing
+        if " may not " in why:
+            return f"{why} {ANOTHER_PYTHON}"
+        from . import pythons
+
+        return pythons.problem(os.fsdecode(python), os.fsdecode(path).split(os.pathsep))
     if program.module:
         return _module_problem(os.fsdecode(script), modules, os.fsdecode(python))
     full = os.fsdecode(os.path.join(workdir, script))

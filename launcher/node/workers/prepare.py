@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from ... import __version__
 from ...common import system
 from ...common.errors import DsrunError
@@ -136,7 +134,7 @@ class NodeSetup:
             dsrun=__version__,
             hostname=system.uname().nodename,
             machine=machine(),
-            python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+            python=to_wire(self.python) if self._runs_python else "",
             accelerator=self.devices.kind,
             devices=self.devices.visible,
             slots=self.slots,
@@ -150,6 +148,11 @@ class NodeSetup:
             network=network,
             ports=tuple(self.role_ports.values()),
         )
+
+    @property
+    def _runs_python(self) -> bool:
+        """Whether the workers, or torch's agent, run on the Python that was found."""
+        return not self.program.no_python or self.task.rendezvous is not None
 
     @property
     def role_ports(self) -> dict[str, int]:

@@ -16,7 +16,7 @@ OK, BAD = State("ok", GREEN), State("1 error", RED)
 
 def answer(hostname: str, slots: tuple[str, ...] = (), **changes: object) -> Answer:
     kind = "cuda" if slots else "cpu"
-    hello = Hello("1", hostname, "m", "3", kind, slots, 2, None, (), (), 1.0)
+    hello = Hello("1", hostname, "m", "/usr/bin/py", kind, slots, 2, None, (), (), 1.0)
     return Answer(hello=hello._replace(facts=facts(**changes)))
 
 
@@ -83,3 +83,17 @@ def test_everything_has_common_values_once() -> None:
         "    n2: x",
     ]
     assert tables.everything({}) == []
+
+
+def test_the_python_of_each_node_is_named_with_where_it_comes_from() -> None:
+    answers = {name: answer(name) for name in ("n1", "n2", "n3")} | {"n4": Answer(error="gone")}
+    assert tables.pythons(answers, ".venv") == ["n[1-3]: workers run on /usr/bin/py (.venv)"]
+    hello = answers["n2"].hello
+    assert hello is not None
+    answers["n2"] = Answer(hello=hello._replace(python="/x\x1b[1m/py"))
+    answers["n3"] = Answer(hello=hello._replace(python=""))
+    assert tables.pythons(answers, "dsrun") == [
+        "n1: workers run on /usr/bin/py (dsrun's own)",
+        "n2: workers run on /x/py (dsrun's own)",
+    ]
+    assert tables.values(answers["n1"])["python.path"] == "/usr/bin/py"

@@ -15,6 +15,7 @@ from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.origin import Origin
 from dsrun.launcher.specs.plan import Plan, by_task, lay_out
 from dsrun.launcher.specs.policies import SupervisionPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
@@ -153,6 +154,29 @@ def test_a_job_is_reached_and_watched_as_the_hold_does_it(hold_of: HoldOf) -> No
     assert fitted(hold, spec._replace(workers=named)).workers.preload == ("numpy",)
     bare = spec._replace(plan=PLAN._replace(program=Program("true", no_python=True)))
     assert fitted(hold, bare).workers.preload == ()
+
+
+def test_a_job_without_a_python_of_its_own_has_that_of_the_hold(hold_of: HoldOf) -> None:
+    hold = hold_of("n0").ready().hold
+    job = JobSpec("one", PLAN, "/work")
+    assert fitted(hold, job).plan.program.project_python == ""
+    hold.spec = hold.spec._replace(job=on_python(hold.spec.job, "/env/bin/python", "VIRTUAL_ENV"))
+    one = fitted(hold, job)
+    assert (one.plan.program.project_python, one.origin.python) == (
+        "/env/bin/python",
+        "VIRTUAL_ENV",
+    )
+    named = job._replace(origin=Origin(python="--python"))
+    assert fitted(hold, named).plan.program.project_python == ""
+    theirs = on_python(job, "/repo/.venv/bin/python", ".venv")
+    assert fitted(hold, theirs).plan.program.project_python == "/repo/.venv/bin/python"
+    function = job._replace(payload="AA==")
+    assert fitted(hold, function).plan.program.project_python == ""
+
+
+def on_python(job: JobSpec, path: str, origin: str) -> JobSpec:
+    program = job.plan.program._replace(project_python=path)
+    return job._replace(plan=job.plan._replace(program=program), origin=Origin(python=origin))
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,8 @@ def test_what_is_not_copied_is_said(fleet_of: FleetOf, folder: Path) -> None:
 
 
 def test_paths_in_the_folder_are_those_of_the_copy() -> None:
-    program = Program("/proj/x.py", python="/proj/.venv/bin/python")
+    python = "/proj/.venv/bin/python"
+    program = Program("/proj/x.py", python=python, project_python=python)
     task = NodeJob(
         "1", "j", "h", program, "/proj/sub", {"PYTHONPATH": "/proj/src:/opt"}, None, None
     )
@@ -135,7 +136,10 @@ def test_paths_in_the_folder_are_those_of_the_copy() -> None:
     there = placed(task, moved, "/copy")
     assert there.workdir == "/copy/sub"
     assert there.program.script == "/copy/x.py"
-    assert there.program.python == "/proj/.venv/bin/python", "it is not in the copy"
+    assert there.program.python == python, "it is not in the copy"
+    assert there.program.project_python == python
+    copied = placed(task, {**moved, python: ".venv/bin/python"}, "/copy").program
+    assert copied.project_python == copied.python == "/copy/.venv/bin/python"
     assert there.workers.venv_script == "/proj/activate"
     assert there.env == {"PYTHONPATH": "/copy/src:/opt"}
     bare = task._replace(program=Program("x.py"), env={}, workdir="/proj")

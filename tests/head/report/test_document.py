@@ -25,6 +25,7 @@ def test_as_json() -> None:
         traceback="t",
     )
     ended = report(failures=(failure(at=113.0, rank=0, code=3), first), stopped=6, left=("x",))
+    ended = ended._replace(pythons=(("w0", "/env/bin/python"),), python_origin=".venv")
     as_first = {
         "rank": 5,
         "local_rank": 1,
@@ -64,6 +65,7 @@ def test_as_json() -> None:
         "exit_code": 137,
         "seconds": 13.25,
         "world_size": 8,
+        "pythons": [{"host": "w0", "path": "/env/bin/python", "origin": ".venv"}],
         "hosts": ["w0", "w1"],
         "cause": "failure",
         "first_failure": as_first,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.node.checks.file_checks import check, environment_of, restored, write
+from dsrun.launcher.node.checks.pythons import problem
 from dsrun.launcher.node.machine.devices import Devices
 from dsrun.launcher.node.workers.prepare import FileFindings
 from dsrun.launcher.specs.program import Program
@@ -62,7 +62,7 @@ def test_python_is_searched_folder_by_folder(tmp_path: Path) -> None:
     program = Program("w.py", python="python9")
     paths, found = told(task(tmp_path, program=program, base={"PATH": "/a:/b"}))
     assert paths[1:3] == ["/a/python9", "/b/python9"]
-    assert found.problems == (f"no Python at /a/python9 {ANOTHER_PYTHON}",)
+    assert found.problems == (problem("/a/python9", ["/a", "/b"]),)
 
 
 def test_python_is_not_searched_in_a_relative_folder(
@@ -73,7 +73,7 @@ def test_python_is_not_searched_in_a_relative_folder(
     program = Program("w.py", python="python9")
     for path, missing in ((":.:/a", "/a/python9"), (".", "/python9")):
         _, found = told(task(tmp_path, program=program, base={"PATH": path}))
-        assert found.problems == (f"no Python at {missing} {ANOTHER_PYTHON}",)
+        assert found.problems == (problem(missing, ["/a"]),)
 
 
 def test_a_program_is_searched_on_the_path_that_is_sent(tmp_path: Path) -> None:

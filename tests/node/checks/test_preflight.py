@@ -11,8 +11,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.common import system
-from dsrun.launcher.common.wording import ANOTHER_PYTHON
-from dsrun.launcher.node.checks import preflight
+from dsrun.launcher.node.checks import preflight, pythons
 from dsrun.launcher.specs.program import Program
 
 from ...support.local_control import needs_root
@@ -33,7 +32,7 @@ def test_folders(tmp_path: Path) -> None:
     assert preflight.folder_problem(file).startswith("no such folder: ")
 
 
-PYTHON = os.fsencode(sys.executable)
+PYTHON, BIN = os.fsencode(sys.executable), ("/usr/bin", "/bin")
 AS_OTHER = b"/bin/sh"
 """In place of a Python, which may be in root's own folder."""
 
@@ -47,8 +46,8 @@ AS_OTHER = b"/bin/sh"
         (Program("gone.py"), PYTHON, "no such script: {folder}/gone.py"),
         (Program("/gone.py"), PYTHON, "no such script: /gone.py"),
         (Program("any.module", module=True), PYTHON, ""),
-        (Program("here.py"), b"/no/python", f"no Python at /no/python {ANOTHER_PYTHON}"),
-        (Program("m", module=True), b"/no/py", f"no Python at /no/py {ANOTHER_PYTHON}"),
+        (Program("here.py"), b"/no/python", pythons.problem("/no/python", BIN)),
+        (Program("m", module=True), b"/no/py", pythons.problem("/no/py", BIN)),
         (Program("sh", no_python=True), b"/no/python", ""),
         (Program("./run", no_python=True), b"", ""),
         (Program("{folder}/run", no_python=True), b"", ""),
@@ -81,7 +80,7 @@ def test_programs(program: Program, python: bytes, problem: str, tmp_path: Path)
     (tmp_path / "run").chmod(0o755)
     folder = os.fsencode(tmp_path)
     script = os.fsencode(program.script.replace("{folder}", str(tmp_path)))
-    found = preflight.program_problem(program, python, script, folder, b"/usr/bin:/bin")
+    found = preflight.program_problem(program, python, script, folder, os.fsencode(":".join(BIN)))
     assert found == problem.replace("{folder}", str(tmp_path))
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.node.checks.file_checks import check
+from dsrun.launcher.node.checks.pythons import problem
 from dsrun.launcher.node.machine import ports
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import BindingPolicy
@@ -109,7 +109,7 @@ def test_a_python_that_is_nowhere(
 ) -> None:
     monkeypatch.setenv("PATH", "/no/such:/bin")
     found = make(Program("m", module=True, python="no-python")).hello().problems
-    assert found == (f"no Python at /no/such/no-python {ANOTHER_PYTHON}",)
+    assert found == (problem("/no/such/no-python", ["/bin"]),)
 
 
 def test_a_venv_script_is_sourced(make: Callable[..., NodeSetup], tmp_path: Path) -> None:
@@ -125,6 +125,19 @@ def test_a_venv_script_is_sourced(make: Callable[..., NodeSetup], tmp_path: Path
     assert setup.base["PATH"].startswith(str(tmp_path))
     other = make(Program("m", module=True, python="/bin/sh"), venv_script=str(script))
     assert other.python == b"/bin/sh"
+    third = make(Program("m", module=True, project_python="/bin/sh"), venv_script=str(script))
+    assert third.hello().python == f"{tmp_path}/bin/python"
+
+
+def test_the_python_of_the_project(make: Callable[..., NodeSetup], tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("X=1")
+    for script in ("", str(tmp_path / "script")):
+        setup = make(Program("m", module=True, project_python="/bin/sh"), venv_script=script)
+        assert (setup.hello().problems, setup.hello().python) == ((), "/bin/sh")
+    (lacks,) = make(Program("m", module=True, project_python="/no/py")).hello().problems
+    assert lacks == problem("/no/py", os.environ["PATH"].split(":"))
+    bare = make(Program("sh", no_python=True, project_python="/bin/sh"))
+    assert bare.hello().python == ""
 
 
 @pytest.mark.parametrize(
