@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import venv
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
 
+from ..support.checkout import BIN
 from .reaching import HELLO, UNUSABLE, USAGE, known, on, remote, script, ssh_file
 
 if TYPE_CHECKING:
@@ -71,6 +73,24 @@ def test_a_python_that_one_host_lacks(
         found = causes(dsrun(*on("n1 n2", launcher), "--python", str(own / "python3"), path))
     assert list(found) == ["n2"]
     assert f"no Python at {own / 'python3'} {ANOTHER_PYTHON}" in found["n2"]
+
+
+def test_the_python_of_the_project_that_one_host_lacks(cluster: Cluster, tmp_path: Path) -> None:
+    """Dsrun's own Python, which has no torch, is there: it names those that the host has."""
+    path, near = script(tmp_path, HELLO), tmp_path / ".venv"
+    for folder in (tmp_path / "own", near):
+        venv.EnvBuilder(symlinks=True).create(folder)
+    own = str(tmp_path / "own" / "bin" / "python")
+    argv = [own, str(BIN / "dsrun"), *on("n1 n2", "openssh"), path]
+    with hidden(cluster.host("n2"), str(near)):
+        found = causes(cluster.login.run(argv, cwd=tmp_path))
+    assert list(found) == ["n2"]
+    missing, _, there = found["n2"].partition("; there ")
+    assert missing == f"no Python at {near}/bin/python {ANOTHER_PYTHON}"
+    assert f"python3 ({sys.version_info.major}." in there
+    ended = cluster.login.run(argv, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert f"workers run on {near}/bin/python, from the nearest .venv above" in ended.stderr
 
 
 @remote
