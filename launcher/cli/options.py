@@ -151,7 +151,8 @@ class Options:
         "Python interpreter on the nodes, version 3.10 or newer, for node launchers and workers.",
         metavar="PATH",
         unset="the interpreter that runs dsrun; for workers, the one that --venv_script puts"
-        " first on PATH", tools=("job", "hold", "exec", "check"), file="read")
+        " first on PATH, or that of the active environment or of the project's .venv where"
+        " dsrun's own has no torch", tools=("job", "hold", "exec", "check"), file="read")
     workdir: str | None = option(None,
         "Working directory of the workers. It must exist on every node.",
         metavar="DIR", unset="the current directory", tools=("hold", "exec", "check"))
