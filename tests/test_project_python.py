@@ -228,3 +228,69 @@ def test_a_command_on_hosts_takes_none(place: Path) -> None:
     ran = run(place, "--host=localhost", "--no_fold", "echo", "up", tool="dsrun-exec")
     assert ran.returncode == 0, ran.stderr
     assert "workers" not in ran.stderr
+
+
+ROLES = """
+[[role]]
+name = "near"
+nodes = 1
+slots = 1
+script = "src/train.py"
+ends = "job"
+
+[[role]]
+name = "named"
+beside = "near"
+slots = 0
+script = "src/train.py"
+python = "{env}/bin/python"
+ends = "wait"
+"""
+
+
+def test_each_role_has_a_python_of_its_own(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "roles.toml").write_text(filled(ROLES, place))
+    report = tmp_path / "r.json"
+    words = ("--host=localhost:1", "--roles", f"{tmp_path}/roles.toml")
+    ran = run(place, *words, "--report_file", str(report))
+    near, named = f"{place}/repo/.venv/bin/python", f"{place}/env/bin/python"
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(ran.stdout.splitlines()) == [
+        f"named/localhost:0| on {named}",
+        f"near/localhost:0| on {near}",
+    ]
+    lines = [line for line in ran.stderr.splitlines() if "workers run on" in line]
+    note = f"workers run on {near}, from the nearest .venv above the script"
+    assert lines == [f"dsrun: near: {note}: dsrun's own Python has no torch"]
+    roles = json.loads(report.read_text())["roles"]
+    found = {name: one["report"]["pythons"] for name, one in roles.items()}
+    assert [one["path"] for one in found["near"]] == [near]
+    assert found["named"] == [{"host": "localhost", "path": named, "origin": "--python"}]
+    table = run(place, *words, "--dry_run").stdout
+    assert f"python   {near} (.venv)\n" in table
+    plan = json.loads(run(place, *words, "--dry_run", "--json").stdout)
+    assert [node["python"] for node in plan["job"]["nodes"]] == [None], "it starts no worker itself"
+
+
+def test_held_nodes_have_that_of_the_hold_where_a_job_has_none(place: Path, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SAYS)
+    active, name = f"{place}/env/bin/python", f"python-{os.getpid()}"
+    argv = [str(place / "own/bin/python"), str(BIN / "dsrun-hold"), "--host=localhost:1"]
+    environ = {"PATH": os.environ["PATH"], "HOME": str(place), "VIRTUAL_ENV": f"{place}/env"}
+    with subprocess.Popen(
+        [*argv, "--accelerator=cpu", "--name", name], env=environ, stderr=subprocess.PIPE, text=True
+    ) as hold:
+        assert hold.stderr is not None
+        lines = [hold.stderr.readline()]
+        while lines[-1] and "holding 1 node" not in lines[-1]:
+            lines.append(hold.stderr.readline())
+        own = run(place, "--on", name, str(script))
+        near = run(place, "--on", name, "src/train.py")
+        hold.terminate()
+        hold.stderr.read()
+    note = f"workers run on {active}, from the active environment (VIRTUAL_ENV)"
+    assert lines[0] == f"dsrun: {note}: dsrun's own Python has no torch\n"
+    assert own.stdout == f"localhost:0| on {active}\n", own.stderr
+    assert f"dsrun: workers run on {active}, as was found for the hold" in own.stderr
+    assert near.stdout == f"localhost:0| on {place}/repo/.venv/bin/python\n", near.stderr

@@ -12,6 +12,7 @@ from ..common.wording import counted
 from ..resources import world_info
 from ..resources.ranges import show_slots
 from ..specs.origin import OWN_PYTHON
+from ..specs.program import NOTHING
 from .policy_rows import rows
 
 TYPE_CHECKING = False
@@ -116,7 +117,8 @@ def interpreter(spec: JobSpec) -> str | None:
 
 def runs_none(spec: JobSpec) -> bool:
     """Return whether neither workers nor torch's agent run on a Python that dsrun chooses."""
-    return spec.plan.program.no_python and spec.plan.rendezvous is None
+    program, rendezvous = spec.plan.program, spec.plan.rendezvous
+    return program.script == NOTHING or (program.no_python and rendezvous is None)
 
 
 def python_row(spec: JobSpec) -> list[tuple[str, str]]:

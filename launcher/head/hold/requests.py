@@ -9,9 +9,11 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.errors import DsrunError, UsageError
+from ...common.text import one_line
 from ...specs import codec
 from ...specs.job import JobSpec
 from ...specs.origin import OWN_PYTHON
+from ...specs.program import NOTHING
 from .held_run import HeldRun
 from .hold import Phase, places
 
@@ -206,12 +208,15 @@ def _on_python(spec: JobSpec, own: JobSpec) -> JobSpec:
 
     A function that was sent needs the one of its program.
     """
-    found = own.plan.program.project_python
-    if spec.payload or not found or spec.origin.python != OWN_PYTHON:
+    found, program = own.plan.program.project_python, spec.plan.program
+    runs_none = program.no_python or program.script == NOTHING
+    if spec.payload or runs_none or not found or spec.origin.python != OWN_PYTHON:
         return spec
-    program = spec.plan.program._replace(project_python=found)
-    origin = spec.origin._replace(python=own.origin.python)
-    return spec._replace(plan=spec.plan._replace(program=program), origin=origin)
+    note = f"workers run on {one_line(found)}, as was found for the hold ({own.origin.python})"
+    notes = (*spec.origin.notes, note)
+    origin = spec.origin._replace(python=own.origin.python, notes=notes)
+    plan = spec.plan._replace(program=program._replace(project_python=found))
+    return spec._replace(plan=plan, origin=origin)
 
 
 def signal(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:

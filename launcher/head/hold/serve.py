@@ -70,6 +70,8 @@ def serve(
     console = Console(loop, colour=job.output.color, level=job.output.level)
     fleet = _fleet(job, start, loop, lambda *said: hold.log(*said))  # noqa: PLW0108  # no hold yet
     hold = Hold(spec, fleet, console)
+    for note in job.origin.notes:
+        hold.log(note)
     if parent is None and owner is None:
         _stay_with_user(hold)
     servers = _servers(hold, line, owner)

@@ -154,7 +154,14 @@ class RolesJob:
         return [] if self._hooks is None else self._hooks.end(ending)
 
     def begin(self) -> None:
-        """Have the nodes of all roles get ready."""
+        """Say what planning has noted of roles, and have the nodes of all get ready."""
+        noted = dict[str, list[str]]()
+        for role in self.spec.roles:
+            for note in role.job.origin.notes:
+                noted.setdefault(note, []).append(role.name)
+        for note, names in noted.items():
+            if note not in self.spec.job.origin.notes:
+                self.log(f"{', '.join(names)}: {note}")
         self.fleet.watch()  # those that are ready hear of this process while others start
         self._socket = JobSocket(self.loop, self.spec.job.job_id, self._verbs, self.log)
         self.handle(events.JobBegun())
