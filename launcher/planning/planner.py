@@ -99,7 +99,7 @@ def plan_on(
     Raises:
         UsageError: options conflict, or name something that does not exist.
     """
-    options, found = command.options, None if choice.names_python else _project_python(command)
+    options, found = command.options, None if choice.names_python else project_python(command)
     program = _program(command, several=_starts_several(command, hosts, alone=alone))
     plan = Plan(
         nodes=lay_out(hosts),
@@ -231,7 +231,7 @@ def _hidden(program: Program, options: Options) -> list[str]:
     return warning(folder, program.python or script or program.project_python)
 
 
-def _project_python(command: Command) -> ProjectPython | None:
+def project_python(command: Command) -> ProjectPython | None:
     """Return the Python that the workers have if no option gives them one; None for dsrun's own.
 
     It is dsrun's own, and nothing more is looked at, for a function that a program sends, which

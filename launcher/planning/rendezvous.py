@@ -65,7 +65,7 @@ def apply(command: Command) -> Command:
     if options.rdzv_backend == OWN:
         waits = {} if "start_timeout" in command.given else _start_timeout(conf)
         return command._replace(options=options.changed(**waits, **_master(options)))
-    rendezvous_backend.check(options)
+    rendezvous_backend.check(command)
     _check(options)
     _check_endpoint(options)
     return command._replace(

@@ -6,7 +6,7 @@ from ..common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..cli.options import Options
+    from ..cli.parser import Command
 
 TORCHS_OWN = ("c10d", "etcd", "etcd-v2", "static")
 """What torch registers itself (torch 2.13, distributed/elastic/rendezvous/registry.py)."""
@@ -15,14 +15,14 @@ PLUGINS = "torchrun.handlers"
 """The group of entry points in which packages name theirs."""
 
 
-def check(options: Options) -> None:
+def check(command: Command) -> None:
     """Refuse a backend that torch has not, if the workers' Python is the one that runs this.
 
     Raises:
         UsageError: there is no such backend.
     """
-    name = options.rdzv_backend
-    if name in TORCHS_OWN or _runs_elsewhere(options):
+    name = command.options.rdzv_backend
+    if name in TORCHS_OWN or _runs_elsewhere(command):
         return
     import sys
     from difflib import get_close_matches
@@ -39,7 +39,16 @@ def check(options: Options) -> None:
     )
 
 
-def _runs_elsewhere(options: Options) -> bool:
-    """Return whether the workers may import packages that this process does not see."""
+def _runs_elsewhere(command: Command) -> bool:
+    """Return whether torch's agent may import packages that this process does not see."""
+    options = command.options
     paths = any(one.partition("=")[0] == "PYTHONPATH" for one in options.export)
-    return bool(options.python or options.venv_script) or paths
+    if options.python or options.venv_script or paths:
+        return True
+    if not command.program:
+        return False
+    from .planner import project_python
+
+    # The agent runs on a Python whatever the workers are.
+    found = project_python(command._replace(options=options.changed(no_python=False)))
+    return found is not None and bool(found.path)

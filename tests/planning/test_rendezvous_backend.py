@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.cli.options import Options
+from dsrun.launcher.cli.parser import Command
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning import rendezvous_backend
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def check(backend: str, **given: object) -> None:
-    rendezvous_backend.check(Options().changed(rdzv_backend=backend, **given))
+    options = Options().changed(rdzv_backend=backend, **given)
+    rendezvous_backend.check(Command(options, ("src/train.py",), frozenset()))
 
 
 @pytest.fixture
@@ -55,3 +57,15 @@ def test_torchs_own(name: str) -> None:
 )
 def test_what_another_python_has_is_left_to_torch(given: dict[str, object]) -> None:
     check("zeus", **given)
+
+
+@pytest.mark.usefixtures("repo")
+@pytest.mark.parametrize("no_python", [True, False])
+def test_what_the_python_of_the_project_has_is_left_to_torch(no_python: bool) -> None:
+    check("zeus", no_python=no_python)
+
+
+@pytest.mark.usefixtures("own")
+def test_without_a_project_dsruns_own_python_is_looked_at() -> None:
+    with pytest.raises(UsageError, match="torch has no such backend"):
+        check("zeus", workdir="/")

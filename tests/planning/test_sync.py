@@ -31,7 +31,7 @@ def _spec(
     sync: str = ".", script: str = "x.py", workdir: str = "", limit: str = "1GB", **more: str
 ) -> SyncSpec:
     options = Options(sync=sync, sync_limit=limit)
-    program = Program(script, python=more.get("python"))
+    program = Program(script, python=more.get("python"), project_python=more.get("project", ""))
     workers = WorkerPolicy(venv_script=more.get("venv", ""))
     path = {"PYTHONPATH": more["path"]} if "path" in more else {}
     plan = Plan((), program, "ssh", None, None)
@@ -61,6 +61,12 @@ def test_paths_in_it_are_found(here: Path) -> None:
         f"{here}/src": "src",
     }
     assert made.script == "sub/x.py"
+
+
+def test_the_python_of_the_project_is_one_of_them(here: Path) -> None:
+    python = f"{here}/.venv/bin/python"
+    assert _spec(project=python).moved == {str(here): "", python: ".venv/bin/python"}
+    assert _spec(project="/opt/env/bin/python").moved == {str(here): ""}
 
 
 def test_a_folder_is_the_same_by_any_path(here: Path) -> None:
