@@ -294,3 +294,11 @@ def test_held_nodes_have_that_of_the_hold_where_a_job_has_none(place: Path, tmp_
     assert own.stdout == f"localhost:0| on {active}\n", own.stderr
     assert f"dsrun: workers run on {active}, as was found for the hold" in own.stderr
     assert near.stdout == f"localhost:0| on {place}/repo/.venv/bin/python\n", near.stderr
+
+
+def test_nothing_is_loaded_for_it_where_dsruns_own_python_fits(place: Path) -> None:
+    name = "dsrun.launcher.planning.project_python"
+    words = ("--dry_run", "src/train.py")
+    for environ, loaded in (({"VIRTUAL_ENV": "{own}"}, False), ({"VIRTUAL_ENV": "{env}"}, True)):
+        ran = run(place, *words, PYTHONPROFILEIMPORTTIME="1", **environ)
+        assert (name in ran.stderr) == loaded

@@ -17,7 +17,7 @@ from ..specs.program import CHECK, DEEPSPEEDS_RANK_OPTION, NOTHING, TORCHS_RANK_
 from . import host_lists, launcher, master
 from .binding import binds
 from .elastic import grows, is_elastic
-from .folders import from_here, interpreter, own_fits, workdir
+from .folders import from_here, interpreter, is_same, own_fits, workdir
 from .hosts import nodes_by_rank, select
 from .inventory import find_hosts
 
@@ -251,9 +251,12 @@ def project_python(command: Command) -> ProjectPython | None:
 
 
 def _of_python(found: ProjectPython | None, options: Options) -> list[str]:
-    """Return the notes on the workers' Python."""
-    unless = "; --venv_script may put another one first on PATH" if options.venv_script else ""
-    return [f"{note}{unless}" for note in found.notes] if found else []
+    """Return the notes on the workers' Python; none if it is that of --venv_script anyway."""
+    script = from_here(options.venv_script) if options.venv_script else ""
+    if not found or (script and is_same(os.path.dirname(script), os.path.dirname(found.path))):
+        return []
+    unless = "; --venv_script may put another one first on PATH" if script else ""
+    return [f"{note}{unless}" for note in found.notes]
 
 
 def _python_origin(options: Options, found: ProjectPython | None, *, named: bool) -> str:

@@ -565,6 +565,9 @@ def test_the_script_of_an_environment_comes_before_it_where_it_has_a_python(repo
     assert planned.origin.notes[-1].endswith(
         "has no torch; --venv_script may put another one first on PATH"
     )
+    (repo / ".venv" / "bin" / "activate").touch()
+    planned = make_plan(parse(["--venv_script", ".venv/bin/activate", "src/train.py"], {}))
+    assert (planned.origin.python, planned.origin.notes) == ("--venv_script", ())
 
 
 def test_torchs_agent_runs_on_it_whatever_the_workers_are(repo: Path) -> None:
