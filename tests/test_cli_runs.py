@@ -598,6 +598,7 @@ def test_the_plan_as_json(folder: Path) -> None:
     policies = {name: plan.pop(name) for name in [*plan] if name in JobSpec._fields}
     assert policies["workdir"] == str(folder)
     assert policies["backend"]["connect_timeout"] == 10.0
+    assert {node.pop("python") for node in plan["nodes"]} == {sys.executable}
     assert plan == {
         "format": 2,
         "launcher": "openssh",
@@ -642,15 +643,16 @@ def test_the_plan_as_a_table(folder: Path) -> None:
         "workers": "6 on 2 nodes",
         "master": "node 0, on a free port",
         "program": "python -u x.py --local_rank=0 'a b'",
+        "python": f"{sys.executable} (dsrun's own)",
         "folder": str(folder),
         "timeouts": "10 s to connect; 300 s to start; 15 s without a heartbeat",
         "stop": "on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s",
         "output": "lines prefixed with '{host}:{rank}| '",
     }
     assert [line.split() for line in nodes.splitlines()] == [
-        ["node", "host", "ranks", "devices"],
-        ["0", "worker-0", "0-3", "0-3"],
-        ["1", "worker-1", "4-5", "0-1"],
+        ["node", "host", "ranks", "devices", "python"],
+        ["0", "worker-0", "0-3", "0-3", sys.executable],
+        ["1", "worker-1", "4-5", "0-1", sys.executable],
     ]
     assert "  NCCL_DEBUG=INFO" in variables.splitlines()
     assert "WANDB_API_KEY" in variables.splitlines()[-1]
