@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,11 +118,14 @@ def test_the_first_failure_is_explained(
     job_id = found.pop("job_id")
     assert log.parent.name == job_id
     del found["first_failure"], found["failures"]
+    names = [host] if where == "local" else ["n1", "n2"]
+    pythons = [{"host": name, "path": sys.executable, "origin": "dsrun"} for name in names]
     assert found == {
         "format": 1,
         "exit_code": 1,
         "world_size": 4,
-        "hosts": [host] if where == "local" else ["n1", "n2"],
+        "hosts": names,
+        "pythons": pythons,
         "cause": "failure",
         "lost": [],
         "stopped": 3,
