@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 
+from ..common import files
 from ..common.errors import UsageError
 from ..common.text import one_line
 from ..common.values import NamedTuple
@@ -16,7 +17,7 @@ from .parser import nearest, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from .option import Option
@@ -70,23 +71,25 @@ def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
         import tomllib
     else:
         import tomli as tomllib
+    text = files.text(data, path)
+    _check_costs(path, text)
     try:
-        text = data.decode()
-        _check_costs(path, text)
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        found = re.search(r"at line (\d+)", str(error))
-        where = f"{path}:{found[1]}" if found else path
-        raise UsageError(f"{where}: not valid TOML: {one_line(str(error))}") from None
+        from .toml_words import fault
+
+        number, words = fault(text, str(error))
+        raise UsageError(f"{path}:{number}: {words}") from None
     return document, lines_of(text)
 
 
 # A string without its end goes on to that of its line or of the file: nothing is looked at twice.
-_TOKEN = r"""(?sx)
+TOKEN = r"""(?sx)
     ["]{3} (?: \\. | [^\\] )*? (?: "{3,5} | \\?\Z ) | " (?: \\[^\n] | [^"\\\n] )* "?
     | '{3} .*? (?: '{3,5} | \Z ) | ' [^'\n]* '?
     | \#[^\n]* | [\w+:-]+ | [\[\]{}.\n]
 """
+"""What a text consists of, as far as brackets, words and dots count."""
 
 
 def _check_costs(path: str, text: str) -> None:
@@ -96,7 +99,7 @@ def _check_costs(path: str, text: str) -> None:
         UsageError: there is too much of it.
     """
     number, dots, depth = 1, 0, 0
-    for match in re.finditer(_TOKEN, text):
+    for match in re.finditer(TOKEN, text):
         token = match[0]
         dots = 0 if "\n" in token else dots + (token == ".")
         depth += _NESTING.get(token, 0)
@@ -145,7 +148,7 @@ def setting(
     if why:
         raise UsageError(f"{where}: {key}: {why}")
     if not _fits(row, value):
-        raise UsageError(f"{where}: {key}: expected {_type(row)}, not {shown(value)}")
+        raise UsageError(f"{where}: {key}: expected {type_of(row)}, not {shown(value)}")
     return Setting(name, where, key, value)
 
 
@@ -165,7 +168,7 @@ def _fits(row: Option, value: object) -> bool:
     return isinstance(value, (str, int, float))
 
 
-def _type(row: Option) -> str:
+def type_of(row: Option) -> str:
     """Return in words what an option takes in TOML."""
     if row.kind == "bool":
         return "true or false"
@@ -211,6 +214,32 @@ def lines_of(text: str) -> Lines:
     `role` is `("role", "2")`.
     """
     found: Lines = {}
+    for one in keys(text):
+        found.setdefault(one.path, one.number)
+    for key, number in [*found.items()]:
+        for length in range(len(key) - 1, 0, -1):
+            found.setdefault(key[:length], number)
+    return found
+
+
+class Key(NamedTuple):
+    """A key or the name of a table, in a line of its own.
+
+    Attributes:
+        path: its path, with the numbers of tables in arrays.
+        name: the same without them, as it is written.
+        number: its line, from 1.
+        header: whether it is the name of a table.
+    """
+
+    path: tuple[str, ...]
+    name: tuple[str, ...]
+    number: int
+    header: bool
+
+
+def keys(text: str) -> Iterator[Key]:
+    """Yield every key and every name of a table that has a line of its own."""
     header: tuple[str, ...] = ()
     arrays: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -218,17 +247,14 @@ def lines_of(text: str) -> Lines:
             name = match[1].strip("\"'")
             arrays[name] = arrays.get(name, -1) + 1
             header = (name, str(arrays[name]))
-            found.setdefault(header, number)
+            yield Key(header, (name,), number, header=True)
         elif match := _HEADER.match(line):
             first, *rest = _parts(match[1])
             header = (first, *([str(arrays[first])] if first in arrays else []), *rest)
-            found.setdefault(header, number)
+            yield Key(header, (first, *rest), number, header=True)
         elif match := _SETTING.match(line):
-            found.setdefault((*header, *_parts(match[1])), number)
-    for key, number in [*found.items()]:
-        for length in range(len(key) - 1, 0, -1):
-            found.setdefault(key[:length], number)
-    return found
+            parts = _parts(match[1])
+            yield Key((*header, *parts), parts, number, header=False)
 
 
 def _parts(key: str) -> tuple[str, ...]:

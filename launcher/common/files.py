@@ -11,6 +11,7 @@ import os
 import stat
 
 from . import system
+from .errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +61,22 @@ def read(
     finally:
         system.close(fd)
     raise OSError(errno.EINVAL, f"is {kind(status.st_mode)}, not a file")
+
+
+def text(data: bytes, name: str) -> str:
+    """Return the contents of a file of text; a byte order mark (of Windows) is left out.
+
+    Raises:
+        UsageError: they are not UTF-8, or have a zero byte; the message names the line.
+    """
+    try:
+        decoded, bad = data.decode("utf-8-sig"), data.find(b"\0")
+    except UnicodeDecodeError as fault:
+        decoded, bad = "", fault.start
+    if bad >= 0:
+        line = data.count(b"\n", 0, bad) + 1
+        raise UsageError(f"{name}:{line}: not plain text; save the file as UTF-8")
+    return decoded
 
 
 def home() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ..common import files
 from ..common.errors import UsageError
 from ..specs.host import MAX_SLOTS, Host, Slot
 from .names import check_name, in_brackets, is_ipv6
@@ -57,7 +58,7 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
     """
     known: dict[str, list[Host]] = {}
     faults: list[str] = []
-    for number, line in enumerate(_text(data, name).split("\n"), start=1):
+    for number, line in enumerate(files.text(data, name).split("\n"), start=1):
         try:
             _add(known, _hosts_of_line(line.partition("#")[0], f"{name}:{number}"))
         except UsageError as fault:
@@ -88,17 +89,6 @@ def parse_hosts(text: str, where: str = "--host") -> list[Host]:
             raise located(fault, where, item or text) from None
         _add(known, hosts)
     return [_sum(listed) for listed in known.values()]
-
-
-def _text(data: bytes, name: str) -> str:
-    try:
-        text, bad = data.decode("utf-8-sig"), data.find(b"\0")
-    except UnicodeDecodeError as fault:
-        text, bad = "", fault.start
-    if bad >= 0:
-        line = data.count(b"\n", 0, bad) + 1
-        raise UsageError(f"{name}:{line}: not plain text; save the file as UTF-8")
-    return text
 
 
 def _add(known: dict[str, list[Host]], hosts: Iterable[Host]) -> None:

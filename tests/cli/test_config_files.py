@@ -281,8 +281,8 @@ def test_other_commands_take_what_they_share(home: Path) -> None:
         (["[default]", "profile = 'lab'"], ":2: profile: only on the command line"),
         (["[default]", "trust = '.'"], ":2: trust: only on the command line"),
         (["[default]", "trust_here = true"], ":2: trust_here: only on the command line"),
-        (["[default]", "grace = "], ":2: not valid TOML: "),
-        (["[default]", "grace = 1", "grace = 2"], "not valid TOML: "),
+        (["[default]", "grace = "], ":2: grace has no value; "),
+        (["[default]", "grace = 1", "grace = 2"], "grace is written twice, first in line 2"),
         (["[default]", f"host = {'[' * 5000}"], ":2: more than 64 brackets within each other"),
         (["[default]", f"grace = 0x{'f' * 5000}"], ":2: more than 256 characters in a word"),
         (["", f"{'.'.join('a' * 66)} = 1"], ":2: more than 64 dots on a line outside of quotes"),
@@ -319,7 +319,7 @@ def test_the_line_of_a_key_is_found_however_it_is_written(lines: list[str], line
 
 def test_bytes_that_are_no_text_are_refused(home: Path) -> None:
     project(home).write_bytes(b"[default]\nrole = '\xff'\n")
-    assert "not valid TOML" in refused()
+    assert ":2: not plain text; save the file as UTF-8" in refused()
 
 
 @pytest.mark.parametrize("mode", [0o622, 0o602, 0o620])

@@ -39,10 +39,23 @@ def test_every_key_has_its_line() -> None:
 
 
 def test_what_is_no_toml_is_refused_with_its_line() -> None:
-    with pytest.raises(UsageError, match=r"x\.toml:2: not valid TOML"):
+    with pytest.raises(UsageError, match=r"x\.toml:2: b has no value; give it one"):
         toml_file.read("x.toml", b"a = 1\nb = \n")
-    with pytest.raises(UsageError, match=r"x\.toml: not valid TOML"):
-        toml_file.read("x.toml", b"\xff")
+
+
+@pytest.mark.parametrize(
+    "data", [b"a = 1\n# \xff", b"a = 1\nb = '\0'", "a = 1\n# é".encode("latin-1")]
+)
+def test_what_is_no_text_is_refused_with_its_line(data: bytes) -> None:
+    with pytest.raises(UsageError) as caught:
+        toml_file.read("x.toml", data)
+    assert str(caught.value) == "x.toml:2: not plain text; save the file as UTF-8"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    document, lines = toml_file.read("x.toml", b"\xef\xbb\xbf[a]\r\nb = 1\r\n")
+    assert document == {"a": {"b": 1}}
+    assert lines["a", "b"] == 2
 
 
 def test_a_file_decides_which_options_it_takes() -> None:

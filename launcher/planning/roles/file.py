@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...cli import toml_file
+from ...cli.options import of_roles
 from ...cli.toml_file import Setting
 from ...common import files
 from ...common.errors import UsageError, reason
@@ -62,6 +63,8 @@ def parsed(path: str, data: bytes) -> list[RoleTable]:
 
 
 def _stray(key: str) -> str:
+    if key in _NAMES or key in of_roles() - {"roles"}:
+        return "write it below [[role]], the table of a role"
     hint = toml_file.meant(key, ("role",))
     return f"expected only tables [[role]]{hint}; options of the whole job are on the command line"
 

@@ -93,6 +93,8 @@ START = '[[role]]\nname = "a"\nscript = "t.py"\n'
         ("role = []", "rl.toml: no roles; expected a table [[role]] for each of them"),
         ("role = [1]", "rl.toml:1: role: expected a table [[role]]"),
         ('[role]\nname = "a"', "rl.toml:1: role: write [[role]], once for each role"),
+        ('name = "a"', "rl.toml:1: name: write it below [[role]], the table of a role"),
+        ("ends = 1", "rl.toml:1: ends: write it below [[role]], the table of a role"),
         (
             "\nroles = 1",
             "rl.toml:2: roles: expected only tables [[role]] (did you mean role?); options of the"
@@ -142,7 +144,7 @@ START = '[[role]]\nname = "a"\nscript = "t.py"\n'
         (f'{START}program = "r"', "rl.toml:4: program: write script, module, command instead"),
         ('[[role]]\nname = "a"\ncommand = []', "rl.toml:3: command: empty; expected a program"),
         ('[[role]]\nname = "a"\nscript = ""', "rl.toml:3: script: expected a text, not ''"),
-        ("[[role]]\nname = \n\n", "rl.toml:2: not valid TOML: Invalid value"),
+        ("[[role]]\nname = \n\n", "rl.toml:2: name has no value; give it one"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, expected: str) -> None:
