@@ -123,7 +123,7 @@ MISTAKES = [
     (("-H", "."), "--hostfile .: is a directory"),
     (("-H", "empty"), "empty: names no hosts; expected lines such as 'worker-0 slots=8'"),
     (("--numgpus", "2"), "--numgpus: unknown option (did you mean --num_gpus?)"),
-    (("--num_g", "2"), "--num_g: unknown option"),
+    (("--wat", "2"), "--wat: unknown option"),
     (("--bogus",), "--bogus: unknown option"),
     (("-Z",), "-Z: unknown option"),
     (("--autotuning", "run"), "--autotuning: not supported; run deepspeed itself for autotuning"),

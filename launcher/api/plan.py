@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     Target = str | os.PathLike[str] | Callable[..., Any]
 
+OPTIONS = "docs/python.md"
+"""Where the options of a program are."""
+
 FOR_SCRIPTS = ("module", "no_python", "run_path", "local_rank")
 """Options that make no sense for a function."""
 
@@ -94,7 +97,7 @@ def parsed(argv: Sequence[str]) -> Command:
     Raises:
         UsageError: as `parse`.
     """
-    command = parse(argv, os.environ)
+    command = parse(argv, os.environ, OPTIONS)
     options = command.options
     silent = options.no_local_rank or not options.local_rank
     return command._replace(options=options.changed(no_local_rank=silent))

@@ -119,8 +119,7 @@ class Options:
         "Use the first N slots of every host. On a host without accelerators: start N workers.",
         kind="int", also=("num_accelerators",), none="-1", positive=True, most=MAX_SLOTS,
         valid=f"1 to {MAX_SLOTS} (default: all slots)", unset="all slots",
-        like=("num_processes", "num_procs", "nproc", "np", "-np", "-n", "ntasks",
-        "ntasks_per_node", "gpus", "gpus_per_node"),
+        like=("num_procs", "nproc", "ntasks_per_node", "gpus_per_node"),
         tools=("hold", "check"), untrusted=ANY)
     nproc_per_node: str | None = option(None,
         "torchrun's name for --num_gpus: a number, or auto, gpu, cpu, xpu or a vendor's name for"

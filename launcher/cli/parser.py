@@ -9,13 +9,14 @@ from ..common import files
 from ..common.errors import UsageError
 from ..common.tell import reach
 from ..common.values import NamedTuple
+from ..common.wording import either
 from .option import Option
 from .options import Options, all_options, table
 from .peers import HOSTS, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..specs.rendezvous import Rendezvous
@@ -35,6 +36,12 @@ PATHS = frozenset({"FILE", "DIR", "PATH"})
 
 HELP = "dsrun --help (options of the script go after it)"
 """Where the options are, for a command line with a script."""
+
+SHOWN = 7
+"""With so many options of one beginning, none of them is shown."""
+
+STARTING = (HELP, "dsrun-hold --help")
+"""The same of the commands for which people type options of other launchers."""
 
 
 class Command(NamedTuple):
@@ -176,9 +183,9 @@ def parse(
     filled = {name: text for name, text in environ.items() if text}
     values = from_environment("PET_", filled, torchruns, base)
     values = from_environment("DSRUN_", environ, names, values)
-    at, typed = 0, dict[str, list[str]]()
+    at, typed, short = 0, dict[str, list[str]](), list[str]()
     while at < len(argv):
-        word = argv[at]
+        word = in_full(argv[at], names, short) if see == HELP else argv[at]
         if word in {"-", "--"} or not word.startswith("-"):
             break
         if word == "-h" or word.partition("=")[0] == "--help":
@@ -189,8 +196,28 @@ def parse(
     defaults = _torchs_grace(filled, names, values)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
     options, program = _options({**template, **defaults, **values}), _program(tuple(argv[at:]))
-    notes = (*_notes(values, environ, names), *repeated(typed, names))
+    notes = (*short, *_notes(values, environ, names), *repeated(typed, names))
     return Command(options, program, frozenset(values), notes=notes, words=at)
+
+
+def in_full(word: str, names: Container[str], notes: list[str]) -> str:
+    """Return a word with its whole option, if it has the beginning of one of a peer.
+
+    Args:
+        word: the word, which may be no option.
+        names: the options that there are.
+        notes: gets a line about it.
+    """
+    shown, equals, text = word.partition("=")
+    if shown[:2] != "--" or shown == "--help" or key_of(shown) in {*names, *REFUSED}:
+        return word
+    from .abbreviations import whole
+
+    meant = whole(shown)
+    if not meant:
+        return word
+    notes.append(f"{shown} is taken for --{meant}")
+    return f"--{meant}{equals}{text}"
 
 
 def _torchs_grace(
@@ -288,8 +315,13 @@ def take(
         see: the command that shows the options.
     """
     shown, attached, text = _split(word, names)
-    name, spec = _find(shown, names, see)
+    if key_of(shown) not in names:
+        behind = [one for one in following if one[:1] != "-" and not one.endswith(".py")]
+        raise _unknown(shown, word if attached else " ".join([shown, *behind]), names, see)
+    name, spec = names[key_of(shown)]
     if spec.kind == "bool":
+        if attached and word[1] != "-" and text[-1:].isalpha() and len(text) > 1:
+            raise _unknown(word, word, names, see)  # such as -mca
         if attached:
             raise UsageError(f"{shown}: takes no value, not {text!r}")
         values[name] = True
@@ -326,22 +358,37 @@ def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, boo
         shown, attached, text = word.partition("=")
         return shown, bool(attached), text
     if word not in names and word[:2] in names:
+        if (long := word[1:].partition("=")[0].replace("-", "_")) in names:
+            raise UsageError(f"{word}: a long option has two dashes: --{long}")
         return word[:2], True, word[2:].removeprefix("=")
     return word, False, ""
 
 
-def _find(shown: str, names: Mapping[str, tuple[str, Option]], see: str) -> tuple[str, Option]:
+def _unknown(
+    shown: str, typed: str, names: Mapping[str, tuple[str, Option]], see: str
+) -> UsageError:
+    """Return the error for an option that the command does not have; `typed` has its value."""
     key = key_of(shown)
     if key in REFUSED:
-        raise UsageError(f"{shown}: not supported; {REFUSED[key]}")
+        return UsageError(f"{shown}: not supported; {REFUSED[key]}")
     # One-letter names are in the table with their dash, so `--H` is not `-H`.
-    if key not in names:
-        if key in table():
-            raise UsageError(f"{shown}: an option of dsrun, not of this command; see {see}")
-        close = nearest(key, names)
-        meant = f" (did you mean --{close}?)" if close else ""
-        raise UsageError(f"{shown}: unknown option{meant}; see {see}")
-    return names[key]
+    if key in table():
+        return UsageError(f"{shown}: an option of dsrun, not of this command; see {see}")
+    from .other_launchers import words
+
+    meant = words(shown, typed, names) if see in STARTING else ""
+    close = [] if meant else _close(key, names)
+    if close:
+        meant = f"did you mean {either([f'--{name}' for name in close])}?"
+    return UsageError(f"{shown}: unknown option{f' ({meant})' if meant else ''}; see {see}")
+
+
+def _close(key: str, names: Iterable[str]) -> list[str]:
+    """Return the names that may be meant by an option that is not there."""
+    near = nearest(key, names)
+    begun = [name for name in names if len(key) > 2 and name.startswith(key)]
+    liked = near and key in all_options().get(near, Options.host).like
+    return begun if 0 < len(begun) < SHOWN and not liked else [near] * bool(near)
 
 
 def key_of(shown: str) -> str:
@@ -357,8 +404,18 @@ def nearest(key: str, names: Iterable[str]) -> str:
     meant = [name for name, row in all_options().items() if key in row.like and name in known]
     if meant:
         return meant[0]
-    close = difflib.get_close_matches(key, known, 1)
-    return close[0] if close else ""
+    close = difflib.get_close_matches(key.lstrip("-"), known, 3)
+    return next((one for one in close if _is_near(key.lstrip("-"), one)), "")
+
+
+def _is_near(key: str, name: str) -> bool:
+    """Return whether a word may be a slip of the hand for a name, or has the same parts."""
+    from difflib import SequenceMatcher
+
+    parts = {*key.split("_")}, {*name.split("_")}
+    same = sum(block.size for block in SequenceMatcher(None, key, name).get_matching_blocks())
+    slips = max(len(key), len(name)) - same
+    return parts[0] == parts[1] or name.startswith(key) or slips <= max(1, len(name) // 4)
 
 
 def record(

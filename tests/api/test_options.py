@@ -9,6 +9,7 @@ import pytest
 
 from dsrun.launcher.api.errors import LaunchError
 from dsrun.launcher.api.options import arguments, check_arguments, words
+from dsrun.launcher.api.plan import OPTIONS
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
 
@@ -47,7 +48,7 @@ def test_options_have_the_names_of_the_commands(
 )
 def test_the_parser_names_wrong_options(given: dict[str, object], expected: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse([*words(given), "x.py"], {})
+        parse([*words(given), "x.py"], {}, OPTIONS)
     assert str(caught.value).startswith(expected)
 
 

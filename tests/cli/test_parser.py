@@ -273,12 +273,33 @@ def test_use_env_means_no_local_rank() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num_gpu", "2"], "--num_gpu: unknown option (did you mean --num_gpus?); see dsrun "),
-        (["--num", "2"], "--num: unknown option"),
+        (
+            ["--num_gpuss", "2"],
+            "--num_gpuss: unknown option (did you mean --num_gpus?); see dsrun ",
+        ),
+        (["--numgpu", "2"], "--numgpu: unknown option (did you mean --num_gpus?)"),
+        (["--expor", "A"], "--expor: unknown option (did you mean --export?)"),
+        (["--watch"], "--watch: unknown option (did you mean --watch_hostfile?)"),
+        (
+            ["--rdzv=x"],
+            "--rdzv: unknown option (did you mean --rdzv_backend, --rdzv_endpoint, --rd",
+        ),
+        (
+            ["--max=2"],
+            "--max: unknown option (did you mean --max_elastic_nodes or --max_restarts?)",
+        ),
+        (["--batch_size=32"], "--batch_size: unknown option; see dsrun --help"),
+        (["--lr", "1"], "--lr: unknown option; see dsrun --help"),
+        (["-include", "n1"], "-include: a long option has two dashes: --include"),
+        (["-tee=3"], "-tee=3: a long option has two dashes: --tee"),
         (["--host_file=x"], "--host_file: unknown option (did you mean --hostfile?); see dsrun "),
         (["-hostfile", "x"], "-hostfile: unknown option (did you mean --hostfile?)"),
         (["--env", "A=1"], "--env: unknown option (did you mean --export?)"),
-        (["-np", "2"], "-np: unknown option (did you mean --num_gpus?)"),
+        (["-np", "2"], "-np: unknown option (mpirun's: the total; --num_gpus N is the number on e"),
+        (
+            ["-mca", "a", "b"],
+            "-mca: unknown option (mpirun's: with --launcher openmpi, --launcher_ar",
+        ),
         (["-N", "2"], "-N: unknown option (did you mean --num_nodes?)"),
         (["--report=r"], "--report: unknown option (did you mean --report_file?)"),
         (["--xyzzy"], "--xyzzy: unknown option; see dsrun --help"),
@@ -302,6 +323,39 @@ def test_refused(words: list[str], message: str) -> None:
     fault = error_of(*words)
     assert fault.startswith(message)
     assert "\n" not in fault
+
+
+@pytest.mark.parametrize(
+    ("words", "whole", "expected"),
+    [
+        (["--nproc_per", "2"], "nproc_per_node", "2"),
+        (["--nproc-per=2"], "nproc_per_node", "2"),
+        (["--stand"], "standalone", True),
+        (["--log_d", "x"], "log_dir", "x"),
+        (["--num_gpu=2"], "num_gpus", 2),
+        (["--hostfi", "x"], "hostfile", "x"),
+        (["--num_a", "2"], "num_accelerators", 2),
+    ],
+)
+def test_the_beginning_of_a_peers_option_is_taken_for_it_with_a_line(
+    words: list[str], whole: str, expected: object
+) -> None:
+    command = parsed(*words)
+    field = table()[whole][0]
+    assert set_by(command) == {field: expected}
+    assert command.notes == (f"{words[0].partition('=')[0]} is taken for --{whole}",)
+
+
+def test_the_beginning_of_an_unsupported_option_is_refused_as_that() -> None:
+    assert error_of("--autotun=x").startswith("--autotuning: not supported; ")
+
+
+def test_beginnings_count_only_on_a_command_line() -> None:
+    with pytest.raises(UsageError, match="--num_gpu: unknown option"):
+        parse(["--num_gpu=2", "t.py"], {}, "docs/python.md")
+    notes = parsed(DSRUN_NPROC_PER="2", PET_NPROC_PER="2").notes
+    assert len(notes) == 1
+    assert notes[0].startswith("DSRUN_NPROC_PER has no effect: unknown variable")
 
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon", "", "1h30"])

@@ -101,7 +101,9 @@ def check(command: Command) -> None:
         if name in REFUSED:
             raise UsageError(f"--{name}: not with several programs; {REFUSED[name]}")
         if all_options()[name].only_role:
-            raise UsageError(f"--{name}: only for a role: in a file of --roles, or after --program")
+            also = "; workers on each host: --num_gpus N" if name == "devices" else ""
+            place = "in a file of --roles, or after --program"
+            raise UsageError(f"--{name}: only for a role: {place}{also}")
         if name in {"master_addr", "master_port"} and not by_rank(command.options):
             raise UsageError(f"--{name}: each role has its own; give it to the role")
     if nodes_range(command.options):
