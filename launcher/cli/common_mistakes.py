@@ -23,24 +23,43 @@ OURS = TORCHRUN_NAMES | {
 """Options that hardly any training script has."""
 
 _PYTHON = r"(.*/)?python[0-9.]*"
-_LAUNCHERS = {"torchrun", "deepspeed"}
+_LAUNCHERS = {  # what is left out with the word
+    "torchrun": "torchrun",
+    "deepspeed": "deepspeed",
+    "accelerate": "accelerate launch",
+    **dict.fromkeys(("mpirun", "mpiexec", "srun", "horovodrun", "torchx"), "it"),
+}
+_DATA = {
+    **dict.fromkeys((".yaml", ".yml"), "a YAML file"),
+    **dict.fromkeys((".csv", ".tsv"), "a table"),
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".safetensors", ".npy", ".npz"), "data"),
+    ".json": "a JSON file",
+    ".jsonl": "a JSON file",
+    ".toml": "a TOML file",
+    ".md": "a text",
+}
+"""What files are that are never scripts, by the end of their names."""
+
 _SHELL = rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b"
 # A file may be a script for both shell and Python; then its second line is quoted. pip writes such
 # files where the path of the interpreter is long.
 _BOTH = rb"#![^\n]*\n\s*['\"]"
 
 
-def check(program: Program, folder: str) -> None:
+def check(program: Program, folder: str, *, here: bool) -> None:
     """Check that the script may be a Python script.
 
     Args:
         program: what the workers will run.
-        folder: their working directory; a script that does not exist there on this machine is not
-            checked.
+        folder: their working directory; of a script that does not exist there on this machine only
+            the name is checked.
+        here: whether the job runs on this machine alone.
 
     Raises:
         UsageError: it is not a Python script; the message names the correct command.
     """
+    if program.module:
+        _check_module(program.script, folder)
     if program.module or program.no_python:
         return
     script = program.script
@@ -51,7 +70,12 @@ def check(program: Program, folder: str) -> None:
         )
     path = os.path.join(folder, script)
     if script in _LAUNCHERS and not os.path.exists(path):
-        raise UsageError(f"{script}: dsrun replaces {script}; leave this word out")
+        named = _LAUNCHERS[script]
+        words = f"leave {'these words' if ' ' in named else 'this word'} out"
+        raise UsageError(f"{script}: dsrun replaces {script if named == 'it' else named}; {words}")
+    if not os.path.exists(path):
+        _check_name(script, path, folder, here=here)
+    _check_data(script, path)
     kind = _kind(path)
     if kind:
         shown = script if "/" in script else f"./{script}"
@@ -59,6 +83,44 @@ def check(program: Program, folder: str) -> None:
             f"{script}: {kind}, not a Python script; write dsrun [options] --no_python {shown}"
             " (with --no_local_rank if it does not accept --local_rank=N)"
         )
+
+
+def _check_module(name: str, folder: str) -> None:
+    if name.endswith(".py") and os.path.isfile(os.path.join(folder, name)):
+        module = name.removeprefix("./").removesuffix(".py").replace("/", ".").strip(".")
+        raise UsageError(
+            f"-m {name}: a module is named without .py; write -m {module}, or leave -m out"
+        )
+
+
+def _check_name(script: str, path: str, folder: str, *, here: bool) -> None:
+    """Check that a script that is not there is not a slip of the hand.
+
+    Other nodes may have it: they are asked for one with a slash.
+    """
+    if "/" in script and not here and "://" not in script:
+        return
+    from .script_words import meant
+
+    if text := meant(script, folder):
+        also = "" if here else f"; ./{script} is looked for on the nodes alone"
+        raise UsageError(f"no such script: {path}{text}{also}")
+
+
+def _check_data(script: str, path: str) -> None:
+    end = os.path.splitext(script)[1].lower()
+    if end == ".ipynb":
+        raise UsageError(
+            f"{script}: a notebook; jupyter nbconvert --to script {script} makes a script of it,"
+            " or see docs/recipes.md#notebook"
+        )
+    if end not in _DATA or not os.path.isfile(path):
+        return
+    roles = f"; a file of roles is given by --roles {script}" * (end == ".toml")
+    raise UsageError(
+        f"{script}: {_DATA[end]}, not a Python script; the script comes first: dsrun train.py"
+        f" {script}{roles}"
+    )
 
 
 def notes(program: Program, given: Collection[str]) -> list[str]:

@@ -57,6 +57,7 @@ class Command(NamedTuple):
         joined: why this command is known to run on every node, and which node this is; or "".
         rendezvous: set if torch's rendezvous is used; the command is then for this machine only.
         words: how many words of the command line are options and their values.
+        taken: the last option that has the word after it as its value, and that word.
         origins: where in configuration files options are set, by name.
         skipped: a message about each configuration file that was not read, as others wrote it.
     """
@@ -70,6 +71,7 @@ class Command(NamedTuple):
     joined: str = ""
     rendezvous: Rendezvous | None = None
     words: int = 0
+    taken: tuple[str, str] = ("", "")
     origins: Mapping[str, str] = {}
     skipped: tuple[str, ...] = ()
 
@@ -183,7 +185,7 @@ def parse(
     filled = {name: text for name, text in environ.items() if text}
     values = from_environment("PET_", filled, torchruns, base)
     values = from_environment("DSRUN_", environ, names, values)
-    at, typed, short = 0, dict[str, list[str]](), list[str]()
+    at, typed, short, taken = 0, dict[str, list[str]](), list[str](), ("", "")
     while at < len(argv):
         word = in_full(argv[at], names, short) if see == HELP else argv[at]
         if word in {"-", "--"} or not word.startswith("-"):
@@ -192,12 +194,30 @@ def parse(
             return Command(Options(), (), frozenset(), help=_page(word, argv[at + 1 : at + 2]))
         if word in {"-V", "--version"}:
             return Command(Options(), (), frozenset(), version=True)
-        at += take(word, argv[at + 1 : at + 2], names, values, typed, see)
+        try:
+            used = take(word, argv[at + 1 : at + 2], names, values, typed, see)
+        except UsageError as error:
+            raise _of_script(error, *taken) from None
+        taken = (word, argv[at + 1]) if used > 1 else taken
+        at += used
     defaults = _torchs_grace(filled, names, values)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
     options, program = _options({**template, **defaults, **values}), _program(tuple(argv[at:]))
     notes = (*short, *_notes(values, environ, names), *repeated(typed, names))
-    return Command(options, program, frozenset(values), notes=notes, words=at)
+    return Command(options, program, frozenset(values), notes=notes, words=at, taken=taken)
+
+
+def _of_script(error: UsageError, option: str, value: str) -> UsageError:
+    """Return the error of an option, which is the script's if the one before has taken the script.
+
+    Args:
+        error: of the option.
+        option: the last option with a value.
+        value: its value.
+    """
+    if not value.endswith(".py"):
+        return error
+    return UsageError(f"{error}; {value} was taken as the value of {option}")
 
 
 def in_full(word: str, names: Container[str], notes: list[str]) -> str:

@@ -56,7 +56,9 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
     """
     options = command.options
     if not any(command.program[:1]):
-        raise UsageError("no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
+        from ..cli.script_words import missing
+
+        raise missing(command.taken, command.program)
     travel(options)  # report a file that cannot be used now, not after hours in the queue
     output_files.check(options, output_files.inputs(options, command.program[0]))
     try:

@@ -19,6 +19,9 @@ FIRST_LINE = 256
 NEITHER = "is neither a program for this machine nor a script that begins with #!, as #!/bin/sh"
 """What the kernel calls ENOEXEC (execve(2))."""
 
+WINDOWS = "its first line ends in a carriage return, as on Windows (fix: sed -i 's/\\r$//' FILE)"
+"""Why no program of such a name is found."""
+
 FORMATS = "/proc/sys/fs/binfmt_misc"
 """Further kinds of programs, which an administrator registers (binfmt_misc of the kernel)."""
 
@@ -97,6 +100,9 @@ def refusal(name: str, error: OSError) -> str:
 def _format_fault(path: str, start: bytes) -> str:
     """Return why the kernel does not know how to run a file that begins so, "" if it does."""
     if start.startswith(b"#!"):
+        line, end, _ = start.partition(b"\n")
+        if end and line.endswith(b"\r") and b" -S" not in line:  # env -S leaves it out
+            return WINDOWS
         return _interpreter_fault(_interpreter(start))
     if start.startswith(ELF) or _is_registered(path, start):
         return ""
@@ -113,10 +119,6 @@ def _refusal(path: str) -> str:
 
 
 def _interpreter_fault(interpreter: str) -> str:
-    if interpreter.endswith("\r"):
-        return (
-            "its first line ends in a carriage return, as on Windows (fix: sed -i 's/\\r$//' FILE)"
-        )
     if not interpreter or os.access(interpreter, os.X_OK):
         return ""
     from .access import absence

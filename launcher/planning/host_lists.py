@@ -30,7 +30,10 @@ def check(command: Command, folder: str) -> None:
     for name in lists:
         if not getattr(command.options, name):
             raise UsageError(f"--{name} '': names no hosts; leave it out, or list some")
-    if not lists or command.options.module or command.options.no_python:
+    if command.options.module or command.options.no_python:
+        return
+    if not lists:
+        _check_unquoted(command, folder)
         return
     hosts = _before_the_script(command.program, folder)
     if hosts:
@@ -40,6 +43,18 @@ def check(command: Command, folder: str) -> None:
         separator = all_options()[name].separator
         whole = separator.join([getattr(command.options, name).rstrip(separator), *hosts])
         raise UsageError(f"{hosts[0]}: no such script; if these are hosts, write --{name} {whole}")
+
+
+def _check_unquoted(command: Command, folder: str) -> None:
+    """Check that the script is not a part of the value before it, which needs quotes."""
+    option, _ = command.taken
+    script, *args = command.program
+    if not option or not args or os.path.exists(os.path.join(folder, script)):
+        return
+    from ..cli.script_words import unquoted
+
+    if whole := unquoted(command.taken, command.program, folder):
+        raise UsageError(f"{script}: no such script; if it belongs to {option}, write {whole}")
 
 
 def _before_the_script(program: Sequence[str], folder: str) -> list[str]:

@@ -77,8 +77,9 @@ def check_program(command: Command) -> None:
     for name in sorted(command.given & of_roles()):
         raise UsageError(f"--{name}: only for a job of several roles: dsrun --roles FILE")
     if not any(command.program[:1]):
-        empty = " (an empty argument; is a variable not set?)" if command.program else ""
-        raise UsageError(f"no script{empty}: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
+        from ..cli.script_words import missing
+
+        raise missing(command.taken, command.program)
     host_lists.check(command, workdir(command.options))
     if command.options.json and not command.options.dry_run:
         raise UsageError(
@@ -175,7 +176,8 @@ def _notes(inventory: source.Source, program: Program, command: Command) -> list
     from ..cli import common_mistakes
     from ..specs.host import repeats
 
-    common_mistakes.check(program, workdir(command.options))
+    here = all(map(source.is_here, inventory.hosts))
+    common_mistakes.check(program, workdir(command.options), here=here)
     return [
         *inventory.notes,
         *repeats(inventory.hosts, inventory.words),

@@ -58,7 +58,9 @@ def _check_script(program: Program, workdir: str) -> None:
     if not os.path.exists(full):
         why = _absence(full, "")
         raise UsageError(
-            f"script {full}: {why}" if why else f"no such script: {full}{_advice(program.script)}"
+            f"script {full}: {why}"
+            if why
+            else f"no such script: {full}{_advice(program.script, workdir)}"
         )
     if os.path.isdir(full) and not program.no_python:
         _check_main(full)
@@ -76,15 +78,11 @@ def _check_main(folder: str) -> None:
     raise UsageError(f"{folder}: {why}")
 
 
-def _advice(script: str) -> str:
+def _advice(script: str, workdir: str) -> str:
     """Return what was probably meant by a script that is not there, or ""."""
-    if "://" in script:
-        return "; download it first: a script is a file"
-    if script == "help":
-        return "; dsrun --help shows the options"
-    if script in {"run", "launch"}:
-        return f"; leave {script} out: dsrun [options] SCRIPT [ARGS...]"
-    return f"; if these are hosts, write --host {script}" if "," in script else ""
+    from ..cli.script_words import meant
+
+    return meant(script, workdir)
 
 
 def _check_name(name: str, full: str) -> None:

@@ -20,6 +20,9 @@ FILES = {
     "both": b"#!/bin/sh\n'''exec' \"/a long path/python\" \"$0\" \"$@\"\n' '''\nimport sys\n",
     "old": b'#!/bin/bash\n""":"\nexec python "$0" "$@"\n"""\nimport sys\n',
     "torchrun": b"import torch\n",
+    "there.ipynb": b"{}",
+    "conf.YAML": b"a: 1\n",
+    "rl.toml": b"[[role]]\n",
 }
 
 
@@ -28,6 +31,8 @@ def folder(tmp_path: Path) -> str:
     for name, data in FILES.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "folder.sh").mkdir()
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/mod.py").touch()
     return str(tmp_path)
 
 
@@ -56,22 +61,38 @@ def folder(tmp_path: Path) -> str:
         ),
         ("/usr/bin/python3.11", "dsrun starts Python itself"),
         ("deepspeed", "dsrun replaces deepspeed; leave this word out"),
+        ("accelerate", "dsrun replaces accelerate launch; leave these words out"),
+        ("mpirun", "dsrun replaces mpirun; leave this word out"),
+        (
+            "train.ipynb",
+            "a notebook; jupyter nbconvert --to script train.ipynb makes a script of it",
+        ),
+        ("there.ipynb", "a notebook; "),
+        (
+            "conf.YAML",
+            "a YAML file, not a Python script; the script comes first: dsrun train.py con",
+        ),
+        (
+            "rl.toml",
+            "a TOML file, not a Python script; the script comes first: dsrun train.py rl.tom",
+        ),
     ],
 )
 def test_a_file_that_is_not_a_python_script_is_refused(
     folder: str, script: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        check(Program(script), folder)
+        check(Program(script), folder, here=True)
     assert str(caught.value).startswith(f"{script}: {message}")
-    check(Program(script, no_python=True), folder)
-    check(Program(script, module=True), folder)
+    check(Program(script, no_python=True), folder, here=True)
+    check(Program(script, module=True), folder, here=True)
 
 
 @pytest.mark.parametrize(
     "script",
     [
         "train.py",
+        "nowhere.yaml",
         "plain.sh",
         "uv.py",
         "both",
@@ -83,7 +104,30 @@ def test_a_file_that_is_not_a_python_script_is_refused(
     ],
 )
 def test_a_file_that_may_be_a_python_script_is_accepted(folder: str, script: str) -> None:
-    check(Program(script), folder)
+    check(Program(script), folder, here=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("train.py", "train"), ("./pkg/mod.py", "pkg.mod")],
+)
+def test_a_module_has_no_end(folder: str, name: str, module: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check(Program(name, module=True), folder, here=True)
+    assert str(caught.value).endswith(f"write -m {module}, or leave -m out")
+    check(Program(module, module=True), folder, here=True)
+
+
+def test_a_slip_of_the_hand_is_told_before_other_nodes_are_asked(folder: str) -> None:
+    said = f"no such script: {folder}/trian.py (did you mean train.py?)"
+    with pytest.raises(UsageError) as caught:
+        check(Program("trian.py"), folder, here=True)
+    assert str(caught.value) == said
+    with pytest.raises(UsageError) as caught:
+        check(Program("trian.py"), folder, here=False)
+    assert str(caught.value) == f"{said}; ./trian.py is looked for on the nodes alone"
+    check(Program("./trian.py"), folder, here=False)
+    check(Program("quite_another.py"), folder, here=False)
 
 
 @pytest.mark.parametrize(

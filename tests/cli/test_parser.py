@@ -358,6 +358,12 @@ def test_beginnings_count_only_on_a_command_line() -> None:
     assert notes[0].startswith("DSRUN_NPROC_PER has no effect: unknown variable")
 
 
+def test_an_option_of_the_script_tells_where_the_script_is() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(["--on", "t.py", "--lr", "0.1"], {})
+    assert str(caught.value).endswith("; t.py was taken as the value of --on")
+
+
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon", "", "1h30"])
 def test_a_bad_duration_is_refused_with_the_forms(text: str) -> None:
     valid = "a duration such as 30, 90s, 30m, 2h or 1h30m, from 0 to 999999999 s"

@@ -1,0 +1,125 @@
+"""What was probably meant by a script that is not there, or by a command line without one.
+
+Loaded only once it is known that something is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+from ..common import executable
+from ..common.errors import UsageError
+from .options import table
+from .parser import key_of, nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCRIPTS = (".py", ".sh", ".ipynb", ".pyc", ".pyz")
+"""How names of scripts end."""
+
+MOST = 10_000
+"""Entries of a folder among which a similar name is looked for."""
+
+USAGE = "dsrun [options] SCRIPT [ARGS...]; see dsrun --help"
+
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_COMMANDS = {
+    "help": "dsrun --help shows the options",
+    "version": "dsrun --version prints the version",
+    "run": "leave run out: dsrun [options] SCRIPT [ARGS...]",
+    "launch": "leave launch out: dsrun [options] SCRIPT [ARGS...]",
+    "-": "a script is a file; standard input is none",
+    **{verb: f"write dsrun-job {verb}" for verb in ("list", "top", "logs", "kill", "stacks")},
+    **{tool: f"write dsrun-{tool}" for tool in ("job", "hold", "exec", "check", "topo", "elastic")},
+}
+
+
+def missing(taken: tuple[str, str], program: Sequence[str]) -> UsageError:
+    """Return the error for a command line without a script.
+
+    Args:
+        taken: the last option that has a word of its own as its value, and that word.
+        program: an empty word, if there is one in place of the script.
+    """
+    option, value = taken
+    if program:
+        return UsageError(f"no script (an empty argument; is a variable not set?): {USAGE}")
+    if value.endswith(SCRIPTS) or (value and os.path.isfile(value) and not _reads(option)):
+        return UsageError(f"no script: {value} was taken as the value of {option}")
+    if option and table()[key_of(option)][1].separator in {"@", ","}:
+        split = "if the shell has split it at ; or &, put it in quotes"
+        return UsageError(f"no script after {option} {value} ({split}): {USAGE}")
+    return UsageError(f"no script: {USAGE}")
+
+
+def _reads(option: str) -> bool:
+    return table()[key_of(option)][1].file != ""
+
+
+def unquoted(taken: tuple[str, str], program: Sequence[str], folder: str) -> str:
+    """Return the option with its value in quotes, if words before the script may belong to it."""
+    option, value = taken
+    for at, word in enumerate(program):
+        if at and os.path.isfile(os.path.join(folder, word)):
+            return f"{option} {shlex.quote(' '.join([value, *program[:at]]))}"
+        if word.endswith(SCRIPTS):
+            break
+    return ""
+
+
+def meant(script: str, folder: str) -> str:
+    """Return what was probably meant by a script that is not in a folder, to put behind it; or "".
+
+    Args:
+        script: the word in its place.
+        folder: where the workers run.
+    """
+    if known := _COMMANDS.get(script):
+        return f"; {known}"
+    if "://" in script:
+        return "; download it first: a script is a file"
+    if script[0] in _DASHES:
+        name = script.lstrip(f"{_DASHES}-")
+        return f"; {script[0]} is no dash of an option: write --{name}"
+    first = script.split()
+    if len(first) > 1 and os.path.isfile(os.path.join(folder, first[0])):
+        return f"; write {script} without quotes"
+    close = _similar(script, folder)
+    return f" (did you mean {close}?)" if close else _other(script)
+
+
+def _other(script: str) -> str:
+    """Return what a word is that is no name of a script."""
+    if re.fullmatch(r"[A-Za-z0-9_.-]+(:[0-9+-]+)?(,[A-Za-z0-9_.-]+(:[0-9+-]+)?)*,?", script) and (
+        "," in script or ":" in script
+    ):
+        return f"; if these are hosts, write --host {script}"
+    if re.fullmatch(r"[A-Za-z_]\w*=.*", script):
+        return (
+            f"; a variable is given by --export {shlex.quote(script)}, an argument after the script"
+        )
+    if script.isdecimal():
+        return f"; so many workers on each host: --num_gpus {script}"
+    if "/" not in script and not script.endswith(SCRIPTS) and executable.find(script):
+        return f"; a program is run by dsrun [options] --no_python {script}"
+    return ""
+
+
+def _similar(script: str, folder: str) -> str:
+    """Return the file whose name is similar to that of a script, "" for none."""
+    inner, name = os.path.split(script)
+    module = script.replace(".", "/") + ".py"
+    if "/" not in script and "." in script and os.path.isfile(os.path.join(folder, module)):
+        return f"-m {script}"
+    try:
+        names = os.listdir(os.path.join(folder, inner))
+    except OSError:
+        return ""
+    names = [one for one in names[:MOST] if one.endswith(SCRIPTS)]
+    same = [one for one in names if one.lower() in {name.lower(), f"{name.lower()}.py"}]
+    close = same[0] if same else nearest(name, names)
+    return shlex.quote(os.path.join(inner, close)) if close else ""
