@@ -81,6 +81,11 @@ def _text(command: Command, argv: list[str]) -> str:
     if command.version:
         return f"dsrun {__version__}\n"
     if command.options.trust is not None:
+        if command.program:
+            raise UsageError(
+                f"--trust {command.options.trust}: starts nothing; leave out {command.program[0]},"
+                " or trust the file for this command alone: --trust_here"
+            )
         from .cli.trust import trust
         from .common.text import one_line
 

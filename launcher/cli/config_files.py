@@ -37,6 +37,7 @@ RIVALS = (
     ("local_rank", "no_local_rank"),
     ("strict", "no_check"),
     ("fold", "no_fold"),
+    ("quiet", "log_level"),
     ("bind_cores_to_rank", "bind_to", "numa_binding"),
 )
 """Options that contradict each other: one of them displaces the others of lower precedence."""

@@ -128,7 +128,7 @@ class Options:
         unset="all slots",
         torchrun="nproc_per_node", untrusted=ANY)
     standalone: bool = option(False,
-        "Use this machine only; ignore --host, --hostfile and the allocation of a scheduler.",
+        "Use this machine only, also in the allocation of a scheduler.",
         torchrun="standalone", tools=("hold", "check"), by_hold=True)
     elastic_config: str | None = option(None,
         "Require that the number of ranks is valid by the elastic batch plan of this DeepSpeed"

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from ..common import files
-from ..common.errors import UsageError
+from ..common.errors import UsageError, conflict
 from ..common.tell import reach
 from ..common.values import NamedTuple
 from ..common.wording import either
@@ -129,6 +129,9 @@ def config_of(
     Raises:
         UsageError: a file is not valid or not trusted, or there is no such profile.
     """
+    if options.no_config and (options.profile or options.trust_here):
+        named = f"--profile {options.profile}" if options.profile else "--trust_here"
+        raise conflict("--no_config", named)
     if options.no_config or "DSRUN_JOB_ID" in environ:
         return None
     folders = (os.path.dirname(script), "") if script else ("",)

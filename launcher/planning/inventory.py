@@ -106,6 +106,8 @@ def _check(options: Options) -> None:
         for name in ("host", "hostfile", "host_discovery_script")
         if getattr(options, name) is not None
     ]
+    if options.standalone:
+        named.insert(0, "--standalone")
     if len(named) > 1:
         raise conflict(*named)
     if options.watch_hostfile and named not in ([], ["--hostfile"]):

@@ -35,6 +35,18 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of dsrun's own programs."""
 
 
+LOUD = ("debug", "info", "warning")
+"""Levels of --log_level at which more is printed than with --quiet."""
+
+NOTED = frozenset(
+    {
+        *("health_timeout", "change_delay", "sync_limit", "warm_modules", "on_hang", "no_ssh"),
+        *("cool_down", "gain_delay", "logs_specs", "min_elastic_nodes", "max_elastic_nodes"),
+    }
+)
+"""Options of which `idle` has more to say."""
+
+
 class PlannedJob(NamedTuple):
     """A plan without its policies: enough to begin starting node launchers.
 
@@ -81,6 +93,9 @@ def check_program(command: Command) -> None:
 
         raise missing(command.taken, command.program)
     host_lists.check(command, workdir(command.options))
+    level = command.options.log_level
+    if command.options.quiet and "log_level" in command.given and level in LOUD:
+        raise conflict("--quiet", f"--log_level {level}")
     if command.options.json and not command.options.dry_run:
         raise UsageError(
             "--json: only with --dry_run; --report_file FILE writes a job's result as JSON"
@@ -185,7 +200,17 @@ def _notes(inventory: source.Source, program: Program, command: Command) -> list
         *_hidden(program, command.options),
         *_unused_port(command),
         *_unused_variable(command),
+        *_idle(command),
     ]
+
+
+def _idle(command: Command) -> list[str]:
+    """Return a note on each option without effect, and on one that makes the job elastic."""
+    if command.given.isdisjoint(NOTED):
+        return []
+    from .idle import notes
+
+    return [*notes(command)]
 
 
 def _unused_port(command: Command) -> list[str]:

@@ -42,7 +42,7 @@ complete -c dsrun-check -n __dsrun_check_options -l num_nodes -x -d 'Use the fir
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l num-nodes -x -d 'Use the first N hosts'
 complete -c dsrun-check -n __dsrun_check_options -l num_gpus -l num_accelerators -x -d 'Use the first N slots of every host'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l num-gpus -l num-accelerators -x -d 'Use the first N slots of every host'
-complete -c dsrun-check -n __dsrun_check_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
+complete -c dsrun-check -n __dsrun_check_options -l standalone -d 'Use this machine only, also in the allocation of a scheduler'
 complete -c dsrun-check -n __dsrun_check_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
 complete -c dsrun-check -n __dsrun_check_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
 complete -c dsrun-check -n __dsrun_check_options -l venv_script -r -F -d 'Shell script that every node sources with bash before it starts the ...'

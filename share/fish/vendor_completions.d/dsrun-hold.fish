@@ -42,7 +42,7 @@ complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l ran
 complete -c dsrun-hold -n __dsrun_hold_options -l segment -x -d 'Give ranks so that each N nodes in a row are in the same block'
 complete -c dsrun-hold -n __dsrun_hold_options -l num_gpus -l num_accelerators -x -d 'Use the first N slots of every host'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num-gpus -l num-accelerators -x -d 'Use the first N slots of every host'
-complete -c dsrun-hold -n __dsrun_hold_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l standalone -d 'Use this machine only, also in the allocation of a scheduler'
 complete -c dsrun-hold -n __dsrun_hold_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
 complete -c dsrun-hold -n __dsrun_hold_options -l preload -x -d 'Import these modules once on each node, and fork the workers from ...'

@@ -45,7 +45,7 @@ complete -c dsrun -n __dsrun_options -l num_gpus -l num_accelerators -x -d 'Use 
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l num-gpus -l num-accelerators -x -d 'Use the first N slots of every host'
 complete -c dsrun -n __dsrun_options -l nproc_per_node -x -a 'auto gpu cpu xpu npu mlu musa sdaa hpu' -d 'torchrun\'s name for --num_gpus: a number, or auto, gpu, cpu, xpu or ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l nproc-per-node -x -a 'auto gpu cpu xpu npu mlu musa sdaa hpu' -d 'torchrun\'s name for --num_gpus: a number, or auto, gpu, cpu, xpu or ...'
-complete -c dsrun -n __dsrun_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
+complete -c dsrun -n __dsrun_options -l standalone -d 'Use this machine only, also in the allocation of a scheduler'
 complete -c dsrun -n __dsrun_options -l elastic_config -r -F -d 'Require that the number of ranks is valid by the elastic batch plan ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l elastic-config -r -F -d 'Require that the number of ranks is valid by the elastic batch plan ...'
 complete -c dsrun -n __dsrun_options -s m -l module -d 'Run SCRIPT as a Python module: python -m SCRIPT'
