@@ -35,6 +35,8 @@ LONGEST = 100 << 10
 FILE = "DSRUN_ROLES_FILE"
 """The variable that names the file of `document`."""
 
+_BRACES = r"(?<!\$)\{([A-Za-z_]\w*)\.([A-Za-z_]\w*)\}"
+
 _PLACEHOLDER = rf"\{{(?:port\.({NAME})|({NAME})\.(hosts|addrs))\}}"
 
 
@@ -148,3 +150,11 @@ def placeholders(words: Sequence[str]) -> Iterator[Placeholder]:
     for word in words:
         for port, role, what in re.findall(_PLACEHOLDER, word):
             yield Placeholder(port, PORT) if port else Placeholder(role, what)
+
+
+def unknown_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield `A` and `B` of each `{A.B}` in words that is no placeholder; `${A.B}` is Hydra's."""
+    for word in words:
+        for match in re.finditer(_BRACES, word):
+            if not re.fullmatch(_PLACEHOLDER, match[0]):
+                yield match[1], match[2]

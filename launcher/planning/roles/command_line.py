@@ -6,6 +6,8 @@ with `--program` before its script; everywhere else a colon is an argument like 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ...cli.options import all_options
 from ...cli.parser import parse
 from ...common.errors import UsageError
@@ -56,7 +58,11 @@ def table(words: Sequence[str]) -> RoleTable:
         UsageError: an option is not valid, or there is no script; the message names the program.
     """
     if not words:
-        raise UsageError(f"{COLON}: expected {FLAG} NAME and a program after it, and before it")
+        raise UsageError(
+            f"a lone {COLON} parts two programs, and one of them is missing: expected {FLAG} NAME"
+            " [options] SCRIPT [ARGS...]"
+        )
+    _check_parted(words)
     where = _where(words)
     try:
         command = parse(words, {})
@@ -64,8 +70,7 @@ def table(words: Sequence[str]) -> RoleTable:
         raise UsageError(f"{where}: {error}") from None
     name = command.options.program
     if command.help or command.version or name is None:
-        start = " ".join(words[:3])
-        raise UsageError(f"{COLON} {start}: expected {FLAG} NAME before each program")
+        raise UsageError(f"{where}: expected {FLAG} NAME at the beginning of each program")
     where = f"{FLAG} {name}"
     if not any(command.program[:1]):
         raise UsageError(f"{where}: no script: {where} [options] SCRIPT [ARGS...]")
@@ -83,5 +88,23 @@ def _where(words: Sequence[str]) -> str:
     """Return what errors call a program whose options cannot be read."""
     first, _, attached = words[0].partition("=")
     if first != FLAG:
-        return f"{COLON} {' '.join(words[:3])}"
+        return f"the program after {COLON}, which begins with {words[0]}"
     return f"{FLAG} {attached or ''.join(words[1:2])}"
+
+
+def _check_parted(words: Sequence[str]) -> None:
+    """Check that the words of a program are not those of two, for want of a lone colon.
+
+    Raises:
+        UsageError: they are; the message shows the words at the place.
+    """
+    for before, word in pairwise(words):
+        begin, after = word.partition("=")[0], before.removesuffix(COLON)
+        if begin == FLAG:
+            raise UsageError(
+                f"{before} {word}: a lone {COLON} parts two programs: {after} {COLON} {word}"
+            )
+        if begin == f"{COLON}{FLAG}":
+            raise UsageError(
+                f"{word}: a lone {COLON} parts two programs: {after} {COLON} {word[1:]}"
+            )

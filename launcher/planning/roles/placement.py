@@ -136,7 +136,9 @@ def _in_order(places: Sequence[Place]) -> list[Place]:
     rest = [one for one in places if one.beside]
     names = [one.name for one in places]
     for one in rest:
-        if one.beside not in names or one.beside == one.name:
+        if one.beside == one.name:
+            raise one.table.error("beside", "a role cannot be beside itself; name another one")
+        if one.beside not in names:
             others = ", ".join(name for name in names if name != one.name) or "there is no other"
             raise one.table.error("beside", f"no role {one.beside} to be beside; others: {others}")
     while rest:

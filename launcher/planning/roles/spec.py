@@ -12,6 +12,7 @@ from ...common.wording import counted
 from ...resources.select import is_alone
 from ...resources.source import names_here
 from ...specs.program import NOTHING
+from ...specs.role_words import PORT, placeholders
 from ...specs.roles import Role, RolesSpec
 from ..elastic import nodes_range
 from ..hosts import by_rank, nodes_by_rank, number_of_gpus, select
@@ -155,7 +156,8 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
             read = output_files.inputs(commands[one.name].options, one.job.plan.program.script)
             output_files.check(command.options, read)
     spare = any(one.on_failure == "restart" or one.job.elastic for one in roles)
-    notes = (*origin.notes, *_unused_note(nodes.hosts, hosts, spare=spare))
+    unused = _unused_note(nodes.hosts, hosts, spare=spare)
+    notes = (*origin.notes, *unused, *filter(None, map(_shared_port, roles)))
     planned = planned._replace(origin=origin._replace(notes=notes))
     # Held: a lost node is no end of it, and several programs run on a node.
     job = job_spec(planned, _whole(command).options)._replace(held=True)
@@ -257,6 +259,20 @@ def _unused_note(
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     use = ", to replace lost ones" if spare else ""
     return [f"{counted(len(names), 'node')} without a role{use}: {shown}"]
+
+
+def _shared_port(role: Role) -> str:
+    """Return a line if several workers on a node are told one port in their command, "" if not."""
+    node = next((one for one in role.job.plan.nodes if len(one.slots or ()) > 1), None)
+    program = role.job.plan.program
+    port = next((one for one in placeholders(program.args) if one.what == PORT), None)
+    if node is None or port is None:
+        return ""
+    return (
+        f"role {role.name}: its {len(node.slots or ())} workers on {node.host.name} are all told"
+        f" the port {port}; if each of them listens there, give it workers = 1, or add LOCAL_RANK to"
+        " the port"
+    )
 
 
 def _check_input(tables: Sequence[RoleTable]) -> None:

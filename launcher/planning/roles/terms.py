@@ -7,7 +7,7 @@ import re
 from ...cli.toml_file import meant
 from ...common.values import NamedTuple
 from ...common.wording import either
-from ...specs.role_words import NAME, PORT, placeholders
+from ...specs.role_words import LISTS, NAME, PORT, placeholders, unknown_words
 from ...specs.roles import ENDS, READY, Ready
 
 TYPE_CHECKING = False
@@ -223,6 +223,30 @@ def _check_placeholders(table: RoleTable, known: Mapping[str, Terms]) -> None:
     for option, words in (("program", table.program), ("export", table.get("export"))):
         for one in placeholders(words):
             _check_placeholder(table, option, one, known)
+        for role, what in unknown_words(words):
+            _check_word(table, option, role, what, known)
+
+
+def _check_word(
+    table: RoleTable, option: str, role: str, what: str, known: Mapping[str, Terms]
+) -> None:
+    """Check that braces which name a role or a port have no other word; others are left alone.
+
+    Raises:
+        UsageError: they have one.
+    """
+    shown, name = f"{{{role}.{what}}}", role.lower()
+    own = known[table.name].ports
+    if name in {PORT, f"{PORT}s"}:
+        if what.lower() in own:
+            raise table.error(option, f"{shown}: write {{{PORT}.{what.lower()}}}")
+        if role == PORT:
+            there = f"its ports are {', '.join(own)}" if own else "the role asks for no port"
+            raise table.error(option, f"{shown}: no port {what}; {there}")
+    elif name in known:
+        has = either([f"{{{name}.{one}}}" for one in (LISTS if known[name].ports else LISTS[:1])])
+        more = "" if known[name].ports else f"; {{{name}.addrs}} once it asks for ports"
+        raise table.error(option, f"{shown}: no such word; a role has {has}{more}")
 
 
 def _check_placeholder(

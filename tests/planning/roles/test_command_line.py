@@ -50,13 +50,37 @@ def test_a_program_has_its_options_and_arguments() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("--program a t.py :", ":: expected --program NAME and a program after it"),
-        ("--program a t.py : s.py", ": s.py: expected --program NAME before each program"),
+        ("--program a t.py :", "a lone : parts two programs, and one of them is missing: "),
+        (
+            "--program a t.py : s.py",
+            "the program after :, which begins with s.py: expected --program",
+        ),
+        ("--program a : : --program b s.py", "--program a: no script"),
+        ("--program a t.py : : --program b s.py", "a lone : parts two programs, and one of them"),
+        (
+            "--program a t.py: --program b s.py",
+            "t.py: --program: a lone : parts two programs: t.py : --program",
+        ),
+        (
+            "--program a t.py --lr 1 :--program=b s.py",
+            ":--program=b: a lone : parts two programs: 1 : --program=b",
+        ),
+        (
+            "--program a t.py --program b s.py",
+            "t.py --program: a lone : parts two programs: t.py : ",
+        ),
+        (
+            "--program a t.py : --prog b --ends x s.py",
+            "the program after :, which begins with --prog",
+        ),
         ("--program a t.py : --program b", "--program b: no script: --program b [options] SCRIPT"),
         ("--program a t.py : --program b --num_nodes x s.py", "--program b: --num_nodes: expected"),
         ("--program a t.py : --program=b --gracee 1 s.py", "--program b: --gracee: unknown option"),
-        ("--program a t.py : --gracee s.py", ": --gracee s.py: --gracee: unknown option"),
-        ("--program a t.py : --program b --help", ": --program b --help: expected --program NAME"),
+        (
+            "--program a t.py : --gracee s.py",
+            "the program after :, which begins with --gracee: --gracee: ",
+        ),
+        ("--program a t.py : --program b --help", "--program b: expected --program NAME"),
         (
             "--program a --launcher ssh t.py",
             "--program a: --launcher: an option of the whole job, not of a role; give it on the"

@@ -202,7 +202,7 @@ A = role("a", num_nodes=1)
             "f:slots: slot 2-4 of h1 is used by a, too; to share devices on purpose, be beside a",
         ),
         (FOUR, [A, role("b", beside="c")], "f:beside: no role c to be beside; others: a"),
-        (FOUR, [role("a", beside="a")], "f:beside: no role a to be beside; others: there is no"),
+        (FOUR, [role("a", beside="a")], "f:beside: a role cannot be beside itself"),
         (
             FOUR,
             [role("a", beside="b"), role("b", beside="a")],

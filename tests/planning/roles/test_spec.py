@@ -96,6 +96,20 @@ def test_a_node_without_a_role_is_for_roles_that_can_use_it(trainer: str, use: s
     assert spec.job.origin.notes == (f"1 node without a role{use}: h4",)
 
 
+def test_several_workers_that_are_told_one_port_are_noted() -> None:
+    (note,) = (one for one in planned(trainer=PORTS).job.origin.notes if "port" in one)
+    assert note == (
+        "role trainer: its 2 workers on h2 are all told the port {port.rdzv}; if each of them"
+        " listens there, give it workers = 1, or add LOCAL_RANK to the port"
+    )
+    alone = planned(trainer=f"{PORTS}workers = 1\n").job.origin.notes
+    silent = planned(trainer='ports = ["rdzv"]\n').job.origin.notes
+    assert not [one for one in (*alone, *silent) if "port" in one]
+
+
+PORTS = 'ports = ["rdzv"]\nargs = ["--port", "{port.rdzv}"]\n'
+
+
 def test_terms_of_a_role(folder: Path) -> None:
     server = role("server", planned())
     assert (server.ends, server.on_failure, server.max_restarts) == ("never", "restart", 5)

@@ -160,6 +160,20 @@ def test_a_long_chain_of_roles() -> None:
             "{trainer.addrs}",
             "f:program: {trainer.addrs}: trainer asks for no port; add ports to it",
         ),
+        (
+            "{server.addr}",
+            "f:program: {server.addr}: no such word; a role has {server.hosts} or {server.addrs}",
+        ),
+        (
+            "http://{Server.addrs}/v1",
+            "f:program: {Server.addrs}: no such word; a role has {server.hosts} or {server.addrs}",
+        ),
+        (
+            "{trainer.host}",
+            "f:program: {trainer.host}: no such word; a role has {trainer.hosts}; {trainer.addrs}"
+            " once it asks for ports",
+        ),
+        ("{port.HTTP}", "f:program: {port.HTTP}: no port HTTP; the role asks for no port"),
     ],
 )
 def test_placeholders_that_mean_nothing(word: str, expected: str) -> None:
@@ -170,4 +184,5 @@ def test_placeholders_that_mean_nothing(word: str, expected: str) -> None:
 
 def test_placeholders_that_mean_something() -> None:
     words = ("train.py", "{server.addrs}", "{trainer.hosts}", "{}", '{"a": 1}', "{x.y}")
+    words = (*words, "${server.addr}", "{ports.http}", "{server}", "{server.1}", "{a.b.c}")
     assert terms([table("trainer", *words), SERVER]).keys() == {"trainer", "server"}
