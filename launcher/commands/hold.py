@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ..common.detach import Parent
 
 
+ENDING = ("release", "stop", "kill", "end", "cancel", "rm", "delete")
+"""Words that people write for --release."""
+
+
 def run(words: list[str]) -> int:
     """Run the command with these arguments; return the exit code.
 
@@ -42,6 +46,11 @@ def run(words: list[str]) -> int:
         entry.write(command.config)
         return 0
     if command.rest:
+        first, *names = command.rest
+        if first in ENDING:
+            raise UsageError(
+                f"dsrun-hold {first}: write dsrun-hold --release {(names or ['NAME'])[0][:60]}"
+            )
         raise UsageError(
             f"dsrun-hold: takes no program, as {command.rest[0][:60]!r}; run programs on the held"
             " nodes with dsrun --on NAME"

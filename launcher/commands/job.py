@@ -10,7 +10,7 @@ from contextlib import suppress
 from ..cli import tool_options
 from ..cli.option import named
 from ..cli.options import Options, shared
-from ..cli.parser import from_environment, repeated, take
+from ..cli.parser import from_environment, key_of, repeated, take
 from ..common import entry
 from ..common.errors import UsageError
 from ..common.text import plain
@@ -103,6 +103,7 @@ def _parse(words: Sequence[str]) -> JobCommand:
     while at < len(words):
         word = words[at]
         if word[:1] == "-":
+            _check_word(word, rest)
             at += take(word, words[at + 1 : at + 2], names, values, typed, "dsrun-job --help")
         else:
             rest.append(word)
@@ -115,11 +116,28 @@ def _parse(words: Sequence[str]) -> JobCommand:
     return JobCommand(verb, tuple(rest), own, Options(**{**known, **values}), frozenset(values))
 
 
+def _check_word(word: str, rest: Sequence[str]) -> None:
+    """Check that an option is not a job or a signal, which are words without a dash."""
+    verb = rest[0] if rest and rest[0] in VERBS else "top"
+    if key_of(word.partition("=")[0]) in {"job", "job_id", "id", "jobid", "name", "-j"}:
+        raise UsageError(f"{word}: a job is a word without an option: dsrun-job {verb} JOB")
+    name = word.lstrip("-")
+    if verb == "signal" and (name.isdecimal() or name in _signals()):
+        raise UsageError(f"{word}: the signal is the last word: dsrun-job signal [JOB] {name}")
+
+
+def _signals() -> dict[str, int]:
+    """Return the number of each signal by its name, with and without SIG."""
+    numbers = {one.name: int(one) for one in signal.Signals}
+    return {**numbers, **{name.removeprefix("SIG"): one for name, one in numbers.items()}}
+
+
 def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
     """Check that there is such a verb, and that it takes these words and options."""
     if verb not in VERBS:
-        meant = f" (did you mean {MEANT[verb]}?)" if verb in MEANT else ""
-        raise UsageError(f"dsrun-job: expected one of {', '.join(VERBS)}, not {verb[:40]!r}{meant}")
+        raise UsageError(
+            f"dsrun-job: expected one of {', '.join(VERBS)}, not {verb[:40]!r}{_meant(verb)}"
+        )
     takes = VERBS[verb]
     for name in values:
         if name not in takes.options:
@@ -127,6 +145,21 @@ def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
             raise UsageError(f"--{name}: not with {verb}, only with {', '.join(able)}")
     if len(rest) > takes.words:
         raise UsageError(f"dsrun-job {verb}: unexpected {rest[takes.words][:40]!r}")
+
+
+def _meant(verb: str) -> str:
+    """Return what was probably meant by a word that is no verb."""
+    if verb in MEANT:
+        return f" (did you mean {MEANT[verb]}?)"
+    from .job_kept import folders
+
+    running = any(verb in one.name for one in job_names.places()) or verb == job_names.LAST
+    if len(verb) > 3 and (running or any(verb in one.about.job_id for one in folders())):
+        return f" (did you mean {'top' if running else 'report'} {verb}?)"
+    from ..cli.parser import nearest
+
+    close = nearest(verb, VERBS)
+    return f" (did you mean {close}?)" if close else ""
 
 
 # -- list -----------------------------------------------------------------------------------
@@ -216,6 +249,10 @@ def _kill_on_hosts(given: JobCommand) -> int:
 
 def _signal(given: JobCommand) -> int:
     *job, name = given.words or ("",)
+    if job and name.upper() not in _signals() and job[0].upper() in _signals():
+        raise UsageError(
+            f"dsrun-job signal: the signal is the last word: dsrun-job signal {name} {job[0]}"
+        )
     number = _number(name)
     place = _job(given, job)
     job_names.ask(place, {"do": "signal", "number": number})
@@ -224,15 +261,13 @@ def _signal(given: JobCommand) -> int:
 
 def _number(name: str) -> int:
     """Return the number of a signal, given as `USR1`, `SIGUSR1` or `10`."""
-    known = {one.name: int(one) for one in signal.Signals}
-    text = name.upper()
-    found = known.get(text, known.get(f"SIG{text}"))
+    known, text = _signals(), name.upper()
+    found = known.get(text)
     if found is None and text.isascii() and text.isdigit() and len(text) < 3:
         found = int(text) if int(text) in known.values() else None
     if found is None:
-        raise UsageError(
-            f"dsrun-job signal: expected a signal such as USR1 last, not {name[:40]!r}"
-        )
+        what = f"{name[:40]!r} is no signal" if name else "the signal is missing"
+        raise UsageError(f"dsrun-job signal: {what}; expected: dsrun-job signal [JOB] USR1")
     return found
 
 
@@ -275,9 +310,11 @@ def _place(given: JobCommand, words: Sequence[str]) -> Place:
     Raises:
         UsageError: there is none, or more than one.
     """
-    from .job_read import newest
+    from .job_read import newest, running_programs
 
     word, places = words[0] if words else None, job_names.places()
+    if word and not any(word in one.name for one in places):
+        word = job_names.by_program(given.verb, word, places, running_programs)
     if word and word != job_names.LAST and not any(word in one.name for one in places):
         from .job_kept import check_not_ended
 
@@ -358,12 +395,18 @@ def _top(given: JobCommand) -> int:
 
 
 MEANT = {
-    **dict.fromkeys(("ps", "ls"), "list"),
-    **dict.fromkeys(("stop", "cancel"), "kill"),
-    **dict.fromkeys(("rm", "delete", "clean"), "forget"),
-    "status": "top",
-    "log": "logs",
-    "stack": "stacks",
+    **dict.fromkeys(("ps", "ls", "jobs", "squeue", "running"), "list"),
+    **dict.fromkeys(("ended", "history", "sacct"), "list --ended"),
+    **dict.fromkeys(("stop", "cancel", "scancel", "end", "abort", "quit", "terminate"), "kill"),
+    **dict.fromkeys(("rm", "delete", "clean", "remove", "prune"), "forget"),
+    **dict.fromkeys(("status", "show", "watch", "info", "describe", "monitor", "stat"), "top"),
+    **dict.fromkeys(("log", "output", "cat", "stdout", "print"), "logs"),
+    **dict.fromkeys(("tail", "follow", "attach"), "logs --follow"),
+    **dict.fromkeys(("stack", "trace", "traceback", "backtrace", "pstack", "py-spy"), "stacks"),
+    **dict.fromkeys(("result", "exit", "summary"), "report"),
+    **dict.fromkeys(("join", "await"), "wait"),
+    **dict.fromkeys(("resize", "grow", "shrink"), "scale"),
+    "send": "signal",
 }
 """Words of other programs, and ours for them."""
 

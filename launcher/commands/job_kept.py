@@ -82,6 +82,11 @@ def find(words: Sequence[str]) -> KeptJob:
     running = job_names.places()
     names = {one.name for one in running}
     gone = [Place(KEPT, name) for name in kept if name not in names]
+    if word and word != LAST and not any(word in name for name in names | kept.keys()):
+        ended = {name: one.about.program for name, one in kept.items() if name not in names}
+        word = job_names.by_program(
+            "", word, running, lambda jobs: ended | job_read.running_programs(jobs)
+        )
     if word == LAST:
         place = _last(running, gone)
     elif word and not any(word in name for name in names):

@@ -74,6 +74,44 @@ def choose(
     return _only(found, f"{word[:40]}: more than one job has this in its name")
 
 
+READING = ("", "top", "stacks")
+"""Verbs for which a job may be named by its program, as they change nothing; "" for others such."""
+
+
+def by_program(
+    verb: str,
+    word: str,
+    known: Sequence[Place],
+    programs: Callable[[Sequence[Place]], dict[str, str]],
+) -> str:
+    """Return the job whose program a word names; the word itself if there is none.
+
+    Args:
+        verb: what is to be done with the job; "" for what changes nothing.
+        word: what the user has typed.
+        known: all jobs and holds.
+        programs: returns the programs of jobs with their arguments, by the names of the jobs.
+
+    Raises:
+        UsageError: several jobs run the program, or the verb needs the name of the job.
+    """
+    jobs = [one for one in known if one.kind == local.JOB]
+    found = [name for name, program in programs(jobs).items() if _runs(program, word)]
+    if len(found) == 1 and verb in READING:
+        return found[0]
+    if found:
+        shown = ", ".join(found[:NAMED])
+        start = f"dsrun-job {verb}".rstrip()
+        raise UsageError(f"{start}: {word[:40]} is run by {shown}; name the job")
+    return word
+
+
+def _runs(program: str, word: str) -> bool:
+    """Return whether a word is the program of a command, with or without its folder."""
+    first = program.split(" ", 1)[0].strip("'")
+    return word in {first, first.rpartition("/")[2]}
+
+
 def _only(found: Sequence[Place], otherwise: str) -> Place:
     if not found:
         raise UsageError("dsrun-job: no job of yours is running on this machine")

@@ -138,6 +138,11 @@ def newest(places: Iterable[Place]) -> Place | None:
     return None if known is None else Place(local.JOB, known.job_id)
 
 
+def running_programs(places: Iterable[Place]) -> dict[str, str]:
+    """Return the programs of running jobs with their arguments, by the names of the jobs."""
+    return {one.job_id: one.program for one in read(places).jobs}
+
+
 def as_json(known: KnownJobs) -> str:
     """Return jobs and holds as JSON; without ranks, which were not asked for."""
     fields: Jobs = {

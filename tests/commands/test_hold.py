@@ -40,6 +40,8 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     ("words", "line"),
     [
         (["train.py"], "dsrun-hold: takes no program, as 'train.py'; run programs"),
+        (["release", "last"], "dsrun-hold release: write dsrun-hold --release last"),
+        (["stop"], "dsrun-hold stop: write dsrun-hold --release NAME"),
         (["--max_restarts", "3"], "--max_restarts: an option of dsrun"),
         (["--no_ssh"], "--no_ssh: an option of dsrun"),
         (

@@ -201,8 +201,29 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
         (("logs", "--now"), "--now: not with logs, only with kill"),
         (("top", "-H", "x"), "--hostfile: not with top, only with kill"),
         (("--num_gpus", "2"), "--num_gpus: an option of dsrun"),
-        (("signal",), "dsrun-job signal: expected a signal such as USR1 last, not ''"),
-        (("signal", "x", "99"), "dsrun-job signal: expected a signal such as USR1 last, not '99'"),
+        (
+            ("signal",),
+            "dsrun-job signal: the signal is missing; expected: dsrun-job signal [JOB] USR1",
+        ),
+        (
+            ("signal", "x", "99"),
+            "dsrun-job signal: '99' is no signal; expected: dsrun-job signal [J",
+        ),
+        (("signal", "FOO"), "dsrun-job signal: 'FOO' is no signal; expected"),
+        (
+            ("signal", "USR1", "x"),
+            "dsrun-job signal: the signal is the last word: dsrun-job signal x",
+        ),
+        (("signal", "x", "-9"), "-9: the signal is the last word: dsrun-job signal [JOB] 9"),
+        (
+            ("signal", "-USR1", "x"),
+            "-USR1: the signal is the last word: dsrun-job signal [JOB] USR1",
+        ),
+        (("top", "--job", "x"), "--job: a job is a word without an option: dsrun-job top JOB"),
+        (
+            ("kill", "--job_id=x"),
+            "--job_id=x: a job is a word without an option: dsrun-job kill JOB",
+        ),
         (("scale", "x"), "dsrun-job scale: expected a number of nodes last, not 'x'"),
         (("scale", "x", "12345678"), "dsrun-job scale: expected a number of nodes last"),
         (("kill", "--grace", "5"), "--grace: only with hosts, such as -H FILE"),
@@ -219,6 +240,34 @@ def test_a_bad_command_line_is_refused(
     code, out, err = Ran("", capfd).run(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"dsrun: {why}")
+
+
+def test_what_is_meant_by_a_word_that_is_no_verb(capfd: pytest.CaptureFixture[str]) -> None:
+    for words in command.MEANT.values():
+        verb, *options = words.split()
+        assert verb in command.VERBS
+        assert not {one.lstrip("-") for one in options} - {*command.VERBS[verb].options}
+    assert Ran("", capfd).run("tail")[2].endswith("not 'tail' (did you mean logs --follow?)\n")
+    assert Ran("", capfd).run("stakcs")[2].endswith("not 'stakcs' (did you mean stacks?)\n")
+
+
+def test_a_job_without_a_verb(one: Ran) -> None:
+    assert one.run(one.name)[2].endswith(f"not {one.name[:40]!r} (did you mean top {one.name}?)\n")
+
+
+def test_each_verb_has_a_line_in_the_help(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = Ran("", capfd).run("-h")[1].splitlines()
+    shown = [line.split()[0] for line in lines if line[:3].strip() and line[:2] == "  "]
+    assert [one for one in shown if one in command.VERBS] == shown[: len(command.VERBS)]
+    assert {*shown} >= {*command.VERBS}
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_job_is_named_by_its_program_where_nothing_is_changed(one: Ran) -> None:
+    code, out, err = one.run("top", "train.py", "--json")
+    assert (code, err) == (0, ""), out
+    refused = f"dsrun: dsrun-job signal: train.py is run by {one.name}; name the job\n"
+    assert one.run("signal", "train.py", "USR1") == (2, "", refused)
 
 
 @pytest.mark.parametrize("words", [("--json", "list"), ("list", "--json"), ("--json",)])

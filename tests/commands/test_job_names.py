@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.commands.job_names import Place, choose
+from dsrun.launcher.commands.job_names import Place, by_program, choose
 from dsrun.launcher.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,3 +64,26 @@ def test_of_many_names_a_few_are_listed() -> None:
     many = [Place("job", f"j{number}") for number in range(100)]
     with pytest.raises(UsageError, match=r"running: j94, .*, j99, and 94 more$"):
         choose("x", many, newest)
+
+
+@pytest.mark.parametrize(
+    ("verb", "word", "found"),
+    [
+        ("top", "t.py", "a"),
+        ("top", "/data/t.py", "a"),
+        ("", "t.py", "a"),
+        ("top", "--lr", "--lr"),
+        ("top", "none.py", "none.py"),
+        ("kill", "none.py", "none.py"),
+        ("kill", "t.py", "dsrun-job kill: t.py is run by a; name the job"),
+        ("top", "s.py", "dsrun-job top: s.py is run by b, c; name the job"),
+        ("", "s.py", "dsrun-job: s.py is run by b, c; name the job"),
+    ],
+)
+def test_the_job_of_a_program(verb: str, word: str, found: str) -> None:
+    programs = {"a": "/data/t.py --lr 1", "b": "s.py", "c": "'s.py' x"}
+    try:
+        said = by_program(verb, word, [], lambda _: programs)
+    except UsageError as error:
+        said = str(error)
+    assert said == found

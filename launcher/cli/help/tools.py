@@ -102,12 +102,19 @@ JOB = Tool(
     "list, watch and control jobs",
     ("[VERB] [JOB] [options]",),
     (
-        "JOB is an id, a part of one, or 'last'; without it, the only job is meant.",
-        "  list, top             list jobs and holds; show hosts and ranks of one live\n"
-        "  logs, report, wait    print its output; how it does or has ended; await that\n"
-        "  stacks, signal USR1   print where all ranks are; send a signal to them\n"
-        "  scale N, restart      limit an elastic job to N nodes; start a --role again\n"
-        "  kill, forget          stop it (also on -H FILE); remove what is kept of it",
+        "JOB is an id, a part of one, or 'last'; without it, the only job is meant. Verbs that"
+        " change nothing take the name of its program, too.",
+        "  list          your jobs and holds on this machine\n"
+        "  top           hosts and ranks, live\n"
+        "  logs          the output of a job\n"
+        "  wait          wait until it has ended\n"
+        "  report        how it is, or how it has ended\n"
+        "  stacks        where all ranks are in their code\n"
+        "  signal USR1   send a signal to all ranks\n"
+        "  scale N       limit an elastic job to N nodes\n"
+        "  restart       start a --role again\n"
+        "  kill          stop a job; with -H FILE, what is left of it there\n"
+        "  forget        remove what is kept of a job that has ended",
     ),
     rows=_own("dsrun-job"),
     shared=_shared("dsrun-job"),

@@ -270,8 +270,8 @@ def _shared_port(role: Role) -> str:
         return ""
     return (
         f"role {role.name}: its {len(node.slots or ())} workers on {node.host.name} are all told"
-        f" the port {port}; if each of them listens there, give it workers = 1, or add LOCAL_RANK to"
-        " the port"
+        f" the port {port}; if each listens there, give it workers = 1, or add LOCAL_RANK"
+        " to the port"
     )
 
 

@@ -99,7 +99,7 @@ def test_a_node_without_a_role_is_for_roles_that_can_use_it(trainer: str, use: s
 def test_several_workers_that_are_told_one_port_are_noted() -> None:
     (note,) = (one for one in planned(trainer=PORTS).job.origin.notes if "port" in one)
     assert note == (
-        "role trainer: its 2 workers on h2 are all told the port {port.rdzv}; if each of them"
+        "role trainer: its 2 workers on h2 are all told the port {port.rdzv}; if each"
         " listens there, give it workers = 1, or add LOCAL_RANK to the port"
     )
     alone = planned(trainer=f"{PORTS}workers = 1\n").job.origin.notes
