@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from .option import named
 from .options import Options, shared
@@ -99,6 +100,11 @@ def parse(
     while at < len(words):
         word = words[at]
         if word in {"-h", "--help"}:
+            if line := values.get("shell"):
+                raise UsageError(
+                    f"--shell takes the whole line as one argument; unexpected argument {word!r}:"
+                    f" write --shell '{line} {word}'"
+                )
             return ToolCommand({}, Options(), help=True)
         if word.startswith("-") and word not in {"-", "--"}:
             used = take(word, words[at + 1 : at + 2], names, values, typed, see)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ..cli.tool_parser import ToolCommand
 
 
+BUILTIN = ("cd", "source", ".", "export", "unset", "alias", "eval", "pushd", "set")
+"""Commands that only change the shell that runs them."""
+
+
 def run(words: list[str]) -> int:
     """Run the command with these arguments; return the exit code.
 
@@ -55,6 +59,14 @@ def _check(command: ToolCommand) -> None:
     if own["shell"] is not None and rest:
         raise UsageError(
             f"--shell takes the whole line as one argument; unexpected argument {rest[0]!r}"
+        )
+    if rest[:1] and rest[0] in BUILTIN and not modes:
+        import shlex
+
+        line = shlex.join(rest)
+        also = "--workdir DIR is where a command runs, or " if rest[0] == "cd" else ""
+        raise UsageError(
+            f"{rest[0]}: a command of the shell itself; {also}--shell {shlex.quote(f'{line}; ...')}"
         )
     if not any(rest[:1]) and not own["shell"]:
         what = "FILE..." if modes in (["--copy"], ["--fetch"]) else "COMMAND [ARGS...]"

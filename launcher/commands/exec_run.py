@@ -62,9 +62,9 @@ def execute(command: ToolCommand) -> int:
 
 def _tell(task: Task, execution: Execution) -> None:
     """Say what was copied, as far as it went well."""
-    well = sum(not result.exit_code for result in execution.results.values())
-    if task.done is not None and well:
-        execution.console.log(task.done(well))
+    well = [result for result in execution.results.values() if not result.exit_code]
+    if task.done is not None and well and (text := task.done(well)):
+        execution.console.log(text)
 
 
 def _handle_signals(loop: Loop, execution: Execution) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..head.exec.events import Transport
     from ..head.exec.execution import Execution
     from ..head.exec.input_broadcast import InputBroadcast
+    from ..head.exec.results import HostResult
 
     Finish: TypeAlias = Callable[[], None]
     Receive: TypeAlias = Callable[[Execution], Finish]
@@ -34,13 +35,14 @@ class Task(NamedTuple):
         make_input: makes the source of its input; None for none.
         receive: makes others than the results take the output, and returns what to call at the
             end; None if the results keep it.
-        done: returns what to tell about so many hosts where it went well; None for nothing.
+        done: returns what to tell about the hosts where it went well, "" for nothing; None if
+            there is never anything.
     """
 
     command: Command
     make_input: Callable[[Loop, Transport], InputBroadcast] | None = None
     receive: Receive | None = None
-    done: Callable[[int], str] | None = None
+    done: Callable[[Sequence[HostResult]], str] | None = None
 
 
 def task_of(command: ToolCommand, hosts: Sequence[str]) -> Task:
@@ -90,13 +92,17 @@ def _print(execution: Execution) -> Finish:
 def _copy(command: ToolCommand, hosts: Sequence[str]) -> Task:
     from ..head.exec import archive
 
-    folder, files = archive.plan(command.rest, command.own["to"])
+    to = command.own["to"]
+    folder, files = archive.plan(command.rest, to)
     argv = archive.extract_argv(folder, files)
     copied: list[None] = []
     blocks = archive.blocks(files, lambda: copied.append(None))
 
-    def done(hosts: int) -> str:
-        return f"copied {counted(len(copied), 'file')} to {counted(hosts, 'host')}"
+    def done(well: Sequence[HostResult]) -> str:
+        others = sum(not archive.shares(result.outputs[2].blocks()) for result in well)
+        where = f" below {to} of the login's home" if to and not os.path.isabs(to) else ""
+        text = f"copied {counted(len(copied), 'file')} to {counted(others, 'host')}{where}"
+        return text if others else ""
 
     command_there = Command(argv, "", frozenset(hosts))
     return Task(command_there, partial(from_blocks, blocks=blocks), done=done)
@@ -117,8 +123,10 @@ def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
         execution.receive(fetched.receivers)
         return lambda: fetched.finish(execution.results)
 
-    def done(well: int) -> str:
+    def done(well: Sequence[HostResult]) -> str:
         files = counted(sum(one.files for one in archives), "file")
-        return f"fetched {files} from {counted(well, 'host')} into {os.path.join(folder, 'HOST')}"
+        into = os.path.join(folder, well[0].host if len(well) == 1 else "")
+        each = ", a folder for each host" if len(well) > 1 else ""
+        return f"fetched {files} from {counted(len(well), 'host')} into {into}{each}"
 
     return Task(Command(fetch.pack_argv(command.rest)), receive=receive, done=done)

@@ -30,11 +30,28 @@ def lines(command: ToolCommand, verdict: Verdict) -> Iterator[str]:
         yield f"first: {_mend(verdict.unresolved, command.options)}"
         yield f"then: {_check(command, full=command.own['full'])}"
         return
+    if mending := _script(command, verdict):
+        yield f"first: {mending}"
+        yield f"then: {_check(command, full=command.own['full'])}"
+        return
     when = "then" if verdict.errors else "next"
     if len(verdict.answers) > 1 and not (verdict.errors or command.own["full"]):
         yield f"next: {_check(command, full=True)}  # tries every link between the nodes"
         when = "then"
     yield f"{when}: {shlex.join(words(command, verdict.sync))}"
+
+
+def _script(command: ToolCommand, verdict: Verdict) -> str:
+    """Return what to do about a script or a Python that no node has, "" if this is no error."""
+    script, python = "".join(command.rest[:1]), command.options.python
+    errors = "\n".join(verdict.errors)
+    if script and "no such script: " in errors and not verdict.sync:
+        from ..cli.script_words import meant
+
+        return f"correct the name {script}{meant(script, command.options.workdir or '.')}"
+    if python and f"no Python at {python} " in errors:
+        return f"correct --python {python}"
+    return ""
 
 
 def _mend(names: Sequence[str], options: Options) -> str:

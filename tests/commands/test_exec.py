@@ -111,7 +111,7 @@ def test_files_go_there_and_back(dsrun_exec: Exec) -> None:
     copied = "dsrun: copied 1 file to 1 host\n"
     assert dsrun_exec("--host", "n1", "--copy", "odd\nname", "--to", to) == (0, "", copied)
     back = ("-H", "hosts", "--fetch", f"{to}/odd\nname", "--to", "back")
-    fetched_all = "dsrun: fetched 3 files from 3 hosts into back/HOST\n"
+    fetched_all = "dsrun: fetched 3 files from 3 hosts into back/, a folder for each host\n"
     assert dsrun_exec(*back) == (0, "", fetched_all)
     assert dsrun_exec("-q", *back) == (0, "", "")
     for host in ("n1", "n2", "localhost"):
@@ -120,6 +120,7 @@ def test_files_go_there_and_back(dsrun_exec: Exec) -> None:
     same = dsrun_exec("-H", "hosts", "--copy", "odd\nname")
     assert same[0] == 0
     assert "is the same file there" in same[2]
+    assert "copied 1 file" not in same[2]
 
 
 def test_a_signal_ends_it_everywhere(dsrun_exec: Exec) -> None:
@@ -170,6 +171,18 @@ def test_help(dsrun_exec: Exec) -> None:
             "--stdin n9: expected all, none, or one of the hosts",
         ),
         (["ls"], "no hosts: give --host, --hostfile or --on; see"),
+        (
+            ["--host", "n1", "--shell", "df", "-h"],
+            "unexpected argument '-h': write --shell 'df -h'",
+        ),
+        (
+            ["--host", "n1", "cd", "/tmp"],
+            "cd: a command of the shell itself; --workdir DIR is where",
+        ),
+        (
+            ["--host", "n1", "source", "x"],
+            "source: a command of the shell itself; --shell 'source x;",
+        ),
         (["n1,n2", "ls"], "no hosts: give --host, --hostfile or --on (did you mean --host n1,n2?)"),
         (["-H", "missing", "ls"], "--hostfile missing: no such file"),
         (["-H", "hosts", "--fetch", "x", "--to", "hosts"], "--to hosts: is not a folder"),

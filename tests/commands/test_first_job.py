@@ -6,6 +6,7 @@ import pytest
 
 from dsrun.launcher.cli.tool_parser import parse
 from dsrun.launcher.commands import first_job
+from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.control.messages import Hello
 from dsrun.launcher.head.checks.answers import Answer
 from dsrun.launcher.head.checks.verdict import Verdict
@@ -38,6 +39,21 @@ def test_what_to_type_next_depends_on_what_was_found() -> None:
     assert full.startswith("next: dsrun-check -H hosts --full t.py  # ")
     assert job == "then: dsrun -H hosts t.py"
     assert lines("-H hosts --full t.py", TWO) == ["next: dsrun -H hosts t.py"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "problem", "first"),
+    [
+        ("-H hosts nothere.py", "no such script: /w/nothere.py", "correct the name nothere.py"),
+        ("--python=/no/py", f"no Python at /no/py {ANOTHER_PYTHON}", "correct --python /no/py"),
+    ],
+)
+def test_what_no_node_has_is_corrected_first(typed: str, problem: str, first: str) -> None:
+    error, again = lines(typed, TWO._replace(problems=(f"n1, n2: {problem}",)))
+    assert error == f"first: {first}"
+    assert again == f"then: dsrun-check {typed}"
+    synced = lines("nothere.py", TWO._replace(problems=(f"n1: {problem}",), sync="."))
+    assert synced == ["then: dsrun --sync . nothere.py"]
 
 
 UNRESOLVED = {

@@ -52,7 +52,8 @@ def _of_disk(one: ComparedNode, spaces: Sequence[Space]) -> Iterator[Finding]:
         yield finding("shm-full", [one.name], text if inodes else f"{paths}: no files left")
     elif "shm" in roles:
         if free < SHM_EACH * one.workers:
-            yield finding("shm", [one.name], text)
+            need = f"{one.workers} workers need about {size(SHM_EACH * one.workers)} there"
+            yield finding("shm", [one.name], f"{text}; {need}")
     elif free < min(LITTLE, SHARE * total):
         yield finding("space-low", [one.name], text)
     elif 0 <= inodes < FEW_FILES:

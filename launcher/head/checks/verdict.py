@@ -72,7 +72,9 @@ class Verdict(NamedTuple):
         if name in self.causes:
             return State("not reached" if name in self.missing else "no answer", RED)
         mine = [one for one in self.found if name in one.nodes]
-        problems = sum(line.startswith(f"{name}: ") for line in self.problems)
+        answer = self.answers.get(name)
+        own = len(answer.hello.problems) if answer is not None and answer.hello is not None else 0
+        problems = max(own, sum(line.startswith(f"{name}: ") for line in self.problems))
         errors = problems + sum(map(self._is_error, mine))
         warnings = len(mine) + problems - errors
         if errors:

@@ -11,7 +11,7 @@ from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 BLOCK = 1 << 18
 """Bytes of a file read at a time."""
@@ -22,6 +22,15 @@ EXTRACT = (
     ' fi; shift 2; done; mkdir -p -- "$d" && exec tar -xpof - -C "$d"'
 )
 """Runs on each host: copies nothing over a file that it shares with this machine."""
+
+
+SHARED = b"in a shared folder: nothing was copied\n"
+"""How the line of a host ends that has the files already."""
+
+
+def shares(errors: Iterable[bytes]) -> bool:
+    """Return whether a host has written that it shares the files, given its standard error."""
+    return b"".join(errors).endswith(SHARED)
 
 
 class Copied(NamedTuple):

@@ -76,6 +76,7 @@ def _shortages(found: os.statvfs_result) -> Iterator[str]:
     """Yield what is used up: space, of which there may be a rest that is too small, or files."""
     total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
     if total and free * 100 < total and free < 1 << 26:
-        yield f"{free >> 10} KiB of {total >> 20} MiB are free"
+        whole = f"{total >> 20} MiB" if total >> 20 else f"{total >> 10} KiB"
+        yield f"{free >> 10} KiB of {whole} are free"
     if found.f_files and not found.f_favail:
         yield "it can have no more files"

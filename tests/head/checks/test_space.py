@@ -54,7 +54,9 @@ def test_folders_of_one_disk_share_a_finding() -> None:
 def test_shared_memory_for_each_worker() -> None:
     docker = space("shm", free=64 * MIB, total=64 * MIB)
     assert found(docker, workers=1) == found(docker, workers=0) == []
-    assert found(docker, workers=2) == [("shm", "/shm: 64 MiB of 64 MiB free")]
+    assert found(docker, workers=2) == [
+        ("shm", "/shm: 64 MiB of 64 MiB free; 2 workers need about 128 MiB there")
+    ]
 
 
 def test_folders_that_are_only_read_do_not_count() -> None:
