@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 OF_VERSIONS = frozenset({"import", "binary-mismatch", "library-missing", "library-old"})
 """Rows of the table that other versions on one of the nodes would explain."""
 
+ELSEWHERE = (
+    "look whether the folder that it is in is there, and in PYTHONPATH (--sync DIR copies one), or"
+    " install it on all nodes; dsrun-check compares packages"
+)
+"""What to do about a module that no node has installed, and that another folder may have."""
+
 _MODULE = re.compile(r"No module named '?([\w]+)")
 
 
@@ -54,8 +60,11 @@ def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) ->
     if module == "torch":
         sentence, advice = no_torch(here)
         return found.verdict._replace(sentence=sentence, advice=advice)
+    if len(facts) > 1:
+        sentence = f"{module} is not found on {found.host}"
+        return found.verdict._replace(sentence=sentence, advice=ELSEWHERE)
     advice = f"install it for {python_of(here)}, or choose another one (--python)"
-    return found.verdict._replace(advice=advice) if len(facts) == 1 else None
+    return found.verdict._replace(advice=advice)
 
 
 def versions(found: RowMatch, facts: NodeFacts) -> str:

@@ -9,6 +9,10 @@ SCRIPT, NODE, NETWORK = FailureClass.SCRIPT, FailureClass.NODE, FailureClass.NET
 NO = Retry.NO
 
 SAME_PACKAGES = "install the same versions on all nodes; dsrun-check compares them"
+NAMED_MODULE = (
+    "look at the name behind -m, and at where it is looked for: the working folder (--workdir),"
+    " PYTHONPATH, and the packages of this Python (--python)"
+)
 FITTING = "install a version of it that fits the torch which is installed"
 
 INSTALL_ROWS = (
@@ -398,14 +402,27 @@ START_ROWS = (
         ),
         codes=(1, 2),
     ),
+    Row("no-script", SCRIPT, NO, said("can't open file '"), codes=(1, 2)),
     Row(
-        "no-script",
+        "no-module",
         SCRIPT,
         NO,
-        said("can't open file '", "Error while finding module spec"),
-        codes=(1, 2),
+        said("Error while finding module spec"),
+        "-m finds no module {module}",
+        NAMED_MODULE,
+        pattern=r"Error while finding module spec(?:ification)? for '(?P<module>[^'\n]{1,200})'",
+        codes=(1,),
     ),
-    Row("no-module", SCRIPT, NO, pattern=r"^\S*python[\d.]*: No module named ", codes=(1,)),
+    Row(
+        "no-module",
+        SCRIPT,
+        NO,
+        said(": No module named "),
+        "-m finds no module {module}",
+        NAMED_MODULE,
+        pattern=r"^\S*python[\d.]*: No module named (?P<module>[^\s;]{1,200})",
+        codes=(1,),
+    ),
     Row(
         "no-command",
         SCRIPT,

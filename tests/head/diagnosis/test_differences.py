@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.diagnosis.classify import RowMatch
-from dsrun.launcher.head.diagnosis.differences import missing_here, versions
+from dsrun.launcher.head.diagnosis.differences import ELSEWHERE, missing_here, not_installed, versions
 from dsrun.launcher.head.diagnosis.row import Row
+from dsrun.launcher.specs.program import Program
 
 from ...support.node_facts import facts
 
@@ -34,3 +35,13 @@ def test_another_version_than_most_have() -> None:
     assert "torch 2.3, but 2.4 on n1, n3" in versions(found, others)
     assert versions(found._replace(host="n1"), others) == ""
     assert versions(MISSING, others) == ""
+
+
+def test_a_module_of_ones_own_is_named_with_the_node_that_lacks_it() -> None:
+    known = [(host, facts(versions={})) for host in ("n1", "n2")]
+    verdict = not_installed(MISSING, known, Program("t.py"))
+    assert verdict is not None
+    assert (verdict.sentence, verdict.advice) == ("flash_attn is not found on n2", ELSEWHERE)
+    alone = not_installed(MISSING, known[1:], Program("t.py"))
+    assert alone is not None
+    assert alone.advice.startswith("install it for ")

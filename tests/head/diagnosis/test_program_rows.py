@@ -12,6 +12,7 @@ from dsrun.launcher.head.diagnosis.row import UNKNOWN, fits
     ("line", "name"),
     [
         ("/usr/bin/python3.11: No module named x", "no-module"),
+        ("python: Error while finding module specification for 'a.b' (X: No module)", "no-module"),
         ("I have No module named x", ""),
         ("sh: 1: trainer: not found", "no-command"),
         ("the file was not found", ""),
