@@ -95,7 +95,8 @@ def _text(command: Command, argv: list[str]) -> str:
     from .cli import parser, show_config
 
     typed, values = parser.parse(argv, {}).given, vars(command.options)
-    return show_config.text(values, command.given, typed, os.environ, command.origins)
+    origins, profiles = command.origins, command.profiles
+    return show_config.text(values, command.given, typed, os.environ, origins, profiles)
 
 
 def _run_in_allocation(argv: list[str], options: Options, parent: Parent | None) -> int:

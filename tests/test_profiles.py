@@ -189,3 +189,20 @@ def test_a_start_without_files_loads_nothing_for_them(folder: Path) -> None:
         timeout=HANG,
     )
     assert (ran.stdout, ran.stderr) == ("[]\n", "")
+
+
+def test_profiles_are_shown_where_none_is_chosen(folder: Path) -> None:
+    (folder / "dsrun.toml").write_text("[profile.lab]\nnum_gpus = 2\n[profile.big]\ngrace = 3\n")
+    path = folder / "dsrun.toml"
+    shown = run(folder, "--show_config", "x.py")
+    line = f"# profiles, for --profile NAME: {path}: lab, big\n"
+    assert (shown.returncode, shown.stdout.splitlines(keepends=True)[-1]) == (0, line)
+    chosen = run(folder, "--profile", "lab", "--show_config", "x.py").stdout
+    assert "num_gpus = 2" in chosen
+    assert "# profiles" not in chosen
+
+
+def test_the_file_itself_may_be_trusted(folder: Path) -> None:
+    (folder / "dsrun.toml").write_text("[default]\nhost = 'n1'\n")
+    assert run(folder, "--trust", "dsrun.toml").returncode == 0
+    assert run(folder, "--trust", str(folder / "dsrun.toml")).returncode == 0

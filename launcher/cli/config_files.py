@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 TABLES = ("default", "profile")
 
+OF_PROGRAM = {
+    **dict.fromkeys(
+        ("script", "args", "command", "arguments"),
+        "the script and its arguments are on the command line",
+    ),
+    **dict.fromkeys(("name", "nodes", "workers", "env"), "a key of a role, in a file of --roles"),
+}
+"""Keys that no option has, and where what is meant is written."""
+
 RIVALS = (
     ("on", "host", "hostfile", "host_discovery_script", "standalone"),
     ("host", "host_discovery_script", "standalone", "on", "watch_hostfile"),
@@ -50,16 +59,19 @@ class Config(NamedTuple):
         values: the values of options, by name.
         origins: the file and line of each, by name; several if their values add up.
         skipped: a message about each file that was not read.
+        profiles: each file with profiles of which none is chosen, and their names.
     """
 
     values: dict[str, object]
     origins: dict[str, str]
     skipped: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
 
 
 class File(NamedTuple):
     """A file that has been checked: its settings by profile, `[default]` by ""."""
 
+    path: str
     tables: dict[str, list[toml_file.Setting]]
 
 
@@ -99,7 +111,9 @@ def config(
     for name in _displaced(given, values) | _idle(given | values.keys()):
         values.pop(name, None)
     kept = {name: where for name, where in origins.items() if name in values}
-    return Config(values, kept, tuple(skipped))
+    named = [(file.path, [name for name in file.tables if name]) for file in read_files]
+    profiles = [f"{path}: {', '.join(map(one_line, names))}" for path, names in named if names]
+    return Config(values, kept, tuple(skipped), () if profile else tuple(profiles))
 
 
 def _idle(names: Iterable[str]) -> set[str]:
@@ -222,7 +236,7 @@ def parsed(path: str, data: bytes) -> File:
                 f"{path}:{toml_file.line(lines, ('profile',))}: a profile without a name"
             )
         tables[name] = _settings(path, lines, ("profile", name), keys)
-    return File(tables)
+    return File(path, tables)
 
 
 def _check_table(path: str, lines: toml_file.Lines, name: str, value: object) -> None:
@@ -243,6 +257,10 @@ def _settings(
         where = f"{path}:{toml_file.line(lines, header)}"
         *_, name = names = [*map(one_line, header)]
         raise UsageError(f"{where}: {name}: expected a table [{'.'.join(names)}] of options")
+    stray = next((key for key in keys if key in OF_PROGRAM), None)
+    if stray is not None:
+        where = f"{path}:{toml_file.line(lines, (*header, stray))}"
+        raise UsageError(f"{where}: {stray}: {OF_PROGRAM[stray]}")
     found = [
         toml_file.setting(f"{path}:{toml_file.line(lines, (*header, key))}", key, value, _unfit)
         for key, value in keys.items()

@@ -60,6 +60,7 @@ class Command(NamedTuple):
         taken: the last option that has the word after it as its value, and that word.
         origins: where in configuration files options are set, by name.
         skipped: a message about each configuration file that was not read, as others wrote it.
+        profiles: each configuration file with profiles of which none is chosen, and their names.
     """
 
     options: Options
@@ -74,6 +75,7 @@ class Command(NamedTuple):
     taken: tuple[str, str] = ("", "")
     origins: Mapping[str, str] = {}
     skipped: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
 
     @property
     def like_torchrun(self) -> bool:
@@ -103,7 +105,9 @@ def configured(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     if config is None:
         return command
     command = parse(argv, environ, base=config.values)
-    return command._replace(origins=config.origins, skipped=config.skipped)
+    return command._replace(
+        origins=config.origins, skipped=config.skipped, profiles=config.profiles
+    )
 
 
 def _named(options: Options, script: str) -> list[str]:
@@ -524,11 +528,17 @@ def from_environment(
         name, spec = names.get(variable.removeprefix(prefix).lower(), ("", None))
         if not variable.startswith(prefix) or spec is None or spec.no_variable:
             continue
+        if not text and (spec.choices or spec.kind in {"int", "seconds"}):
+            raise UsageError(f"{variable}: is empty; unset it, or give {_value_words(spec)}")
         if spec.kind == "bool":
             values[name] = _switch(variable, text)
         else:
             record(name, spec, text, variable, values)
     return {name: value for name, value in values.items() if value is not False}
+
+
+def _value_words(spec: Option) -> str:
+    return f"one of {', '.join(spec.choices)}" if spec.choices else spec.valid or _valid(spec)
 
 
 def _switch(variable: str, text: str) -> bool:

@@ -20,6 +20,7 @@ def text(
     typed: Collection[str],
     environ: Mapping[str, str],
     origins: Mapping[str, str],
+    profiles: Iterable[str] = (),
 ) -> str:
     """Return a line of TOML for each option that is set, with its origin as a comment.
 
@@ -29,6 +30,7 @@ def text(
         typed: those that the command line sets.
         environ: the environment, whose variables set others.
         origins: where in files the rest is set.
+        profiles: each file with profiles of which none is chosen, and their names.
     """
     variables = {table()[key][0]: name for name, key in _keys(environ) if key in table()}
     lines = []
@@ -42,7 +44,8 @@ def text(
         lines.append((f"{name} = {_toml(options[name])}", ", ".join(shown)))
     width = max((len(setting) for setting, _ in lines), default=0)
     rows = [f"{plain(setting):<{width}}  # {plain(where)}\n" for setting, where in lines]
-    return "".join(rows) or "# all options have their default values\n"
+    others = [f"# profiles, for --profile NAME: {plain(one)}\n" for one in profiles]
+    return "".join([*rows, *others]) or "# all options have their default values\n"
 
 
 def _keys(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:

@@ -70,7 +70,8 @@ def configured(
 
     typed, values = parse(command, words, {}, mixing).given, vars(parsed.options)
     given = parsed.given - parsed.own.keys()
-    return parsed._replace(config=text(values, given, typed, environ, origins))
+    profiles = config.profiles if config else ()
+    return parsed._replace(config=text(values, given, typed, environ, origins, profiles))
 
 
 def parse(

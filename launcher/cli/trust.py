@@ -34,11 +34,13 @@ VARIABLE = "DSRUN_TRUST"
 
 
 def trust(folder: str, environ: Mapping[str, str]) -> str:
-    """Trust the file of a folder as it is now, and return its path.
+    """Trust the file of a folder, or this file itself, as it is now, and return its path.
 
     Raises:
         UsageError: there is no such file, it is not valid or not safe, or the trust cannot be kept.
     """
+    if os.path.basename(folder) == PROJECT and os.path.isfile(folder):
+        folder = os.path.dirname(folder) or "."
     path = os.path.join(os.path.realpath(folder), PROJECT)
     if not os.path.exists(path):
         from ..common.access import absence

@@ -52,7 +52,8 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
     name = options.launcher.lower()
     if name not in {AUTO, *backends.choosable()}:
         known = ", ".join([AUTO, *backends.choosable()])
-        raise UsageError(f"--launcher {options.launcher}: expected one of {known}")
+        text = f"--launcher {options.launcher}: expected one of {known}"
+        raise UsageError(f"{text}{_meant(name)}")
     if alone:
         return Choice(backends.NO_LAUNCHER, f"{backends.NO_LAUNCHER} (--no_ssh)")
     remote = [host for host in hosts if options.force_multi or not source.is_here(host)]
@@ -67,6 +68,31 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
         able = either([name for name, spec in backends.BACKENDS.items() if spec.adds_hosts])
         raise UsageError(f"--launcher {name}: cannot add hosts to a running job; use {able}")
     return Choice(name, name)
+
+
+_SCHEDULERS = ("pbs", "torque", "lsf", "sge", "uge", "cobalt", "qsub", "bsub")
+_CONTAINERS = ("kubernetes", "k8s", "kubeflow", "mpi-operator")
+_MPIS = ("mpi", "mpirun", "mpiexec", "orte", "hydra")
+
+_OTHER_NAMES = {
+    **dict.fromkeys(_SCHEDULERS, "; leave it out: inside a job its hosts are found"),
+    **dict.fromkeys(_CONTAINERS, "; leave it out: inside a pod the others are found"),
+    **dict.fromkeys(_MPIS, "; name the kind of MPI: openmpi, mpich, impi or mvapich"),
+    **dict.fromkeys(("srun", "sbatch", "salloc"), " (did you mean slurm?)"),
+    **dict.fromkeys(("paramiko", "sshd", "rsh"), " (did you mean ssh?)"),
+    **dict.fromkeys(("none", "no_ssh", "standard"), "; without a launcher: --no_ssh"),
+    **dict.fromkeys(("intelmpi", "intel"), " (did you mean impi?)"),
+    **dict.fromkeys(("ompi", "open-mpi", "open_mpi"), " (did you mean openmpi?)"),
+    **dict.fromkeys(("localhost", "standalone"), " (did you mean local?)"),
+}
+"""What people call launchers, and what to write."""
+
+
+def _meant(name: str) -> str:
+    """Return what was probably meant by a launcher that there is not, or ""."""
+    from ..cli.toml_file import meant
+
+    return _OTHER_NAMES.get(name) or meant(name, backends.choosable())
 
 
 def as_it_calls_them(choice: Choice, hosts: list[Host]) -> list[Host]:

@@ -26,6 +26,7 @@ _ALSO = {"maxslots": "max_slots"}
 
 # Blanks around '=' belong to the word, so that a message can show and correct `slots = 4`.
 _WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
+_HEADING = re.compile(r"\[[^0-9\[\]]+\]")
 _BRACKETS = re.compile(r"\[[^\]]*\]?")
 # One item of the --host list after its comma; a comma in brackets does not separate items.
 _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
@@ -127,6 +128,11 @@ def _sum(listed: Sequence[Host]) -> Host:
 
 
 def _hosts_of_line(line: str, where: str) -> list[Host]:
+    if _HEADING.fullmatch(line.strip()):
+        raise UsageError(
+            f"{where}: {quoted(line.strip())} is a heading, as in files of Ansible; a hostfile has"
+            " none, only a host on each line"
+        )
     parser = _LineParser()
     for word in _WORD.finditer(line):
         try:
@@ -199,6 +205,8 @@ def _advice(word: str, field: str) -> str:
     """Return what to write instead of a word behind a host, or ""."""
     if "=" not in word:
         return f"; write slots={word}" if word.isdigit() else "; write one host per line"
+    if field.startswith("ansible_"):
+        return "; variables of Ansible are not read: write USER@ADDRESS port=N"
     return {"user": "; write USER@HOST", "gpus": "; write slots=N"}.get(field, "")
 
 

@@ -116,7 +116,8 @@ class JobSpec(NamedTuple):
             bare: it is known that the hosts have no accelerators.
         """
         if bare and self.workers.needs_devices:
-            return f"{self.workers.needs_devices}: the hosts have no accelerator"
+            needs = self.workers.needs_devices
+            return f"{needs}: the hosts have no accelerator; give a number of workers"
         debugged = self.debug.ranks if self.debug else frozenset[int]()
         named = self.output.console_ranks | self.output.local_ranks | debugged
         if self.elastic or plan.rendezvous or plan.world_size is None or not named:

@@ -257,6 +257,11 @@ def test_other_commands_take_what_they_share(home: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
+        (
+            ["[default]", "script = 't.py'"],
+            ":2: script: the script and its arguments are on the com",
+        ),
+        (["[default]", "nodes = 2"], ":2: nodes: a key of a role, in a file of --roles"),
         (["[default]", "", "num_gpu = 8"], ":3: num_gpu: unknown option (did you mean num_gpus?)"),
         (["[default]", "qqqq = 8"], ":2: qqqq: unknown option; see dsrun --help"),
         (["[profile.lab]", "H = 'hosts'"], ":2: H: unknown option"),

@@ -601,3 +601,16 @@ def test_a_tilde_is_the_home_folder_in_a_path(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert getattr(parse([*words, "train.py"], {}).options, name) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("DSRUN_NUM_GPUS", "1 to 4096 (default: all slots)"),
+        ("DSRUN_COLOR", "one of auto, always, never"),
+        ("DSRUN_GRACE", "a duration such as "),
+    ],
+)
+def test_an_empty_variable_of_a_number_or_a_choice_is_named(variable: str, words: str) -> None:
+    said = error_of(**{variable: ""})
+    assert said.startswith(f"{variable}: is empty; unset it, or give {words}")

@@ -46,6 +46,24 @@ def test_a_named_one_is_taken_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("kubernetes", "slurm; leave it out: inside a pod the others are found"),
+        ("PBS", "slurm; leave it out: inside a job its hosts are found"),
+        ("mpi", "slurm; name the kind of MPI: openmpi, mpich, impi or mvapich"),
+        ("none", "slurm; without a launcher: --no_ssh"),
+        ("srun", "slurm (did you mean slurm?)"),
+        ("opnssh", "slurm (did you mean openssh?)"),
+        ("xyz", "slurm"),
+    ],
+)
+def test_what_people_call_a_launcher(name: str, meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        chosen(FAR, launcher=name)
+    assert str(caught.value).endswith(f", {meant}")
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"launcher": "rsh"}, "--launcher rsh: expected one of auto, local, ssh, openssh, pdsh,"),

@@ -339,7 +339,7 @@ def test_the_same_command_on_every_node(
         (
             ["--launcher=rsh"],
             "--launcher rsh: expected one of auto, local, ssh, openssh, pdsh, openmpi, mpich, impi,"
-            " mvapich, slurm",
+            " mvapich, slurm (did you mean ssh?)",
         ),
         (
             ["--launcher=local", "--host=localhost,x1"],

@@ -480,3 +480,18 @@ def test_blocks_that_are_not_valid(line: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         hosts_of(line)
     assert str(caught.value).startswith(expected)
+
+
+@pytest.mark.parametrize("heading", ["[workers]", "[all:children]", " [gpu:vars] # x"])
+def test_a_heading_is_no_host(heading: str) -> None:
+    with pytest.raises(UsageError, match=r"hosts:1: '\[.*\]' is a heading, as in files of Ansible"):
+        parse_hostfile(f"{heading}\nn1\n".encode(), "hosts")
+    assert [host.name for host in parse_hostfile(b"[gpu01]\n[a] slots=2\n", "hosts")] == [
+        "gpu01",
+        "a",
+    ]
+
+
+def test_variables_of_ansible_are_no_slots() -> None:
+    with pytest.raises(UsageError, match="variables of Ansible are not read: write USER@ADDRESS"):
+        parse_hostfile(b"n1 ansible_host=10.0.0.1\n", "hosts")

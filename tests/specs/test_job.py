@@ -139,7 +139,9 @@ def test_ranks_to_be_shown_that_are_not_there(output: OutputPolicy, problem: str
 def test_accelerators_that_are_asked_for_by_name() -> None:
     spec = SPEC._replace(workers=WorkerPolicy(needs_devices="--nproc_per_node gpu"))
     assert spec.misfit(PLAN, bare=False) == ""
-    assert spec.misfit(PLAN, bare=True) == "--nproc_per_node gpu: the hosts have no accelerator"
+    assert spec.misfit(PLAN, bare=True) == (
+        "--nproc_per_node gpu: the hosts have no accelerator; give a number of workers"
+    )
     assert SPEC.misfit(PLAN, bare=True) == ""
 
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ...specs.host import Slot
 
 
+NONE = "; docs/accelerators.md says how they are found, and without --accelerator none is needed"
+"""What to do about a machine without the devices that are asked for."""
+
+
 class Devices:
     """The devices of this node."""
 
@@ -57,6 +61,10 @@ class Devices:
         try:
             chosen = iter(detect.choose([one for own in groups for one in own], self.visible))
         except ValueError as error:
+            if not self.visible:
+                raise ValueError(
+                    f"no {self._accelerator.title} here{self._masked()}{NONE}"
+                ) from None
             raise ValueError(f"{error}{self._masked()}{self._short(groups)}") from None
         return tuple(tuple(islice(chosen, len(own))) for own in groups)
 

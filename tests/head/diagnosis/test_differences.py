@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.diagnosis.classify import RowMatch
-from dsrun.launcher.head.diagnosis.differences import ELSEWHERE, missing_here, not_installed, versions
+from dsrun.launcher.head.diagnosis.differences import (
+    ELSEWHERE,
+    missing_here,
+    not_installed,
+    versions,
+)
 from dsrun.launcher.head.diagnosis.row import Row
 from dsrun.launcher.specs.program import Program
 

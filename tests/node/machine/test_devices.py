@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from dsrun.accelerator.vendors import VENDORS
-from dsrun.launcher.node.machine.devices import Devices
+from dsrun.launcher.node.machine.devices import NONE, Devices
 
 from ...support.vendor_machines import (
     ADDRESSES,
@@ -52,7 +52,13 @@ SHORT: list[tuple[str, Mapping[str, str], int, str]] = [
         "cpu",
         {"DSRUN_ACCELERATOR": "npu"},
         1,
-        "no slot 0 (visible: none); Ascend NPUs here: 0, workers: 1",
+        f"no Ascend NPUs here{NONE}",
+    ),
+    (
+        "cuda",
+        {"CUDA_VISIBLE_DEVICES": ""},
+        1,
+        f"no NVIDIA GPUs here, limited by CUDA_VISIBLE_DEVICES={NONE}",
     ),
     (
         "cpu",
