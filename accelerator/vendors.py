@@ -288,6 +288,20 @@ OVERRIDES = ("DSRUN_ACCELERATOR", "DS_ACCELERATOR")
 """Variables that name the vendor; the first takes precedence."""
 
 
+CALLED = {
+    "gpu": "cuda for NVIDIA, rocm for AMD; without the option devices are found",
+    "auto": "without the option devices are found",
+    **dict.fromkeys(("nvidia", "nv"), "NVIDIA's GPUs are cuda"),
+    **dict.fromkeys(("amd", "hip"), "AMD's GPUs are rocm"),
+    "intel": "Intel's GPUs are xpu",
+    "ascend": "Ascend's NPUs are npu",
+    **dict.fromkeys(("gaudi", "habana"), "Gaudi is hpu"),
+    **dict.fromkeys(("metal", "apple"), "Apple's GPUs are mps"),
+    "trainium": "Trainium is neuron",
+}
+"""What people call accelerators, and the names of these here."""
+
+
 def known(name: str, variable: str) -> Accelerator:
     """Return the vendor of this name, which is the value of `variable`.
 
@@ -295,7 +309,11 @@ def known(name: str, variable: str) -> Accelerator:
         ValueError: dsrun does not know it.
     """
     if name not in VENDORS:
-        raise ValueError(f"{variable}: no accelerator '{name}' (known: {', '.join(VENDORS)})")
+        meant = CALLED.get(name.lower(), "")
+        meant = meant and f"; {meant}"
+        raise ValueError(
+            f"{variable}: no accelerator '{name}' (known: {', '.join(VENDORS)}){meant}"
+        )
     return VENDORS[name]
 
 

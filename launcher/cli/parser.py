@@ -236,7 +236,8 @@ def in_full(word: str, names: Container[str], notes: list[str]) -> str:
         notes: gets a line about it.
     """
     shown, equals, text = word.partition("=")
-    if shown[:2] != "--" or shown == "--help" or key_of(shown) in {*names, *REFUSED}:
+    key = key_of(shown)
+    if shown[:2] != "--" or shown == "--help" or key in names or key in REFUSED:
         return word
     from .abbreviations import whole
 
@@ -414,7 +415,8 @@ def _close(key: str, names: Iterable[str]) -> list[str]:
     """Return the names that may be meant by an option that is not there."""
     near = nearest(key, names)
     begun = [name for name in names if len(key) > 2 and name.startswith(key)]
-    liked = near and key in all_options().get(near, Options.host).like
+    row = all_options().get(near)
+    liked = row is not None and key in row.like
     return begun if 0 < len(begun) < SHOWN and not liked else [near] * bool(near)
 
 
@@ -491,7 +493,9 @@ def _typed(spec: Option, text: str, shown: str) -> object:
         value = int(text) if spec.kind == "int" else _seconds(text)
         if 0 <= value <= spec.most and (value or not spec.positive):
             return value
-    raise UsageError(f"{shown}: expected {spec.valid or _valid(spec)}, not {text!r}")
+    # As for other launchers, and as our own help says.
+    out = "; leave it out for that" if text.lower() in {"all", "auto", "any", "max"} else ""
+    raise UsageError(f"{shown}: expected {spec.valid or _valid(spec)}, not {text!r}{out}")
 
 
 def _seconds(text: str) -> float:
@@ -512,7 +516,9 @@ def _valid(spec: Option) -> str:
 
 def _chosen(spec: Option, text: str, shown: str) -> str:
     if text.lower() not in spec.choices:
-        raise UsageError(f"{shown}: expected one of {', '.join(spec.choices)}, not {text!r}")
+        close = nearest(text.lower(), spec.choices) if text else ""
+        meant = f" (did you mean {close}?)" if close else ""
+        raise UsageError(f"{shown}: expected one of {', '.join(spec.choices)}, not {text!r}{meant}")
     return text.lower()
 
 

@@ -99,7 +99,7 @@ def _parse(words: Sequence[str]) -> JobCommand:
     ours = named(SHARED)
     names = ours | named(OWN)
     values: dict[str, Any] = {}
-    rest, at, typed = [], 0, dict[str, list[str]]()
+    rest, at, typed = list[str](), 0, dict[str, list[str]]()
     while at < len(words):
         word = words[at]
         if word[:1] == "-":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.accelerator.detect import choose, detect, visible
-from dsrun.accelerator.vendors import NUMBER, VENDORS, Accelerator, mask
+from dsrun.accelerator.vendors import CALLED, NUMBER, VENDORS, Accelerator, mask
 
 from ..support.checkout import IMPORTABLE
 
@@ -67,6 +67,13 @@ def test_an_unknown_vendor_is_refused_with_the_known_ones(variable: str) -> None
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the whole text is compared)
         detect({variable: "abacus"})
     assert str(caught.value) == f"{variable}: no accelerator 'abacus' (known: {', '.join(VENDORS)})"
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_what_people_call_a_vendor(called: str) -> None:
+    with pytest.raises(ValueError, match=f"no accelerator '{called.upper()}'") as caught:
+        detect({"DSRUN_ACCELERATOR": called.upper()})
+    assert str(caught.value).endswith(f"; {CALLED[called]}")
 
 
 @pytest.mark.parametrize("name", VENDORS)

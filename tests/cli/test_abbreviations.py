@@ -43,7 +43,7 @@ def test_what_a_beginning_means(word: str, meant: str) -> None:
 
 def argparses(parser: argparse.ArgumentParser, word: str) -> set[str]:
     """Return the options that argparse finds for a word."""
-    return {one[0].dest for one in parser._get_option_tuples(word) if one[0] is not None}
+    return {one[0].dest for one in parser._get_option_tuples(word)}
 
 
 def deepspeeds() -> argparse.ArgumentParser:

@@ -317,6 +317,14 @@ def test_use_env_means_no_local_rank() -> None:
         (["--num_gpus=1.5"], "--num_gpus: expected 1 to 4096 (default: all slots), not '1.5'"),
         (["--num-gpus=-3"], "--num-gpus: expected 1 to 4096 (default: all slots), not '-3'"),
         (["--stdin", "all"], "--stdin: expected one of none, rank0, not 'all'"),
+        (
+            ["--stdin=rank1"],
+            "--stdin: expected one of none, rank0, not 'rank1' (did you mean rank0?)",
+        ),
+        (
+            ["--num_gpus=all"],
+            "--num_gpus: expected 1 to 4096 (default: all slots), not 'all'; leave",
+        ),
     ],
 )
 def test_refused(words: list[str], message: str) -> None:

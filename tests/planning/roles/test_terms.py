@@ -183,6 +183,6 @@ def test_placeholders_that_mean_nothing(word: str, expected: str) -> None:
 
 
 def test_placeholders_that_mean_something() -> None:
-    words = ("train.py", "{server.addrs}", "{trainer.hosts}", "{}", '{"a": 1}', "{x.y}")
-    words = (*words, "${server.addr}", "{ports.http}", "{server}", "{server.1}", "{a.b.c}")
+    known = ("train.py", "{server.addrs}", "{trainer.hosts}", "{}", '{"a": 1}', "{x.y}")
+    words = (*known, "${server.addr}", "{ports.http}", "{server}", "{server.1}", "{a.b.c}")
     assert terms([table("trainer", *words), SERVER]).keys() == {"trainer", "server"}
