@@ -73,9 +73,9 @@ def check(program: Program, folder: str, *, here: bool) -> None:
         named = _LAUNCHERS[script]
         words = f"leave {'these words' if ' ' in named else 'this word'} out"
         raise UsageError(f"{script}: dsrun replaces {script if named == 'it' else named}; {words}")
+    _check_data(script, path)
     if not os.path.exists(path):
         _check_name(script, path, folder, here=here)
-    _check_data(script, path)
     kind = _kind(path)
     if kind:
         shown = script if "/" in script else f"./{script}"

@@ -400,6 +400,8 @@ def _unknown(
     if key in REFUSED:
         return UsageError(f"{shown}: not supported; {REFUSED[key]}")
     # One-letter names are in the table with their dash, so `--H` is not `-H`.
+    if shown in {"--version", "-V"}:
+        return UsageError(f"{shown}: not an option of this command; write dsrun --version")
     if key in table():
         return UsageError(f"{shown}: an option of dsrun, not of this command; see {see}")
     from .other_launchers import words

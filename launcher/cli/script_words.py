@@ -27,7 +27,7 @@ MOST = 10_000
 USAGE = "dsrun [options] SCRIPT [ARGS...]; see dsrun --help"
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-_COMMANDS = {
+COMMANDS = {
     "help": "dsrun --help shows the options",
     "version": "dsrun --version prints the version",
     "run": "leave run out: dsrun [options] SCRIPT [ARGS...]",
@@ -36,6 +36,7 @@ _COMMANDS = {
     **{verb: f"write dsrun-job {verb}" for verb in ("list", "top", "logs", "kill", "stacks")},
     **{tool: f"write dsrun-{tool}" for tool in ("job", "hold", "exec", "check", "topo", "elastic")},
 }
+"""Words that are commands, of dsrun or of other programs, and no scripts."""
 
 
 def missing(taken: tuple[str, str], program: Sequence[str]) -> UsageError:
@@ -78,7 +79,8 @@ def meant(script: str, folder: str) -> str:
         script: the word in its place.
         folder: where the workers run.
     """
-    if known := _COMMANDS.get(script):
+    known = COMMANDS.get(script)
+    if known and not os.path.isfile(os.path.join(folder, f"{script}.py")):
         return f"; {known}"
     if "://" in script:
         return "; download it first: a script is a file"
@@ -121,5 +123,6 @@ def _similar(script: str, folder: str) -> str:
         return ""
     names = [one for one in names[:MOST] if one.endswith(SCRIPTS)]
     same = [one for one in names if one.lower() in {name.lower(), f"{name.lower()}.py"}]
-    close = same[0] if same else nearest(name, names)
+    stems = {os.path.splitext(one)[0]: one for one in names}
+    close = same[0] if same else stems.get(nearest(os.path.splitext(name)[0], stems), "")
     return shlex.quote(os.path.join(inner, close)) if close else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ..common import entry
 from ..common.errors import UsageError
 from ..common.formats import versioned
@@ -57,7 +59,8 @@ def _parse(words: list[str]) -> dict[str, str]:
         name = NAMES.get(typed)
         if name is None:
             what = "unknown option" if word.startswith("-") else "unexpected argument"
-            raise UsageError(f"dsrun-elastic: {what} {word!r}; see dsrun-elastic -h")
+            meant = f"; write -c {word}" if os.path.isfile(word) and not given else ""
+            raise UsageError(f"dsrun-elastic: {what} {word!r}{meant}; see dsrun-elastic -h")
         if name in given and name in METAVARS:
             raise UsageError(f"{typed}: is given twice; give it once")
         given[name] = _value(name, typed, value if attached else None, rest)

@@ -69,7 +69,8 @@ def _check(command: ToolCommand) -> None:
             f"{rest[0]}: a command of the shell itself; {also}--shell {shlex.quote(f'{line}; ...')}"
         )
     if not any(rest[:1]) and not own["shell"]:
-        what = "FILE..." if modes in (["--copy"], ["--fetch"]) else "COMMAND [ARGS...]"
+        files = modes in (["--copy"], ["--fetch"])
+        what = f"{modes[0]} FILE..." if files else "COMMAND [ARGS...]"
         raise UsageError(f"nothing to do: dsrun-exec [options] {what}; see dsrun-exec -h")
     _check_use(command, modes)
 

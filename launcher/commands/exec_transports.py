@@ -71,6 +71,8 @@ def _hosts(command: ToolCommand) -> list[Host]:
     if found is UNNAMED:
         first = command.rest[0] if command.rest else ""
         meant = f" (did you mean --host {plain(first)}?)" if "," in first else ""
+        if os.path.isfile(first) and len(command.rest) > 1:
+            meant = f" (did you mean -H {plain(first)}?)"
         raise UsageError(f"no hosts: give --host, --hostfile or --on{meant}; see dsrun-exec -h")
     return select(command.options, found)
 

@@ -80,7 +80,7 @@ def run(words: list[str]) -> int:
         UsageError: an argument is not valid, or there is no such job.
         DsrunError: the job refuses, or does not answer.
     """
-    if {"-h", "--help"} & {*words}:
+    if {"-h", "--help"} & {*words} or words[:1] == ["help"]:
         from ..cli.help.pages import of_tool
 
         entry.write(of_tool("dsrun-job"))
@@ -313,6 +313,10 @@ def _place(given: JobCommand, words: Sequence[str]) -> Place:
     from .job_read import newest, running_programs
 
     word, places = words[0] if words else None, job_names.places()
+    if word == "all":
+        raise UsageError(
+            f"dsrun-job {given.verb} all: name each job; running: {job_names.named(places)}"
+        )
     if word and not any(word in one.name for one in places):
         word = job_names.by_program(given.verb, word, places, running_programs)
     if word and word != job_names.LAST and not any(word in one.name for one in places):

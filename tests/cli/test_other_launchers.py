@@ -11,6 +11,8 @@ from dsrun.launcher.cli.other_launchers import PROGRAMS, SHORT, words
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
 
+from ..support.checkout import CHECKOUT
+
 KEYS = [key for known in PROGRAMS.values() for key in known]
 
 SAMPLES = {"NAME=VALUE": "A=b", "OMP_NUM_THREADS=N": "A=2", "NCCL_SOCKET_IFNAME=NAME": "A=b"}
@@ -72,3 +74,10 @@ def test_nothing_that_is_an_option_of_dsrun_is_explained_away() -> None:
     for key in KEYS:
         with pytest.raises(UsageError, match="unknown option"):
             parse([f"-{key}" if key == "np" else typed(key), "2", "train.py"], {})
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_pages_that_are_named_exist(key: str) -> None:
+    for page, part in re.findall(r"docs/(\w+\.md)(?:#([\w-]+))?", words(typed(key), "", table())):
+        text = (CHECKOUT / "docs" / page).read_text().lower()
+        assert not part or f"\n## {part.replace('-', ' ')}\n" in text

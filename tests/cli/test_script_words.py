@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.cli.parser import parse
-from dsrun.launcher.cli.script_words import meant, missing, unquoted
+from dsrun.launcher.cli.script_words import COMMANDS, meant, missing, unquoted
+from dsrun.launcher.cli.tool_options import OWN
+from dsrun.launcher.commands.job import VERBS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +35,8 @@ def folder(tmp_path: Path) -> Path:
         ("pkg/mdo.py", " (did you mean pkg/mod.py?)"),
         ("pkg.mod", " (did you mean -m pkg.mod?)"),
         ("quite_another.py", ""),
+        ("evening.py", ""),
+        ("trains.py", " (did you mean train.py?)"),
         ("notes", ""),
         ("no/such/folder.py", ""),
         ("train.py --lr 0.1", "; write train.py --lr 0.1 without quotes"),
@@ -53,6 +57,15 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_what_is_meant(folder: Path, script: str, said: str) -> None:
     assert meant(script, str(folder)) == said
+
+
+def test_the_commands_that_are_named_exist() -> None:
+    named = [words for words in COMMANDS.values() if words.startswith("write dsrun-")]
+    assert len(named) > 10
+    for words in named:
+        tool, *verb = words.removeprefix("write ").split()
+        assert tool in OWN or tool in {"dsrun-topo", "dsrun-elastic"}
+        assert {*verb} <= VERBS.keys()
 
 
 @pytest.mark.parametrize(
