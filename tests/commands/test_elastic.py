@@ -131,7 +131,11 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         ((), "dsrun-elastic: no config; expected -c FILE, see dsrun-elastic -h"),
         (("-c",), "-c: expected FILE after it"),
         (("--world_size",), "--world_size: expected N after it"),
-        (("small.json",), "dsrun-elastic: unexpected argument 'small.json'; write -c small.json; see dsrun-elastic -h"),
+        (
+            ("small.json",),
+            "dsrun-elastic: unexpected argument 'small.json'; write -c small.json; see"
+            " dsrun-elastic -h",
+        ),
         (("-c", "a", "--config=b"), "--config: is given twice; give it once"),
         (("--conf", "x"), "dsrun-elastic: unknown option '--conf'; see dsrun-elastic -h"),
         (("--json=1",), "--json: takes no value, not '1'"),
