@@ -250,6 +250,8 @@ MISTAKES = [
     (("--report_file", "x.py"), "/x.py: is the script as well; name another file"),
     (("--hostfile", "hosts", "--report_file", "hosts"), "/hosts: is --hostfile as well; name"),
     (("--metrics_file", "run.sh"), "run.sh: has something that dsrun has not written; name"),
+    (("--export=ALL",), "--export ALL: a word of srun; variables with well-known prefixes are sent"),
+    (("--export=ALL,A=1",), "--export ALL,A=1: "),
     (("--export", "A,B"), "--export A,B: takes one variable; write --export A --export B"),
     (("--env_file", "nul_env"), "--env_file nul_env:2: 'B': a variable cannot have a NUL byte"),
     (("--workdir", "nope"), "/nope: no such folder"),

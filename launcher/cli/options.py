@@ -91,7 +91,7 @@ class Options:
     include: str = option("",
         "Use only these hosts and slots: worker-0@worker-1:0,2-3. Ranges of names"
         " (worker-[0-3]), patterns (gpu-*) and device ids (worker-0:GPU-8932f937) are accepted.",
-        metavar="SPEC", also=("-i",), separator="@", unset="all hosts and slots", like=("gpu_ids",),
+        metavar="SPEC", also=("-i",), separator="@", unset="all hosts and slots",
         tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
     exclude: str = option("",
         "Use all hosts and slots except these. Same syntax as --include.",

@@ -157,7 +157,7 @@ ANY = {
     ),
     **dict.fromkeys(("password", "ssh_password"), "only keys: ssh-copy-id HOST, once"),
     **dict.fromkeys(("retries", "retry", "max_retry"), "--max_restarts N"),
-    **dict.fromkeys(("cuda_visible_devices", "device_ids"), "--include localhost:0,1"),
+    **dict.fromkeys(("cuda_visible_devices", "device_ids", "gpu_ids"), "--include localhost:0,1"),
     **dict.fromkeys(("follow", "tail"), "output is printed as it comes"),
     **dict.fromkeys(("dryrun", "dry", "show", "print", "explain"), "--dry_run"),
     **dict.fromkeys(("nohup", "no_wait"), "--detach"),

@@ -41,6 +41,7 @@ LOUD = ("debug", "info", "warning")
 NOTED = frozenset(
     {
         *("health_timeout", "change_delay", "sync_limit", "warm_modules", "on_hang", "no_ssh"),
+        "export",
         *("cool_down", "gain_delay", "logs_specs", "min_elastic_nodes", "max_elastic_nodes"),
     }
 )

@@ -193,6 +193,11 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
         if name in RESERVED:
             instead = f"use {SET_BY[name]}" if name in SET_BY else "leave it out"
             raise UsageError(f"--export {name}: dsrun sets it for every worker; {instead}")
+        if name.split(",")[0] in {"ALL", "NONE"} and ("," in name or not given):
+            raise UsageError(
+                f"--export {name}: a word of srun; variables with well-known prefixes are sent"
+                " without it, others by their names"
+            )
         if not given and ("," in name or " " in name):
             several = " ".join(f"--export {one}" for one in name.replace(",", " ").split())
             raise UsageError(f"--export {name}: takes one variable; write {several}")

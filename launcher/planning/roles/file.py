@@ -25,6 +25,23 @@ PROGRAMS = {
 }
 """Keys that name the program, and the options that follow from each."""
 
+MEANT = {
+    **dict.fromkeys(("cmd", "entrypoint", "exec"), "command"),
+    **dict.fromkeys(("arguments", "argv", "script_args"), "args"),
+    **dict.fromkeys(("environment", "envs", "variables"), "env"),
+    **dict.fromkeys(("replicas", "count", "num_hosts", "node_count"), "nodes"),
+    **dict.fromkeys(("num_workers", "procs", "num_procs", "processes", "nproc"), "workers"),
+    **dict.fromkeys(("gpus", "gpu", "num_devices", "gpus_per_worker"), "devices"),
+    **dict.fromkeys(("depends_on", "depends", "needs", "requires", "wait_for"), "after"),
+    **dict.fromkeys(("health", "healthcheck", "readiness", "ready_when"), "ready"),
+    **dict.fromkeys(("restart", "restart_policy", "on_exit"), "on_failure"),
+    **dict.fromkeys(("cwd", "dir", "working_dir", "directory"), "workdir"),
+    **dict.fromkeys(("end", "on_end", "kind"), "ends"),
+    **dict.fromkeys(("with", "colocate", "same_as"), "beside"),
+    "port": "ports",
+}
+"""Keys of other programs' files, and ours for them."""
+
 OWN = ("name", *PROGRAMS, "args", "env")
 """Keys of a role that are not options."""
 
@@ -110,6 +127,8 @@ class _Reader:
     def setting(self, key: str, value: object) -> Setting:
         if key == "program":
             raise UsageError(f"{self.where(key)}: program: write {', '.join(PROGRAMS)} instead")
+        if key in MEANT:
+            raise UsageError(f"{self.where(key)}: {key}: unknown key (did you mean {MEANT[key]}?)")
         return toml_file.setting(self.where(key), key, value, unfit, _NAMES)
 
 

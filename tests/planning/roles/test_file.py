@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsrun.launcher.cli.options import table
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.planning.roles.file import parsed, read
+from dsrun.launcher.planning.roles.file import ALSO, MEANT, OWN, parsed, read
 from dsrun.launcher.planning.roles.table import RoleTable
 
 from ...support.properties import same_examples
@@ -163,3 +164,13 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_any_bytes_are_roles_or_refused(data: bytes) -> None:
     with suppress(UsageError):
         assert parsed("rl.toml", data)
+
+
+@pytest.mark.parametrize("key", MEANT)
+def test_keys_of_other_files(key: str) -> None:
+    text = f'[[role]]\nname = "a"\nscript = "t.py"\n{key} = "x"\n'
+    with pytest.raises(UsageError) as caught:
+        parsed("r.toml", text.encode())
+    said = str(caught.value)
+    assert said == f"r.toml:4: {key}: unknown key (did you mean {MEANT[key]}?)"
+    assert MEANT[key] in {*ALSO, *OWN, *table()}
