@@ -69,7 +69,10 @@ def _of_file(path: str) -> list[Rule]:
     document, _ = toml_file.read(where, data)
     found = document.get("rule")
     if set(document) != {"rule"} or not isinstance(found, list) or not 1 <= len(found) <= MOST:
-        raise UsageError(f"{where}: expected 1 to {MOST} tables [[rule]] and nothing else")
+        other = next((key for key in document if key != "rule"), "")
+        hint = f", not {one_line(other)[:40]}" if other else ""
+        hint = "; a table [rule] has two brackets" if isinstance(found, dict) else hint
+        raise UsageError(f"{where}: expected 1 to {MOST} tables [[rule]] and nothing else{hint}")
     return [_of_table(f"{where}: rule {at}", one) for at, one in enumerate(found, 1)]
 
 
@@ -79,7 +82,8 @@ def _of_table(where: str, table: object) -> Rule:
         raise UsageError(f"{where}: expected a table [[rule]]")
     unknown = [key for key in table if key not in KEYS]
     if unknown:
-        raise UsageError(f"{where}: {unknown[0]!r}: expected one of {', '.join(KEYS)}")
+        meant = toml_file.meant(unknown[0], KEYS)
+        raise UsageError(f"{where}: {unknown[0]!r}: expected one of {', '.join(KEYS)}{meant}")
     values = {key: KEYS[key](f"{where}: {key}", value) for key, value in table.items()}
     if "expect" not in values:
         raise UsageError(f"{where}: expect: missing; it is the regular expression of a line")

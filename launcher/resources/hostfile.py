@@ -59,7 +59,8 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
     """
     known: dict[str, list[Host]] = {}
     faults: list[str] = []
-    for number, line in enumerate(files.text(data, name).split("\n"), start=1):
+    text = files.text(data, name)
+    for number, line in enumerate(text.split("\n"), start=1):
         try:
             _add(known, _hosts_of_line(line.partition("#")[0], f"{name}:{number}"))
         except UsageError as fault:
@@ -68,6 +69,8 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
             faults.append(f"{name}: {_MAX_FAULTS} bad lines; the rest was not read")
             break
     if faults:
+        if kind := _foreign(text):
+            raise UsageError(f"{name}: looks like {kind}; expected a host on each line: n1 slots=8")
         raise UsageError("\n".join(faults))
     if not known:
         raise UsageError(f"{name}: names no hosts; expected lines such as 'worker-0 slots=8'")
@@ -90,6 +93,19 @@ def parse_hosts(text: str, where: str = "--host") -> list[Host]:
             raise located(fault, where, item or text) from None
         _add(known, hosts)
     return [_sum(listed) for listed in known.values()]
+
+
+def _foreign(text: str) -> str:
+    """Return what a file is that is no hostfile, "" if that is not known."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    first, words = lines[0], {line.split()[0].lower() for line in lines}
+    if first[0] == "{" or first.startswith(("[{", '["', "[[")):
+        return "JSON or TOML"
+    if first.startswith("---") or any(
+        line.startswith("- ") or line.endswith(":") for line in lines
+    ):
+        return "YAML"
+    return "a configuration of ssh" if {"host", "hostname"} <= words else ""
 
 
 def _add(known: dict[str, list[Host]], hosts: Iterable[Host]) -> None:
@@ -154,6 +170,10 @@ class _LineParser:
     def add(self, word: str) -> None:
         if "," in word and "," in _BRACKETS.sub("", word):
             raise UsageError("no commas in a hostfile; write one host per line")
+        if re.fullmatch(r"[A-Za-z0-9._-]+;[A-Za-z0-9._;-]+", word):
+            raise UsageError("no ; in a hostfile; write one host per line")
+        if re.search(r"[0-9]\.\.[A-Za-z]*[0-9]", word):
+            raise UsageError(_MEANT["{"])
         if self._names and word.startswith("block="):
             self._set_block(word.removeprefix("block="))
             return

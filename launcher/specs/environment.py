@@ -226,7 +226,11 @@ def parse_env_file(text: str, name: str) -> dict[str, str]:
             raise UsageError(f"{name}:{number}: {key[:60]!r}: a variable cannot have a NUL byte")
         if not given or not key.isidentifier():
             shown = begun.rstrip(" \t")[:60]
-            raise UsageError(f"{name}:{number}: {shown!r}: expected NAME=VALUE")
+            import re  # not every node needs it
+
+            meant = re.match(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:=][ \t]*([^ \t].*)", shown)
+            hint = f"; write {meant[1]}={meant[2]}" if meant else ""
+            raise UsageError(f"{name}:{number}: {shown!r}: expected NAME=VALUE{hint}")
         values[key] = _unquoted(value)
     return values
 

@@ -166,7 +166,7 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("-lroot@n1", ":1: '-lroot@n1': '-lroot' is not a user name"),
         ("$(id) slots=1", f":1: '$(id)' {NAME_RULE}"),
         ("`id`", f":1: '`id`' {NAME_RULE}"),
-        ("a;b slots=1", f":1: 'a;b' {NAME_RULE}"),
+        ("a;b slots=1", ":1: 'a;b': no ; in a hostfile; write one host per line"),
         ("../../etc", f":1: '../../etc' {NAME_RULE}"),
         ("..", f":1: '..' {NAME_RULE}"),
         ("h%x", f":1: 'h%x' {NAME_RULE}"),
@@ -495,3 +495,25 @@ def test_a_heading_is_no_host(heading: str) -> None:
 def test_variables_of_ansible_are_no_slots() -> None:
     with pytest.raises(UsageError, match="variables of Ansible are not read: write USER@ADDRESS"):
         parse_hostfile(b"n1 ansible_host=10.0.0.1\n", "hosts")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hosts:\n  - n1\n", "looks like YAML; expected a host on each line: n1 slots=8"),
+        ('{"n1": 4}', "looks like JSON or TOML; expected a host on each line"),
+        ("[[role]]\nname = 'a'\n", "looks like JSON or TOML; expected a host on each line"),
+        (
+            "Host n1\n  HostName 1.2.3.4\n",
+            "looks like a configuration of ssh; expected a host on each",
+        ),
+        ("n{1..4}\n", "1:1: 'n{1..4}': a range is written in square brackets: n[1-4]"),
+        ("n1..n4\n", "1:1: 'n1..n4': a range is written in square brackets: n[1-4]"),
+        ("n1;n2\n", "1:1: 'n1;n2': no ; in a hostfile; write one host per line"),
+    ],
+)
+def test_what_is_another_file_is_told_in_one_line(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_hostfile(text.encode(), "hosts")
+    assert str(caught.value).partition("hosts:")[2].strip().startswith(said)
+    assert "\n" not in str(caught.value)

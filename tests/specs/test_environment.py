@@ -168,7 +168,7 @@ def test_environment_files(text: str, expected: dict[str, str]) -> None:
     [
         ("A=1\nnonsense\n", "f:2: 'nonsense': expected NAME=VALUE"),
         ("\n\n=x\n", "f:3: '=x': expected NAME=VALUE"),
-        ("A =1\n", "f:1: 'A =1': expected NAME=VALUE"),
+        ("A =1\n", "f:1: 'A =1': expected NAME=VALUE; write A=1"),
         ("1A=1\n", "f:1: '1A=1': expected NAME=VALUE"),
         ("A-B=1\n", "f:1: 'A-B=1': expected NAME=VALUE"),
         ("export A\n", "f:1: 'export A': expected NAME=VALUE"),
