@@ -52,7 +52,7 @@ def run(words: list[str]) -> int:
 
 def _parse(words: list[str]) -> dict[str, str]:
     """Return the options that were given, with their values, "" for a flag."""
-    given = {}
+    given = dict[str, str]()
     rest = iter(words)
     for word in rest:
         typed, attached, value = _split(word)

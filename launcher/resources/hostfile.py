@@ -101,9 +101,7 @@ def _foreign(text: str) -> str:
     first, words = lines[0], {line.split()[0].lower() for line in lines}
     if first[0] == "{" or first.startswith(("[{", '["', "[[")):
         return "JSON or TOML"
-    if first.startswith("---") or any(
-        line.startswith("- ") or line.endswith(":") for line in lines
-    ):
+    if first.startswith("---") or first.endswith(":") or any(one[:2] == "- " for one in lines):
         return "YAML"
     return "a configuration of ssh" if {"host", "hostname"} <= words else ""
 
