@@ -14,6 +14,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Verdict
 from .last_words import LastWords, last_words
+from .own_words import is_evidence
 from .row import Row, fits, said
 from .table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
 
@@ -191,9 +192,17 @@ def _of_raised(failure: Failure, raised: RaisedException) -> RowMatch | None:
     text = f"{raised.text}\n({raised.place})\n{more}"
     for row in EXCEPTIONS:
         groups = fits(row, text, raised.name)
-        if groups is not None:
+        if groups is not None and _tells(row, raised, more):
             return _found(row, failure, groups, _own(raised), _evident(row, raised))
     return None
+
+
+def _tells(row: Row, raised: RaisedException, more: str) -> bool:
+    """Return whether the words of a row are no quotation."""
+    elsewhere = f"{raised.place}\n{more}"
+    return not row.said or any(
+        one in elsewhere or (one in raised.text and is_evidence(raised, one)) for one in row.said
+    )
 
 
 def _evident(row: Row, raised: RaisedException) -> str:
