@@ -13,10 +13,10 @@ from itertools import pairwise
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Verdict
-from .last_words import LastWords, last_words
+from .last_words import LastWords, bare, last_words
 from .own_words import is_evidence
 from .row import Row, fits, said
-from .table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
+from .table import CODES_OF_EXCEPTIONS, EVIDENCE, EXCEPTIONS, LINES, SIGNALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ OF_A_LOADER = said("in DataLoader worker process")
 
 WARNED = (
     said("NCCL error", " NCCL WARN "),
+    said("no socket interface found", "NCCL_SOCKET_IFNAME set "),
+    said("recv, got", " failed on SocketImpl("),
+    said("start new thread", "RLIMIT_NPROC "),
+    said("device-side assert triggered", ": block: ["),
     said("DataLoader worker (pid", "insufficient shared memory (shm)"),
 )
 """Words of exceptions, and those of lines before them that say more."""
@@ -110,7 +114,7 @@ def _left_alone(found: RowMatch, done: Done) -> RowMatch:
 
 def _cause(other: Failure, words: str) -> RowMatch | None:
     """Return how another rank has failed, if that is no consequence itself."""
-    found = diagnose(other) or _unexplained(other)
+    found = diagnose(other, logs=True) or _unexplained(other)
     if found is None or found.row.echo:
         return None
     behind = f"rank {other.rank} ({other.host}) {words}"
@@ -129,8 +133,11 @@ def _unexplained(failure: Failure) -> RowMatch | None:
 
 
 @lru_cache(16)  # the report asks more than once
-def diagnose(failure: Failure) -> RowMatch | None:
-    """Return the row that explains a failure by itself, None for none."""
+def diagnose(failure: Failure, *, logs: bool = False) -> RowMatch | None:
+    """Return the row that explains a failure by itself, None for none.
+
+    If `logs`, the output may be of a program that goes on, which logs exceptions in a line.
+    """
     said = said_by(failure)
     number = _signal(failure.code)
     by_exception = number in {0, signal.SIGABRT}
@@ -140,7 +147,8 @@ def diagnose(failure: Failure) -> RowMatch | None:
     by_signal = None if aborted else _by_signal(failure, said, number)
     silent = by_exception and not said.raised
     lines = _by_line(failure, said.lines, apart=False) if silent else None
-    found = raised or by_signal or lines
+    bare_one = _by_bare(failure, said.lines) if silent and not logs else None
+    found = raised or by_signal or bare_one or lines
     apart = _by_line(failure, said.lines, apart=True)
     if apart is not None and not (apart.row.echo and raised):
         return None if _disagree(apart, raised) else apart
@@ -173,6 +181,12 @@ def _by_exception(failure: Failure, raised: Sequence[RaisedException]) -> RowMat
     if any(words in each.text for each in raised for words in OF_A_LOADER):
         found = [one for one in found if not one.row.by_sample]
     return max(found, key=_weight, default=None)
+
+
+def _by_bare(failure: Failure, lines: Sequence[str]) -> RowMatch | None:
+    """Return what explains an exception of which only the last lines are shown."""
+    found = bare(lines) if failure.code in CODES_OF_EXCEPTIONS else None
+    return _of_raised(failure, found) if found else None
 
 
 def _weight(found: RowMatch) -> int:

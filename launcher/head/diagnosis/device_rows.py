@@ -98,6 +98,16 @@ DEVICE_ROWS = (
         "engine-memory",
         MEMORY,
         said=said("on startup is less than desired GPU memory utilization"),
+        pattern=r"Free memory on device ?\((?P<free>[\d.]+/[\d.]+ GiB)\) on startup is less than"
+        r" desired GPU memory utilization \((?P<part>[\d.]+), (?P<wanted>[\d.]+ GiB)\)",
+        sentence="too little free GPU memory at the start of the engine: {free}, and {wanted} are"
+        " wanted (gpu_memory_utilization {part})",
+        advice="see what else uses the device (dsrun-check), or lower gpu_memory_utilization",
+    ),
+    Row(
+        "engine-memory",
+        MEMORY,
+        said=said("on startup is less than desired GPU memory utilization"),
         pattern=r"Free memory on device ?(?P<device>[\w:]*) ?\((?P<free>[\d.]+)/(?P<total>[\d.]+)"
         r" GiB\) on startup is less than desired GPU memory utilization"
         r" \((?P<part>[\d.]+), (?P<wanted>[\d.]+ GiB)\)",
@@ -140,6 +150,17 @@ DEVICE_ROWS = (
         ),
         "its device does not answer any more",
         ANOTHER_NODE,
+    ),
+    Row(
+        "device-assert",
+        SCRIPT,
+        NO,
+        said("device-side assert triggered"),
+        "a check of {kernel} on the device has failed ({check}), often for an index such as a"
+        " label or token id out of range",
+        SEE_CALL,
+        pattern=r": (?P<kernel>[^\s:][^:\n]{0,99}): block: \[[^`\n]{0,99}`"
+        r"(?P<check>[^`\n]{1,99})` f",
     ),
     Row(
         "device-assert",
@@ -320,8 +341,38 @@ NCCL_ROWS = (
         NETWORK,
         NO,
         said("no socket interface found", "Bootstrap : no "),
+        "NCCL found no network interface that it may use: NCCL_SOCKET_IFNAME is {names}",
+        "dsrun-check shows the interfaces",
+        pattern=r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<names>[\w^=,.:-]{1,99})",
+    ),
+    Row(
+        "nccl-no-interface",
+        NETWORK,
+        NO,
+        said("no socket interface found", "Bootstrap : no "),
         "NCCL found no network interface that it may use",
         "look at NCCL_SOCKET_IFNAME; dsrun-check shows the interfaces",
+    ),
+    Row(
+        "nccl-link",
+        NETWORK,
+        YES,
+        said("Got completion from peer", "Got completion with"),
+        "the InfiniBand link to {peer} has failed ({status})",
+        "dsrun-check --full measures the links; " + SEE_NCCL,
+        pattern=r"NCCL WARN NET/IB[^\n]{0,40}Got completion from peer (?P<peer>[\w.:-]{1,80})"
+        r"\S{0,20} with (?P<status>status=\w+|error \d+)",
+    ),
+    Row(
+        "nccl-peer",
+        NETWORK,
+        YES,
+        said("Connect to ", "connect to ", "closed by remote peer "),
+        "NCCL could not connect to {peer}, or has lost it",
+        "dsrun-check shows whether the nodes reach each other; " + SEE_NCCL,
+        pattern=r"NCCL WARN [^\n]{0,80}?(?:[Cc]onnect to |closed by remote peer )"
+        r"(?P<peer>[\w.:-]{1,80}(?:<\d+>)?)(?: failed| returned|$)",
+        echo=True,
     ),
     Row(
         "nccl-link",
@@ -423,5 +474,11 @@ NCCL_ROWS = (
     ),
 )
 
-NCCL_LINES = tuple(row for row in NCCL_ROWS if row.name in {"nccl-duplicate", "nccl-shm"})
+_WARNED = {"nccl-duplicate", "nccl-shm", "nccl-peer", "nccl-timeout", "nccl-no-interface"}
+
+NCCL_LINES = tuple(
+    row
+    for row in NCCL_ROWS
+    if row.name in _WARNED or (row.name == "nccl-link" and "NCCL WARN" in row.pattern)
+)
 """Those whose words mean the same without an exception."""

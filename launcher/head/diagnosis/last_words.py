@@ -73,6 +73,17 @@ _OF_ANOTHER = re.compile(
     r"^ *(?:(?:\w+\.)*ChildFailedError:|RuntimeError: Engine core initialization failed)"
 )
 
+# An exception without its traceback, perhaps after the prefix of a log.
+_BARE = re.compile(
+    r"^(?:[(\[].{0,150}\bERROR\b.{0,80}\] )?((?:\w+\.)*(\w*(?:Error|Exception)): .+)"
+)
+
+(_ACCOUNT,) = said("Last error:")
+"""What stands before the last line of an exception of NCCL."""
+
+_INTERFACE = said("NCCL_SOCKET_IFNAME set ")
+"""What is said of a failure in a line that else says nothing."""
+
 _STARTERS = ("accelerate/commands/launch.py", "torch/distributed/launch.py")
 """Where `accelerate launch` and torch.distributed.launch raise a CalledProcessError of the script
 that they run."""
@@ -115,6 +126,20 @@ def last_words(text: str, code: int) -> LastWords:
     allowed = AFTER if code in {1, 255, *ABORTED} else AFTER_CODE
     native = _terminated(lines) if code in ABORTED else ()
     return LastWords((*native, *(_raised(lines, allowed) or _raised(whole, allowed))), kept)
+
+
+def bare(lines: Sequence[str]) -> RaisedException | None:
+    """Return the exception that is the last that a program says, without its traceback."""
+    if any(_TRACEBACK in line or line.startswith(_HARMLESS) for line in lines):
+        return None  # one that has ended nothing, or long ago
+    shown = [line for line in lines if not _is_noise(line)]
+    accounted = len(shown) > 1 and shown[-2].startswith(_ACCOUNT)
+    first = -4 if accounted else -1
+    for at, line in enumerate(shown[first:], first):
+        if match := _BARE.match(line):
+            text = "\n".join((match[1], *shown[len(shown) + at + 1 :]))
+            return RaisedException(match[2], text[:LONGEST], "")
+    return None
 
 
 def _clean(text: str) -> list[str]:
@@ -233,4 +258,4 @@ def _is_noise(line: str) -> bool:
 
 
 def _is_chatter(line: str) -> bool:
-    return any(word in line for word in _CHATTER)
+    return any(word in line for word in _CHATTER) and not any(word in line for word in _INTERFACE)

@@ -76,6 +76,16 @@ RANK_ROWS = (
     ),
     Row(
         "ranks-missing",
+        NETWORK,
+        YES,
+        said("waiting for clients"),
+        "only {come} clients have come to the store within {limit} s",
+        SEE_STACKS + "; " + SEE_LINKS,
+        pattern=r"after (?P<limit>\d+) seconds waiting for clients\. (?P<come>\d+/\d+) clients",
+        echo=True,
+    ),
+    Row(
+        "ranks-missing",
         said=said(
             "waiting for clients",
             "in store based barrier",
@@ -144,6 +154,17 @@ RANK_ROWS = (
         "store-closed",
         NETWORK,
         YES,
+        said("failed to recv, got", "Failed to recv, got", "Bytes failed on", "recvV"),
+        "its connection to the store at {host}:{port} has ended",
+        SEE_LINKS,
+        pattern=r"failed on SocketImpl\([^\n]{0,200}remote=\[(?P<host>[^\]\n]{1,99})\]:"
+        r"(?P<port>\d+)",
+        echo=True,
+    ),
+    Row(
+        "store-closed",
+        NETWORK,
+        YES,
         said(
             "failed to recv, got 0 bytes",
             "The client socket has timed out",
@@ -175,6 +196,39 @@ RANK_ROWS = (
         YES,
         said("DEADLINE_EXCEEDED: Connect() timed out"),
         "it could not connect to the coordinator of JAX",
+        SEE_LINKS,
+        echo=True,
+    ),
+    Row(
+        "ucx-memlock",
+        NODE,
+        NO,
+        said("UCX  ERROR", "UCX ERROR"),
+        "the limit of locked memory on this node is too low for InfiniBand",
+        "raise it there (ulimit -l, limits.conf, or the container's settings)",
+        pattern=r"UCX +ERROR .{0,200}(?:ibv_\w+\(.{0,200}Cannot allocate memory|ulimit -l)",
+    ),
+    Row(
+        "ucx-link",
+        NETWORK,
+        YES,
+        said("UCX  ERROR", "UCX ERROR"),
+        "the network between two ranks has failed, or one of them has gone",
+        SEE_LINKS,
+        pattern=r"UCX +ERROR .{0,200}(?:unreachable|imed out|imeout|retry count(?:er)? exceeded"
+        r"|reset by|refused|No route to host|disconnected)",
+        echo=True,
+    ),
+    Row(
+        "mpi-link",
+        NETWORK,
+        YES,
+        said(
+            "failed to TCP connect to a peer MPI process",
+            "unable to reach the peer",
+            "lost communication with a remote daemon",
+        ),
+        "a process of MPI could not be reached, or has gone",
         SEE_LINKS,
         echo=True,
     ),
@@ -418,7 +472,7 @@ SERVICE_ROWS = (
 )
 
 NETWORK_LINES = (
-    *(row for row in RANK_ROWS if row.name == "ucx-link"),
+    *(row for row in RANK_ROWS if row.name in {"ucx-link", "ucx-memlock", "mpi-link"}),
     *(row._replace(said=said("attempting to bind on address")) for row in PORT_ROWS[:1]),
     *(
         row._replace(said=said("connectFullMesh failed"))

@@ -95,6 +95,61 @@ SCHEDULER_ROWS = (
     ),
 )
 
+_NOTICE = (
+    r"^(?:\{\".{0,300}\"(?:message|msg|event)\": ?\"|[\[\dA-Z][^'\"`\n]{0,150}[\])\w] ?[:|\]-] ?)?"
+    r"(?i:(?:(?:received|got|caught) )?(?:an? |the )?(?:aws |ec2 |gcp |azure )?"
+    r"(?:spot|preemption)(?: instance| vm)? (?:interruption|termination|eviction|preemption|notice)"
+    r"|(?:this |the )?(?:instance|node|vm|machine)(?: [\w.-]{1,60})? (?:is|was|will|has been)"
+    r" (?:going to be |being |scheduled (?:to be |for )|about to be |be )?"
+    r"(?:interrupt|preempt|evict|reclaim|interruption|preemption|eviction)(?:ed)?\b)"
+)
+"""How a line begins by which a program tells of a cloud's notice; one that quotes it has more."""
+
+SCHEDULER_ROWS = (
+    *SCHEDULER_ROWS,
+    Row(
+        "reclaimed",
+        PREEMPTED,
+        YES,
+        said("nterrupt", "reempt", "victi", "victed", "eclaimed", "NTERRUPT", "REEMPT"),
+        "the cloud takes its machine back",
+        "continue from a checkpoint, on other machines",
+        pattern=_NOTICE,
+        apart=True,
+    ),
+    Row(
+        "requeued",
+        PREEMPTED,
+        YES,
+        said("this job is preempted", "this job is timed-out"),
+        "the scheduler ends the job",
+        LONGER,
+        pattern=r"^submitit \w{1,20} .{0,60}Caught signal \w{1,20} on .{0,80}: this job is ",
+        apart=True,
+    ),
+)
+
+AGENT_ROWS = (
+    Row(
+        "agent-ended",
+        PREEMPTED,
+        YES,
+        sentence="the agent of torchrun (process {pid}) got signal {number} from outside",
+        advice="continue from a checkpoint",
+        raised=("SignalException",),
+        pattern=r"Process (?P<pid>\d+) got signal: (?P<number>15|1|Signals\.SIG(?:TERM|HUP))\b",
+    ),
+    Row(
+        "agent-ended",
+        PREEMPTED,
+        YES,
+        sentence="the program got SIGTERM from outside",
+        advice="continue from a checkpoint",
+        raised=("SIGTERMException",),  # of Lightning
+    ),
+)
+"""Exceptions by which programs tell of a signal of a scheduler."""
+
 XID_ROWS = (
     Row(
         "xid-defect",

@@ -13,40 +13,38 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .last_words import RaisedException
 
-LIBRARIES = frozenset(
-    (
-        "PIL _pickle absl accelerate adlfs aiobotocore aiohttp anthropic apex argparse asyncio"
-        " asyncpg av azure binascii bitsandbytes boto3 botocore bz2 cassandra clearml click"
-        " cloudpickle colossalai comet_ml composer concurrent configparser confluent_kafka csv"
-        " ctypes cudf cupy cupy_backends cv2 dask datasets decord deepspeed diffusers dill"
-        " distributed docker elasticsearch etcd3 fairseq flash_attn flax fsspec functorch gcsfs"
-        " google googleapiclient grpc gzip h5py habana_frameworks horovod hf_xet http httpcore httpx"
-        " huggingface_hub hydra importlib intel_extension_for_pytorch jax jaxlib joblib json"
-        " jsonschema kafka keras kubernetes librosa libneuronxla lightning lightning_fabric litdata"
-        " lmdb lmdeploy lzma megatron mindspore minio mlflow modelscope mpi4py multiprocessing mysql"
-        " nats nemo neptune neuronxcc numba numpy nvidia omegaconf onnx onnxruntime openai"
-        " opensearchpy optax orbax orjson oss2 packaging paddle pandas paramiko peft pickle pika"
-        " pkg_resources psycopg psycopg2 pyarrow pycuda pydantic pydantic_core pymongo pymysql"
-        " pynvml pytorch_lightning queue ray redis requests rmm ruamel s3fs s3transfer safetensors"
-        " safetensors_rust scipy sentencepiece sglang shutil sklearn smart_open socket soundfile"
-        " sqlalchemy sqlite3 ssl streaming struct subprocess tables tarfile tensorflow tensorrt"
-        " tensorrt_llm text_generation_server tiktoken timm tokenizers toml tomllib torch torch_npu"
-        " torch_neuronx torch_xla torchao torchaudio torchcodec torchdata torchrec torchvision"
-        " transformer_engine transformers triton trl typer ucp ucxx urllib urllib3 vllm wandb"
-        " webdataset websocket websockets xformers xml yaml zarr zipfile zlib zmq zstandard"
-    ).split()
-)
+_PACKAGES = """
+_pickle absl accelerate adlfs aiobotocore aiohttp anthropic apex argparse asyncio asyncpg av
+azure binascii bitsandbytes boto3 botocore bz2 cassandra clearml click cloudpickle colossalai
+comet_ml composer concurrent configparser confluent_kafka csv ctypes cudf cupy cupy_backends cv2
+dask datasets decord deepspeed diffusers dill distributed docker elasticsearch etcd3 fairseq
+flash_attn flax fsspec functorch gcsfs google googleapiclient grpc gzip h5py habana_frameworks
+hf_xet horovod http httpcore httpx huggingface_hub hydra importlib intel_extension_for_pytorch
+jax jaxlib joblib json jsonschema kafka keras kubernetes libneuronxla librosa lightning
+lightning_fabric litdata lmdb lmdeploy lzma megatron mindspore minio mlflow modelscope mpi4py
+multiprocessing mysql nats nemo neptune neuronxcc numba numpy nvidia omegaconf onnx onnxruntime
+openai opensearchpy optax orbax orjson oss2 packaging paddle pandas paramiko peft pickle pika
+PIL pkg_resources psycopg psycopg2 pyarrow pycuda pydantic pydantic_core pymongo pymysql pynvml
+pytorch_lightning queue ray redis requests rmm ruamel s3fs s3transfer safetensors
+safetensors_rust scipy sentencepiece sglang shutil sklearn smart_open socket soundfile
+sqlalchemy sqlite3 ssl streaming struct subprocess tables tarfile tensorflow tensorrt
+tensorrt_llm text_generation_server tiktoken timm tokenizers toml tomllib torch torch_neuronx
+torch_npu torch_xla torchao torchaudio torchcodec torchdata torchrec torchvision
+transformer_engine transformers triton trl typer ucp ucxx urllib urllib3 vllm wandb webdataset
+websocket websockets xformers xml yaml zarr zipfile zlib zmq zstandard
+"""
+
+LIBRARIES = frozenset(_PACKAGES.split())
 """Packages whose exceptions are no program's own."""
 
-CLASSES = frozenset(
-    (
-        "AcceleratorError ArrowInvalid ClientError CommError DistBackendError DistNetworkError"
-        " DistStoreError Error GatedRepoError HTTPError HfHubHTTPError JaxRuntimeError"
-        " LocalEntryNotFoundError LocalTokenNotFoundError NoCredentialsError"
-        " OutOfMemoryError RepositoryNotFoundError SafetensorError UnpicklingError"
-        " XlaRuntimeError ZMQError"
-    ).split()
-)
+_NAMES = """
+AcceleratorError ArrowInvalid ClientError CommError DistBackendError DistNetworkError
+DistStoreError Error GatedRepoError HfHubHTTPError HTTPError JaxRuntimeError
+LocalEntryNotFoundError LocalTokenNotFoundError NoCredentialsError OutOfMemoryError
+RepositoryNotFoundError SafetensorError UnpicklingError XlaRuntimeError ZMQError
+"""
+
+CLASSES = frozenset(_NAMES.split())
 """Their names where a program such as rich leaves out the package."""
 
 _MESSAGE = re.compile(r"(?:The |An? |\[[^\]\n]{0,80}\] ?|[\w.]{1,80}(?:Error|Exception): )*")

@@ -17,6 +17,16 @@ FITTING = "install a version of it that fits the torch which is installed"
 
 INSTALL_ROWS = (
     Row(
+        "package-library",
+        SCRIPT,
+        NO,
+        said("cannot open shared object file"),
+        "{package} is installed without its library {library}",
+        "install a build of it for this device and torch",
+        pattern=r"/(?:site|dist)-packages/(?P<package>\w{1,80})/(?:[\w.-]{1,80}/){0,8}"
+        r"(?P<library>[\w.+-]{1,99}): cannot open shared object file",
+    ),
+    Row(
         "library-missing",
         NODE,
         NO,
@@ -113,6 +123,17 @@ INSTALL_ROWS = (
         said("Could not determine home directory", "Can't determine home directory"),
         "this user has no home folder: HOME is not set, and the user database has none",
         "set HOME for the workers (--export HOME=DIR)",
+    ),
+    Row(
+        "build",
+        SCRIPT,
+        NO,
+        said("mismatches the version that was used to compile"),
+        "an extension could not be compiled: nvcc is of CUDA {found}, and torch was built for"
+        " {wanted}",
+        "install the CUDA toolkit of torch's version, or a prebuilt package",
+        pattern=r"CUDA version \((?P<found>[\d.]+)\) mismatches the version that was used to"
+        r" compile\s+PyTorch \((?P<wanted>[\d.]+)\)",
     ),
     Row(
         "build",
@@ -252,6 +273,16 @@ USE_ROWS = (
             "Tensors must be CUDA and dense",
             "Must flatten tensors with uniform",
         ),
+    ),
+    Row(
+        "unused-parameters",
+        SCRIPT,
+        NO,
+        said("Expected to have finished reduction in the prior iteration"),
+        "{which} have no part in the loss of rank {rank}, and DDP waits for them",
+        "DistributedDataParallel(..., find_unused_parameters=True)",
+        pattern=r"Parameters which did not receive grad for rank (?P<rank>\d+):"
+        r" (?P<which>[^\n]{1,160})",
     ),
     Row(
         "unused-parameters",
@@ -442,5 +473,5 @@ START_ROWS = (
     ),
     Row("mistake", SCRIPT, NO, pattern=r"^(SyntaxError|IndentationError|TabError): ", codes=(1,)),
     *(row for row in INSTALL_ROWS if row.name in {"no-user", "no-home"}),
-    *INSTALL_ROWS[:3],
+    *INSTALL_ROWS[:4],
 )

@@ -6,7 +6,10 @@ general.
 
 from __future__ import annotations
 
+from .accelerator_rows import ACCELERATOR_LINES, ACCELERATOR_ROWS
+from .cloud_rows import CLOUD_ROWS
 from .device_rows import DEVICE_LINES, DEVICE_ROWS, NCCL_LINES, NCCL_ROWS
+from .engine_rows import ENGINE_LINES, ENGINE_ROWS
 from .file_rows import (
     CHECKPOINT_ROWS,
     DATA_ROWS,
@@ -17,14 +20,17 @@ from .file_rows import (
     THREAD_LIMIT,
 )
 from .network_rows import NETWORK_LINES, PORT_ROWS, RANK_ROWS, SERVICE_ROWS
-from .node_rows import SCHEDULER_ROWS, SIGNAL_ROWS, XID_ROWS
+from .node_rows import AGENT_ROWS, SCHEDULER_ROWS, SIGNAL_ROWS, XID_ROWS
 from .program_rows import ARGUMENT_ROWS, INSTALL_ROWS, START_ROWS, USE_ROWS
 
 CODES_OF_EXCEPTIONS = (1, 134, -6)
 """How programs end by an exception: a program that chooses another code has gone on after it."""
 
 EXCEPTIONS = (
+    *AGENT_ROWS,
     *DEVICE_ROWS,
+    *ENGINE_ROWS,
+    *ACCELERATOR_ROWS,
     *NCCL_ROWS,
     *SHARED_MEMORY_ROWS,
     *PORT_ROWS,
@@ -35,6 +41,7 @@ EXCEPTIONS = (
     *DATA_ROWS,
     *DISK_ROWS,
     *SERVICE_ROWS,
+    *CLOUD_ROWS,
     *USE_ROWS,
 )
 """By the exception that has ended a program, in Python or in C++."""
@@ -47,6 +54,8 @@ EVIDENCE = XID_ROWS
 
 _ALONE = (
     *DEVICE_LINES,
+    *ENGINE_LINES,
+    *ACCELERATOR_LINES,
     *NCCL_LINES,
     *NETWORK_LINES,
     SHARED_MEMORY_LINE,

@@ -14,4 +14,6 @@ def test_the_process_itself_is_not_another_one() -> None:
 
 def test_what_another_rank_may_have_caused_is_an_echo() -> None:
     echoes = {row.name for row in NCCL_ROWS if row.echo}
-    assert echoes == {"nccl-connect", "nccl-timeout", "nccl-remote", "nccl-system", "hccl"}
+    assert echoes == {
+        *("nccl-connect", "nccl-timeout", "nccl-remote", "nccl-system", "nccl-peer", "hccl")
+    }

@@ -1,0 +1,79 @@
+"""Failures of engines that serve models, and of allocators other than torch's: their memory."""
+
+from __future__ import annotations
+
+from ...specs.verdict import FailureClass, Retry
+from .device_rows import SMALLER
+from .row import Row, said
+
+MEMORY, NO = FailureClass.MEMORY, Retry.NO
+
+LESS_WORK = "lower the batch, the number of tokens or the context that the engine may take"
+
+ENGINE_ROWS = (
+    Row(
+        "xla-memory",
+        MEMORY,
+        NO,
+        said("Ran out of memory in memory space"),
+        "out of memory in the {space} of the device: {used} are needed, {more} more than the"
+        " {total} that it has",
+        SMALLER.partition(";")[0],
+        pattern=r"in memory space (?P<space>\w+)\. Used (?P<used>[\d.]+\w) of (?P<total>[\d.]+\w)"
+        r" \w+\. Exceeded \w+ capacity by (?P<more>[\d.]+\w)",
+    ),
+    Row(
+        "xla-memory",
+        MEMORY,
+        NO,
+        said("RESOURCE_EXHAUSTED"),
+        "out of memory of the device",
+        SMALLER.partition(";")[0],
+        pattern=r"[Oo]ut of memory|of memory in memory space|at the bottom of memory"
+        r"|[Aa]ttempting to (?:allocate|reserve)|OOM when|ailed to allocate",
+    ),
+    Row(
+        "engine-memory",
+        MEMORY,
+        NO,
+        said(
+            "Not enough memory to handle",
+            "Not enough memory to run",
+            "Not enough memory. Please",
+            "Prefill out of memory",
+            "Decode out of memory",
+            "No enough gpu memory",
+            "Not enough GPU memory",
+            "not enough GPU memory",
+            "Requested amount of GPU memory",
+            "is larger than the maximum number of tokens that can be stored in KV cache",
+            "Insufficient GPU memory",
+            "insufficient GPU memory",
+        ),
+        "the memory of its device has no room for what the engine is asked for",
+        LESS_WORK,
+    ),
+    Row(
+        "device-memory",
+        MEMORY,
+        NO,
+        said("out of memory", "Out of memory", "OutOfMemory"),
+        "out of memory of the device",
+        SMALLER.partition(";")[0],
+        # CUDA's and HIP's, as engines, llama.cpp, cupy, Paddle and TensorRT tell of it.
+        pattern=r"(?:\b(?:CUDA|HIP|ROCm|XPU|NPU|SYCL|cuda|hip)\b[^\n]{0,60}\b(?:error|failure)"
+        r"|cudaMalloc(?!Host)\w*|hipMalloc\w*|cuMem\w+|aclrtMalloc\w*)[^\n]{0,200}\bout of memory"
+        r"|Out of memory (?:allocating [\d,]+ bytes|error on [GX]PU)"
+        r"|Error Code \d+: (?:OutOfMemory|Out of memory)",
+    ),
+)
+"""Of vLLM, SGLang, TGI, LMDeploy and TensorRT-LLM, and of XLA."""
+
+ENGINE_LINES = (
+    ENGINE_ROWS[0],
+    ENGINE_ROWS[3]._replace(
+        pattern=r"^(?:\[\S{1,40}\]\[?ERROR\]|\[TM\]\[ERROR\]|ggml_\w+: |.{0,60}\[TRT\] \[E\]"
+        r"|.{0,80} NCCL WARN Cuda failure )(?=.{0,300}(?:out of memory|OutOfMemory))"
+    ),
+)
+"""Those whose words mean the same without an exception."""
