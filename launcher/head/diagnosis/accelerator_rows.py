@@ -38,6 +38,16 @@ ACCELERATOR_ROWS = (
         r"|Device or resource busy|Input/output error|is held by|in use)",
     ),
     Row(
+        "device-file",
+        NODE,
+        PERHAPS,
+        said("Device or resource busy: '/dev/"),
+        "the device {device} of this node could not be opened: it is in use",
+        SEE_DEVICES,
+        pattern=r"busy: '(?P<device>/dev/(?:accel|vfio/|neuron|kfd|dri/|davinci|hl|nvidia)"
+        r"\w{0,40})",
+    ),
+    Row(
         "device-none",
         NODE,
         PERHAPS,
@@ -60,6 +70,8 @@ ACCELERATOR_ROWS = (
             "No device of requested type available",
             "Failed to initialize NVML",
             "NVML Shared Library Not Found",
+            "couldn't communicate with the NVIDIA driver",
+            "Driver Not Loaded",
             "ROCk module is NOT loaded",
             "drvGetDevNum",
             "dcmi module initialize failed",
@@ -135,16 +147,18 @@ ACCELERATOR_ROWS = (
     ),
 )
 
+_BY_NAME = {row.name: row for row in ACCELERATOR_ROWS}
+
 ACCELERATOR_LINES = tuple(
     row._replace(said=said(*words), pattern=pattern)
     for row, words, pattern in (
         (
-            ACCELERATOR_ROWS[1],
+            _BY_NAME["device-none"],
             ("No neuron device available", "not available - Requested:", "nrt_init failed"),
             r"^\d{4}-\w{3}-\d\d \d\d:\d\d:.{0,60}\bERROR\b",
         ),
         (
-            ACCELERATOR_ROWS[3],
+            _BY_NAME["device-memory"],
             ("Failed to alloc", "failed to allocate"),
             r"^\d{4}-\w{3}-\d\d \d\d:\d\d:.{0,60}\bERROR\b.{0,200}\b(?:DEVICE|HBM|device)\b",
         ),

@@ -14,7 +14,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Verdict
 from .last_words import LastWords, bare, last_words
-from .own_words import is_evidence
+from .own_words import is_evidence, tells
 from .row import Row, fits, said
 from .table import CODES_OF_EXCEPTIONS, EVIDENCE, EXCEPTIONS, LINES, SIGNALS
 
@@ -214,7 +214,8 @@ def _of_raised(failure: Failure, raised: RaisedException) -> RowMatch | None:
 def _tells(row: Row, raised: RaisedException, more: str) -> bool:
     """Return whether the words of a row are no quotation."""
     elsewhere = f"{raised.place}\n{more}"
-    return not row.said or any(
+    own = not row.said or row.raised == (raised.name,)  # whose words are looked for in this class
+    return own or any(
         one in elsewhere or (one in raised.text and is_evidence(raised, one)) for one in row.said
     )
 
@@ -251,7 +252,7 @@ def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> RowMatch
     for line in reversed(looked if rows else ()):
         for row in rows:
             groups = fits(row, line)
-            if groups is not None:
+            if groups is not None and (apart or tells(line, row.said)):
                 return _found(row, failure, groups, line.strip(), line.strip())
     return None
 

@@ -186,6 +186,7 @@ DEVICE_ROWS = (
             "no kernel image is available",
             "invalid device function",
             "Torch not compiled with ",
+            "device type at start of device string",
         ),
         "torch is built without code for this device",
         INSTALL,
@@ -235,6 +236,7 @@ DEVICE_ROWS = (
             "No supported gpu backend found",
             "can not run on your system since the accelerator is not available",
             "CUDA-capable devices are busy or unavailable",
+            "CUDA-capable device(s) is/are busy or unavailable",
             "No HIP GPUs are available",
             "no ROCm-capable device is detected",
             "No XPU devices are available",
@@ -364,6 +366,15 @@ NCCL_ROWS = (
         r"\S{0,20} with (?P<status>status=\w+|error \d+)",
     ),
     Row(
+        "nccl-link",
+        NETWORK,
+        YES,
+        said("NCCL WARN Call to ibv_", "NCCL WARN NET/OFI"),
+        "the network between devices has failed",
+        "dsrun-check --full measures the links; " + SEE_NCCL,
+        pattern=r"NCCL WARN (?:Call to ibv_\w+ failed|NET/OFI [^\n]{0,99}completed with error)",
+    ),
+    Row(
         "nccl-peer",
         NETWORK,
         YES,
@@ -474,10 +485,17 @@ NCCL_ROWS = (
     ),
 )
 
-_WARNED = {"nccl-duplicate", "nccl-shm", "nccl-peer", "nccl-timeout", "nccl-no-interface"}
+_WARNED = {
+    "nccl-memlock",
+    "nccl-duplicate",
+    "nccl-shm",
+    "nccl-peer",
+    "nccl-timeout",
+    "nccl-no-interface",
+}
 
 NCCL_LINES = tuple(
-    row
+    row._replace(pattern=row.pattern or r"^.{0,80}\[\d+\] .{0,120}NCCL WARN ")
     for row in NCCL_ROWS
     if row.name in _WARNED or (row.name == "nccl-link" and "NCCL WARN" in row.pattern)
 )

@@ -69,11 +69,20 @@ ENGINE_ROWS = (
 )
 """Of vLLM, SGLang, TGI, LMDeploy and TensorRT-LLM, and of XLA."""
 
+_BY_NAME = {row.name: row for row in reversed(ENGINE_ROWS)}
+
 ENGINE_LINES = (
-    ENGINE_ROWS[0],
-    ENGINE_ROWS[3]._replace(
+    _BY_NAME["xla-memory"],
+    _BY_NAME["device-memory"]._replace(
         pattern=r"^(?:\[\S{1,40}\]\[?ERROR\]|\[TM\]\[ERROR\]|ggml_\w+: |.{0,60}\[TRT\] \[E\]"
-        r"|.{0,80} NCCL WARN Cuda failure )(?=.{0,300}(?:out of memory|OutOfMemory))"
+        r")(?=.{0,300}(?:out of memory|OutOfMemory))"
+    ),
+    _BY_NAME["device-memory"]._replace(
+        said=said("Cuda failure 'out of", "Cuda failure 2 'out of"),
+        pattern=r"^.{0,80}\[\d+\] .{0,120}NCCL WARN ",
+    ),
+    _BY_NAME["engine-memory"]._replace(
+        pattern=r"^\[[^\]\n]{1,60}\] (?:Prefill|Decode) out of memory"
     ),
 )
 """Those whose words mean the same without an exception."""

@@ -105,8 +105,7 @@ _NOTICE = (
 )
 """How a line begins by which a program tells of a cloud's notice; one that quotes it has more."""
 
-SCHEDULER_ROWS = (
-    *SCHEDULER_ROWS,
+NOTICE_ROWS = (
     Row(
         "reclaimed",
         PREEMPTED,
@@ -150,16 +149,22 @@ AGENT_ROWS = (
 )
 """Exceptions by which programs tell of a signal of a scheduler."""
 
-XID_ROWS = (
-    Row(
-        "xid-defect",
-        NODE,
-        YES,
-        advice=ANOTHER_NODE,
-        pattern=r"^xid: Xid (48|62|63|64|74|79|92|94|95|110|119|120|136|140|143|144|145|149|154)\b",
-    ),
-)
+_DEFECTS = r"(?:48|62|63|64|74|79|92|94|95|110|119|120|136|140|143|144|145|149|154)\b"
+
+XID_ROWS = (Row("xid-defect", NODE, YES, advice=ANOTHER_NODE, pattern=rf"^xid: Xid {_DEFECTS}"),)
 """Xids that NVIDIA's catalogue gives to hardware, firmware or links, not to programs."""
+
+XID_LINE = Row(
+    "xid-defect",
+    NODE,
+    YES,
+    said("NVRM: Xid (PCI:"),
+    "NVIDIA's driver reports Xid {number} of the device {device}",
+    ANOTHER_NODE,
+    pattern=r"^(?:\[[ .\d]{1,30}\] )?NVRM: Xid \(PCI:(?P<device>[\da-fA-F:.]{4,20})\):"
+    rf" (?P<number>{_DEFECTS})",
+)
+"""Of the kernel, where a program shows its log."""
 
 SIGNAL_ROWS = (
     Row(

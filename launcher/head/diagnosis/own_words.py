@@ -11,6 +11,8 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .last_words import RaisedException
 
 _PACKAGES = """
@@ -50,8 +52,17 @@ CLASSES = frozenset(_NAMES.split())
 _MESSAGE = re.compile(r"(?:The |An? |\[[^\]\n]{0,80}\] ?|[\w.]{1,80}(?:Error|Exception): )*")
 """What may stand before the words with which a message begins."""
 
-_TELLS = ("error", "exception", "failure", "failed", "reason", "message", "with", "by", "because")
+_TELLS = (
+    *("error", "exception", "failure", "failed", "reason", "failed with", "died with"),
+    *("exited with", "crashed with", "terminated with", "aborted with", "returned", "with message"),
+)
 """Words before a quoted text that is the reason of an exception."""
+
+_COMPARING = ("AssertionError", "KeyError")
+"""Exceptions in which a quoted text is a value."""
+
+_NEWS = re.compile(r"\b(?:INFO|DEBUG)\b")
+"""Levels of logs that tell of no failure."""
 
 _QUOTES = "\"'`\u201c\u2018"
 
@@ -63,7 +74,7 @@ def is_evidence(raised: RaisedException, words: str) -> bool:
     if name != raised.name:  # of C++, whose class is not shown with its message
         return True
     if not module and hasattr(builtins, name):
-        return not _is_quoted(message, words)
+        return not _is_quoted(message, words, compared=name in _COMPARING)
     if module.partition(".")[0] in LIBRARIES or (not module and name in CLASSES):
         return True
     message = message.lstrip()
@@ -71,7 +82,15 @@ def is_evidence(raised: RaisedException, words: str) -> bool:
     return message.startswith(words, begin.end() if begin else 0)
 
 
-def _is_quoted(message: str, words: str) -> bool:
+def tells(line: str, words: Sequence[str]) -> bool:
+    """Return whether one of these words in a line is no quotation, and tells of no mere news."""
+    there = [one for one in words if one in line]
+    if any(match.start() < line.index(one) for one in there for match in _NEWS.finditer(line)):
+        return False
+    return not words or not all(_is_quoted(line, one, compared=True) for one in there)
+
+
+def _is_quoted(message: str, words: str, *, compared: bool) -> bool:
     """Return whether words are only a text that a sentence speaks of."""
     if words.startswith(tuple(_QUOTES)):
         return False
@@ -81,6 +100,8 @@ def _is_quoted(message: str, words: str) -> bool:
     lead = before[:at]
     if at < 1 or lead[-1] not in " (" or before[at + 1 : at + 2].isspace():
         return False
+    if compared:
+        return True
     if lead[-1] == "(":  # of a call, such as Failure("..."), or after a word
         return lead[-2:-1].isspace()
     last = lead.rstrip()

@@ -413,6 +413,13 @@ USE_ROWS = (
     ),
 )
 
+USER_ROWS = tuple(
+    row._replace(raised=("KeyError",))
+    for row in INSTALL_ROWS
+    if row.name in {"no-user", "no-group"}
+)
+"""How Python tells of users and groups without an entry."""
+
 START_ROWS = (
     Row(
         "arguments",

@@ -20,8 +20,8 @@ from .file_rows import (
     THREAD_LIMIT,
 )
 from .network_rows import NETWORK_LINES, PORT_ROWS, RANK_ROWS, SERVICE_ROWS
-from .node_rows import AGENT_ROWS, SCHEDULER_ROWS, SIGNAL_ROWS, XID_ROWS
-from .program_rows import ARGUMENT_ROWS, INSTALL_ROWS, START_ROWS, USE_ROWS
+from .node_rows import AGENT_ROWS, NOTICE_ROWS, SCHEDULER_ROWS, SIGNAL_ROWS, XID_LINE, XID_ROWS
+from .program_rows import ARGUMENT_ROWS, INSTALL_ROWS, START_ROWS, USE_ROWS, USER_ROWS
 
 CODES_OF_EXCEPTIONS = (1, 134, -6)
 """How programs end by an exception: a program that chooses another code has gone on after it."""
@@ -35,6 +35,7 @@ EXCEPTIONS = (
     *SHARED_MEMORY_ROWS,
     *PORT_ROWS,
     *RANK_ROWS,
+    *USER_ROWS,
     *INSTALL_ROWS,
     *CHECKPOINT_ROWS,
     *ARGUMENT_ROWS,
@@ -53,6 +54,7 @@ EVIDENCE = XID_ROWS
 """By what the node has found."""
 
 _ALONE = (
+    XID_LINE,
     *DEVICE_LINES,
     *ENGINE_LINES,
     *ACCELERATOR_LINES,
@@ -65,6 +67,7 @@ _ALONE = (
 
 LINES = (
     *SCHEDULER_ROWS,
+    *NOTICE_ROWS,
     *START_ROWS,
     *(row._replace(codes=CODES_OF_EXCEPTIONS) for row in _ALONE),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.diagnosis.last_words import AFTER, last_words
+from dsrun.launcher.head.diagnosis.last_words import AFTER, bare, last_words
 
 FRAME = '  File "/work/train.py", line 3, in step\n    go()\n'
 TRACEBACK = f"Traceback (most recent call last):\n{FRAME}"
@@ -56,3 +56,19 @@ def test_an_exception_of_cpp_counts_only_if_it_has_ended_the_program() -> None:
 
 def test_controls_colours_and_overwritten_parts_are_gone() -> None:
     assert last_words("10%\r20%\x1b[31m!\x1b[0m\x07\n\n", 1).lines == ("20%!\\x07",)
+
+
+def test_an_exception_without_its_traceback_is_the_last_line() -> None:
+    prefix = "(EngineCore_0 pid=18) ERROR 02-03 11:03:37 [core.py:7] "
+    found = bare(("step 1", f"{prefix}ValueError: too little"))
+    assert found == ("ValueError", "ValueError: too little", "", True)
+    assert bare(("ValueError: too little", "step 1")) is None
+    assert bare(("retrying: ValueError: too little",)) is None
+    assert bare(("Exception in thread Thread-3:", "ValueError: too little")) is None
+
+
+def test_one_of_nccl_has_its_account_below() -> None:
+    lines = ("a.DistBackendError: NCCL error", "ncclX: no", "Last error:", "Bootstrap : no")
+    found = bare(lines)
+    assert found is not None
+    assert found.text == "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.diagnosis.classify import explain
+from dsrun.launcher.head.diagnosis.own_words import tells
 from dsrun.launcher.specs.verdict import FailureClass
 
 from .test_corpus import BEGIN, failure
@@ -54,3 +55,30 @@ def test_a_quotation_is_no_evidence(form: str, words: str) -> None:
 )
 def test_what_a_message_begins_with_and_what_is_a_reason_are(form: str, words: str) -> None:
     assert is_explained(form.format(words)) or words in {"Connection reset by peer"}
+
+
+@pytest.mark.parametrize(
+    ("line", "evidence"),
+    [
+        ("GPU 3: GPU has fallen off the bus", True),
+        ("2026-03-02 INFO drill 3: GPU has fallen off the bus", False),
+        ("2026-03-02 WARNING drill 3: the text 'GPU has fallen off the bus' was shown", False),
+        ('the operator wrote "GPU has fallen off the bus"', False),
+        ("GPU has fallen off the bus: INFO follows", True),
+    ],
+)
+def test_a_line_that_quotes_or_brings_news_is_no_evidence(line: str, evidence: bool) -> None:
+    assert tells(line, ("GPU has fallen off the bus", "other words")) is evidence
+
+
+def test_a_program_that_shows_texts_of_failures_has_not_failed_of_them() -> None:
+    lines = "".join(f"2026-03-02 INFO drill {n}: '{words}' was shown\n" for n, words in NEWS)
+    assert explain([failure(lines, {})]) is None
+
+
+NEWS = [
+    *enumerate(WORDS),
+    (7, "NCCL WARN Bootstrap : no socket interface found"),
+    (8, "error: unrecognized arguments: --x"),
+    (9, "libx.so: cannot open shared object file"),
+]
