@@ -108,7 +108,7 @@ ACCELERATOR_ROWS = (
         ),
         "out of memory of the device",
         "use a smaller batch, shorter sequences or activation checkpointing",
-        pattern=r"on NeuronCore|DEVICE memory|device memory|\bHBM\b|DEVMEM|NRT|TDRV"
+        pattern=r"on NeuronCore|DEVICE memory|[Dd]evice memory|GPU memory|\bHBM\b|DEVMEM|NRT|TDRV"
         r"|Workspace Allocation of size|on device hpu|NPU function error|EL0004",
     ),
     Row(
@@ -161,6 +161,11 @@ ACCELERATOR_LINES = tuple(
             _BY_NAME["device-memory"],
             ("Failed to alloc", "failed to allocate"),
             r"^\d{4}-\w{3}-\d\d \d\d:\d\d:.{0,60}\bERROR\b.{0,200}\b(?:DEVICE|HBM|device)\b",
+        ),
+        (
+            _BY_NAME["device-ordinal"],
+            ("nvalid NEURON_RT_",),
+            r"^\d{4}-\w{3}-\d\d \d\d:\d\d:.{0,60}\bERROR\b",
         ),
     )
 )

@@ -41,7 +41,7 @@ OF_A_LOADER = said("in DataLoader worker process")
 
 WARNED = (
     said("NCCL error", " NCCL WARN "),
-    said("no socket interface found", "NCCL_SOCKET_IFNAME set "),
+    said("interface", "NCCL_SOCKET_IFNAME set "),
     said("recv, got", " failed on SocketImpl("),
     said("start new thread", "RLIMIT_NPROC "),
     said("device-side assert triggered", ": block: ["),

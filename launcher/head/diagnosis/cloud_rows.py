@@ -10,7 +10,27 @@ YES, NO = Retry.YES, Retry.NO
 
 KEYS = "set credentials that may use it on all nodes (--export NAME)"
 
+_GCSFS = r"\Agcsfs\.retry\.HttpError: [^\n]{0,600}, "
+
 CLOUD_ROWS = (
+    Row(
+        "service-denied",
+        DATA,
+        NO,
+        sentence="a service has refused access, as credentials are missing or may not",
+        advice=KEYS,
+        raised=("HttpError",),
+        pattern=_GCSFS + r"40[13]$",
+    ),
+    Row(
+        "service-busy",
+        NETWORK,
+        YES,
+        sentence="a service has refused for now, or could not answer",
+        advice="let fewer ranks and data loaders ask at the same time",
+        raised=("HttpError",),
+        pattern=_GCSFS + r"(?:429|50\d)$",
+    ),
     Row(
         "service-denied",
         DATA,
@@ -183,6 +203,7 @@ CLOUD_ROWS = (
             "ConnectionTimeout",
             "DeadlineExceeded",
             "GatewayTimeout",
+            "HTTPClientError",
             "IncompleteReadError",
             "KafkaConnectionError",
             "KafkaTimeoutError",

@@ -308,6 +308,13 @@ DEVICE_LINES = (
 )
 """Those whose words mean the same without an exception."""
 
+_NO_INTERFACE = said(
+    "no socket interface found",
+    "Bootstrap : no ",
+    "Failed to find any interface",
+    "NET/Socket : no interface found",
+)
+
 NCCL_ROWS = (
     Row(
         "nccl-duplicate",
@@ -342,7 +349,7 @@ NCCL_ROWS = (
         "nccl-no-interface",
         NETWORK,
         NO,
-        said("no socket interface found", "Bootstrap : no "),
+        _NO_INTERFACE,
         "NCCL found no network interface that it may use: NCCL_SOCKET_IFNAME is {names}",
         "dsrun-check shows the interfaces",
         pattern=r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<names>[\w^=,.:-]{1,99})",
@@ -351,7 +358,7 @@ NCCL_ROWS = (
         "nccl-no-interface",
         NETWORK,
         NO,
-        said("no socket interface found", "Bootstrap : no "),
+        _NO_INTERFACE,
         "NCCL found no network interface that it may use",
         "look at NCCL_SOCKET_IFNAME; dsrun-check shows the interfaces",
     ),

@@ -82,7 +82,8 @@ ENGINE_LINES = (
         pattern=r"^.{0,80}\[\d+\] .{0,120}NCCL WARN ",
     ),
     _BY_NAME["engine-memory"]._replace(
-        pattern=r"^\[[^\]\n]{1,60}\] (?:Prefill|Decode) out of memory"
+        pattern=r"^(?:\[[^\]\n]{1,60}\] (?:Prefill|Decode) out of memory"
+        r"|\d{4}-\d\d-\d\d\S{0,30} +ERROR [\w:.]{1,60}: Not enough memory)"
     ),
 )
 """Those whose words mean the same without an exception."""

@@ -391,6 +391,7 @@ DATA_ROWS = (
             "Can't load the configuration of",
             "Can't load the model for",
             "Error no file named",
+            "does not appear to have a file named",
         ),
         "a part of the model is not there, or needs a package that is missing",
         EVERYWHERE,

@@ -86,6 +86,26 @@ RANK_ROWS = (
     ),
     Row(
         "ranks-missing",
+        NETWORK,
+        YES,
+        said("in store based barrier"),
+        "only {come} of {all} ranks have come to the store within {limit}",
+        SEE_STACKS + "; " + SEE_LINKS,
+        pattern=r"world_size=(?P<all>\d+), worker_count=(?P<come>\d+), (?:num_workers=\d+, )?"
+        r"timeout=(?P<limit>[\d:]{4,20})",
+        echo=True,
+    ),
+    Row(
+        "ranks-missing",
+        NETWORK,
+        YES,
+        sentence="not all nodes have come to the rendezvous within its time limit",
+        advice=SEE_LINKS,
+        raised=("RendezvousTimeoutError",),
+        echo=True,
+    ),
+    Row(
+        "ranks-missing",
         said=said(
             "waiting for clients",
             "in store based barrier",
@@ -219,6 +239,15 @@ RANK_ROWS = (
         pattern=r"UCX +ERROR .{0,200}(?:ibv_\w+\(.{0,200}Cannot allocate memory|ulimit -l)",
     ),
     Row(
+        "ucx-no-interface",
+        NETWORK,
+        NO,
+        said("UCX  ERROR", "UCX ERROR"),
+        "UCX found no device or transport that it may use",
+        "look at UCX_NET_DEVICES and UCX_TLS; dsrun-check shows the interfaces",
+        pattern=r"UCX +ERROR .{0,99}(?:no usable transports|is not available, please use)",
+    ),
+    Row(
         "ucx-link",
         NETWORK,
         YES,
@@ -289,6 +318,7 @@ RANK_ROWS = (
 _ENDED_SERVICES = said(
     "Error 111 connecting to",
     "Error 104 while",
+    "Error while reading from ",
     "Connection closed by server",
     "Timeout connecting to server",
     "Timeout reading from socket",
@@ -513,8 +543,15 @@ SERVICE_ROWS = (
     ),
 )
 
+_MEAN_THE_SAME = {"mpi-link", "ucx-link", "ucx-memlock", "ucx-no-interface"}
+
 NETWORK_LINES = (
-    *(row for row in RANK_ROWS if row.name in {"ucx-link", "ucx-memlock", "mpi-link"}),
+    *(
+        row._replace(said=said("[c10d] The client socket has "))
+        for row in RANK_ROWS
+        if row.name == "store-closed" and not row.pattern
+    ),
+    *(row for row in RANK_ROWS if row.said and row.name in _MEAN_THE_SAME),
     *(row._replace(said=said("attempting to bind on address")) for row in PORT_ROWS[:1]),
     *(
         row._replace(said=said("connectFullMesh failed"))

@@ -96,9 +96,12 @@ SCHEDULER_ROWS = (
 )
 
 _NOTICE = (
-    r"^(?:\{\".{0,300}\"(?:message|msg|event)\": ?\"|[\[\dA-Z][^'\"`\n]{0,150}[\])\w] ?[:|\]-] ?)?"
-    r"(?i:(?:(?:received|got|caught) )?(?:an? |the )?(?:aws |ec2 |gcp |azure )?"
-    r"(?:spot|preemption)(?: instance| vm)? (?:interruption|termination|eviction|preemption|notice)"
+    r"^(?:\{\".{0,300}\"(?:message|msg|event)\": ?\"|[\[\dA-Z][^'\"`\n]{0,150}(?:[\])\w] ?[:|\]-] ?"
+    r"|\b(?:WARN|WARNING|ERROR|CRITICAL|NOTICE) +))?"
+    r"(?i:(?:(?:received|got|caught) )?(?:an? |the )?(?:aws |ec2 |gcp |gce |azure )?"
+    r"(?:spot|preemption)(?: instance| vm)? "
+    r"(?:interruption|termination|eviction|preemption|notice|detected)"
+    r"|azure scheduled event: (?:preempt|terminate)"
     r"|(?:this |the )?(?:instance|node|vm|machine)(?: [\w.-]{1,60})? (?:is|was|will|has been)"
     r" (?:going to be |being |scheduled (?:to be |for )|about to be |be )?"
     r"(?:interrupt|preempt|evict|reclaim|interruption|preemption|eviction)(?:ed)?\b)"
@@ -110,7 +113,7 @@ NOTICE_ROWS = (
         "reclaimed",
         PREEMPTED,
         YES,
-        said("nterrupt", "reempt", "victi", "victed", "eclaimed", "NTERRUPT", "REEMPT"),
+        said("nterrupt", "reempt", "victi", "victed", "eclaimed", "ermination"),
         "the cloud takes its machine back",
         "continue from a checkpoint, on other machines",
         pattern=_NOTICE,
