@@ -97,8 +97,6 @@ RANK_ROWS = (
     ),
     Row(
         "ranks-missing",
-        NETWORK,
-        YES,
         sentence="not all nodes have come to the rendezvous within its time limit",
         advice=SEE_LINKS,
         raised=("RendezvousTimeoutError",),

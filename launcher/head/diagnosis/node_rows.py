@@ -102,9 +102,10 @@ _NOTICE = (
     r"(?:spot|preemption)(?: instance| vm)? "
     r"(?:interruption|termination|eviction|preemption|notice|detected)"
     r"|azure scheduled event: (?:preempt|terminate)"
-    r"|(?:this |the )?(?:instance|node|vm|machine)(?: [\w.-]{1,60})? (?:is|was|will|has been)"
+    r"|(?:this |the )?(?:(?:spot )?instance|vm)(?: [\w.-]{1,60})? (?:is|was|will|has been)"
     r" (?:going to be |being |scheduled (?:to be |for )|about to be |be )?"
-    r"(?:interrupt|preempt|evict|reclaim|interruption|preemption|eviction)(?:ed)?\b)"
+    r"(?:interrupt|preempt|reclaim|interruption|preemption)(?:ed)?\b"
+    r"|(?:this |the )?node(?: [\w.-]{1,60})? (?:is being|will be) preempted\b)"
 )
 """How a line begins by which a program tells of a cloud's notice; one that quotes it has more."""
 
