@@ -77,7 +77,10 @@ def test_an_added_backend_is_in_the_help(tmp_path: Path) -> None:
 
 def test_an_added_backend_is_among_those_that_are_expected(tmp_path: Path) -> None:
     told = dsrun(tmp_path, *FAR, "--launcher", "shel", "x.py")
-    assert (told.returncode, told.stderr.count("slurm, shell, prun\n")) == (2, 1)
+    assert (told.returncode, told.stderr.count("slurm, shell, prun (did you mean shell?)\n")) == (
+        2,
+        1,
+    )
 
 
 def test_a_dry_run_over_an_added_backend(tmp_path: Path) -> None:

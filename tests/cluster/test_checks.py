@@ -138,7 +138,7 @@ esac
         f"n2: LD_PRELOAD {clock}, but none on n1, n3, n4",
         "n3: NCCL_ALGO Ring, but none on n1, n2, n4",
         "n3: *.py files (extra.py, model.py) are not the same as on n1, n2, n4",
-        "n3: /dev/shm: 32 MiB of 32 MiB free",
+        "n3: /dev/shm: 32 MiB of 32 MiB free; 1 worker needs about 64 MiB there",
         f"n4: {PLACE}/logs: 2 MiB of 40 MiB free",
         f"n4: Python 3.9, but {SHORT} on n[1-3]",
     }

@@ -227,6 +227,7 @@ SEARCHED = {
     "launcher/commands/salloc.py": "its name in a message",
     "launcher/node/checks/file_checks.py": "a worker's program, and --python NAME",
     "launcher/node/checks/venv.py": "what --venv_script puts on it",
+    "launcher/planning/folders.py": "which active environment comes first on it",
     "launcher/specs/environment.py": "what workers get",
 }
 """Modules that look at a PATH, and for what."""

@@ -71,7 +71,7 @@ GOOD: dict[str, tuple[object, ...]] = {
     "dict[str, int]": ({}, {"a": -1, "b": MOST - 1}),
     "dict[str, list[str]]": ({}, {"0": ["out", ""]}),
     "tuple[dict[str, str], ...]": ([], [{}, {"a": "b"}]),
-    "Program": (["x", ["a"], False, False, None, True, False, "--x"], Program("x")),
+    "Program": (["x", ["a"], False, False, None, True, False, "--x", ""], Program("x")),
     "frozenset[int]": ([], [1, 2]),
     "tuple[tuple[str, int], ...]": ([], [["a", 1]]),
     "Rule": (["n", "x", 0.0, 0, "", "", 0, [1], "stop"],),
@@ -107,7 +107,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "Program": (
         [],
         ["x"],
-        ["x", "a", False, False, None, True, False, "--x"],
+        ["x", "a", False, False, None, True, False, "--x", ""],
         [*Program("x")][:-1],
         {"script": "x"},
         None,
@@ -149,7 +149,7 @@ def test_a_value_comes_back_with_its_types() -> None:
     [
         (
             "Program",
-            ["x", ["a", 3], False, False, None, True, False, "-"],
+            ["x", ["a", 3], False, False, None, True, False, "-", ""],
             ".args[1]: expected str",
         ),
         ("dict[str, int]", {"a": "b"}, "['a']: expected int"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...common.wording import counted
 from .compared_node import size
 from .findings import finding
 
@@ -52,8 +53,9 @@ def _of_disk(one: ComparedNode, spaces: Sequence[Space]) -> Iterator[Finding]:
         yield finding("shm-full", [one.name], text if inodes else f"{paths}: no files left")
     elif "shm" in roles:
         if free < SHM_EACH * one.workers:
-            need = f"{one.workers} workers need about {size(SHM_EACH * one.workers)} there"
-            yield finding("shm", [one.name], f"{text}; {need}")
+            needs = f"{counted(one.workers, 'worker')} need{'s' * (one.workers == 1)} about"
+            there = f"{size(SHM_EACH * one.workers)} there"
+            yield finding("shm", [one.name], f"{text}; {needs} {there}")
     elif free < min(LITTLE, SHARE * total):
         yield finding("space-low", [one.name], text)
     elif 0 <= inodes < FEW_FILES:
