@@ -109,6 +109,18 @@ def passes_nothing_on():
     if rank < last:
         dist.send(value, rank + 1)
 
+def sleeps_in_a_stage():
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+    class Stage(torch.nn.Module):
+        def forward(self, value):
+            if rank == 1 and value.mean().item() == 4.0:
+                time.sleep(1000)
+            return value
+    stage = PipelineStage(Stage(), rank, size, torch.device("cpu"))
+    schedule = ScheduleGPipe(stage, 4)
+    for step in range(6):
+        schedule.step(*[torch.full((8, 8), float(step))] * (rank == 0))
+
 def pass_on(steps=4, seconds={timeout} - 1):
     value = torch.ones(4)
     for _ in range(steps):
@@ -191,6 +203,7 @@ HANGS = {
     "gathers_objects": Hang([2], "ranks 0-1 wait in all_gather_object .*; rank 2 .* sleeps in"),
     "monitors": Hang([2], "ranks 0-1 wait in monitored_barrier .*; rank 2 .* waits in all_reduce"),
     "saves_alone": Hang([2], "ranks 0-1 wait in save .*; rank 2 .* waits in barrier"),
+    "sleeps_in_a_stage": Hang([1], "ranks? .*2 waits? in step .*; rank 1 .* sleeps in"),
     "passes_nothing_on": Hang([1], "rank 2 waits in recv .*; rank 1 .* sleeps in"),
 }
 """How ranks wait for each other, and whom the others wait for."""

@@ -87,6 +87,7 @@ RULES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.COLLECTIVE, r"torch/distributed/distributed_c10d\.py", _COLLECTIVES),
     (Kind.COLLECTIVE, r"torch/distributed/(_functional_collectives|nn/functional)\.py", ".*"),
     (Kind.COLLECTIVE, r"torch/(nn/parallel/distributed|distributed/utils)\.py", _SYNCHRONIZES),
+    (Kind.COLLECTIVE, r"torch/distributed/pipelining/.*", "_(wait_batch|batch|sorted_batch)_p2p"),
     (Kind.COLLECTIVE, r"deepspeed/comm/\w+\.py", _COLLECTIVES),
     (Kind.COLLECTIVE, r"horovod/\w+/mpi_ops\.py", ".*"),
     (Kind.COLLECTIVE, r"lib(torch|c10d|gloo).*", "gloo::.*|c10d::(Work|ProcessGroup).*"),

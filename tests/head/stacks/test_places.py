@@ -150,6 +150,13 @@ AT_EXIT = (
     f"Process.join ({LIB}/multiprocessing/process.py:149)",
     f"_exit_function ({LIB}/multiprocessing/util.py:360)",
 )
+SCHEDULE = f"{LIB}/site-packages/torch/distributed/pipelining/schedules.py"
+PIPELINE = (
+    f"_wait_batch_p2p ({SCHEDULE}:683)",
+    f"ScheduleGPipe._step_microbatches ({SCHEDULE}:928)",
+    f"PipelineScheduleSingle.step ({SCHEDULE}:785)",
+    *TRAIN,
+)
 BATON = (f"FileBaton.wait ({LIB}/site-packages/torch/utils/file_baton.py:43)", *TRAIN)
 SOFT_LOCK = (f"BaseFileLock.acquire ({LIB}/site-packages/filelock/_api.py:344)", *TRAIN)
 
@@ -159,11 +166,12 @@ SOFT_LOCK = (f"BaseFileLock.acquire ({LIB}/site-packages/filelock/_api.py:344)",
     [
         (IMPORT, "imports a module in <module> (train.py:1)"),
         (AT_EXIT, "waits at exit for a child process in _exit_function (util.py:360)"),
+        (PIPELINE, "waits in step (train.py:41)"),
         (BATON, "waits for a file lock in main (train.py:41)"),
         (SOFT_LOCK, "waits for a file lock in main (train.py:41)"),
     ],
 )
-def test_waits_for_no_rank(frames: tuple[str, ...], words: str) -> None:
+def test_waits_of_all_kinds(frames: tuple[str, ...], words: str) -> None:
     assert place_of(view(0, frames)).words() == words
 
 
