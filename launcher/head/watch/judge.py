@@ -237,9 +237,9 @@ def _is_hang(known: Explanation, before: Views, views: Views) -> bool:
     if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
         return True
     kinds = {rank: place_of(view).kind for rank, view in views.items()}
-    all_kinds = {*kinds.values()}
-    for_others = len(views) > 1 and all_kinds <= FOR_OTHERS | PERHAPS_FOR_OTHERS
-    for_others = for_others and all_kinds != {Kind.KEY}  # a process of another job may set it
+    others = {*kinds.values()} <= FOR_OTHERS | PERHAPS_FOR_OTHERS
+    foreign = {*kinds.values()} == {Kind.KEY}  # which a process of another job may set
+    for_others = len(views) > 1 and others and not foreign
     within = (rank for rank, kind in kinds.items() if kind in WITHIN)
     stays = any(place_of(before[rank]).kind is kinds[rank] for rank in within)
     locked = any(all(map(_has_locked_child, (before[rank], views[rank]))) for rank in views)

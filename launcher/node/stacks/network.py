@@ -68,7 +68,7 @@ _POLLED = struct.Struct("=ihh")
 """`struct pollfd`: a descriptor, and events."""
 
 _MOST_POLLED = 64
-"""Descriptors of such a list that are looked at."""
+"""Descriptors in such a list; longer ones are not looked at."""
 
 _GLOO = 64, 10
 """Events and milliseconds of gloo's calls of epoll_wait (`gloo/transport/tcp/loop.cc`)."""
@@ -239,11 +239,19 @@ def _watched(pid: int, number: int) -> tuple[int, ...]:
 
 
 def _polled(pid: int, address: int, count: int) -> tuple[int, ...]:
-    """Return the descriptors in a list in the memory of a process, () if nobody may read it."""
+    """Return the descriptors in a list in the memory of a process.
+
+    A call with an empty list may have any address.
+
+    Raises:
+        OSError: nobody may read it, or it is not there.
+    """
+    if not 0 < count <= _MOST_POLLED or address >> 63:
+        return ()
     with system.open_file(f"/proc/{pid}/mem", "rb", buffering=0) as file:
         file.seek(address)
-        data = file.read(_POLLED.size * min(count, _MOST_POLLED))
-    return tuple(one for one, _, _ in _POLLED.iter_unpack(data))
+        data = file.read(_POLLED.size * count)
+    return tuple(one for one, _, _ in _POLLED.iter_unpack(data[: len(data) & -_POLLED.size]))
 
 
 def _line(path: str, most: int = 256) -> str:

@@ -194,6 +194,16 @@ def test_an_answer_for_which_a_process_polls() -> None:
             wait_for(lambda: use(pid, store=port).awaits == STORE, "its wait")
 
 
+@pytest.mark.parametrize("address", [0, 1 << 63, (1 << 64) - 1])
+def test_a_poll_of_nothing_at_an_address_that_cannot_be(address: int) -> None:
+    """Its own thread can do so; the other ranks of its node are told of all the same."""
+    poll = f"ctypes.CDLL(None).poll(ctypes.c_void_p({address}), 0, -1)"
+    with running(f"import ctypes; {poll}") as (pid, _):
+        blocked = Path(f"/proc/{pid}/syscall")
+        wait_for(lambda: blocked.read_text().split()[0] in {"7", "73", "271"}, "poll")
+        assert use(pid).awaits == ""
+
+
 def test_a_process_that_is_gone() -> None:
     with running("pass") as (pid, _):
         pass
