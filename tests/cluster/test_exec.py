@@ -147,7 +147,7 @@ def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
 
 
 def test_commands_and_files_on_a_hold(execute: Exec, cluster: Cluster, tmp_path: Path) -> None:
-    with Held(cluster, tmp_path, "n1,n2,n3,n4", "--heartbeat_timeout", "5") as held:
+    with Held(cluster, tmp_path, "n1,n2,n3,n4", "--heartbeat_timeout", "10") as held:
         on = ("--on", held.name)
         done = execute(*on, "--shell", "echo $((6 * 7)); [ $(hostname) != n3 ]")
         assert (done.returncode, done.stdout) == (1, "n[1-4]: 42\n")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 UNUSABLE = 69
 HOSTS = "n1:2,n2:2"
-LEASE = ("--heartbeat_timeout", "5")
+LEASE = ("--heartbeat_timeout", "10")
 BOOTED = ("-E", "-S", "-c")
 """What the command of a node launcher, and of its guard, begins with."""
 
@@ -179,7 +179,7 @@ def test_a_node_loses_power_while_it_is_held(cluster: Cluster, tmp_path: Path) -
     """It is missed by its heartbeats between two jobs, and comes back with its power."""
     with Held(cluster, tmp_path, "n1:2,n2:2,n3:2", *LEASE) as held:
         with cluster.host("n2").powered_off():
-            held.running.wait_for_output("lost n2: no heartbeat for 5 s")
+            held.running.wait_for_output("lost n2: no heartbeat for 10 s")
             told = held.tell("tell.py")
             assert [one["host"] for one in told] == ["n1", "n1", "n3", "n3"]
         held.running.wait_for_output("n2 is back")

@@ -32,7 +32,7 @@ os.read(see, 1)
 """
 """Each worker has a child in a session of its own, which hears no SIGTERM."""
 
-LEASE = ("--heartbeat_timeout", "5")
+LEASE = ("--heartbeat_timeout", "10")
 """What a busy machine keeps, for one that is silent for good."""
 
 LAST = f"""

@@ -346,7 +346,7 @@ def test_a_node_is_killed(cluster: Cluster, tmp_path: Path, rank: str) -> None:
 
 def test_a_node_is_cut_off(cluster: Cluster, tmp_path: Path) -> None:
     path = script(tmp_path, PAUSE)
-    with nodes(cluster, tmp_path, path, options="--heartbeat_timeout 5") as job:
+    with nodes(cluster, tmp_path, path, options="--heartbeat_timeout 10") as job:
         job.start_all(0, 1, 2)
         job.running["0"].wait_for_output("(?s)is up.*is up.*is up")
         with cluster.host("n3").unplugged():

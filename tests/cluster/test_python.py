@@ -128,7 +128,7 @@ print(job.wait().exit_code)
 
 def test_a_lost_node_is_an_event_and_an_error(programs: Programs, cluster: Cluster) -> None:
     program = programs.start("""
-job = up(launch(wait, heartbeat_timeout=5, **four))
+job = up(launch(wait, heartbeat_timeout=10, **four))
 print("running", flush=True)
 lost = [event.host for event in job.events() if isinstance(event, Lost)]
 try:

@@ -351,7 +351,7 @@ def test_an_elastic_role_has_a_spare_for_a_node_that_stays_away(
     (tmp_path / "server.py").write_text(SERVER)
     (tmp_path / "worker.py").write_text(WORKER)
     (tmp_path / "roles.toml").write_text(ELASTIC.format(python=COMMAND[0]))
-    hosts = ("--host", "n1:1,n2:1,n3:1,n4:1", "--heartbeat_timeout", "3")
+    hosts = ("--host", "n1:1,n2:1,n3:1,n4:1", "--heartbeat_timeout", "10")
     running = dsrun.start(*hosts, "--roles", "roles.toml")
     roles = "worker", "helper"
     for role in roles:
