@@ -1,45 +1,50 @@
-"""A queue of events: each is handled once those before it are done, with all that follows of them.
+"""A queue of calls: each is made once those before it are done, with all that follows of them.
 
-So whoever handles an event is never called again from within. And what many events, one of each
-node, have to be asked after each of them: whether anything is left.
+So whoever handles an event is never called again from within. And, for many events, one of each
+node: whether anything is left.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, ParamSpec, TypeVar
 
     One = TypeVar("One")
+    P = ParamSpec("P")
 
 
 class EventQueue:
-    """Events that wait, with whoever handles each."""
+    """Calls that wait for each other."""
 
     def __init__(self) -> None:
-        """Begin without events."""
-        self._waiting: deque[tuple[Callable[[Any], object], Any]] = deque()
+        """Begin without calls."""
+        self._waiting: deque[Callable[[], object]] = deque()
         self._busy = False
 
-    def put(self, handle: Callable[[Any], object], event: object) -> None:
-        """Have `handle` called with an event: now, or after those that are under way.
+    def put(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Make this call: now, or after those that are under way.
 
-        What it raises ends the call that was not made from within; the events behind it wait for
+        An exception of it ends the call that was not made from within; those behind it wait for
         the next one.
         """
-        self._waiting.append((handle, event))
+        self._waiting.append(partial(call, *args, **kwargs))
         if self._busy:
             return
         self._busy = True
         try:
             while self._waiting:
-                handle, event = self._waiting.popleft()
-                handle(event)
+                self._waiting.popleft()()
         finally:
             self._busy = False
+
+    def later(self, call: Callable[P, object]) -> Callable[P, None]:
+        """Return a function that puts this call in the queue."""
+        return lambda *args, **kwargs: self.put(call, *args, **kwargs)
 
 
 class Remaining:

@@ -85,12 +85,12 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         Replacement(DESCENDANTS, "            _stop_children(stopped, last)\n", ""),
     ),
     "a-round-that-was-not-joined-starts-workers": (
-        Replacement(NODE_ROUNDS, "if self.phase is Phase.JOINED:", "if self.phase:"),
+        Replacement(NODE_ROUNDS, "if self.phase is RoundsPhase.JOINED:", "if self.phase:"),
     ),
     "no-grace-where-a-round-ends": (
         Replacement(
             NODE_ROUNDS,
-            "grace = 0.0 if stop.number == signal.SIGKILL else self._grace",
+            "grace = 0.0 if number == signal.SIGKILL else self._grace",
             "grace = 0.0",
         ),
     ),
@@ -165,13 +165,13 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         ),
     ),
     "no-grace-where-an-engine-ends": (
-        Replacement(SESSION_STATE, "seen.grace if seen.by_engine else 0", "0"),
+        Replacement(SESSION_STATE, "now.grace if now.by_engine else 0", "0"),
     ),
     "a-held-node-that-must-leave-stays": (
         Replacement(
             SESSION_STATE,
-            "elif self.phase is Phase.LEAVING and seen.held:",
-            "elif self.phase is Phase.OVER and seen.held:",
+            "elif self.phase is SessionPhase.LEAVING and now.held:",
+            "elif self.phase is SessionPhase.OVER and now.held:",
         ),
     ),
     "notes-before-hello-are-the-former-runs": (

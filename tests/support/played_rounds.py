@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.event_queue import EventQueue
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
-from dsrun.launcher.node.elastic.events import StartWorkers
 from dsrun.launcher.node.elastic.rounds import NodeRounds
 from dsrun.launcher.node.machine.blocking import Calls
 
 from .clock import Clock
 from .fake_nodes import NAMES
 from .node_setup import node_setup
+from .recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ class PlayedRounds:
         self.setup = node_setup(task, print)
         self.calls = Calls(self.clock.loop)
         self.queue = EventQueue()
-        told = self._send, self.out.append, self.calls, self.queue
+        told = self._send, Recorder(self.out), self.calls, self.queue
         self.rounds = NodeRounds(self.clock.loop, self.setup, START, *told)
         self.rounds.begin()
 
@@ -64,7 +65,7 @@ class PlayedRounds:
 
     def together(self, *happen: Callable[[], object]) -> None:
         """Let these happen before anything is done of them."""
-        self.queue.put(lambda every: [one() for one in every], happen)
+        self.queue.put(lambda: [one() for one in happen])
 
     def forms(self, start: Start = ROUND) -> None:
         """The runner has formed a round."""
@@ -104,7 +105,7 @@ class TorchRounds(PlayedRounds):
         self.forms(start)
         self.agent.told()
         self.requests()
-        assert self.came() == [StartWorkers(found(start))]
+        assert self.came() == [starts(found(start))]
 
     def requests(self) -> None:
         """The agent requests its workers."""
@@ -117,6 +118,21 @@ class TorchRounds(PlayedRounds):
     def next_agent(self) -> None:
         """Another agent has taken the place of this one."""
         self.agent = self.agents.accept()
+
+
+def starts(start: Start) -> tuple[str, Start]:
+    """The workers of a round are to be started."""
+    return ("workers_requested", start)
+
+
+def stops(number: int = signal.SIGTERM, grace: float = GRACE) -> tuple[str, int, float]:
+    """The workers of a round are to be stopped."""
+    return ("round_stopped", number, grace)
+
+
+def ends(reason: str) -> tuple[str, str]:
+    """The run is to end, as no round follows."""
+    return ("rounds_ended", reason)
 
 
 def found(start: Start) -> Start:

@@ -21,7 +21,6 @@ from ...control.round_messages import AgentFailure
 from ...specs import environment
 from ..machine import processes
 from ..workers.spawn import WorkerSpec, spawn
-from .events import AgentEnded, AgentJoined, StopRequested, WorkersRequested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ...control.messages import NodeJob, Start
     from ..workers.prepare import NodeSetup
     from ..workers.spawn import Process
-    from .events import EmitAgent
+    from .rounds_state import AgentListener
 
 BOOT = (
     b"import sys; sys.path[:] = [p for p in sys.path if p]; del sys.argv[0];"
@@ -103,7 +102,7 @@ class AgentProcess:
         self,
         loop: loops.Loop,
         agent: Callable[[int], WorkerSpec],
-        emit: EmitAgent,
+        listener: AgentListener,
         workers: int,
     ) -> None:
         """Start the agent; `agent` is given the descriptor of its standard input.
@@ -111,14 +110,14 @@ class AgentProcess:
         Args:
             loop: where its connections are read.
             agent: returns what to execute.
-            emit: takes its events.
+            listener: hears what it decides.
             workers: how many the agent requests in each round.
 
         Raises:
             SpawnFailed: it cannot be started.
         """
         self._loop = loop
-        self._emit = emit
+        self._listener = listener
         self._workers = workers
         self._entry, theirs = system.socketpair(socket.SOCK_SEQPACKET)
         with theirs:
@@ -204,7 +203,7 @@ class AgentProcess:
         self._loop.add_reader(line.fileno(), lambda: self._read_shim(local, line))
         if len(self._requested) == self._workers:
             whole, self._requested = self._requested, {}
-            self._emit(WorkersRequested([whole[local] for local in sorted(whole)]))
+            self._listener.workers_requested([whole[local] for local in sorted(whole)])
 
     # -- what comes on them -----------------------------------------------------------------
 
@@ -217,7 +216,7 @@ class AgentProcess:
         if of_this_round:
             if not data:
                 self._shims.pop(local)
-            self._emit(StopRequested(data[-1] if data else signal.SIGKILL))
+            self._listener.stop_requested(data[-1] if data else signal.SIGKILL)
 
     def _read_agent(self, line: socket.socket) -> None:
         data = _received(line, LIMIT)
@@ -233,7 +232,7 @@ class AgentProcess:
     def _handle(self, message: dict[str, Any]) -> None:
         if "join" in message:
             port = int(message["join"])
-            self._emit(AgentJoined(port, port))
+            self._listener.agent_joined(port, port)
         elif "ended" in message:
             failure = message["ended"]
             self._failure = AgentFailure(**failure) if failure else None
@@ -250,7 +249,7 @@ class AgentProcess:
     # -- its end ----------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Emit why the agent has ended: its last line of output, if it has reported no reason."""
+        """Tell why the agent has ended: its last line of output, if it has reported no reason."""
         failure = self._failure
         if failure is NO_REASON:
             printed, unusable = self._last_line(), self._line is None
@@ -259,7 +258,7 @@ class AgentProcess:
             else:
                 text = f"torch's agent ended: {printed or 'killed'}"
                 failure = AgentFailure(text, unusable)
-        self._emit(AgentEnded(failure))
+        self._listener.agent_ended(failure)
 
     def _last_line(self) -> str:
         for fd in self._outputs:

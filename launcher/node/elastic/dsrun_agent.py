@@ -8,15 +8,14 @@ from enum import Enum
 from ...common.errors import reason
 from ...control.round_messages import AgentFailure
 from ..machine import ports
-from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, WorkersRequested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...control.messages import Start
-    from .events import EmitAgent
+    from .rounds_state import AgentListener
 
 
-class Phase(Enum):
+class AgentPhase(Enum):
     """Where this node is in the runner's rounds.
 
     Attributes:
@@ -43,11 +42,11 @@ class DsrunAgent:
 
     pids = ()
 
-    def __init__(self, emit: EmitAgent, workers: int) -> None:
-        """Decide for so many workers; decisions go to `emit`."""
-        self._emit = emit
+    def __init__(self, listener: AgentListener, workers: int) -> None:
+        """Decide for so many workers; `listener` hears the decisions."""
+        self._listener = listener
         self._workers = workers
-        self._phase = Phase.IDLE
+        self._phase = AgentPhase.IDLE
         self._ports: RoundPorts | None = None
         self._running: set[int] = set()
 
@@ -59,39 +58,39 @@ class DsrunAgent:
         """Request the workers of a round, in which they take the place that the runner gave."""
         assert self._ports is not None
         self._ports.stop_listening()
-        self._phase = Phase.RUNNING
+        self._phase = AgentPhase.RUNNING
         self._running = set(range(self._workers))
-        self._emit(WorkersRequested(()))
+        self._listener.workers_requested(())
 
     def change(self) -> None:
         """Leave the present round; a node that waits for the next one has left already."""
-        if self._phase is Phase.RUNNING:
+        if self._phase is AgentPhase.RUNNING:
             self._leave()
-        elif self._phase is Phase.FINISHED:
+        elif self._phase is AgentPhase.FINISHED:
             self._join()
 
     def ended(self, local: int, code: int) -> None:
         """Leave the round if a worker has failed."""
         self._running.discard(local)
-        if code and self._phase is Phase.RUNNING:
+        if code and self._phase is AgentPhase.RUNNING:
             self._leave()
 
     def workers_gone(self) -> None:
         """Join the next round, unless all workers have ended with code 0."""
-        if self._phase is Phase.RUNNING and not self._running:
-            self._phase = Phase.FINISHED
-            self._emit(RoundFinished())
-        elif self._phase in {Phase.RUNNING, Phase.STOPPING}:
+        if self._phase is AgentPhase.RUNNING and not self._running:
+            self._phase = AgentPhase.FINISHED
+            self._listener.round_finished()
+        elif self._phase in {AgentPhase.RUNNING, AgentPhase.STOPPING}:
             self._join()
 
     def close(self) -> None:
         """Release the ports."""
-        self._phase = Phase.IDLE
+        self._phase = AgentPhase.IDLE
         self._release()
 
     def _leave(self) -> None:
-        self._phase = Phase.STOPPING
-        self._emit(StopRequested(signal.SIGTERM))
+        self._phase = AgentPhase.STOPPING
+        self._listener.stop_requested(signal.SIGTERM)
 
     def _join(self) -> None:
         """Join the next round with new ports, reserved before the old ones are released.
@@ -101,14 +100,14 @@ class DsrunAgent:
         try:
             fresh = RoundPorts()
         except OSError as error:
-            self._phase = Phase.IDLE
+            self._phase = AgentPhase.IDLE
             text = f"cannot reserve a port for the next round: {reason(error)}"
-            self._emit(AgentEnded(AgentFailure(text)))
+            self._listener.agent_ended(AgentFailure(text))
             return
         self._release()
         self._ports = fresh
-        self._phase = Phase.JOINED
-        self._emit(AgentJoined(fresh.store, fresh.probe))
+        self._phase = AgentPhase.JOINED
+        self._listener.agent_joined(fresh.store, fresh.probe)
 
     def _release(self) -> None:
         if self._ports is not None:

@@ -11,46 +11,21 @@ from functools import partial
 
 from ...control import frames, messages
 from ...specs import environment
-from . import effects, events
 from .change_notice import ChangeNotice
 from .rounds_state import RoundsState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from ...common.event_queue import EventQueue
     from ...common.loop import Loop
     from ...control.messages import Start
+    from ...control.round_messages import AgentFailure
     from ..machine.blocking import Calls
     from ..workers.prepare import NodeSetup
-    from .events import EmitAgent, EmitRounds
-
-    class Agent(Protocol):
-        """Decides for the workers of one node, from round to round."""
-
-        @property
-        def pids(self) -> Sequence[int]:
-            """Its processes among this process's children."""
-
-        def begin(self) -> None:
-            """Get ready for the first round."""
-
-        def form(self, start: Start, /) -> None:
-            """Take this node's place in a round of the runner's."""
-
-        def change(self) -> None:
-            """Leave the present round for another one."""
-
-        def ended(self, local: int, code: int) -> None:
-            """Record that a worker of the present round has ended, by its local rank."""
-
-        def workers_gone(self) -> None:
-            """Record that nothing is left of the workers that were started last."""
-
-        def close(self) -> None:
-            """Release everything; no event follows."""
+    from .rounds_state import Agent, AgentListener, RoundsOwner
 
 
 class NodeRounds:
@@ -58,6 +33,7 @@ class NodeRounds:
 
     Attributes:
         handlers: what to do with the runner's frames about rounds.
+        agent: the agent, whose processes may be replaced during a round.
     """
 
     def __init__(
@@ -66,76 +42,52 @@ class NodeRounds:
         setup: NodeSetup,
         start: Start,
         send: Callable[[bytes], None],
-        emit: EmitRounds,
+        owner: RoundsOwner,
         calls: Calls,
         queue: EventQueue,
     ) -> None:
-        """Make the agent; frames go to the runner by `send`, all else to `emit`.
+        """Make the agent; frames go to the runner by `send`, all else to `owner`.
 
         `calls` has the children of this run that touch files; `queue` has what happens on this
         node.
         """
-        handle, self._send, self._queue = self._handle, send, queue
-        self.handlers: dict[int, Callable[[bytes], None]] = {
-            frames.ROUND: self._on_round,
-            frames.LEAVE_ROUND: lambda _body: handle(events.ChangeWanted()),
-            frames.CHANGE_SOON: lambda _body: handle(events.ChangeNear()),
-        }
+        self._send, self._owner, self._queue = send, owner, queue
         template = start if setup.task.rendezvous is not None else None
         grace = setup.task.supervision.grace
-        self._state = RoundsState(len(start.slots), grace, template)
+        self._state = RoundsState(self, len(start.slots), grace, template)
+        self.handlers: dict[int, Callable[[bytes], None]] = {
+            frames.ROUND: self._on_round,
+            frames.LEAVE_ROUND: lambda _body: queue.put(self._state.change_wanted),
+            frames.CHANGE_SOON: lambda _body: queue.put(self._state.change_near),
+        }
         policy = setup.task.elastic
         how = os.fsdecode(environment.from_wire(policy.notice_by)) if policy else ""
         self._notice = ChangeNotice(how, setup.workdir, self._note, calls)
-        self._agent = make_agent(loop, setup, start, handle)
-        self._perform = self._table(emit)
-
-    def _table(self, emit: EmitRounds) -> dict[type, Callable[[Any], None]]:
-        """Return what carries out each kind of effect."""
-        agent = self._agent
-        return {
-            effects.Send: lambda it: self._send(it.frame),
-            effects.FormRound: lambda it: agent.form(it.start),
-            effects.ChangeRound: lambda _it: agent.change(),
-            effects.EndWorker: lambda it: agent.ended(*it),
-            effects.EndWorkers: lambda _it: agent.workers_gone(),
-            effects.GiveNotice: lambda _it: self._notice.give(
-                lambda number: emit(events.SignalWorkers(number))
-            ),
-            effects.EndNotice: lambda _it: self.workers_gone(),
-            **dict.fromkeys((events.StartWorkers, events.StopWorkers, events.RoundsEnded), emit),
-        }
-
-    def _handle(self, event: object) -> None:
-        self._queue.put(self._step, event)
-
-    def _step(self, event: object) -> None:
-        for effect in self._state.step(event):
-            self._perform[type(effect)](effect)
+        self.agent = make_agent(loop, setup, start, self)
 
     def begin(self) -> None:
         """Start the agent."""
-        self._agent.begin()
+        self.agent.begin()
 
     @property
     def agents(self) -> Sequence[int]:
         """The agent's processes, which may be replaced during a round."""
-        return self._agent.pids
+        return self.agent.pids
 
     def exited(self, rank: int, code: int) -> None:
         """Tell the agent that a worker of the present round has ended.
 
         Once the job is being stopped the agent is told nothing: it would ask for another round.
         """
-        self._handle(events.WorkerExited(rank, code))
+        self._queue.put(self._state.worker_exited, rank, code)
 
     def not_started(self, number: int) -> None:
         """Record that no worker of this round was started: it was stopped with this signal."""
-        self._handle(events.NotStarted(number))
+        self._queue.put(self._state.not_started, number)
 
     def workers_gone(self) -> None:
         """Record that this round's workers are gone; start those of the next one if they wait."""
-        self._notice.end(partial(self._handle, events.WorkersGone()))
+        self._notice.end(self._queue.later(self._state.workers_gone))
 
     def stop(self) -> None:
         """Start no further round."""
@@ -144,18 +96,66 @@ class NodeRounds:
     def close(self, then: Callable[[], None] = lambda: None) -> None:
         """End the agent; call `then` once there is no notice any more."""
         self.stop()
-        self._agent.close()
+        self.agent.close()
         self._notice.end(then)
 
     def _on_round(self, body: bytes) -> None:
-        self._handle(events.RoundFormed(messages.unpack(messages.Start, body)))
+        self._queue.put(self._state.round_formed, messages.unpack(messages.Start, body))
 
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
+    # -- decisions of the agent (`AgentListener`) ---------------------------------------------
 
-def make_agent(loop: Loop, setup: NodeSetup, start: Start, emit: EmitAgent) -> Agent:
-    """Return the agent that the task asks for; it tells its decisions to `emit`.
+    def agent_joined(self, port: int, probe: int) -> None:
+        """Hear that the agent waits for a round."""
+        self._queue.put(self._state.agent_joined, port, probe)
+
+    def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
+        """Hear that the agent has requested every worker of a round."""
+        self._queue.put(self._state.workers_requested, environments)
+
+    def stop_requested(self, number: int) -> None:
+        """Hear that the workers are to stop, with this signal."""
+        self._queue.put(self._state.stop_requested, number)
+
+    def round_finished(self) -> None:
+        """Hear that all workers of the round have ended with code 0, and are gone."""
+        self._queue.put(self._state.round_finished)
+
+    def agent_ended(self, failure: AgentFailure | None) -> None:
+        """Hear that the agent has ended."""
+        self._queue.put(self._state.agent_ended, failure)
+
+    # -- what its state decides (`RoundsActions`) ---------------------------------------------
+
+    def send(self, kind: int, message: Any) -> None:
+        """Send the runner a message in a frame of this kind."""
+        self._send(messages.pack(kind, message))
+
+    def start_workers(self, start: Start) -> None:
+        """Have the run start the workers of this round."""
+        self._queue.put(self._owner.workers_requested, start)
+
+    def stop_workers(self, number: int, grace: float) -> None:
+        """Have the run stop its workers: SIGKILL `grace` seconds after the signal."""
+        self._queue.put(self._owner.round_stopped, number, grace)
+
+    def give_notice(self) -> None:
+        """Tell the workers that there will be another round soon."""
+        self._notice.give(self._queue.later(self._owner.signal_came))
+
+    def end_notice(self) -> None:
+        """Take the notice back."""
+        self.workers_gone()
+
+    def end(self, reason: str) -> None:
+        """Have the run end."""
+        self._queue.put(self._owner.rounds_ended, reason)
+
+
+def make_agent(loop: Loop, setup: NodeSetup, start: Start, listener: AgentListener) -> Agent:
+    """Return the agent that the task asks for; it tells its decisions to `listener`.
 
     It is dsrun's own for the runner's rounds; torch's, which is a process beside this one, for
     torch's rendezvous or if the user asks for it.
@@ -165,7 +165,7 @@ def make_agent(loop: Loop, setup: NodeSetup, start: Start, emit: EmitAgent) -> A
         from .agent_process import agent_command
         from .torch_agent import TorchAgent
 
-        return TorchAgent(loop, partial(agent_command, setup, start), emit, workers)
+        return TorchAgent(loop, partial(agent_command, setup, start), listener, workers)
     from .dsrun_agent import DsrunAgent
 
-    return DsrunAgent(emit, workers)
+    return DsrunAgent(listener, workers)

@@ -1,6 +1,6 @@
-"""The state of a node's rounds: an event in, what is to be done of it out.
+"""The state of a node's rounds: decides, of all that happens in them, what follows.
 
-Nothing here sends, starts or waits: `NodeRounds` does.
+Nothing here sends, starts or waits: that is done by `RoundsActions`.
 """
 
 from __future__ import annotations
@@ -8,19 +8,112 @@ from __future__ import annotations
 import signal
 from enum import Enum
 
-from ...control import frames, messages, round_messages
+from ...control import frames, round_messages
 from ..workers import agent_environment
-from . import effects, events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Protocol
 
     from ...control.messages import Start
+    from ...control.round_messages import AgentFailure
+
+    class Agent(Protocol):
+        """Decides for the workers of one node, from round to round."""
+
+        @property
+        def pids(self) -> Sequence[int]:
+            """Its processes among this process's children."""
+
+        def begin(self) -> None:
+            """Get ready for the first round."""
+
+        def form(self, start: Start, /) -> None:
+            """Take this node's place in a round of the runner's."""
+
+        def change(self) -> None:
+            """Leave the present round for another one."""
+
+        def ended(self, local: int, code: int) -> None:
+            """Record that a worker of the present round has ended, by its local rank."""
+
+        def workers_gone(self) -> None:
+            """Record that nothing is left of the workers that were started last."""
+
+        def close(self) -> None:
+            """Release everything; its listener hears nothing more."""
+
+    class AgentListener(Protocol):
+        """Hears the decisions of an agent."""
+
+        def agent_joined(self, port: int, probe: int) -> None:
+            """Hear that the agent waits for a round.
+
+            Args:
+                port: where the round's store is if this node is the first one of it.
+                probe: listens until the round is formed, for other nodes to try.
+            """
+
+        def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
+            """Hear that the agent has requested every worker of a round.
+
+            Args:
+                environments: the variables that torch's agent sets for each worker, by local rank;
+                    empty for all other agents.
+            """
+
+        def stop_requested(self, number: int) -> None:
+            """Hear that the workers are to stop, with this signal."""
+
+        def round_finished(self) -> None:
+            """Hear that all workers of the round have ended with code 0, and are gone."""
+
+        def agent_ended(self, failure: AgentFailure | None) -> None:
+            """Hear that the agent has ended, with a failure unless its workers had ended well."""
+
+    class RoundsOwner(Protocol):
+        """Starts and stops the workers of rounds; `RunState` does."""
+
+        def workers_requested(self, start: Start) -> None:
+            """Start the workers of a round."""
+
+        def round_stopped(self, number: int, grace: float) -> None:
+            """Stop the workers of a round: SIGKILL `grace` seconds after the signal."""
+
+        def signal_came(self, number: int) -> None:
+            """Pass a signal on to the workers."""
+
+        def rounds_ended(self, reason: str) -> None:
+            """End the run, as no round follows: the reason, "" if all workers ended well."""
+
+    class RoundsActions(Protocol):
+        """Carries out the decisions of a node's rounds, in the order of the calls."""
+
+        @property
+        def agent(self) -> Agent:
+            """The agent of this node."""
+
+        def send(self, kind: int, message: Any) -> None:
+            """Send the runner a message in a frame of this kind."""
+
+        def start_workers(self, start: Start) -> None:
+            """Have the run start the workers of this round."""
+
+        def stop_workers(self, number: int, grace: float) -> None:
+            """Have the run stop its workers: SIGKILL `grace` seconds after the signal."""
+
+        def give_notice(self) -> None:
+            """Tell the workers that there will be another round soon."""
+
+        def end_notice(self) -> None:
+            """Take the notice back; `RoundsState.workers_gone` follows."""
+
+        def end(self, reason: str) -> None:
+            """Have the run end, for this reason, "" if all workers ended well."""
 
 
-class Phase(Enum):
+class RoundsPhase(Enum):
     """Where this node is in its rounds.
 
     Attributes:
@@ -47,126 +140,128 @@ class RoundsState:
         phase: where it is.
     """
 
-    def __init__(self, workers: int, grace: float, template: Start | None) -> None:
+    def __init__(
+        self, do: RoundsActions, workers: int, grace: float, template: Start | None
+    ) -> None:
         """Begin on the way to the first round.
 
         Args:
+            do: carries out what is decided.
             workers: how many this node has in each round.
             grace: seconds until SIGKILL for workers that are stopped.
             template: what all rounds of torch's rendezvous have in common; None for the runner's.
         """
-        self.phase = Phase.JOINING
+        self.phase = RoundsPhase.JOINING
+        self._do = do
         self._workers, self._grace, self._template = workers, grace, template
         self._number = 0
         self._start: Start | None = None
         self._workers_left = False
-        self._done: list[Any] = []
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            events.AgentJoined: self._on_joined,
-            events.WorkersRequested: self._on_requested,
-            events.StopRequested: self._on_stop_requested,
-            events.RoundFinished: self._on_finished,
-            events.AgentEnded: self._on_agent_ended,
-            events.RoundFormed: self._on_formed,
-            events.ChangeWanted: lambda _it: self._done.append(effects.ChangeRound()),
-            events.ChangeNear: self._on_change_near,
-            events.WorkerExited: self._on_exited,
-            events.NotStarted: self._on_not_started,
-            events.WorkersGone: self._on_workers_gone,
-        }
 
-    def step(self, event: object) -> list[Any]:
-        """Handle an event; return what is to be done, in this order."""
-        if self.phase is not Phase.OVER:
-            self._handlers[type(event)](event)
-        done, self._done = self._done, []
-        return done
+    @property
+    def _over(self) -> bool:
+        """Whether nothing that happens counts any more."""
+        return self.phase is RoundsPhase.OVER
 
     def stop(self) -> None:
         """Start no further round."""
-        self.phase = Phase.OVER
-
-    def _send(self, kind: int, message: Any) -> None:
-        self._done.append(effects.Send(messages.pack(kind, message)))
+        self.phase = RoundsPhase.OVER
 
     # -- the runner -------------------------------------------------------------------------
 
-    def _on_formed(self, formed: events.RoundFormed) -> None:
-        """Take this node's place in a round."""
-        if self.phase is Phase.JOINED:
-            self.phase, self._start = Phase.FORMING, formed.start
-            self._done.append(effects.FormRound(formed.start))
+    def round_formed(self, start: Start) -> None:
+        """Take this node's place in a round that the runner has formed."""
+        if self.phase is RoundsPhase.JOINED:
+            self.phase, self._start = RoundsPhase.FORMING, start
+            self._do.agent.form(start)
 
-    def _on_change_near(self, _event: events.ChangeNear) -> None:
-        if self._workers_left:
-            self._done.append(effects.GiveNotice())
+    def change_wanted(self) -> None:
+        """Have the agent leave its round: the runner wants another one."""
+        if not self._over:
+            self._do.agent.change()
+
+    def change_near(self) -> None:
+        """Tell the workers that the runner will want another round soon."""
+        if self._workers_left and not self._over:
+            self._do.give_notice()
 
     # -- the agent --------------------------------------------------------------------------
 
-    def _on_joined(self, joined: events.AgentJoined) -> None:
-        self.phase = Phase.JOINED
-        self._send(frames.READY, round_messages.Join(*joined))
+    def agent_joined(self, port: int, probe: int) -> None:
+        """Tell the runner that this node waits for a round."""
+        if not self._over:
+            self.phase = RoundsPhase.JOINED
+            self._do.send(frames.READY, round_messages.Join(port, probe))
 
-    def _on_requested(self, requested: events.WorkersRequested) -> None:
+    def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
+        """Start the workers of the round, once those of the one before are gone."""
+        if self._over:
+            return
         if self._template is not None:
             self._number += 1
-            given = self._template, requested.environments, self._number
-            self._start = agent_environment.round_of(*given)
-        elif self.phase is Phase.FORMING and self._start is not None:
-            self._start = agent_environment.of_agent(self._start, requested.environments)
+            self._start = agent_environment.round_of(self._template, environments, self._number)
+        elif self.phase is RoundsPhase.FORMING and self._start is not None:
+            self._start = agent_environment.of_agent(self._start, environments)
         else:
             return
-        self.phase = Phase.REQUESTED
+        self.phase = RoundsPhase.REQUESTED
         self._start_workers()
 
     def _start_workers(self) -> None:
         """Start those of a round that were requested, if those of the one before are gone."""
-        if self.phase is not Phase.REQUESTED or self._workers_left or self._start is None:
+        if self.phase is not RoundsPhase.REQUESTED or self._workers_left or self._start is None:
             return
-        self.phase, self._workers_left = Phase.RUNNING, True
+        self.phase, self._workers_left = RoundsPhase.RUNNING, True
         if self._template is not None:
-            self._send(frames.RANKS, agent_environment.ranks(self._start))
-        self._done.append(events.StartWorkers(self._start))
+            self._do.send(frames.RANKS, agent_environment.ranks(self._start))
+        self._do.start_workers(self._start)
 
-    def _on_stop_requested(self, stop: events.StopRequested) -> None:
-        if self._workers_left:
-            grace = 0.0 if stop.number == signal.SIGKILL else self._grace
-            self._done.append(events.StopWorkers(stop.number, grace))
-        if self.phase is Phase.REQUESTED:
+    def stop_requested(self, number: int) -> None:
+        """Stop the workers of the round, which the agent leaves."""
+        if self._workers_left and not self._over:
+            grace = 0.0 if number == signal.SIGKILL else self._grace
+            self._do.stop_workers(number, grace)
+        if self.phase is RoundsPhase.REQUESTED:
             # The agent leaves the round before its workers were started: they end at once.
-            self.phase = Phase.JOINING
-            self._end_all(stop.number)
+            self.phase = RoundsPhase.JOINING
+            self._end_all(number)
 
-    def _on_finished(self, _event: events.RoundFinished) -> None:
+    def round_finished(self) -> None:
         """Report it to the runner, which ends the job when all nodes of the round have finished."""
-        if self.phase is Phase.RUNNING and self._start is not None and self._template is None:
-            self._send(frames.FINISHED, round_messages.Finished(self._start.generation))
+        running = self.phase is RoundsPhase.RUNNING
+        if running and self._start is not None and self._template is None:
+            self._do.send(frames.FINISHED, round_messages.Finished(self._start.generation))
 
-    def _on_agent_ended(self, ended: events.AgentEnded) -> None:
+    def agent_ended(self, failure: AgentFailure | None) -> None:
+        """End the rounds, and tell the runner of a failure."""
+        if self._over:
+            return
         self.stop()
-        failure = ended.failure
         if failure is not None:
-            self._send(frames.AGENT_FAILED, failure)
-        self._done.append(events.RoundsEnded(failure.reason if failure else ""))
+            self._do.send(frames.AGENT_FAILED, failure)
+        self._do.end(failure.reason if failure else "")
 
     # -- the workers ------------------------------------------------------------------------
 
-    def _on_exited(self, exited: events.WorkerExited) -> None:
+    def worker_exited(self, rank: int, code: int) -> None:
         """Tell the agent, unless it is of an earlier round."""
-        if self.phase is Phase.RUNNING and self._start is not None:
-            local = exited.rank - self._start.first_rank
-            self._done.append(effects.EndWorker(local, exited.code))
+        if self.phase is RoundsPhase.RUNNING and self._start is not None:
+            self._do.agent.ended(rank - self._start.first_rank, code)
 
-    def _on_not_started(self, event: events.NotStarted) -> None:
-        self._end_all(event.number)
-        self._done.append(effects.EndNotice())
+    def not_started(self, number: int) -> None:
+        """Tell the agent that no worker of this round was started: this signal has stopped it."""
+        if not self._over:
+            self._end_all(number)
+            self._do.end_notice()
 
     def _end_all(self, number: int) -> None:
         """Have the agent see all workers of the round end by a signal."""
-        self._done += [effects.EndWorker(local, -number) for local in range(self._workers)]
+        for local in range(self._workers):
+            self._do.agent.ended(local, -number)
 
-    def _on_workers_gone(self, _event: events.WorkersGone) -> None:
+    def workers_gone(self) -> None:
         """Continue without a notice, which the next workers would see."""
-        self._workers_left = False
-        self._done.append(effects.EndWorkers())
-        self._start_workers()
+        if not self._over:
+            self._workers_left = False
+            self._do.agent.workers_gone()
+            self._start_workers()

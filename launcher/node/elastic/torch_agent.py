@@ -7,16 +7,15 @@ from functools import partial
 from ...control.round_messages import AgentFailure
 from ..workers.spawn import SpawnFailed
 from .agent_process import AgentProcess
-from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, WorkersRequested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...common.loop import Loop
     from ...control.messages import Start
     from ..workers.spawn import WorkerSpec
-    from .events import AgentEvent, EmitAgent
+    from .rounds_state import AgentListener
 
 STUCK = 2.0
 """Seconds for torch's agents to agree on ranks once their round is over."""
@@ -26,19 +25,23 @@ class TorchAgent:
     """torch's agent on this node; there may be another process for each round."""
 
     def __init__(
-        self, loop: Loop, command: Callable[[int], WorkerSpec], emit: EmitAgent, workers: int
+        self,
+        loop: Loop,
+        command: Callable[[int], WorkerSpec],
+        listener: AgentListener,
+        workers: int,
     ) -> None:
         """Prepare an agent for so many workers.
 
         Args:
             loop: where its lines are read.
             command: returns what to execute, given the descriptor of its standard input.
-            emit: takes its events.
+            listener: hears its decisions.
             workers: how many it requests in each round.
         """
         self._loop = loop
         self._command = command
-        self._emit = emit
+        self._listener = listener
         self._workers = workers
         self._process: AgentProcess | None = None
         self._forming: Start | None = None
@@ -55,9 +58,9 @@ class TorchAgent:
         """Start the process."""
         self._begin_round(None)
         try:
-            self._process = AgentProcess(self._loop, self._command, self._on_event, self._workers)
+            self._process = AgentProcess(self._loop, self._command, self, self._workers)
         except (SpawnFailed, OSError) as error:
-            self._emit(AgentEnded(AgentFailure(f"torch's agent does not start: {error}")))
+            self.agent_ended(AgentFailure(f"torch's agent does not start: {error}"))
 
     def form(self, start: Start) -> None:
         """Tell the agent its place in a round."""
@@ -100,7 +103,7 @@ class TorchAgent:
     def workers_gone(self) -> None:
         """Report a round whose workers here have all ended well."""
         if self._finished():
-            self._emit(RoundFinished())
+            self.round_finished()
 
     def close(self) -> None:
         """End the process."""
@@ -125,14 +128,30 @@ class TorchAgent:
         self.close()
         self.begin()
 
-    def _on_event(self, event: AgentEvent) -> None:
-        match event:
-            case AgentJoined() | WorkersRequested():
-                self._forming = None
-            case StopRequested():
-                self._stopped = True
-        self._emit(event)
-        if isinstance(event, StopRequested):
-            held, self._held = self._held or [], None
-            for local, code in held:
-                self.ended(local, code)
+    # -- decisions of the process (`AgentListener`) -------------------------------------------
+
+    def agent_joined(self, port: int, probe: int) -> None:
+        """Hear that the agent waits for a round."""
+        self._forming = None
+        self._listener.agent_joined(port, probe)
+
+    def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
+        """Hear that the agent has requested every worker of a round."""
+        self._forming = None
+        self._listener.workers_requested(environments)
+
+    def stop_requested(self, number: int) -> None:
+        """Hear that the workers are to stop; those that have ended before are told of now."""
+        self._stopped = True
+        self._listener.stop_requested(number)
+        held, self._held = self._held or [], None
+        for local, code in held:
+            self.ended(local, code)
+
+    def round_finished(self) -> None:
+        """Hear that all workers of the round have ended with code 0, and are gone."""
+        self._listener.round_finished()
+
+    def agent_ended(self, failure: AgentFailure | None) -> None:
+        """Hear that the agent has ended."""
+        self._listener.agent_ended(failure)

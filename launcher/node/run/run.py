@@ -19,22 +19,20 @@ from ..workers.group_state import StopPolicy
 from ..workers.prepare import NodeSetup
 from ..workers.spawn import SpawnFailed, spawn
 from ..workers.worker_specs import WorkerSpecs
-from . import run_events as events
-from .run_state import NOT_EXECUTED, Phase, RunState
+from .run_state import NOT_EXECUTED, GroupEnd, RunPhase, RunState
 from .services import Services
 from .watches import Watches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Any
 
     from ...common.loop import Loop
-    from ..elastic.events import RoundsEvent
     from ..elastic.rounds import NodeRounds
     from ..preload.preloaded_workers import PreloadedWorkers
     from ..preload.preloader import Preloader
     from ..workers.events import GroupEvent
+    from ..workers.group import FailureDetails
     from ..workers.prepare import FileFindings
     from ..workers.spawn import Process
 
@@ -109,71 +107,16 @@ class NodeRun:
         self._specs = WorkerSpecs(self._setup, self._note)
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
-        self._preloaded = self._preload(kept)
+        self._preloaded = self._begin_preload(kept)
         self._services = Services(loop, send, self._note, shard_queue=task.workers.shard_queue)
         self._watches = Watches(loop, send, self._on_port_taken)
         self._calls = Calls(loop)
-        self._state = RunState(elastic=task.has_rounds, preloads=self._preloaded is not None)
-        self._perform = self._table()
-
-    def _table(self) -> dict[type, Callable[[Any], object]]:
-        """Return what carries out each kind of effect."""
-        return {
-            events.BeginRounds: lambda it: self._begin_rounds(it.start),
-            events.Preload: lambda it: self._prepare(it.start),
-            events.Settle: lambda it: self._settle(it.start),
-            events.StartGroup: lambda it: self._start_group(*it),
-            events.LookForLeftovers: lambda _it: self._look_for_leftovers(),
-            events.Release: lambda _it: self._release(),
-            events.ReportExit: lambda it: self._report_exit(*it),
-            events.ReportNotStarted: lambda it: self._report_not_started(*it),
-            events.ReportEnd: self._report_end,
-            events.FindFailures: lambda _it: self._find_failures(),
-            events.KillAgent: lambda _it: self._kill_agent(),
-            events.StopGroup: lambda it: self._of_group.stop(*it[:2], delivered=it.delivered),
-            events.SignalGroup: lambda it: self._of_group.signal_all(it.number),
-            events.Feed: lambda it: self._of_group.feed(it.data),
-            events.EndInRound: lambda it: self._of_rounds.exited(*it),
-            events.NoneInRound: lambda it: self._of_rounds.not_started(it.number),
-            events.EndRound: lambda _it: self._of_rounds.workers_gone(),
-            events.StopRounds: lambda _it: self._of_rounds.stop(),
-            events.CloseRounds: lambda _it: self._of_rounds.close(self._tells(events.RoundsClosed)),
-            events.CancelPreload: lambda _it: self._of_preloader.cancel(),
-            events.EndPreloader: lambda _it: self._of_preloader.end(
-                self._tells(events.PreloaderGone)
-            ),
-        }
-
-    def _handle(self, event: object) -> None:
-        self._queue.put(self._step, event)
-
-    def _step(self, event: object) -> None:
-        for effect in self._state.step(event):
-            self._perform[type(effect)](effect)
-
-    def _tells(self, kind: Callable[[], object]) -> Callable[[], None]:
-        """Return what handles an event of this kind."""
-        return lambda: self._handle(kind())
-
-    @property
-    def _of_group(self) -> WorkerGroup:
-        assert self._group is not None
-        return self._group
-
-    @property
-    def _of_rounds(self) -> NodeRounds:
-        assert self._rounds is not None
-        return self._rounds
-
-    @property
-    def _of_preloader(self) -> PreloadedWorkers:
-        assert self._preloaded is not None
-        return self._preloaded
+        self._state = RunState(self, elastic=task.has_rounds, preloads=self._preloaded is not None)
 
     # -- what is known of it ----------------------------------------------------------------
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> RunPhase:
         """Its phase."""
         return self._state.phase
 
@@ -195,7 +138,7 @@ class NodeRun:
     @property
     def active(self) -> bool:
         """Whether processes of it may be running."""
-        return self.phase in {Phase.RUNNING, Phase.DISMISSING}
+        return self.phase in {RunPhase.RUNNING, RunPhase.DISMISSING}
 
     @property
     def workers(self) -> Sequence[Process]:
@@ -222,7 +165,7 @@ class NodeRun:
         from ...control.role_messages import RolePeers
 
         peers = messages.unpack(RolePeers, body).peers
-        if self.phase in {Phase.PREPARED, Phase.RUNNING}:
+        if self.phase in {RunPhase.PREPARED, RunPhase.RUNNING}:
             self._setup.tell_peers(peers)
 
     def start(self, start: messages.Start, *, looks: bool = False) -> None:
@@ -230,17 +173,7 @@ class NodeRun:
 
         With `looks`, look after that for what jobs that have ended have left.
         """
-        self._handle(events.Started(start, looks))
-
-    def _look_for_leftovers(self) -> None:
-        """Name what jobs that have ended have left, and is still there soon; end what this one has.
-
-        If all processes of a job are killed one by one, as engines and schedulers do, those that
-        are killed last are there without their guard for a moment.
-        """
-        others = self.end_leftovers()
-        if others:
-            self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
+        self._queue.put(self._state.started, start, looks=looks)
 
     def end_leftovers(self) -> list[int]:
         """End what this job has left; return what other jobs that have ended have left.
@@ -257,7 +190,7 @@ class NodeRun:
         return others
 
     def _name_leftovers(self, found: Collection[int]) -> None:
-        if self.phase is not Phase.RUNNING:
+        if self.phase is not RunPhase.RUNNING:
             return
         for pid in leftovers.leftovers():
             if pid in found:
@@ -271,7 +204,7 @@ class NodeRun:
         Raises:
             BadFrame: the frame is not valid in this run.
         """
-        if self.phase in {Phase.DISMISSING, Phase.ENDED}:
+        if self.phase in {RunPhase.DISMISSING, RunPhase.ENDED}:
             return
         if kind in frames.TO_ROUNDS:
             if self._rounds is None:
@@ -284,7 +217,7 @@ class NodeRun:
         elif kind == frames.CREDIT and self._group is not None:
             self._group.grant(frames.unpack_count(body))
         elif kind == frames.INPUT:
-            self._handle(events.Input(body))
+            self._queue.put(self._state.input_came, body)
         elif kind == frames.PORTS_ASK:
             self._watches.ask_ports(self._setup, body)
         elif kind == frames.SHARD_ANSWER:
@@ -292,14 +225,15 @@ class NodeRun:
 
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker."""
-        self._handle(events.Signalled(number))
+        self._queue.put(self._state.signal_came, number)
 
     def stop(self, number: int, grace: float, *, reason: str = "", delivered: bool = False) -> None:
         """Stop the workers and start no other round; a run without workers ends at once.
 
         With `delivered`, the workers have already got the signal.
         """
-        self._handle(events.Stopped(number, grace, reason, delivered))
+        how = number, grace
+        self._queue.put(self._state.stopped, *how, reason=reason, delivered=delivered)
 
     def abandon(self, reason: str) -> None:
         """Continue without the runner: stop the workers and discard their output."""
@@ -319,72 +253,17 @@ class NodeRun:
 
     def close(self) -> None:
         """Release at once everything that was reserved or opened for it: another one follows."""
-        self._step(events.Closed())
-
-    def _release(self) -> None:
-        for one in (self._setup, self._specs, self._services, self._watches, self._calls):
-            one.close()
-        if self._preloaded is not None:
-            self._preloaded.close()
+        self._state.close()
 
     # -- workers ----------------------------------------------------------------------------
 
-    def _preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
+    def _begin_preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
         """Let a preloader begin with its imports while the other nodes get ready."""
         if not self.task.workers.preload and kept is None:
             return None
         from ..preload.preloaded_workers import PreloadedWorkers
 
         return PreloadedWorkers(self._loop, self._setup, self._note, kept)
-
-    def _prepare(self, start: messages.Start) -> None:
-        then = partial(self._handle, events.Preloaded(start))
-        self._of_preloader.prepare(len(start.slots), then)
-
-    def _settle(self, start: messages.Start) -> None:
-        """Start the workers once signals that came before were handled, and what they do here."""
-        self._starting()
-        self._queue.put(self._handle, events.Due(start))
-
-    def _start_group(self, start: messages.Start, early: Sequence[bytes]) -> None:
-        policy = StopPolicy(self._setup.program.no_python, self.task.supervision.allow_background)
-        credit = start.credit if self._group is None else self._group.credit
-        one = spawn if self._preloaded is None else self._preloaded.spawn
-        self._group = group = WorkerGroup(
-            self._loop, policy, self._on_group_event, self._excluded, one, credit, self._queue
-        )
-        try:
-            specs, logs = self._specs.make(start)
-            with (
-                self._services.with_queues(specs, start.generation) as given,
-                self._services.with_calls(given, self.task.payload, group) as called,
-                self._services.with_debugger(called, self.task) as every,
-            ):
-                group.start(every, logs, self._between)
-        except (SpawnFailed, OSError, ValueError, DsrunError) as error:
-            rank = start.first_rank + (start.only or 0) + len(group.processes)
-            why = f"{in_words(error)}{limit_met(error)}"
-            self._handle(events.NotStarted(start, rank, why))
-            return
-        self._started()
-        pids = tuple(one.pid for one in group.processes)
-        ranks = tuple(one.spec.rank for one in group.processes)
-        self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
-        self._watches.started(self._setup, start.master_port, group)
-        if self.task.ports:
-            self._watches.watch_role_ports(self._setup, group)
-        if self._setup.policy.report:
-            self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
-        if self._preloaded is not None:
-            self._preloaded.started(len(specs))
-        for data in early:
-            group.feed(data)
-
-    def _report_not_started(self, rank: int, reason: str) -> None:
-        """Report the worker that did not start as one that exited with 126, as shells do."""
-        text = f"not started: {reason}"
-        failed = messages.Exit(rank, 0, NOT_EXECUTED, False, system.monotonic(), text)
-        self._send(messages.pack(frames.EXIT, failed))
 
     def _excluded(self) -> set[int]:
         """Return the children that do not belong to the group of workers."""
@@ -402,41 +281,11 @@ class NodeRun:
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
 
-    # -- rounds -----------------------------------------------------------------------------
-
-    def _begin_rounds(self, start: messages.Start) -> None:
-        from ..elastic.rounds import NodeRounds
-
-        told = self._send, self._on_rounds_event, self._calls, self._queue
-        self._rounds = NodeRounds(self._loop, self._setup, start, *told)
-        self._rounds.begin()
-
-    def _on_rounds_event(self, event: RoundsEvent) -> None:
-        from ..elastic import events as of_rounds
-
-        match event:
-            case of_rounds.StartWorkers(start):
-                self._handle(events.Requested(start))
-            case of_rounds.StopWorkers(number, grace):
-                self._handle(events.RoundStopped(number, grace))
-            case of_rounds.SignalWorkers(number):
-                self._handle(events.Signalled(number))
-            case of_rounds.RoundsEnded(reason):
-                self._handle(events.Stopped(signal.SIGTERM, 0, reason))
-
-    def _kill_agent(self) -> None:
-        """End all that the agent has started."""
-        self._rounds, heard = None, self._on_group_event
-        self._group = WorkerGroup(
-            self._loop, StopPolicy(), heard, self._not_ours, queue=self._queue
-        )
-        self._group.stop(signal.SIGKILL, 0)
-
     # -- events of the workers --------------------------------------------------------------
 
     def _on_group_event(self, event: GroupEvent) -> None:
         """Send what workers write at once; all else waits for what is under way."""
-        if self.phase is Phase.ENDED:
+        if self.phase is RunPhase.ENDED:
             return  # of a worker that could not be ended
         match event:
             case Output(rank, stream, data):
@@ -446,38 +295,149 @@ class NodeRun:
             case Exited(process):
                 assert process.status is not None
                 code = os.waitstatus_to_exitcode(process.status)
-                self._handle(events.WorkerEnded(process, code))
+                self._queue.put(self._state.worker_ended, process, code)
             case OrphansStopped(names):
                 self._queue.put(self._note, f"left running by the job, stopped: {names}")
             case Ended(left):
-                group = self._of_group
+                group = self.group
                 failed = bool(group.failed() or group.unended)
-                self._handle(events.GroupEnded(left, group.may_stay(), failed))
+                self._queue.put(self._state.group_ended, GroupEnd(left, group.may_stay(), failed))
 
-    def _report_exit(self, process: Process, code: int) -> None:
+    def _note(self, text: str) -> None:
+        self._send(messages.pack(frames.NOTE, messages.Note(text)))
+
+    # -- what its state decides (`RunActions`) ------------------------------------------------
+
+    @property
+    def group(self) -> WorkerGroup:
+        """The workers that were started last."""
+        assert self._group is not None
+        return self._group
+
+    @property
+    def rounds(self) -> NodeRounds:
+        """The rounds of an elastic job."""
+        assert self._rounds is not None
+        return self._rounds
+
+    @property
+    def preloader(self) -> PreloadedWorkers:
+        """The preloader, from which workers start."""
+        assert self._preloaded is not None
+        return self._preloaded
+
+    def begin_rounds(self, start: messages.Start) -> None:
+        """Start the agent of an elastic job."""
+        from ..elastic.rounds import NodeRounds
+
+        told = self._send, self._state, self._calls, self._queue
+        self._rounds = NodeRounds(self._loop, self._setup, start, *told)
+        self._rounds.begin()
+
+    def preload(self, start: messages.Start) -> None:
+        """Prepare the preloader for these workers."""
+        then = partial(self._queue.put, self._state.preloaded, start)
+        self.preloader.prepare(len(start.slots), then)
+
+    def settle(self, start: messages.Start) -> None:
+        """Start the workers once signals that came before were handled, and what they do here."""
+        self._starting()
+        self._queue.put(self._queue.put, self._state.workers_due, start)
+
+    def start_group(self, start: messages.Start, early: Sequence[bytes]) -> None:
+        """Start the workers, and pass them this standard input."""
+        policy = StopPolicy(self._setup.program.no_python, self.task.supervision.allow_background)
+        credit = start.credit if self._group is None else self._group.credit
+        one = spawn if self._preloaded is None else self._preloaded.spawn
+        self._group = group = WorkerGroup(
+            self._loop, policy, self._on_group_event, self._excluded, one, credit, self._queue
+        )
+        try:
+            specs, logs = self._specs.make(start)
+            with (
+                self._services.with_queues(specs, start.generation) as given,
+                self._services.with_calls(given, self.task.payload, group) as called,
+                self._services.with_debugger(called, self.task) as every,
+            ):
+                group.start(every, logs, self._between)
+        except (SpawnFailed, OSError, ValueError, DsrunError) as error:
+            rank = start.first_rank + (start.only or 0) + len(group.processes)
+            why = f"{in_words(error)}{limit_met(error)}"
+            self._queue.put(self._state.not_started, start, rank, why)
+            return
+        self._started()
+        pids = tuple(one.pid for one in group.processes)
+        ranks = tuple(one.spec.rank for one in group.processes)
+        self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
+        self._watches.started(self._setup, start.master_port, group)
+        if self.task.ports:
+            self._watches.watch_role_ports(self._setup, group)
+        if self._setup.policy.report:
+            self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
+        if self._preloaded is not None:
+            self._preloaded.started(len(specs))
+        for data in early:
+            group.feed(data)
+
+    def look_for_leftovers(self) -> None:
+        """Name what jobs that have ended have left, and is still there soon; end what this one has.
+
+        If all processes of a job are killed one by one, as engines and schedulers do, those that
+        are killed last are there without their guard for a moment.
+        """
+        others = self.end_leftovers()
+        if others:
+            self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
+
+    def report_exit(self, process: Process, code: int) -> None:
+        """Tell the runner how a worker has ended, and why, as far as is known."""
         rank = process.spec.rank
         self._services.ended(rank)
         now, causes = system.monotonic(), self._watches.causes(process, code)
         ended = messages.Exit(rank, process.pid, code, process.signalled, now, *causes)
         self._send(messages.pack(frames.EXIT, ended))
 
-    def _note(self, text: str) -> None:
-        self._send(messages.pack(frames.NOTE, messages.Note(text)))
+    def report_not_started(self, rank: int, reason: str) -> None:
+        """Report the worker that did not start as one that exited with 126, as shells do."""
+        text = f"not started: {reason}"
+        failed = messages.Exit(rank, 0, NOT_EXECUTED, False, system.monotonic(), text)
+        self._send(messages.pack(frames.EXIT, failed))
 
-    # -- the end ----------------------------------------------------------------------------
-
-    def _find_failures(self) -> None:
+    def find_failures(self) -> None:
+        """Read what failed workers have left."""
         from .failures import find
 
-        group = self._of_group
-        found = group.failed(), group.failures()
-        find(self._calls, *found, self._note, lambda it: self._handle(events.FailuresFound(it)))
+        found = self.group.failed(), self.group.failures()
+        find(self._calls, *found, self._note, self._queue.later(self._state.failures_found))
 
-    def _report_end(self, end: events.ReportEnd) -> None:
-        """Report what is left."""
-        self.left = tuple(map(processes.stuck, end.left))
+    def close_rounds(self) -> None:
+        """End the agent."""
+        self.rounds.close(self._queue.later(self._state.rounds_closed))
+
+    def kill_agent(self) -> None:
+        """End all that the agent has started."""
+        self._rounds, heard = None, self._on_group_event
+        self._group = WorkerGroup(
+            self._loop, StopPolicy(), heard, self._not_ours, queue=self._queue
+        )
+        self._group.stop(signal.SIGKILL, 0)
+
+    def end_preloader(self) -> None:
+        """End what no later run needs of the preloader."""
+        self.preloader.end(self._queue.later(self._state.preloader_gone))
+
+    def release(self) -> None:
+        """Release all that was reserved or opened for it."""
+        for one in (self._setup, self._specs, self._services, self._watches, self._calls):
+            one.close()
+        if self._preloaded is not None:
+            self._preloaded.close()
+
+    def report_end(self, left: Sequence[int], details: FailureDetails, reason: str) -> None:
+        """Release all that was reserved, and report what is left."""
+        self.left = tuple(map(processes.stuck, left))
         self.stuck = self._specs.files.stuck | self._calls.stuck
-        self._release()  # first: the next job may start as soon as the end is reported
-        done = messages.Done(self.left, **end.details._asdict(), reason=end.reason)
+        self.release()  # first: the next job may start as soon as the end is reported
+        done = messages.Done(self.left, **details._asdict(), reason=reason)
         self._send(messages.pack(frames.DONE, done))
         self._ended()

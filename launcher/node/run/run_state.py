@@ -1,6 +1,6 @@
-"""The state of a run on a node: an event in, what is to be done of it out.
+"""The state of a run on a node: decides, of all that happens in it, what follows.
 
-Nothing here starts, signals, sends or waits: `NodeRun` does.
+Nothing here starts, signals, sends or waits: that is done by `RunActions`.
 """
 
 from __future__ import annotations
@@ -8,22 +8,23 @@ from __future__ import annotations
 import signal
 from enum import Enum
 
+from ...common.values import NamedTuple
 from ..workers.group import FailureDetails
-from . import run_events as events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Sequence
+    from typing import Protocol
 
     from ...control.messages import Start
+    from ..workers.spawn import Process
 
 
 NOT_EXECUTED = 126
 """The exit code of a worker that could not be started, as in shells."""
 
 
-class Phase(Enum):
+class RunPhase(Enum):
     """The phase of a run; phases only go forward.
 
     Attributes:
@@ -67,6 +68,122 @@ class Rounds(Enum):
     OVER = 3
 
 
+if TYPE_CHECKING:
+
+    class RunningGroup(Protocol):
+        """The workers that run."""
+
+        def stop(self, number: int, grace: float, *, delivered: bool = False) -> None:
+            """Stop them: SIGKILL `grace` seconds after the signal."""
+
+        def signal_all(self, number: int) -> None:
+            """Pass a signal to every worker."""
+
+        def feed(self, data: bytes) -> None:
+            """Pass standard input to the worker that reads it; b"" is its end."""
+
+    class RunningRounds(Protocol):
+        """The rounds of an elastic job."""
+
+        def exited(self, rank: int, code: int) -> None:
+            """Tell the agent that a worker has ended."""
+
+        def not_started(self, number: int) -> None:
+            """Tell the agent that no worker of its round was started: this signal stopped them."""
+
+        def workers_gone(self) -> None:
+            """Tell the agent that this round's workers are gone."""
+
+        def stop(self) -> None:
+            """Have the agent ask for no other round."""
+
+    class RunningPreloader(Protocol):
+        """The preloader, from which workers start."""
+
+        def cancel(self) -> None:
+            """Start no worker from it any more."""
+
+    class RunActions(Protocol):
+        """Carries out the decisions of a run, in the order of the calls."""
+
+        @property
+        def group(self) -> RunningGroup:
+            """The workers that were started last."""
+
+        @property
+        def rounds(self) -> RunningRounds:
+            """The rounds, since `begin_rounds`."""
+
+        @property
+        def preloader(self) -> RunningPreloader:
+            """The preloader, if the run has one."""
+
+        def begin_rounds(self, start: Start) -> None:
+            """Start the agent of an elastic job."""
+
+        def preload(self, start: Start) -> None:
+            """Prepare the preloader for these workers; `RunState.preloaded` follows."""
+
+        def settle(self, start: Start) -> None:
+            """Act on signals that wait for each other, which may stop the run.
+
+            `RunState.workers_due` follows.
+            """
+
+        def start_group(self, start: Start, early: Sequence[bytes]) -> None:
+            """Start the workers, and pass them this standard input.
+
+            `RunState.not_started` follows if one cannot be started.
+            """
+
+        def look_for_leftovers(self) -> None:
+            """Look for what jobs that have ended have left: it reads all of /proc."""
+
+        def report_exit(self, process: Process, code: int) -> None:
+            """Tell the runner how a worker has ended, and why, as far as is known."""
+
+        def report_not_started(self, rank: int, reason: str) -> None:
+            """Tell the runner of a worker that was not started."""
+
+        def find_failures(self) -> None:
+            """Read what failed workers have left; `RunState.failures_found` follows."""
+
+        def kill_agent(self) -> None:
+            """End all that the agent has started; `RunState.group_ended` follows."""
+
+        def close_rounds(self) -> None:
+            """End the agent; `RunState.rounds_closed` follows once no notice is left."""
+
+        def end_preloader(self) -> None:
+            """End what no later run needs of the preloader; `RunState.preloader_gone` follows."""
+
+        def release(self) -> None:
+            """Release all that was reserved or opened for the run."""
+
+        def report_end(self, left: Sequence[int], details: FailureDetails, reason: str) -> None:
+            """Release all that was reserved, and tell the runner that the run has ended.
+
+            Args:
+                left: pids that could not be ended.
+                details: of workers that failed by themselves.
+                reason: why the run has ended, if that is not the runner's.
+            """
+
+
+class GroupEnd(NamedTuple):
+    """The end of a group of workers.
+
+    Attributes:
+        left: pids that cannot be ended from here.
+        may_stay: whether what the workers have left running may stay.
+        failed: whether any failed by itself, or had raised an exception before it was stopped.
+    """
+
+    left: Sequence[int]
+    may_stay: bool
+    failed: bool
+
+
 class RunState:
     """A run on a node, from JOB to DONE.
 
@@ -76,164 +193,162 @@ class RunState:
         leaves_background: whether processes that it has left running may stay.
     """
 
-    def __init__(self, *, elastic: bool, preloads: bool) -> None:
+    def __init__(self, do: RunActions, *, elastic: bool, preloads: bool) -> None:
         """Begin with a run that is prepared.
 
         With `elastic` an agent requests its workers; with `preloads` there is a preloader.
         """
-        self.phase = Phase.PREPARED
+        self.phase = RunPhase.PREPARED
         self.leaves_background = False
+        self._do = do
         self._elastic, self._preloads = elastic, preloads
         self._workers, self._rounds = Workers.NONE, Rounds.NONE
         self.looks = False
-        self._last: events.GroupEnded | None = None
+        self._last: GroupEnd | None = None
         self._early: list[bytes] = []
         self._unended: list[int] = []
         self._details = FailureDetails({}, {}, {}, {})
         self._reason = ""
-        self._done: list[Any] = []
-        self._handlers = self._table()
-
-    def _table(self) -> dict[type, Callable[[Any], None]]:
-        """Return what handles each kind of event."""
-        return {
-            events.Started: self._on_started,
-            events.Requested: lambda it: self._request(it.start),
-            events.Preloaded: self._on_preloaded,
-            events.Due: self._on_due,
-            events.NotStarted: self._on_not_started,
-            events.Input: self._on_input,
-            events.Signalled: self._on_signalled,
-            events.RoundStopped: self._on_round_stopped,
-            events.Stopped: self._on_stopped,
-            events.WorkerEnded: self._on_worker_ended,
-            events.GroupEnded: self._on_group_ended,
-            events.FailuresFound: self._on_failures,
-            events.RoundsClosed: self._on_rounds_closed,
-            events.PreloaderGone: lambda _it: self._report_end(),
-            events.Closed: self._on_closed,
-        }
-
-    def step(self, event: object) -> list[Any]:
-        """Handle an event; return what is to be done, in this order."""
-        self._handlers[type(event)](event)
-        done, self._done = self._done, []
-        return done
 
     # -- workers ----------------------------------------------------------------------------
 
-    def _on_started(self, started: events.Started) -> None:
-        """Start the workers, or the agent that decides when they start."""
-        self.phase, self.looks = Phase.RUNNING, started.looks
+    def started(self, start: Start, *, looks: bool = False) -> None:
+        """Start the workers, or the agent that decides when they start.
+
+        With `looks`, look after that for what jobs that have ended have left.
+        """
+        self.phase, self.looks = RunPhase.RUNNING, looks
         if self._elastic:
             self._rounds = Rounds.OPEN
-            self._done.append(events.BeginRounds(started.start))
+            self._do.begin_rounds(start)
         else:
-            self._request(started.start)
+            self.workers_requested(start)
 
-    def _request(self, start: Start) -> None:
+    def workers_requested(self, start: Start) -> None:
+        """Start the workers that the runner, or the agent, has asked for."""
         if self._preloads:
             self._workers = Workers.WAITING
-            self._done.append(events.Preload(start))
+            self._do.preload(start)
         else:
-            self._done.append(events.Settle(start))
+            self._do.settle(start)
 
-    def _on_preloaded(self, preloaded: events.Preloaded) -> None:
+    def preloaded(self, start: Start) -> None:
+        """Start these workers: the preloader is ready for them."""
         self._workers = Workers.NONE
-        self._done.append(events.Settle(preloaded.start))
+        self._do.settle(start)
 
-    def _on_due(self, due: events.Due) -> None:
-        if self.phase is Phase.RUNNING and self._rounds is not Rounds.OVER:
+    def workers_due(self, start: Start) -> None:
+        """Start these workers now, unless the run was stopped."""
+        if self.phase is RunPhase.RUNNING and self._rounds is not Rounds.OVER:
             self._workers = Workers.RUNNING
-            self._done.append(events.StartGroup(due.start, self._early))
-            self._early = []
+            early, self._early = self._early, []
+            self._do.start_group(start, early)
             self._look()
 
     def _look(self) -> None:
         """Look for leftovers once the first workers were started."""
         if self.looks:
             self.looks = False
-            self._done.append(events.LookForLeftovers())
+            self._do.look_for_leftovers()
 
-    def _on_not_started(self, missing: events.NotStarted) -> None:
-        """End those that run; the agent is told of the others as if they had failed."""
-        start = missing.start
-        self._done.append(events.ReportNotStarted(missing.rank, missing.reason))
+    def not_started(self, start: Start, rank: int, reason: str) -> None:
+        """End the workers that run, as the one with this rank could not be started.
+
+        The agent is told of the others of `start` as if they had failed.
+        """
+        self._do.report_not_started(rank, reason)
         if self._rounds is not Rounds.NONE:
-            ranks = range(missing.rank, start.first_rank + len(start.slots))
-            self._done += [events.EndInRound(rank, NOT_EXECUTED) for rank in ranks]
-        self._done.append(events.StopGroup(signal.SIGTERM, 0, delivered=False))
+            for other in range(rank, start.first_rank + len(start.slots)):
+                self._do.rounds.exited(other, NOT_EXECUTED)
+        self._do.group.stop(signal.SIGTERM, 0)
 
-    def _on_input(self, given: events.Input) -> None:
-        """Pass on standard input, or keep it until the workers have been started."""
+    def input_came(self, data: bytes) -> None:
+        """Pass on standard input, or keep it until the workers have been started; b"" ends it."""
         if self._workers is Workers.WAITING:
-            self._early.append(given.data)
+            self._early.append(data)
         elif self._workers is Workers.RUNNING:
-            self._done.append(events.Feed(given.data))
+            self._do.group.feed(data)
 
-    def _on_signalled(self, signalled: events.Signalled) -> None:
-        if self.phase is Phase.RUNNING and self._workers is Workers.RUNNING:
-            self._done.append(events.SignalGroup(signalled.number))
+    def signal_came(self, number: int) -> None:
+        """Pass a signal on to the workers."""
+        if self.phase is RunPhase.RUNNING and self._workers is Workers.RUNNING:
+            self._do.group.signal_all(number)
 
-    def _on_round_stopped(self, stop: events.RoundStopped) -> None:
+    def round_stopped(self, number: int, grace: float) -> None:
         """Stop the workers of a round; those that wait for the preloader are not started."""
         if self._workers is Workers.WAITING:
             self._workers = Workers.NONE
-            self._done += [events.CancelPreload(), events.NoneInRound(stop.number)]
+            self._do.preloader.cancel()
+            self._do.rounds.not_started(number)
         elif self._workers is Workers.RUNNING:
-            self._done.append(events.StopGroup(stop.number, stop.grace, delivered=False))
+            self._do.group.stop(number, grace)
 
-    def _on_worker_ended(self, ended: events.WorkerEnded) -> None:
-        if self.phase is Phase.ENDED:
+    def worker_ended(self, process: Process, code: int) -> None:
+        """Tell the runner, and the agent if there is one."""
+        if self.phase is RunPhase.ENDED:
             return  # it could not be ended
-        self._done.append(events.ReportExit(*ended))
+        self._do.report_exit(process, code)
         if self._rounds is not Rounds.NONE:
-            self._done.append(events.EndInRound(ended.process.spec.rank, ended.code))
+            self._do.rounds.exited(process.spec.rank, code)
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _on_stopped(self, stop: events.Stopped) -> None:
-        """Stop the workers and start no other round; a run without workers ends at once."""
-        self._reason = stop.reason or self._reason
-        if self.phase is Phase.PREPARED:
-            self._finish()
-        elif self.phase is Phase.RUNNING:
-            self._stop_running(stop)
+    def stopped(
+        self, number: int, grace: float, *, reason: str = "", delivered: bool = False
+    ) -> None:
+        """Stop the workers and start no other round; a run without workers ends at once.
 
-    def _stop_running(self, stop: events.Stopped) -> None:
+        Args:
+            number: the signal for them.
+            grace: seconds until SIGKILL.
+            reason: why, if that is not the runner's.
+            delivered: whether the workers have already got the signal.
+        """
+        self._reason = reason or self._reason
+        if self.phase is RunPhase.PREPARED:
+            self._finish()
+        elif self.phase is RunPhase.RUNNING:
+            self._stop_running(number, grace, delivered=delivered)
+
+    def _stop_running(self, number: int, grace: float, *, delivered: bool) -> None:
         if self._preloads:
-            self._done.append(events.CancelPreload())
+            self._do.preloader.cancel()
         if self._rounds is not Rounds.NONE:
             self._rounds = Rounds.OVER
-            self._done.append(events.StopRounds())
+            self._do.rounds.stop()
         if self._workers is Workers.RUNNING:
-            self._done.append(events.StopGroup(stop.number, stop.grace, stop.delivered))
+            self._do.group.stop(number, grace, delivered=delivered)
         else:
             self._end_workers()
 
-    def _on_group_ended(self, ended: events.GroupEnded) -> None:
+    def rounds_ended(self, reason: str) -> None:
+        """Stop at once: no round follows, for this reason, "" if all workers ended well."""
+        self.stopped(signal.SIGTERM, 0, reason=reason)
+
+    def group_ended(self, end: GroupEnd) -> None:
         """Continue with the next round, or with the end of the agent, or of the run."""
-        if self.phase is Phase.ENDED:
+        if self.phase is RunPhase.ENDED:
             return
-        self._workers, self._last = Workers.NONE, ended
+        self._workers, self._last = Workers.NONE, end
         if self._rounds is Rounds.OPEN:
-            self._done.append(events.EndRound())
+            self._do.rounds.workers_gone()
         else:
-            self._unended += ended.left
+            self._unended += end.left
             self._end_workers()
 
     def _end_workers(self) -> None:
-        was, last, self.phase = self.phase, self._last, Phase.DISMISSING
+        was, last, self.phase = self.phase, self._last, RunPhase.DISMISSING
         self._workers = Workers.NONE
-        if was is Phase.RUNNING and last is not None:
+        if was is RunPhase.RUNNING and last is not None:
             self.leaves_background = self._rounds is Rounds.NONE and last.may_stay
             if last.failed:
-                self._done.append(events.FindFailures())
+                self._do.find_failures()
                 return
         self._dismiss()
 
-    def _on_failures(self, found: events.FailuresFound) -> None:
-        self._details = found.details
+    def failures_found(self, details: FailureDetails) -> None:
+        """Continue with the end, which tells the runner of these."""
+        self._details = details
         self._dismiss()
 
     def _dismiss(self) -> None:
@@ -241,24 +356,27 @@ class RunState:
         if self._rounds is Rounds.NONE:
             self._finish()
         else:
-            self._done.append(events.CloseRounds())
+            self._do.close_rounds()
 
-    def _on_rounds_closed(self, _event: events.RoundsClosed) -> None:
+    def rounds_closed(self) -> None:
+        """Kill what is left of the agent, which has been told to end."""
         self._rounds, self._workers = Rounds.NONE, Workers.RUNNING
-        self._done.append(events.KillAgent())
+        self._do.kill_agent()
 
     def _finish(self) -> None:
         """End the run once the preloader is gone, unless that is kept."""
-        self.phase = Phase.DISMISSING
+        self.phase = RunPhase.DISMISSING
         if self._preloads:
-            self._done.append(events.EndPreloader())
+            self._do.end_preloader()
         else:
-            self._report_end()
+            self.preloader_gone()
 
-    def _report_end(self) -> None:
-        self.phase = Phase.ENDED
-        self._done.append(events.ReportEnd(self._unended, self._details, self._reason))
+    def preloader_gone(self) -> None:
+        """End the run, of which nothing is left."""
+        self.phase = RunPhase.ENDED
+        self._do.report_end(self._unended, self._details, self._reason)
 
-    def _on_closed(self, _event: events.Closed) -> None:
-        self.phase = Phase.ENDED
-        self._done.append(events.Release())
+    def close(self) -> None:
+        """Release everything at once: another run takes the place of this one."""
+        self.phase = RunPhase.ENDED
+        self._do.release()

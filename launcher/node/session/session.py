@@ -18,17 +18,16 @@ from ...control.connection import Connection
 from ..guard import INITIAL_SILENCE, PASSED
 from ..machine import processes
 from ..run.run import NodeRun, Surroundings
-from ..run.run_state import Phase as RunPhase
-from . import session_state
+from ..run.run_state import RunPhase
 from .heartbeats import Heartbeats
 from .preparation import Preparation
-from .session_state import Phase, SessionFacts, SessionState
+from .session_state import SessionPhase, SessionSnapshot, SessionState
 from .signal_deduplicator import TOGETHER, SignalDeduplicator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Any
+    from typing import Concatenate, ParamSpec
 
     from ...control.stream import FrameStream
     from ..guard import Guard
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from .machine_requests import MachineRequests
     from .side_services import SideServices
     from .signal_deduplicator import Way
+
+    P = ParamSpec("P")
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""
@@ -58,7 +59,7 @@ class Session:
         job, and prints its report.
         """
         self._loop = loop
-        self._state = SessionState()
+        self._state = SessionState(self)
         self._queue = EventQueue()
         self._guard = guard
         self._joined = joined
@@ -69,12 +70,11 @@ class Session:
         self._machine: MachineRequests | None = None
         self._side_services: SideServices | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
-        self._link = Connection(loop, line, self._handlers(), self._lost)
-        self._link.when_drained(self._cleared)
+        self._link = Connection(loop, line, self._handlers(), self._on_lost)
+        self._link.when_drained(self._on_cleared)
         self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
         self._checks = Preparation(loop, self._send)
         self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
-        self._perform = self._table()
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
         """Return what puts each kind of frame in the queue."""
@@ -92,21 +92,7 @@ class Session:
             **{kind: partial(self._on_service_frame, kind) for kind in frames.TO_SIDE_SERVICES},
             **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
         }
-        return {kind: partial(self._queue.put, one) for kind, one in handlers.items()}
-
-    def _table(self) -> dict[type, Callable[[Any], object]]:
-        """Return what carries out each kind of effect."""
-        return {
-            session_state.Note: lambda it: self._note_end(*it),
-            session_state.StopRun: self._stop_active,
-            session_state.Abandon: lambda it: self._abandon(it.reason),
-            session_state.CloseServices: lambda _it: self._close_services(),
-            session_state.Clear: lambda _it: self._clear(),
-            session_state.LetStay: lambda _it: self._guard.let_stay(),
-            session_state.Spare: lambda it: self._spare(it.pids),
-            session_state.TellLeft: lambda _it: self._tell_left(),
-            session_state.Exit: lambda _it: self._loop.stop(),
-        }
+        return {kind: self._queue.later(one) for kind, one in handlers.items()}
 
     def run(self) -> int:
         """Serve the line until nothing more is to be done here; return the exit code."""
@@ -114,7 +100,7 @@ class Session:
         self._guard.watch(
             self._loop,
             lambda number: self._receive(number, "guard"),
-            lambda: self._handle(session_state.GuardDied()),
+            lambda: self._handle(self._state.guard_died),
         )
         self._loop.run()
         self._guard.wake()
@@ -122,18 +108,20 @@ class Session:
 
     # -- its state --------------------------------------------------------------------------
 
-    def _handle(self, event: object) -> None:
-        self._queue.put(self._step, event)
+    def _handle(
+        self,
+        happened: Callable[Concatenate[SessionSnapshot, P], None],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Tell the state what has happened, once what is under way is done."""
+        self._queue.put(lambda: happened(self._look(), *args, **kwargs))
 
-    def _step(self, event: object) -> None:
-        for effect in self._state.step(event, self._look()):
-            self._perform[type(effect)](effect)
-
-    def _look(self) -> SessionFacts:
-        """Return what the next step needs to know."""
+    def _look(self) -> SessionSnapshot:
+        """Return what the next decision needs to know."""
         run, services = self._run, self._side_services
         supervision = run.task.supervision if run is not None else None
-        return SessionFacts(
+        return SessionSnapshot(
             active=self._active is not None,
             ended=self._ended,
             grace=supervision.grace if supervision is not None else 0.0,
@@ -146,36 +134,11 @@ class Session:
             services=services is not None and not services.over,
         )
 
-    def _cleared(self) -> None:
-        self._handle(session_state.Cleared())
+    def _on_cleared(self) -> None:
+        self._handle(self._state.cleared)
 
-    def _lost(self, reason: str) -> None:
-        self._handle(session_state.Lost(reason))
-
-    def _stop_active(self, stop: session_state.StopRun) -> None:
-        if self._run is not None:
-            self._run.stop(stop.number, stop.grace, reason=stop.reason, delivered=stop.delivered)
-
-    def _abandon(self, reason: str) -> None:
-        if self._run is not None:
-            self._run.abandon(reason)
-
-    def _close_services(self) -> None:
-        if self._side_services is not None:
-            self._side_services.close()
-
-    def _clear(self) -> None:
-        self._checks.close()
-        if self._checks.pids and not (self._run and self._run.leaves_background):
-            self._spare(self._checks.pids)
-        if self._machine is not None:
-            self._machine.close()
-        if self._run is not None and (self._run.looks or not self._looked):
-            self._run.end_leftovers()  # it has not started workers, which is when it looks
-
-    def _tell_left(self) -> None:
-        for words in self._run.left if self._run is not None else ():
-            tell(f"could not be ended: {words}")
+    def _on_lost(self, reason: str) -> None:
+        self._handle(self._state.runner_lost, reason)
 
     @property
     def _active(self) -> NodeRun | None:
@@ -195,7 +158,7 @@ class Session:
         task = messages.unpack(messages.NodeJob, body)
         if self._active:
             raise frames.BadFrame("JOB while workers run")
-        if self._state.phase is not Phase.SERVING:
+        if self._state.phase is not SessionPhase.SERVING:
             raise frames.BadFrame("JOB for a node launcher that is leaving")
         self._checks.settle()
         if self._run is not None:
@@ -242,7 +205,7 @@ class Session:
             return
         task = run.task
         self._guard.keep_alive(self._loop, task.stillness, "" if task.held else task.job_id)
-        self._spare()
+        self.spare()
         run.open_to_store()
         # The runner then starts the other nodes, which must not connect to our own listener. A
         # heartbeat says nothing of that: it may have been sent before.
@@ -264,11 +227,7 @@ class Session:
         self._run.receive(kind, body)
 
     def _on_run_end(self) -> None:
-        self._handle(session_state.RunEnded())
-
-    def _spare(self, stuck: Collection[int] = ()) -> None:
-        """Have the guard leave alone what earlier runs have left, and what waits for a disk."""
-        self._guard.spare({*(self._run.former if self._run else ()), *stuck})
+        self._handle(self._state.run_ended)
 
     # -- beside the runs ---------------------------------------------------------------------
 
@@ -283,7 +242,7 @@ class Session:
         if self._side_services is None:
             from .side_services import SideServices
 
-            heard = self._signals, self._cleared
+            heard = self._signals, self._on_cleared
             self._side_services = SideServices(self._loop, self._link, *heard)
         if kind == frames.EXEC and not self._heartbeats.lease:
             from ...control import command_messages
@@ -319,7 +278,7 @@ class Session:
 
     def _give_up(self, reason: str) -> None:
         self._link.close()
-        self._lost(reason)
+        self._on_lost(reason)
 
     def _on_beat(self, _body: bytes) -> None:
         """Answer the first beat with ours: the runner uses its nodes, this one later or never."""
@@ -334,7 +293,7 @@ class Session:
         self._heartbeats.on_lease(body)
 
     def _on_silence(self, reason: str) -> None:
-        self._note_end(reason)  # it arrives if the network is only slow
+        self.tell_why(reason)  # it arrives if the network is only slow
         self._give_up(reason)
 
     def _show_life(self) -> None:
@@ -350,17 +309,13 @@ class Session:
             from ...common.text import plain
 
             system.write_error(plain(end.report))
-        self._handle(session_state.Ended(end.code if self._joined else None))
+        self._handle(self._state.runner_ended, end.code if self._joined else None)
 
     def _send(self, frame: bytes) -> None:
         if self._unsent is None:
             self._link.send(frame)
         else:
             self._unsent.append(frame)
-
-    def _note_end(self, text: str, number: int = signal.SIGKILL) -> None:
-        """Tell the runner why this node leaves."""
-        self._send(messages.pack(frames.NOTE, messages.Note(text, number)))
 
     # -- signals ----------------------------------------------------------------------------
 
@@ -419,7 +374,7 @@ class Session:
         They may have got it themselves, and end before it is known whether they have.
         """
         for number in ENDS.intersection(self._signals.all_undecided()):
-            self._handle(session_state.Heard(number))
+            self._handle(self._state.signal_heard, number)
 
     def _reap(self) -> None:
         """Reap every child that has ended, and tell whoever may have started it."""
@@ -436,7 +391,7 @@ class Session:
         if number == signal.SIGQUIT:
             self._show()
         elif number in ENDS:
-            self._handle(session_state.EndSignal(number, delivered))
+            self._handle(self._state.signal_came, number, delivered=delivered)
         elif self._active and not delivered:
             self._active.signal_all(number)
 
@@ -445,3 +400,53 @@ class Session:
         if self._joined and self._active:
             here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._active.workers)
             tell(f"on this node: {here}; Ctrl-\\ on node 0 shows all")
+
+    # -- what its state decides (`SessionActions`) --------------------------------------------
+
+    def tell_why(self, reason: str, number: int = signal.SIGKILL) -> None:
+        """Tell the runner why this node leaves, and by which signal."""
+        self._send(messages.pack(frames.NOTE, messages.Note(reason, number)))
+
+    def stop_run(
+        self, number: int, grace: float, *, reason: str = "", delivered: bool = False
+    ) -> None:
+        """Stop the workers, as `NodeRun.stop` does."""
+        if self._run is not None:
+            self._run.stop(number, grace, reason=reason, delivered=delivered)
+
+    def abandon_run(self, reason: str) -> None:
+        """Stop the workers, and discard their output."""
+        if self._run is not None:
+            self._run.abandon(reason)
+
+    def close_services(self) -> None:
+        """End commands and lanes."""
+        if self._side_services is not None:
+            self._side_services.close()
+
+    def clear(self) -> None:
+        """End the checks of a JOB, and requests about this machine."""
+        self._checks.close()
+        if self._checks.pids and not (self._run and self._run.leaves_background):
+            self.spare(self._checks.pids)
+        if self._machine is not None:
+            self._machine.close()
+        if self._run is not None and (self._run.looks or not self._looked):
+            self._run.end_leftovers()  # it has not started workers, which is when it looks
+
+    def let_stay(self) -> None:
+        """Have the guard let stay what the run has left running."""
+        self._guard.let_stay()
+
+    def spare(self, pids: Collection[int] = ()) -> None:
+        """Have the guard leave alone these, such as wait for a disk, and what earlier runs left."""
+        self._guard.spare({*(self._run.former if self._run else ()), *pids})
+
+    def tell_left(self) -> None:
+        """Print what could not be ended: the runner cannot be told."""
+        for words in self._run.left if self._run is not None else ():
+            tell(f"could not be ended: {words}")
+
+    def exit(self) -> None:
+        """End this process."""
+        self._loop.stop()

@@ -1,7 +1,7 @@
-"""The state of a node's session: an event and what is seen of it in, what is to be done out.
+"""The state of a node's session: decides, of all that happens on the line, what follows.
 
 It serves one run after another until the runner ends it or is lost, a signal ends this node's part,
-or the guard dies. Nothing here sends, stops or waits: `Session` does.
+or the guard dies. Nothing here sends, stops or waits: that is done by `SessionActions`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from typing import Any
+    from collections.abc import Collection
+    from typing import Protocol
 
 
-class Phase(Enum):
+class SessionPhase(Enum):
     """The phase of a session.
 
     Attributes:
@@ -36,8 +36,8 @@ class Phase(Enum):
     OVER = 5
 
 
-class SessionFacts(NamedTuple):
-    """What is seen of a session when something happens.
+class SessionSnapshot(NamedTuple):
+    """The surroundings of a session when something happens.
 
     Attributes:
         active: whether processes of a run may be running.
@@ -64,95 +64,39 @@ class SessionFacts(NamedTuple):
     services: bool
 
 
-# -- events ---------------------------------------------------------------------------------------
+if TYPE_CHECKING:
 
+    class SessionActions(Protocol):
+        """Carries out the decisions of a session, in the order of the calls."""
 
-class Lost(NamedTuple):
-    """The runner is lost, for this reason."""
+        def tell_why(self, reason: str, number: int) -> None:
+            """Tell the runner why this node leaves, and by which signal."""
 
-    reason: str
+        def stop_run(
+            self, number: int, grace: float, *, reason: str = "", delivered: bool = False
+        ) -> None:
+            """Stop the workers, as `NodeRun.stop` does."""
 
+        def abandon_run(self, reason: str) -> None:
+            """Stop the workers, and discard their output."""
 
-class Ended(NamedTuple):
-    """The runner has ended the session; `code` is for this process, None for its own."""
+        def close_services(self) -> None:
+            """End commands and lanes; `SessionState.cleared` follows."""
 
-    code: int | None
+        def clear(self) -> None:
+            """End the checks of a JOB, and requests about this machine."""
 
+        def let_stay(self) -> None:
+            """Have the guard let stay what the run has left running."""
 
-class EndSignal(NamedTuple):
-    """A scheduler's signal ends this node's part; with `delivered`, the workers have got it."""
+        def spare(self, pids: Collection[int]) -> None:
+            """Have the guard leave these alone, and what earlier runs have left."""
 
-    number: int
-    delivered: bool
+        def tell_left(self) -> None:
+            """Print what could not be ended: the runner cannot be told."""
 
-
-class Heard(NamedTuple):
-    """A scheduler's signal that ends this node's part has come; `EndSignal` follows."""
-
-    number: int
-
-
-class GuardDied(NamedTuple):
-    """Without the guard, the death of this process would leave orphans."""
-
-
-class RunEnded(NamedTuple):
-    """The run has ended."""
-
-
-class Cleared(NamedTuple):
-    """Commands and lanes have ended, or all was sent that waited."""
-
-
-# -- effects --------------------------------------------------------------------------------------
-
-
-class Note(NamedTuple):
-    """Tell the runner why this node leaves, and by which signal."""
-
-    reason: str
-    number: int
-
-
-class StopRun(NamedTuple):
-    """Stop the workers; the rest is as in `run_events.Stopped`."""
-
-    number: int
-    grace: float
-    reason: str = ""
-    delivered: bool = False
-
-
-class Abandon(NamedTuple):
-    """Stop the workers, and discard their output."""
-
-    reason: str
-
-
-class CloseServices(NamedTuple):
-    """End commands and lanes; `Cleared` follows."""
-
-
-class Clear(NamedTuple):
-    """End the checks of a JOB, and requests about this machine."""
-
-
-class LetStay(NamedTuple):
-    """Have the guard let stay what the run has left running."""
-
-
-class Spare(NamedTuple):
-    """Have the guard leave alone these, and what earlier runs have left."""
-
-    pids: Collection[int]
-
-
-class TellLeft(NamedTuple):
-    """Print what could not be ended: the runner cannot be told."""
-
-
-class Exit(NamedTuple):
-    """End this process."""
+        def exit(self) -> None:
+            """End this process."""
 
 
 class SessionState:
@@ -163,115 +107,121 @@ class SessionState:
         code: the exit code for this process.
     """
 
-    def __init__(self) -> None:
-        """Begin without a run."""
-        self.phase = Phase.SERVING
+    def __init__(self, do: SessionActions) -> None:
+        """Begin without a run; `do` carries out what is decided."""
+        self.phase = SessionPhase.SERVING
         self.code = 0
+        self._do = do
         self._told = 0
-        self._done: list[Any] = []
-        self._handlers: dict[type, Callable[[Any, SessionFacts], None]] = {
-            Lost: self._on_lost,
-            Ended: self._on_ended,
-            Heard: self._on_heard,
-            EndSignal: self._on_end_signal,
-            GuardDied: self._on_guard_died,
-            RunEnded: self._on_run_ended,
-            Cleared: self._on_cleared,
-        }
 
     @property
     def leaves(self) -> bool:
         """Whether nothing more is started."""
-        return self.phase in {Phase.CLEARING, Phase.OVER}
+        return self.phase in {SessionPhase.CLEARING, SessionPhase.OVER}
 
-    def step(self, event: object, seen: SessionFacts) -> list[Any]:
-        """Handle an event; return what is to be done, in this order."""
-        if self.phase is not Phase.DISMISSED or type(event) is RunEnded:
-            self._handlers[type(event)](event, seen)
-        done, self._done = self._done, []
-        return done
-
-    def _on_lost(self, lost: Lost, seen: SessionFacts) -> None:
+    def runner_lost(self, now: SessionSnapshot, reason: str) -> None:
         """Leave without the runner."""
-        if seen.services:
-            self._done.append(CloseServices())
-        if self.phase is Phase.CLEARING:
-            self._end(seen)
+        if self.phase is SessionPhase.DISMISSED:
             return
-        if not seen.ended:
+        if now.services:
+            self._do.close_services()
+        if self.phase is SessionPhase.CLEARING:
+            self._end(now)
+            return
+        if not now.ended:
             self.code = LOST
-        if seen.active:
-            self.phase = Phase.LEAVING
-            self._done.append(Abandon(f"lost contact with the runner: {lost.reason}"))
+        if now.active:
+            self.phase = SessionPhase.LEAVING
+            self._do.abandon_run(f"lost contact with the runner: {reason}")
         else:
-            self._end(seen)
+            self._end(now)
 
-    def _on_ended(self, ended: Ended, seen: SessionFacts) -> None:
-        """Leave; what still runs is killed, which the guard does only if it lives."""
-        if ended.code is not None:
-            self.code = ended.code
-        if seen.active:
-            self.phase = Phase.DISMISSED
-            self._done.append(StopRun(signal.SIGKILL, 0.0))
+    def runner_ended(self, now: SessionSnapshot, code: int | None) -> None:
+        """Leave; what still runs is killed, which the guard does only if it lives.
+
+        The runner has ended the session; `code` is the exit code for this process, None for its
+        own.
+        """
+        if self.phase is SessionPhase.DISMISSED:
+            return
+        if code is not None:
+            self.code = code
+        if now.active:
+            self.phase = SessionPhase.DISMISSED
+            self._do.stop_run(signal.SIGKILL, 0.0)
         else:
-            self._end(seen)
+            self._end(now)
 
-    def _on_heard(self, heard: Heard, seen: SessionFacts) -> None:
-        """Tell of a signal before the ends of workers that it explains."""
-        if seen.active and not self._told:
-            self._told = heard.number
-            self._done.append(Note(_reason(heard.number), heard.number))
+    def signal_heard(self, now: SessionSnapshot, number: int) -> None:
+        """Tell of a scheduler's signal before the ends of workers that it explains.
 
-    def _on_end_signal(self, got: EndSignal, seen: SessionFacts) -> None:
-        stop = StopRun(got.number, seen.grace, delivered=got.delivered)
-        self._leave(_reason(got.number), got.number, stop, seen)
+        It ends this node's part: `signal_came` follows.
+        """
+        if now.active and not self._told and self.phase is not SessionPhase.DISMISSED:
+            self._told = number
+            self._do.tell_why(_reason(number), number)
 
-    def _on_guard_died(self, _event: GuardDied, seen: SessionFacts) -> None:
-        """Leave at once.
+    def signal_came(self, now: SessionSnapshot, number: int, *, delivered: bool) -> None:
+        """End this node's part by a scheduler's signal.
+
+        With `delivered`, the workers have got it as well.
+        """
+        if self._leave(now, _reason(number), number):
+            self._do.stop_run(number, now.grace, delivered=delivered)
+
+    def guard_died(self, now: SessionSnapshot) -> None:
+        """Leave at once: without the guard, the death of this process would leave orphans.
 
         An engine that ends kills the guards of all nodes, as it knows no other processes. Then
         nothing is wrong here, and the workers have their grace period.
         """
+        if self.phase is SessionPhase.DISMISSED:
+            return
         self.code, reason = LOST, "its guard was killed"
-        stop = StopRun(signal.SIGTERM, seen.grace if seen.by_engine else 0, reason)
-        self._leave(reason, signal.SIGKILL, stop, seen)
+        if self._leave(now, reason, signal.SIGKILL):
+            grace = now.grace if now.by_engine else 0
+            self._do.stop_run(signal.SIGTERM, grace, reason=reason)
 
-    def _leave(self, reason: str, number: int, stop: StopRun, seen: SessionFacts) -> None:
-        """Serve no other run; stop the one that is active, or end the session now."""
-        if (seen.active or seen.ended) and number != self._told:
-            self._done.append(Note(reason, number))
-        if seen.active:
-            self.phase = Phase.LEAVING
-            self._done.append(stop)
+    def _leave(self, now: SessionSnapshot, reason: str, number: int) -> bool:
+        """Serve no other run; return whether one is to be stopped, or end the session now."""
+        if self.phase is SessionPhase.DISMISSED:
+            return False
+        if (now.active or now.ended) and number != self._told:
+            self._do.tell_why(reason, number)
+        if now.active:
+            self.phase = SessionPhase.LEAVING
         else:
-            self._end(seen)
+            self._end(now)
+        return now.active
 
-    def _on_run_ended(self, _event: RunEnded, seen: SessionFacts) -> None:
-        if seen.background:
-            self._done.append(LetStay())
-        elif seen.stuck:
-            self._done.append(Spare(seen.stuck))
-        if not seen.open:
-            self._done.append(TellLeft())
-            self._end(seen)
-        elif self.phase is Phase.DISMISSED:
-            self._end(seen)
-        elif self.phase is Phase.LEAVING and seen.held:
-            self._end(seen)  # the runner keeps the line, for runs that this session cannot serve
+    def run_ended(self, now: SessionSnapshot) -> None:
+        """Wait for another run, or end the session if none follows."""
+        if now.background:
+            self._do.let_stay()
+        elif now.stuck:
+            self._do.spare(now.stuck)
+        if not now.open:
+            self._do.tell_left()
+            self._end(now)
+        elif self.phase is SessionPhase.DISMISSED:
+            self._end(now)
+        elif self.phase is SessionPhase.LEAVING and now.held:
+            self._end(now)  # the runner keeps the line, for runs that this session cannot serve
 
-    def _on_cleared(self, _event: Cleared, seen: SessionFacts) -> None:
-        if self.phase is Phase.CLEARING:
-            self._end(seen)
+    def cleared(self, now: SessionSnapshot) -> None:
+        """Go on with the end: commands and lanes have ended, or all was sent that waited."""
+        if self.phase is SessionPhase.CLEARING:
+            self._end(now)
 
-    def _end(self, seen: SessionFacts) -> None:
+    def _end(self, now: SessionSnapshot) -> None:
         """End the session, as soon as nothing runs beside its runs, and all is sent."""
-        self._done.append(Clear())
-        self.phase = Phase.CLEARING
-        if seen.services:
-            self._done.append(CloseServices())
-        elif not seen.unsent:
-            self.phase = Phase.OVER
-            self._done.append(Exit())
+        over = not now.services and not now.unsent
+        self.phase = SessionPhase.OVER if over else SessionPhase.CLEARING
+        self._do.clear()
+        if now.services:
+            self._do.close_services()
+        elif over:
+            self._do.exit()
 
 
 def _reason(number: int) -> str:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 from ...common import loop as loops
 from ...common import system
 from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from ..machine import descendants, processes
-from . import group_state, helpers
+from . import helpers
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .group_state import GroupFacts, GroupState, Phase
+from .group_state import GroupPhase, GroupSnapshot, GroupState
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Any
+    from typing import Concatenate, ParamSpec
 
     from .events import Emit
     from .group_state import StopPolicy
     from .log_writer import LogWriter
+
+    P = ParamSpec("P")
 
 REPORTED = 4
 """Failed workers whose last output is reported."""
@@ -77,24 +78,18 @@ class WorkerGroup:
         self._queue = queue or EventQueue()
         self.processes: list[Process] = []
         self.pumps: dict[tuple[int, int], OutputPipe] = {}
-        self._state = GroupState(policy, self.processes)
+        self._state = GroupState(policy, self.processes, self)
         self._logs: LogWriter | None = None
         self._credit = credit
-        self._alarm = loops.Alarm(loop, loop.clock, partial(self._handle, group_state.Changed()))
+        self._alarm = loops.Alarm(loop, loop.clock, self._changed)
         self._input = bytearray()
         self._input_ended = False
         self.unended: dict[str, list[str]] = {}
-        self._perform: dict[type, Callable[[Any], object]] = {
-            group_state.Signal: lambda it: self._signal(*it),
-            group_state.Kill: lambda it: self._kill(it.pids, below=it.below),
-            group_state.Tell: lambda it: emit(OrphansStopped(helpers.names(it.pids))),
-            group_state.End: lambda it: self._end(it.left),
-        }
 
     @property
     def over(self) -> bool:
         """Whether it has ended, with its logs."""
-        return self._state.phase is Phase.ENDED and (self._logs is None or self._logs.over)
+        return self._state.phase is GroupPhase.ENDED and (self._logs is None or self._logs.over)
 
     # -- starting ---------------------------------------------------------------------------
 
@@ -148,12 +143,12 @@ class WorkerGroup:
 
     def _resume(self) -> None:
         """Read again what the workers print, if it can be passed on."""
-        if self._stalled or self._state.phase is Phase.ENDED:
+        if self._stalled or self._state.phase is GroupPhase.ENDED:
             return
         for (rank, stream), pump in self.pumps.items():
             if pump.fd >= 0 and not self._loop.has_reader(pump.fd):
                 self._watch_pump(rank, stream)
-        self._handle(group_state.Changed())
+        self._changed()
 
     def _pump(self, rank: int, stream: int) -> None:
         pump = self.pumps[rank, stream]
@@ -163,7 +158,7 @@ class WorkerGroup:
         if not data:
             self._loop.remove(pump.fd)
             pump.close()
-            self._handle(group_state.Changed())
+            self._changed()
             return
         self._emit(Output(rank, stream, data))
         self._credit -= len(data)
@@ -217,7 +212,7 @@ class WorkerGroup:
             process.status = reaped[process.pid]
         for process in ended:
             self._emit(Exited(process))
-        self._handle(group_state.Reaped(reaped))
+        self._handle(self._state.were_reaped, reaped)
 
     def failed(self) -> list[Process]:
         """Return the first workers that failed by themselves."""
@@ -264,49 +259,65 @@ class WorkerGroup:
         is earlier. With `delivered`, the workers have already got the signal.
         """
         self.unended = self.unended or self._raised()
-        self._handle(group_state.Stop(number, delivered))
-        self._handle(group_state.Grace(grace))
+        self._handle(self._state.stop, number, delivered=delivered)
+        self._handle(self._state.kill_after, grace)
 
-    def _handle(self, event: object) -> None:
-        self._queue.put(self._step, event)
+    def _handle(
+        self,
+        happened: Callable[Concatenate[GroupSnapshot, P], None],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Tell the state what has happened, once what is under way is done."""
 
-    def _step(self, event: object) -> None:
-        for effect in self._state.step(event, self._look()):
-            self._perform[type(effect)](effect)
-        self._alarm.set(self._state.due)
+        def tell() -> None:
+            happened(self._look(), *args, **kwargs)
+            self._alarm.set(self._state.due)
 
-    def _look(self) -> GroupFacts:
-        """Return what the next step needs to know: children are read from /proc only for it."""
+        self._queue.put(tell)
+
+    def _changed(self) -> None:
+        self._handle(self._state.changed)
+
+    def _look(self) -> GroupSnapshot:
+        """Return what the next decision needs to know: children are read from /proc only for it."""
         now, state = self._loop.clock(), self._state
         children = self._children() if state.looks(now) else ()
         ends_alone = {*filter(helpers.is_helper, children)} if state.sweeps else ()
         writes = any(pump.fd >= 0 for pump in self.pumps.values())
-        return GroupFacts(now, children, ends_alone, writes, self._stalled)
+        return GroupSnapshot(now, children, ends_alone, writes, self._stalled)
 
     def _children(self) -> list[int]:
         excluded = self._excluded()
         return [pid for pid in processes.children() if pid not in excluded]
 
-    def _signal(self, pid: int, number: int, group: bool) -> None:
+    # -- what its state decides (`GroupActions`) ----------------------------------------------
+
+    def signal(self, pid: int, number: int, *, group: bool = False) -> None:
+        """Signal a child, or its group."""
         if not processes.send(pid, number, group=group):
-            self._handle(group_state.Foreign(pid))
-            self._handle(group_state.Changed())
+            self._handle(self._state.is_foreign, pid)
+            self._changed()
 
-    def _kill(self, pids: Collection[int], *, below: bool) -> None:
+    def kill(self, pids: Collection[int], *, below: bool) -> None:
+        """Kill these children; with `below`, first all processes below this one."""
         if below:
-            self._handle(group_state.Killed(descendants.end(self._excluded())))
+            self._handle(self._state.were_killed, descendants.end(self._excluded()))
         for pid in pids:
-            self._signal(pid, signal.SIGKILL, False)
+            self.signal(pid, signal.SIGKILL)
 
-    # -- the end ----------------------------------------------------------------------------
+    def tell_left(self, pids: Sequence[int]) -> None:
+        """Tell which processes a job that has succeeded leaves running."""
+        self._emit(OrphansStopped(helpers.names(pids)))
 
-    def _end(self, left: list[int]) -> None:
+    def end(self, left: Sequence[int]) -> None:
         """Close all streams; the group has ended once its logs are written."""
+        ended = Ended([*left])
         self._close_streams()
         if self._logs is None:
-            self._emit(Ended(left))
+            self._emit(ended)
         else:
-            self._logs.close(lambda: self._emit(Ended(left)))
+            self._logs.close(lambda: self._emit(ended))
 
     def _close_streams(self) -> None:
         for pump in self.pumps.values():

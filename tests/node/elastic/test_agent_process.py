@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,12 +13,6 @@ from dsrun.launcher.control.messages import Start
 from dsrun.launcher.control.round_messages import AgentFailure
 from dsrun.launcher.node.elastic import agent_process
 from dsrun.launcher.node.elastic.agent_process import AgentProcess
-from dsrun.launcher.node.elastic.events import (
-    AgentEnded,
-    AgentJoined,
-    StopRequested,
-    WorkersRequested,
-)
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.spawn import SpawnFailed
 
@@ -26,12 +20,12 @@ from ...support.clock import Clock
 from ...support.fake_agent import FakeAgents, waited
 from ...support.leaks import open_files
 from ...support.node_setup import node_setup
+from ...support.recorder import Recorder
 from ...support.specs import python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.node.elastic.events import AgentEvent
     from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 START = Start(0, (0, 1), 2, 0, 1, "h", 1, 1)
@@ -44,17 +38,15 @@ class Played:
 
     def __init__(self, agents: FakeAgents) -> None:
         self.clock = Clock()
-        self.events: list[AgentEvent] = []
+        self.heard = Recorder()
         command = partial(agent_process.agent_command, node_setup(agents.task(), print), START)
-        self.process = AgentProcess(self.clock.loop, command, self.events.append, 2)
+        self.process = AgentProcess(self.clock.loop, command, self.heard, 2)
         self.agent = agents.accept()
 
-    def came(self) -> list[AgentEvent]:
-        """The events that have come since the last time."""
+    def came(self) -> list[Any]:
+        """What it has told since the last time."""
         self.clock.settle()
-        events = self.events[:]
-        self.events.clear()
-        return events
+        return self.heard.after(lambda: None)
 
 
 @pytest.fixture
@@ -67,7 +59,7 @@ def played(agents: FakeAgents) -> Iterator[Played]:
 
 def test_it_joins(played: Played) -> None:
     played.agent.says(join=4711)
-    assert played.came() == [AgentJoined(4711, 4711)]
+    assert played.came() == [("agent_joined", 4711, 4711)]
     assert played.came() == []
 
 
@@ -75,7 +67,7 @@ def test_messages_may_come_in_pieces_and_together(played: Played) -> None:
     played.agent._line.send(b'{"jo')
     assert played.came() == []
     played.agent._line.send(b'in": 1}\n{"join": 2}\n')
-    assert played.came() == [AgentJoined(1, 1), AgentJoined(2, 2)]
+    assert played.came() == [("agent_joined", 1, 1), ("agent_joined", 2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +79,7 @@ def test_messages_may_come_in_pieces_and_together(played: Played) -> None:
 )
 def test_what_is_no_message_is_dropped(played: Played, line: bytes) -> None:
     played.agent._line.sendall(line + b'\n{"join": 2}\n')
-    assert [one for _ in range(9) for one in played.came()] == [AgentJoined(2, 2)]
+    assert [one for _ in range(9) for one in played.came()] == [("agent_joined", 2, 2)]
 
 
 def test_it_is_told_its_place_and_to_leave_it(played: Played) -> None:
@@ -104,7 +96,8 @@ def test_workers_are_requested_once_all_shims_are_there(played: Played) -> None:
     assert played.came() == []
     played.agent.requests(0, RANK="4")
     assert played.came() == [
-        WorkersRequested(
+        (
+            "workers_requested",
             [{"LOCAL_RANK": "0", "RANK": "4"}, {"LOCAL_RANK": "1", "RANK": "5"}],
         )
     ]
@@ -136,9 +129,9 @@ def test_what_torch_does_to_a_shim_is_meant_for_its_worker(played: Played) -> No
     first, second = played.agent.requests(0, 1)
     played.came()
     first.gets(signal.SIGTERM)
-    assert played.came() == [StopRequested(signal.SIGTERM)]
+    assert played.came() == [("stop_requested", signal.SIGTERM)]
     second.dies()
-    assert played.came() == [StopRequested(signal.SIGKILL)]
+    assert played.came() == [("stop_requested", signal.SIGKILL)]
     assert played.came() == []
 
 
@@ -157,12 +150,12 @@ def test_but_not_what_it_does_to_one_of_a_former_round(played: Played) -> None:
 @pytest.mark.parametrize(
     ("left", "event"),
     [
-        ({}, AgentEnded(None)),
-        ({"reason": "x"}, AgentEnded(AgentFailure("x"))),
-        ({"reason": "x", "unusable": True}, AgentEnded(AgentFailure("x", True))),
+        ({}, ("agent_ended", None)),
+        ({"reason": "x"}, ("agent_ended", AgentFailure("x"))),
+        ({"reason": "x", "unusable": True}, ("agent_ended", AgentFailure("x", True))),
     ],
 )
-def test_it_says_why_it_ends(played: Played, left: dict[str, object], event: AgentEvent) -> None:
+def test_it_says_why_it_ends(played: Played, left: dict[str, object], event: Any) -> None:
     played.agent.leaves(**left)
     assert played.came() == [event]
 
@@ -170,7 +163,7 @@ def test_it_says_why_it_ends(played: Played, left: dict[str, object], event: Age
 def test_its_last_line_is_why_where_it_says_nothing(played: Played) -> None:
     played.came()
     played.agent.dies()
-    assert played.came() == [AgentEnded(AgentFailure("torch's agent ended: printed"))]
+    assert played.came() == [("agent_ended", AgentFailure("torch's agent ended: printed"))]
 
 
 @pytest.mark.parametrize(
@@ -183,15 +176,15 @@ def test_its_last_line_is_why_where_it_says_nothing(played: Played) -> None:
 )
 def test_one_that_never_comes_lacks_something(text: str, left: AgentFailure) -> None:
     """What, it prints."""
-    clock, events = Clock(), list["AgentEvent"]()
+    clock, heard = Clock(), Recorder()
 
     def agent(stdin: int) -> WorkerSpec:
         return python(text, stdin=stdin)
 
-    process = AgentProcess(clock.loop, agent, events.append, 1)
+    process = AgentProcess(clock.loop, agent, heard, 1)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     clock.settle()
-    assert events == [AgentEnded(left)]
+    assert heard.calls == [("agent_ended", left)]
     process.close()
     waited(process.pid)
 
@@ -204,7 +197,7 @@ def test_one_that_cannot_be_started_leaves_nothing() -> None:
 
     before = open_files()
     with pytest.raises(SpawnFailed):
-        AgentProcess(clock.loop, agent, lambda _: None, 1)
+        AgentProcess(clock.loop, agent, Recorder(), 1)
     assert open_files() == before
 
 

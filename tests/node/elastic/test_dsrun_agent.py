@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.node.elastic.events import RoundsEnded, StartWorkers, StopWorkers
-
 from ...support.leaks import open_files
-from ...support.played_rounds import GRACE, ROUND, PlayedRounds, finished
+from ...support.played_rounds import GRACE, ROUND, PlayedRounds, ends, finished, starts, stops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from ...support.fake_agent import FakeAgents
 
 SECOND = ROUND._replace(generation=2, first_rank=0)
-STOP = StopWorkers(signal.SIGTERM, GRACE)
+STOP = stops()
 
 
 class Played(PlayedRounds):
@@ -54,7 +52,7 @@ class Played(PlayedRounds):
     def started(self, start: Any = ROUND) -> None:
         """The round is formed and its workers were started, with the runner's own values."""
         self.forms(start)
-        assert self.came() == [StartWorkers(start)]
+        assert self.came() == [starts(start)]
 
     def exits(self, *codes: int, first: int = 4) -> None:
         """Workers end, in the order of their ranks."""
@@ -119,7 +117,7 @@ def test_workers_that_are_gone_when_one_has_failed_need_no_stop(played: Played) 
     played.started()
     played.together(lambda: played.exits(0, 7), played.rounds.workers_gone)
     played.forms(SECOND)
-    assert [type(one).__name__ for one in played.came(1.0)] == ["tuple", "StartWorkers"]
+    assert [name for name, *_ in played.came(1.0)] == ["READY", "workers_requested"]
 
 
 def test_a_failure_after_others_have_ended_well(played: Played) -> None:
@@ -314,7 +312,7 @@ def test_a_node_without_descriptors_has_failed(played: Played, spare: int) -> No
     assert open_files() == before
     assert played.came() == [
         ("AGENT_FAILED", {"reason": reason, "unusable": False}),
-        RoundsEnded(reason),
+        ends(reason),
     ]
 
 

@@ -13,23 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import round_messages
-from dsrun.launcher.node.elastic.events import (
-    RoundsEnded,
-    SignalWorkers,
-    StartWorkers,
-    StopWorkers,
-)
 from dsrun.launcher.node.elastic.torch_agent import STUCK
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
-from ...support.played_rounds import GRACE, ROUND, START, TorchRounds, found
+from ...support.played_rounds import ROUND, START, TorchRounds, ends, found, starts, stops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from dsrun.launcher.node.elastic.events import RoundsEvent
 
     from ...support.fake_agent import FakeAgents
 
@@ -56,7 +48,7 @@ def test_a_round_from_the_join_to_its_workers(played: TorchRounds) -> None:
     place = {"rank": 2, "nodes": 3, "host": "h0", "port": 77}
     assert played.agent.told() == [{"round": place}]
     played.requests()
-    assert played.came() == [StartWorkers(found(ROUND))]
+    assert played.came() == [starts(found(ROUND))]
 
 
 def test_the_agent_hears_how_workers_end(played: TorchRounds) -> None:
@@ -71,9 +63,9 @@ def test_the_agent_hears_how_workers_end(played: TorchRounds) -> None:
 def test_the_agent_stops_the_workers(played: TorchRounds) -> None:
     played.started()
     played.agent.shims[0].gets(signal.SIGTERM)
-    assert played.came() == [StopWorkers(signal.SIGTERM, GRACE)]
+    assert played.came() == [stops()]
     played.agent.shims[1].dies()
-    assert played.came() == [StopWorkers(signal.SIGKILL, 0.0)]
+    assert played.came() == [stops(signal.SIGKILL, 0.0)]
     played.rounds.workers_gone()
     played.agent.shims[0].gets(signal.SIGTERM)
     assert played.came() == []
@@ -82,7 +74,7 @@ def test_the_agent_stops_the_workers(played: TorchRounds) -> None:
 def test_workers_may_have_been_stopped_before_they_were_started(played: TorchRounds) -> None:
     played.started()
     played.agent.shims[0].gets(signal.SIGTERM)
-    assert played.came() == [StopWorkers(signal.SIGTERM, GRACE)]
+    assert played.came() == [stops()]
     played.rounds.not_started(signal.SIGTERM)
     assert played.codes() == [-15, -15]
 
@@ -98,7 +90,7 @@ def test_a_round_waits_for_the_workers_of_the_one_before(played: TorchRounds) ->
     played.rounds.exited(1, 7)
     assert played.codes() == [None, None]
     played.rounds.workers_gone()
-    assert played.came() == [StartWorkers(found(second))]
+    assert played.came() == [starts(found(second))]
     played.rounds.exited(1, 7)
     assert played.codes() == [None, 7]
 
@@ -121,7 +113,7 @@ def test_an_agent_that_leaves_before_its_workers_started_gets_them_ended(
     assert played.came() == []
     played.change()
     played.agent.shims[-2].gets(signal.SIGTERM)
-    assert played.came() == [StopWorkers(signal.SIGTERM, GRACE)]
+    assert played.came() == [stops()]
     assert played.codes() == [-signal.SIGTERM] * 2
     played.rounds.workers_gone()
     assert played.came() == []
@@ -143,11 +135,11 @@ def test_a_request_without_a_round_is_no_request(played: TorchRounds) -> None:
 @pytest.mark.parametrize(
     ("left", "out"),
     [
-        ({}, [RoundsEnded("")]),
-        ({"reason": ""}, [("AGENT_FAILED", {"reason": "", "unusable": False}), RoundsEnded("")]),
+        ({}, [ends("")]),
+        ({"reason": ""}, [("AGENT_FAILED", {"reason": "", "unusable": False}), ends("")]),
         (
             {"reason": "x", "unusable": True},
-            [("AGENT_FAILED", {"reason": "x", "unusable": True}), RoundsEnded("x")],
+            [("AGENT_FAILED", {"reason": "x", "unusable": True}), ends("x")],
         ),
     ],
 )
@@ -210,7 +202,7 @@ def test_workers_have_notice_of_a_change(agents: FakeAgents, tmp_path: Path, not
     assert not (tmp_path / "file").exists()
     played.notice()
     played.called()
-    signals: list[RoundsEvent] = [SignalWorkers(signal.SIGUSR1)]
+    signals = [("signal_came", signal.SIGUSR1)]
     assert played.came() == signals * (notice == "SIGUSR1")
     assert (tmp_path / "file").exists() == (notice == "file")
     played.rounds.workers_gone()
@@ -267,8 +259,9 @@ def test_torch_says_which_ranks_are_here(torchs: TorchRounds) -> None:
     (name, ranks), started = torchs.came()
     assert name == "RANKS"
     assert ranks == round_messages.Ranks(2, 4, 1, 2, "h2", 78, 0, 3)._asdict()
-    assert isinstance(started, StartWorkers)
-    assert started.start._replace(agent_variables=()) == START._replace(
+    name, start = started
+    assert name == "workers_requested"
+    assert start._replace(agent_variables=()) == START._replace(
         first_rank=2,
         world_size=4,
         node_rank=1,
@@ -293,4 +286,4 @@ def test_torchs_next_round_waits_for_the_end_of_the_one_before(torchs: TorchRoun
     torchs.rounds.workers_gone()
     (name, ranks), started = torchs.came()
     assert (name, ranks["first_rank"], ranks["restarts"]) == ("RANKS", 0, 1)
-    assert started.start.generation == 2
+    assert started[1].generation == 2

@@ -13,6 +13,7 @@ from dsrun.launcher.node.elastic.torch_agent import TorchAgent
 from ...support.clock import Clock
 from ...support.node_setup import node_setup
 from ...support.played_rounds import START
+from ...support.recorder import Recorder
 
 if TYPE_CHECKING:
     from ...support.fake_agent import FakeAgents
@@ -24,8 +25,8 @@ def test_a_task_says_whose_agent_it_is(
 ) -> None:
     """It is not started yet, and has neither a process nor a port."""
     setup = node_setup(agents.task(torch_agent=torch_agent), print)
-    events: list[object] = []
-    agent = make_agent(Clock().loop, setup, START, events.append)
+    heard = Recorder()
+    agent = make_agent(Clock().loop, setup, START, heard)
     assert isinstance(agent, kind)
-    assert (list(agent.pids), events) == ([], [])
+    assert (list(agent.pids), heard.calls) == ([], [])
     agent.close()

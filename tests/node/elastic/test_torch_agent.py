@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.elastic.events import RoundsEnded, StopWorkers
 from dsrun.launcher.node.elastic.torch_agent import STUCK
 from dsrun.launcher.node.machine import processes
 
-from ...support.played_rounds import GRACE, ROUND, TorchRounds, finished
+from ...support.played_rounds import ROUND, TorchRounds, ends, finished, stops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +47,7 @@ def test_ends_are_kept_until_the_agent_has_asked_for_them(played: TorchRounds) -
     played.rounds.exited(4, 0)
     assert played.codes() == [None, None]
     played.agent.shims[1].gets(signal.SIGTERM)
-    assert played.came() == [StopWorkers(signal.SIGTERM, GRACE)]
+    assert played.came() == [stops()]
     assert played.codes() == [0, None]
     played.rounds.exited(5, 3)
     assert played.codes() == [0, 3]
@@ -129,7 +128,7 @@ def test_an_agent_that_cannot_be_started_again_ends_the_rounds(played: TorchRoun
     ((name, left), end) = played.came(STUCK)
     assert (name, left["unusable"]) == ("AGENT_FAILED", False)
     assert left["reason"].startswith("torch's agent does not start: ")
-    assert end == RoundsEnded(left["reason"])
+    assert end == ends(left["reason"])
 
 
 def test_the_runner_hears_when_all_workers_have_ended_well_and_are_gone(
@@ -175,6 +174,6 @@ def test_an_agent_that_does_not_start_ends_the_rounds(played: TorchRounds) -> No
     ((name, failure), end) = again.came()
     assert (name, failure["unusable"]) == ("AGENT_FAILED", False)
     assert failure["reason"].startswith("torch's agent does not start: ")
-    assert end == RoundsEnded(failure["reason"])
+    assert end == ends(failure["reason"])
     assert list(again.rounds.agents) == []
     again.rounds.close()

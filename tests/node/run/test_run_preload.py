@@ -20,7 +20,7 @@ from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node.checks.file_checks import check
 from dsrun.launcher.node.machine import leftovers, processes
 from dsrun.launcher.node.run.run import NodeRun, Surroundings
-from dsrun.launcher.node.run.run_state import Phase
+from dsrun.launcher.node.run.run_state import RunPhase
 from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -314,4 +314,4 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     NodeRun(played.loop, task, played._send, played._ended, check(task), around)
     os.waitpid(pid, 0)
     played.run.close()
-    assert played.run.phase is Phase.ENDED
+    assert played.run.phase is RunPhase.ENDED
