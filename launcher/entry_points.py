@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # `signal` itself takes milliseconds to import; this is the part of it in C.
 import _signal  # type: ignore[import-not-found]
+import sys
 
 _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
@@ -43,7 +44,10 @@ def dsrun_hold() -> None:
 
 
 def dsrun_job() -> None:
-    from .commands.job import start
+    if sys.argv[1:2] == ["--complete"]:
+        from .commands.completion import start
+    else:
+        from .commands.job import start
 
     start()
 

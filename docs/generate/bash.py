@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.commands.job import VERBS
+
 from .commands import (
     COMMAND,
     FILE,
     FOLDER,
-    HOST,
-    JOB,
-    JOB_VERBS,
     NOTE,
     NOTHING,
     PROGRAM,
+    VERB,
     kind,
+    places,
+    rows_of,
     values,
 )
 
@@ -25,90 +27,160 @@ if TYPE_CHECKING:
 
     from .commands import Command
 
-# Names are compared with all dashes as underscores, so both spellings are known. bash has split
-# `--name=value` into three words.
+# bash has split words at `=`, `:` and `@`: they are joined again, and `head` is what readline keeps
+# of the last one, from which it takes away an `@` as well. Names are compared with all dashes as
+# underscores, so both spellings are known. Words to offer are compared here, as `compgen -W` would
+# run what is in them.
 SCRIPT = """\
 # Completion of {name} for bash.
 # {note}
 
 _{function}() {{
-    local current=${{COMP_WORDS[COMP_CWORD]}} at=1 option='' program='' value
-    [[ $current == = ]] && current=''
+    local rest=${{COMP_LINE:0:COMP_POINT}} next part='' at=0 mixing={mixing}
+    local current option='' prefix='' head=''
+    local -a typed=() words=()
+    for ((; at <= COMP_CWORD; at++)); do
+        next=${{rest#"${{rest%%[![:space:]]*}}"}}
+        part=${{COMP_WORDS[at]}}
+        ((at == COMP_CWORD)) && part=$next
+        if [[ $next == "$rest" ]] && ((at)); then typed[-1]+=$part; else typed+=("$part"); fi
+        rest=${{next#"$part"}}
+    done
+    current=${{typed[-1]}}
+    [[ $part == *[!=:@]* ]] && head=${{current%"$part"}} || head=$current
+    head=${{head%@}}
     COMPREPLY=()
-    while ((at < COMP_CWORD)); do
-        case ${{COMP_WORDS[at]//-/_}} in
-            {with_value})
-                value=$((at + 1))
-                [[ ${{COMP_WORDS[value]}} == = ]] && value=$((value + 1))
-                ((value >= COMP_CWORD)) && option=${{COMP_WORDS[at]//-/_}} && break
-                at=$((value + 1))
-                ;;
-            _[!_]* | __?*) at=$((at + 1)) ;;
-            *) program=yes && break ;;
+    for ((at = 1; at < ${{#typed[@]}} - 1; at++)); do
+        part=${{typed[at]//-/_}}
+        case $part in
+            {with_value}) ((++at == ${{#typed[@]}} - 1)) && option=$part ;;
+{mixers}            _[!_]* | __?*) ;;
+            __) words+=(--) mixing='' && break ;;
+            *) words+=("${{typed[at]}}") && [[ ! $mixing ]] && break ;;
         esac
     done
+    if [[ ! $option && $current == --?*=* && ($mixing || ! ${{words[*]}}) ]]; then
+        option=${{current%%=*}} prefix=${{current%%=*}}=
+        option=${{option//-/_}} current=${{current#*=}}
+    fi
     case $option in
         '') ;;
 {cases}
         *) return ;;
     esac
-    if [[ -n $program || $current != -* ]]; then
-        {words}
+    if [[ $current == -* && ($mixing || ! ${{words[*]}}) ]]; then
+{names}
+        [[ $current == --*-* ]] && names=${{names//_/-}}
+        _{function}_offer $names
         return
     fi
-    local names={names}
-    [[ $current == --*-* ]] && names=${{names//_/-}}
-    mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
+{words}
 }}
 
+_{function}_offer() {{
+    local word
+    for word; do
+        [[ $word == "$current"* ]] || continue
+        word=$prefix$word
+        COMPREPLY+=("${{word#"$head"}}")
+    done
+}}
+{look}
 complete -F _{function} {name}
 """
 
+LOOK = """
+_{function}_look() {{
+    local -a found before=("${{typed[@]:1:${{#typed[@]}}-2}}")
+    mapfile -t found < <(dsrun-job --complete "$1" "$current" "${{before[@]}}" 2>/dev/null)
+    _{function}_offer "${{found[@]}}"
+    if [[ $1 == hosts && ! ${{COMPREPLY[*]}} ]]; then
+        mapfile -t COMPREPLY < <(compgen -A hostname -- "$current")
+    fi
+}}
+"""
+
 CASE = "        {names}) {action}; return ;;"
-OFFER = 'mapfile -t COMPREPLY < <(compgen {what} -- "$current")'
+MIXERS = """\
+            {names}) mixing=yes ;;
+"""
 ACTIONS = {
     FILE: "compopt -o default",
     FOLDER: "compopt -o dirnames",
-    HOST: OFFER.format(what="-A hostname"),
-    COMMAND: OFFER.format(what="-c"),
+    COMMAND: 'mapfile -t COMPREPLY < <(compgen -c -- "$current")',
 }
-WORDS = {
-    PROGRAM: "compopt -o default",
-    JOB: OFFER.format(
-        what=f"-W \"{JOB_VERBS} $(dsrun-job list 2>/dev/null | sed -e 1d -e 's/ .*//')\""
-    ),
-    NOTHING: ":",
-}
+WORDS = {PROGRAM: "    compopt -o default", NOTHING: "    :"}
+OF_VERB = """\
+    case ${{words[0]}}:${{#words[@]}} in
+        :0) _{function}_offer {verbs} ;;
+{places}
+    esac"""
 
 
 def script(command: Command) -> str:
     """Return the script for one command."""
     rows = [one for one in command.rows if one.metavar]
+    of_verb = command.words == VERB
     return SCRIPT.format(
         name=command.name,
         note=NOTE,
         function=command.identifier,
         with_value=_pattern(rows) or "''",
-        cases="\n".join(_cases(rows)),
-        words=WORDS[command.words],
-        names=f"'{' '.join(name for one in command.rows for name in one.names)}'",
+        mixing="yes" if of_verb else "''",
+        mixers=MIXERS.format(names=_names(command.mixing)) if command.mixing else "",
+        cases="\n".join(_cases(command, rows)),
+        names=_all_names(command),
+        words=_of_verb(command) if of_verb else WORDS[command.words],
+        look=LOOK.format(function=command.identifier) if command.looks else "",
     )
 
 
 def _pattern(rows: Iterable[Row]) -> str:
-    return " | ".join(name.replace("-", "_") for one in rows for name in one.names)
+    return _names(name for one in rows for name in one.names)
 
 
-def _cases(rows: Iterable[Row]) -> Iterator[str]:
+def _names(names: Iterable[str]) -> str:
+    return " | ".join(name.replace("-", "_") for name in names)
+
+
+def _all_names(command: Command) -> str:
+    """Return lines that set the names of options; those of dsrun-job depend on its verb."""
+    every = f"        local names='{_spelled(command.rows)}'"
+    if command.words != VERB:
+        return every
+    found: dict[str, list[str]] = {}
+    for verb in VERBS:
+        found.setdefault(_spelled(rows_of(command, verb)), []).append(verb)
+    cases = (
+        f"            {' | '.join(verbs)}) names='{names}' ;;" for names, verbs in found.items()
+    )
+    return "\n".join([every, "        case ${words[0]} in", *cases, "        esac"])
+
+
+def _spelled(rows: Iterable[Row]) -> str:
+    return " ".join(name for one in rows for name in one.names)
+
+
+def _of_verb(command: Command) -> str:
+    look = f"_{command.identifier}_look"
+    lines = (f"        {' | '.join(at)}) {look} {kinds} ;;" for kinds, at in places().items())
+    return OF_VERB.format(
+        function=command.identifier, verbs=" ".join(VERBS), places="\n".join(lines)
+    )
+
+
+def _cases(command: Command, rows: Iterable[Row]) -> Iterator[str]:
     """Return a line for each action, with all options that have it."""
     actions: dict[str, list[Row]] = {}
     for one in rows:
-        if action := _action(one):
+        if action := _action(command, one):
             actions.setdefault(action, []).append(one)
     return (CASE.format(names=_pattern(found), action=action) for action, found in actions.items())
 
 
-def _action(one: Row) -> str:
-    if values(one):
-        return OFFER.format(what=f"-W '{' '.join(values(one))}'")
-    return ACTIONS.get(kind(one), "")
+def _action(command: Command, one: Row) -> str:
+    """Return what offers the values of an option, "" if any value may be one."""
+    call = f"_{command.identifier}"
+    known = [f"{call}_offer {' '.join(values(one))}"] if values(one) else []
+    looked = [f"{call}_look {one.offers}"] if one.offers else []
+    return "; ".join([*known, *looked]) or ACTIONS.get(kind(one), "")

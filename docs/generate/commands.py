@@ -9,6 +9,8 @@ from typing import NamedTuple
 from dsrun.launcher.cli.help.rows import Row, groups, row
 from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
+from dsrun.launcher.commands.exec import MIXING
+from dsrun.launcher.commands.job import VERBS
 
 NOTE = "Written by `python -m docs.generate` from launcher/cli. Change those files instead."
 
@@ -21,13 +23,10 @@ HELP = Row(
 )
 VERSION = Row(("-V", "--version"), "", "Print the version.")
 
-PROGRAM, JOB, NOTHING = "program", "job", ""
-"""What a command takes beside its options: a program with arguments, a job, or nothing."""
+PROGRAM, VERB, NOTHING = "program", "verb", ""
+"""What a command takes beside its options: a program with arguments, a verb, or nothing."""
 
-JOB_VERBS = "list top logs stacks signal scale kill"
-"""What dsrun-job can do."""
-
-FILE, FOLDER, HOST, COMMAND = "file", "folder", "host", "command"
+FILE, FOLDER, COMMAND = "file", "folder", "command"
 KINDS = {"FILE": FILE, "PATH": FILE, "DIR": FOLDER, "COMMAND": COMMAND}
 """What a value is, by its metavar."""
 
@@ -38,28 +37,60 @@ class Command(NamedTuple):
     Attributes:
         name: as it is typed.
         rows: its options.
-        words: PROGRAM, JOB or NOTHING.
+        words: PROGRAM, VERB or NOTHING.
+        mixing: options after which words and options may come in any order.
     """
 
     name: str
     rows: tuple[Row, ...]
     words: str
+    mixing: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> str:
         """The name as part of the name of a function."""
         return self.name.replace("-", "_")
 
+    @property
+    def looks(self) -> bool:
+        """Whether it has values or words that are looked for when Tab is pressed."""
+        return self.words == VERB or any(one.offers for one in self.rows)
+
 
 def commands() -> tuple[Command, ...]:
     """Return all commands, dsrun first."""
     options = [row(name) for group in groups().values() for name in group]
-    words = {"dsrun-job": JOB, "dsrun-exec": PROGRAM}
+    words = {"dsrun-job": VERB, "dsrun-exec": PROGRAM, "dsrun-check": PROGRAM}
+    mixing = {"dsrun-exec": MIXING}
     tools = (
-        Command(name, (*one.rows, *map(row, one.shared)), words.get(name, NOTHING))
+        Command(
+            name,
+            (*one.rows, *map(row, one.shared)),
+            words.get(name, NOTHING),
+            tuple(f"--{option}" for option in mixing.get(name, ())),
+        )
         for name, one in TOOLS.items()
     )
     return (Command("dsrun", (*options, HELP, VERSION), PROGRAM), *tools)
+
+
+def rows_of(command: Command, verb: str) -> tuple[Row, ...]:
+    """Return the options that dsrun-job takes with a verb."""
+    taken = {f"--{name}" for name in (*VERBS[verb].options, "help")}
+    return tuple(one for one in command.rows if not taken.isdisjoint(one.names))
+
+
+def places() -> dict[str, list[str]]:
+    """Return where each of the kinds of words may be, as `verb:number of words before it`.
+
+    What comes before the last word may be left out, so each place may have the words behind it.
+    """
+    found: dict[str, list[str]] = {}
+    for verb, takes in VERBS.items():
+        for at in range(len(takes.words)):
+            if kinds := ",".join(filter(None, takes.words[at:])):
+                found.setdefault(kinds, []).append(f"{verb}:{at + 1}")
+    return found
 
 
 def values(one: Row) -> tuple[str, ...]:
@@ -68,8 +99,8 @@ def values(one: Row) -> tuple[str, ...]:
 
 
 def kind(one: Row) -> str:
-    """Return FILE, FOLDER, HOST or COMMAND if the value of an option is one, else ""."""
-    return HOST if "--host" in one.names else KINDS.get(one.metavar, "")
+    """Return FILE, FOLDER or COMMAND if the value of an option is one, else ""."""
+    return KINDS.get(one.metavar, "")
 
 
 def summary(one: Row) -> str:

@@ -27,11 +27,13 @@ the pages where the environment's `bin` is on PATH. Completion in an environment
 
 | shell | line for its start-up file |
 |---|---|
-| bash | `source "$VIRTUAL_ENV/share/bash-completion/completions/dsrun"` |
+| bash | `for one in "$VIRTUAL_ENV"/share/bash-completion/completions/dsrun*; do . "$one"; done` |
 | zsh | `fpath=("$VIRTUAL_ENV/share/zsh/site-functions" $fpath)`, before `compinit` |
-| fish | `source "$VIRTUAL_ENV/share/fish/vendor_completions.d/dsrun.fish"` |
+| fish | `for one in $VIRTUAL_ENV/share/fish/vendor_completions.d/dsrun*; source $one; end` |
 
-Installed for the whole system, the shells and `man` find these files by themselves.
+Installed for the whole system, the shells and `man` find these files by themselves. Completion asks
+`dsrun-job` for what is there now: jobs with their programs, holds, profiles, and the hosts of the
+hostfile. Names with characters other than letters, digits and `_.+-` are not offered.
 """
 
 

@@ -67,6 +67,8 @@ class Option(NamedTuple):
         no_variable: whether no DSRUN_* variable can set it.
         file: what becomes of the file or the files that it names, `read` or `written`; "" if it
             names none.
+        offers: what completion offers as its value, beside the choices and the suggested values: a
+            kind of `commands/completion`, "" for nothing that is looked for.
     """
 
     default: Any
@@ -96,6 +98,7 @@ class Option(NamedTuple):
     only_typed: bool = False
     no_variable: bool = False
     file: str = ""
+    offers: str = ""
 
     @property
     def repeatable(self) -> bool:

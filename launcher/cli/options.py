@@ -71,12 +71,12 @@ class Options:
         "Use these hosts instead of a hostfile: h1:4,h2:0-3. One number after the colon is a"
         " count of slots, anything else a list of slots (0-0 is slot 0 alone).",
         metavar="LIST", separator=",", unset="see --hostfile", like=("nodelist", "-w", "hosts"),
-        tools=("job", "hold", "exec", "check"), by_hold=True)
+        tools=("job", "hold", "exec", "check"), by_hold=True, offers="hosts")
     on: str | None = option(None,
         "Run on the nodes that dsrun-hold holds under this name, without connecting again. last"
         " is the newest hold. Host filters choose among its nodes and slots.",
         metavar="NAME", unset="its own nodes", tools=("exec", "check"), not_in_python="use Fleet",
-        whole_job=True)
+        whole_job=True, offers="holds")
     on_busy: str = option("wait",
         "With --on: if another job uses the same slots, wait until it ends, or refuse to run.",
         metavar="WHAT", choices=("wait", "refuse"), not_in_python="use Fleet", whole_job=True)
@@ -92,11 +92,11 @@ class Options:
         "Use only these hosts and slots: worker-0@worker-1:0,2-3. Ranges of names"
         " (worker-[0-3]), patterns (gpu-*) and device ids (worker-0:GPU-8932f937) are accepted.",
         metavar="SPEC", also=("-i",), separator="@", unset="all hosts and slots",
-        tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
+        tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY, offers="hosts")
     exclude: str = option("",
         "Use all hosts and slots except these. Same syntax as --include.",
         metavar="SPEC", also=("-e",), separator="@", unset="none",
-        tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
+        tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY, offers="hosts")
     num_nodes: int | None = option(None,
         "Use the first N hosts.",
         kind="int", none="-1", valid="1 to the number of hosts (default: all)", unset="all hosts",
@@ -638,7 +638,7 @@ class Options:
         "Use the values of [profile.NAME] of the configuration files: dsrun.toml of the project,"
         " ~/.config/dsrun/config.toml and /etc/dsrun/config.toml.",
         metavar="NAME", unset="only [default]", tools=("hold", "exec", "check"), only_typed=True,
-        not_in_python="a program reads no configuration files", whole_job=True)
+        not_in_python="a program reads no configuration files", whole_job=True, offers="profiles")
     show_config: bool = option(False,
         "Print every option that is set, its value and where it is set, and start nothing.",
         tools=("hold", "exec", "check"), only_typed=True, not_in_python="it only prints",

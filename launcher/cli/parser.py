@@ -139,11 +139,7 @@ def config_of(
     if options.no_config or "DSRUN_JOB_ID" in environ:
         return None
     folders = (os.path.dirname(script), "") if script else ("",)
-    home = environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(home):
-        home = files.home() and os.path.join(files.home(), ".config")
-    person = home and os.path.join(home, "dsrun", "config.toml")
-    found = [path for path in (SITE, person) if os.path.exists(path)]
+    found = own_files(environ)
     project = next(project_files(folders), "")
     if not found and not project and not options.profile:
         return None
@@ -151,6 +147,15 @@ def config_of(
 
     projects = project_files(folders) if project else iter(())
     return config(found, projects, options, given, environ)
+
+
+def own_files(environ: Mapping[str, str]) -> list[str]:
+    """Return the configuration files of the site and of the person that are there."""
+    home = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(home):
+        home = files.home() and os.path.join(files.home(), ".config")
+    person = home and os.path.join(home, "dsrun", "config.toml")
+    return [path for path in (SITE, person) if os.path.exists(path)]
 
 
 def project_files(folders: Iterable[str]) -> Iterator[str]:

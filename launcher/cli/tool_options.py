@@ -39,7 +39,7 @@ OWN: dict[str, dict[str, Option]] = {
         "detach": option(
             False, "Return once the nodes are ready; the hold goes on, also after a logout."
         ),
-        "release": option("", "Stop this hold and its jobs.", "NAME", unset="none"),
+        "release": option("", "Stop this hold and its jobs.", "NAME", unset="none", offers="holds"),
     },
     "dsrun-exec": {
         "shell": option(
@@ -49,7 +49,11 @@ OWN: dict[str, dict[str, Option]] = {
         "fetch": option(False, "Fetch files and folders, into a folder for each host."),
         "to": option("", "Where the files go.", "DIR", unset="the same path; --fetch: here"),
         "stdin": option(
-            "none", "Who reads our input: all, or a host.", "WHO", values=("all", "none")
+            "none",
+            "Who reads our input: all, or a host.",
+            "WHO",
+            values=("all", "none"),
+            offers="hosts",
         ),
         "timeout": option(0.0, "End the command after this time.", unset="never"),
         "no_fold": option(False, "Print lines as they come, with their host."),

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ..cli.tool_parser import ToolCommand
 
 
+MIXING = ("copy", "fetch")
+"""Options after which words and options may come in any order."""
+
 BUILTIN = ("cd", "source", ".", "export", "unset", "alias", "eval", "pushd", "set")
 """Commands that only change the shell that runs them."""
 
@@ -24,7 +27,7 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value, or there is nothing to run.
         NodeError: no host can be used.
     """
-    command = configured("dsrun-exec", words, os.environ, mixing=("copy", "fetch"))
+    command = configured("dsrun-exec", words, os.environ, mixing=MIXING)
     if command.help:
         from ..cli.help.pages import of_tool
 

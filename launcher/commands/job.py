@@ -64,12 +64,14 @@ class Verb(NamedTuple):
 
     Attributes:
         act: does it; returns the exit code.
-        words: the most words that may follow.
+        words: for each of the words that may follow, what completion offers: kinds of
+            `completion`, joined by commas, "" for nothing. What comes before the last one may be
+            left out.
         options: the options that it takes.
     """
 
     act: Callable[[JobCommand], int]
-    words: int
+    words: tuple[str, ...]
     options: tuple[str, ...]
 
 
@@ -143,8 +145,9 @@ def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
         if name not in takes.options:
             able = [one for one, known in VERBS.items() if name in known.options]
             raise UsageError(f"--{name}: not with {verb}, only with {', '.join(able)}")
-    if len(rest) > takes.words:
-        raise UsageError(f"dsrun-job {verb}: unexpected {rest[takes.words][:40]!r}")
+    most = len(takes.words)
+    if len(rest) > most:
+        raise UsageError(f"dsrun-job {verb}: unexpected {rest[most][:40]!r}")
 
 
 def _meant(verb: str) -> str:
@@ -414,18 +417,21 @@ MEANT = {
 }
 """Words of other programs, and ours for them."""
 
+READ, KEPT = "jobs,programs", "jobs,programs,ended"
+"""What completion offers for a verb that changes nothing: running jobs, or ended ones as well."""
+
 VERBS = {
-    "list": Verb(_list, 0, ("json", "ended")),
-    "top": Verb(_top, 1, ("json", "role")),
-    "logs": Verb(_logs, 1, ("json", "follow", "ranks", "role")),
-    "wait": Verb(_wait, 1, ("json",)),
-    "report": Verb(_report, 1, ("json", "html")),
-    "forget": Verb(_forget, 1, ("json", "all")),
-    "stacks": Verb(_stacks, 1, ("json", "ranks", "native", "all_threads", "save", "role")),
-    "signal": Verb(_signal, 2, ("json", "role")),
-    "scale": Verb(_scale, 2, ("json", "role")),
-    "restart": Verb(_restart, 1, ("json", "role")),
-    "kill": Verb(_kill, 1, ("json", "now", "grace", *HOSTS)),
+    "list": Verb(_list, (), ("json", "ended")),
+    "top": Verb(_top, (READ,), ("json", "role")),
+    "logs": Verb(_logs, (KEPT,), ("json", "follow", "ranks", "role")),
+    "wait": Verb(_wait, (KEPT,), ("json",)),
+    "report": Verb(_report, (KEPT,), ("json", "html")),
+    "forget": Verb(_forget, ("ended",), ("json", "all")),
+    "stacks": Verb(_stacks, (READ,), ("json", "ranks", "native", "all_threads", "save", "role")),
+    "signal": Verb(_signal, ("jobs", "signals"), ("json", "role")),
+    "scale": Verb(_scale, ("jobs", ""), ("json", "role")),
+    "restart": Verb(_restart, ("jobs",), ("json", "role")),
+    "kill": Verb(_kill, ("jobs,holds",), ("json", "now", "grace", *HOSTS)),
 }
 """Everything that it can do."""
 

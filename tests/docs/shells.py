@@ -6,12 +6,13 @@ import os
 import pty
 import shutil
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.readiness import ready
 
-from ..support.checkout import CHECKOUT
+from ..support.checkout import BIN, CHECKOUT
 from ..support.limits import HANG
 
 if TYPE_CHECKING:
@@ -30,10 +31,15 @@ COMMANDS = (
 SHOW = '() { for word in "$@"; do echo "<$word>"; done; echo END; }\n'
 """The body of a function that shows its arguments; it stands in for each command."""
 
-BASH = (
-    "".join(f"source {SHARE}/bash-completion/completions/{name}\n" for name in COMMANDS)
-    + "bind 'set bell-style none'\nbind 'set show-all-if-ambiguous off'\n"
-)
+LOOK = f"{sys.executable} -E -s {BIN}/dsrun-job"
+ASKED = f"""
+_show{SHOW}
+dsrun-job() {{ if [ "$1" = --complete ]; then {LOOK} "$@"; else _show "$@"; fi; }}
+"""
+"""`dsrun-job`, which shows its arguments as well, but does look for what may be completed."""
+
+BASH_SCRIPTS = "".join(f"source {SHARE}/bash-completion/completions/{name}\n" for name in COMMANDS)
+BASH = BASH_SCRIPTS + "bind 'set bell-style none'\nbind 'set show-all-if-ambiguous off'\n"
 ZSH = f"fpath=({SHARE}/zsh/site-functions $fpath)\nautoload -U compinit\ncompinit -u -D\n"
 
 
@@ -73,7 +79,7 @@ class Shell:
         start = {"bash": ("--norc", "--noprofile", "-i"), "zsh": ("-f", "-i")}[name]
         self._terminal = Terminal(folder, shutil.which(name) or name, *start)
         setup = {"bash": BASH, "zsh": ZSH}[name]
-        setup += "".join(f"function {command}{SHOW}" for command in COMMANDS)
+        setup += "".join(f"function {command}{SHOW}" for command in COMMANDS) + ASKED
         (folder / ".setup").write_text(setup)
         self._terminal.enter("source ./.setup; echo re''ady\n", "ready\n".replace("\n", "\r\n"))
 

@@ -22,6 +22,7 @@ class Row(NamedTuple):
         choices: the only valid values, () for any.
         values: values to suggest where others are valid, too.
         repeatable: whether it may be given several times.
+        offers: what completion looks for, as in `Option`.
     """
 
     names: tuple[str, ...]
@@ -31,6 +32,7 @@ class Row(NamedTuple):
     choices: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     repeatable: bool = False
+    offers: str = ""
 
     @property
     def words(self) -> str:
@@ -65,6 +67,7 @@ def of(name: str, option: Option) -> Row:
         choices=option.choices,
         values=values,
         repeatable=option.repeatable,
+        offers=option.offers,
     )
 
 

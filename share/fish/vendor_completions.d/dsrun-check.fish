@@ -1,7 +1,7 @@
 # Completion of dsrun-check for fish.
 # Written by `python -m docs.generate` from launcher/cli. Change those files instead.
 
-function __dsrun_check_options --description 'Test whether an option may come next'
+function __dsrun_check_words --description 'Print the words before the cursor that are no options'
     set -l value no
     for word in (commandline -opc)[2..]
         if test $value = yes
@@ -14,17 +14,27 @@ function __dsrun_check_options --description 'Test whether an option may come ne
                 set value yes
             case '_*'
             case '*'
-                return 1
+                string escape -- $word
         end
     end
-    return 0
+end
+
+function __dsrun_check_options --description 'Test whether an option may come next'
+    set -l words (__dsrun_check_words)
+    test -z "$words"
+end
+
+function __dsrun_check_look --description 'Print what is there and may be the value or word'
+    set -l typed (string replace -r '^--[^=]*=' '' -- (commandline -ct))
+    set -l found (dsrun-job --complete $argv[1] "$typed" (commandline -opc)[2..] 2>/dev/null)
+    printf '%s\n' $found
+    test $argv[1] = hosts -a -z "$found"; and __fish_print_hostnames
 end
 
 function __dsrun_check_dashes --description 'Test whether an option is typed with dashes'
     string match --quiet -- '--*-*' (commandline -opc) (commandline -ct)
 end
 
-complete -c dsrun-check -f
 complete -c dsrun-check -n __dsrun_check_options -l compare -d 'Print what differs between nodes instead of the table'
 complete -c dsrun-check -n __dsrun_check_options -l report -d 'Print everything that is known of the nodes, torch and DeepSpeed ...'
 complete -c dsrun-check -n __dsrun_check_options -l full -d 'Also measure cores, memory, disks, devices, the network and collectives'
@@ -32,12 +42,12 @@ complete -c dsrun-check -n __dsrun_check_options -l svg -r -F -d 'With --full: d
 complete -c dsrun-check -n __dsrun_check_options -l json -d 'Print everything as JSON'
 complete -c dsrun-check -n __dsrun_check_options -s h -l help -d 'Print this help'
 complete -c dsrun-check -n __dsrun_check_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
-complete -c dsrun-check -n __dsrun_check_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
-complete -c dsrun-check -n __dsrun_check_options -l on -x -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
+complete -c dsrun-check -n __dsrun_check_options -l host -x -a '(__dsrun_check_look hosts)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun-check -n __dsrun_check_options -l on -x -a '(__dsrun_check_look holds)' -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
 complete -c dsrun-check -n __dsrun_check_options -l host_discovery_script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l host-discovery-script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
-complete -c dsrun-check -n __dsrun_check_options -s i -l include -x -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
-complete -c dsrun-check -n __dsrun_check_options -s e -l exclude -x -d 'Use all hosts and slots except these'
+complete -c dsrun-check -n __dsrun_check_options -s i -l include -x -a '(__dsrun_check_look hosts)' -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
+complete -c dsrun-check -n __dsrun_check_options -s e -l exclude -x -a '(__dsrun_check_look hosts)' -d 'Use all hosts and slots except these'
 complete -c dsrun-check -n __dsrun_check_options -l num_nodes -x -d 'Use the first N hosts'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l num-nodes -x -d 'Use the first N hosts'
 complete -c dsrun-check -n __dsrun_check_options -l num_gpus -l num_accelerators -x -d 'Use the first N slots of every host'
@@ -75,7 +85,7 @@ complete -c dsrun-check -n __dsrun_check_options -s q -l quiet -d 'Of dsrun\'s o
 complete -c dsrun-check -n __dsrun_check_options -l heartbeat_timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l heartbeat-timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-check -n __dsrun_check_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
-complete -c dsrun-check -n __dsrun_check_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
+complete -c dsrun-check -n __dsrun_check_options -l profile -x -a '(__dsrun_check_look profiles)' -d 'Use the values of [profile.NAME] of the configuration files: ...'
 complete -c dsrun-check -n __dsrun_check_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-check -n __dsrun_check_options -l no_config -d 'Read no configuration files'

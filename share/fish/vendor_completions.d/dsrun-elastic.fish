@@ -1,7 +1,7 @@
 # Completion of dsrun-elastic for fish.
 # Written by `python -m docs.generate` from launcher/cli. Change those files instead.
 
-function __dsrun_elastic_options --description 'Test whether an option may come next'
+function __dsrun_elastic_words --description 'Print the words before the cursor that are no options'
     set -l value no
     for word in (commandline -opc)[2..]
         if test $value = yes
@@ -14,10 +14,14 @@ function __dsrun_elastic_options --description 'Test whether an option may come 
                 set value yes
             case '_*'
             case '*'
-                return 1
+                string escape -- $word
         end
     end
-    return 0
+end
+
+function __dsrun_elastic_options --description 'Test whether an option may come next'
+    set -l words (__dsrun_elastic_words)
+    test -z "$words"
 end
 
 function __dsrun_elastic_dashes --description 'Test whether an option is typed with dashes'

@@ -1,7 +1,7 @@
 # Completion of dsrun-exec for fish.
 # Written by `python -m docs.generate` from launcher/cli. Change those files instead.
 
-function __dsrun_exec_options --description 'Test whether an option may come next'
+function __dsrun_exec_words --description 'Print the words before the cursor that are no options'
     set -l value no
     for word in (commandline -opc)[2..]
         if test $value = yes
@@ -14,10 +14,21 @@ function __dsrun_exec_options --description 'Test whether an option may come nex
                 set value yes
             case '_*'
             case '*'
-                return 1
+                string escape -- $word
         end
     end
-    return 0
+end
+
+function __dsrun_exec_options --description 'Test whether an option may come next'
+    set -l words (__dsrun_exec_words)
+    test -z "$words"; or string match -q -r -- '^(--copy|--fetch)$' (commandline -opc)
+end
+
+function __dsrun_exec_look --description 'Print what is there and may be the value or word'
+    set -l typed (string replace -r '^--[^=]*=' '' -- (commandline -ct))
+    set -l found (dsrun-job --complete $argv[1] "$typed" (commandline -opc)[2..] 2>/dev/null)
+    printf '%s\n' $found
+    test $argv[1] = hosts -a -z "$found"; and __fish_print_hostnames
 end
 
 function __dsrun_exec_dashes --description 'Test whether an option is typed with dashes'
@@ -28,19 +39,19 @@ complete -c dsrun-exec -n __dsrun_exec_options -l shell -x -d 'Run this line in 
 complete -c dsrun-exec -n __dsrun_exec_options -l copy -d 'Copy files and folders to all hosts'
 complete -c dsrun-exec -n __dsrun_exec_options -l fetch -d 'Fetch files and folders, into a folder for each host'
 complete -c dsrun-exec -n __dsrun_exec_options -l to -x -a '(__fish_complete_directories)' -d 'Where the files go'
-complete -c dsrun-exec -n __dsrun_exec_options -l stdin -x -a 'all none' -d 'Who reads our input: all, or a host'
+complete -c dsrun-exec -n __dsrun_exec_options -l stdin -x -a 'all none (__dsrun_exec_look hosts)' -d 'Who reads our input: all, or a host'
 complete -c dsrun-exec -n __dsrun_exec_options -l timeout -x -d 'End the command after this time'
 complete -c dsrun-exec -n __dsrun_exec_options -l no_fold -d 'Print lines as they come, with their host'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l no-fold -d 'Print lines as they come, with their host'
 complete -c dsrun-exec -n __dsrun_exec_options -l json -d 'Print output and exit code of each host as JSON'
 complete -c dsrun-exec -n __dsrun_exec_options -s h -l help -d 'Print this help'
 complete -c dsrun-exec -n __dsrun_exec_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
-complete -c dsrun-exec -n __dsrun_exec_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
-complete -c dsrun-exec -n __dsrun_exec_options -l on -x -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l host -x -a '(__dsrun_exec_look hosts)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun-exec -n __dsrun_exec_options -l on -x -a '(__dsrun_exec_look holds)' -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
 complete -c dsrun-exec -n __dsrun_exec_options -l host_discovery_script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l host-discovery-script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
-complete -c dsrun-exec -n __dsrun_exec_options -s i -l include -x -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
-complete -c dsrun-exec -n __dsrun_exec_options -s e -l exclude -x -d 'Use all hosts and slots except these'
+complete -c dsrun-exec -n __dsrun_exec_options -s i -l include -x -a '(__dsrun_exec_look hosts)' -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
+complete -c dsrun-exec -n __dsrun_exec_options -s e -l exclude -x -a '(__dsrun_exec_look hosts)' -d 'Use all hosts and slots except these'
 complete -c dsrun-exec -n __dsrun_exec_options -l num_nodes -x -d 'Use the first N hosts'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l num-nodes -x -d 'Use the first N hosts'
 complete -c dsrun-exec -n __dsrun_exec_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
@@ -66,7 +77,7 @@ complete -c dsrun-exec -n __dsrun_exec_options -l color -x -a 'auto always never
 complete -c dsrun-exec -n __dsrun_exec_options -l log_level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l log-level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
 complete -c dsrun-exec -n __dsrun_exec_options -s q -l quiet -d 'Of dsrun\'s own messages, print only errors'
-complete -c dsrun-exec -n __dsrun_exec_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l profile -x -a '(__dsrun_exec_look profiles)' -d 'Use the values of [profile.NAME] of the configuration files: ...'
 complete -c dsrun-exec -n __dsrun_exec_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-exec -n __dsrun_exec_options -l no_config -d 'Read no configuration files'

@@ -1,7 +1,7 @@
 # Completion of dsrun-hold for fish.
 # Written by `python -m docs.generate` from launcher/cli. Change those files instead.
 
-function __dsrun_hold_options --description 'Test whether an option may come next'
+function __dsrun_hold_words --description 'Print the words before the cursor that are no options'
     set -l value no
     for word in (commandline -opc)[2..]
         if test $value = yes
@@ -14,10 +14,21 @@ function __dsrun_hold_options --description 'Test whether an option may come nex
                 set value yes
             case '_*'
             case '*'
-                return 1
+                string escape -- $word
         end
     end
-    return 0
+end
+
+function __dsrun_hold_options --description 'Test whether an option may come next'
+    set -l words (__dsrun_hold_words)
+    test -z "$words"
+end
+
+function __dsrun_hold_look --description 'Print what is there and may be the value or word'
+    set -l typed (string replace -r '^--[^=]*=' '' -- (commandline -ct))
+    set -l found (dsrun-job --complete $argv[1] "$typed" (commandline -opc)[2..] 2>/dev/null)
+    printf '%s\n' $found
+    test $argv[1] = hosts -a -z "$found"; and __fish_print_hostnames
 end
 
 function __dsrun_hold_dashes --description 'Test whether an option is typed with dashes'
@@ -29,12 +40,12 @@ complete -c dsrun-hold -n __dsrun_hold_options -l name -x -d 'Name of the hold, 
 complete -c dsrun-hold -n __dsrun_hold_options -l idle_timeout -x -d 'Release the nodes after this time without a job; 0: never'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l idle-timeout -x -d 'Release the nodes after this time without a job; 0: never'
 complete -c dsrun-hold -n __dsrun_hold_options -l detach -d 'Return once the nodes are ready; the hold goes on, also after a logout'
-complete -c dsrun-hold -n __dsrun_hold_options -l release -x -d 'Stop this hold and its jobs'
+complete -c dsrun-hold -n __dsrun_hold_options -l release -x -a '(__dsrun_hold_look holds)' -d 'Stop this hold and its jobs'
 complete -c dsrun-hold -n __dsrun_hold_options -s h -l help -d 'Print this help'
 complete -c dsrun-hold -n __dsrun_hold_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
-complete -c dsrun-hold -n __dsrun_hold_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
-complete -c dsrun-hold -n __dsrun_hold_options -s i -l include -x -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
-complete -c dsrun-hold -n __dsrun_hold_options -s e -l exclude -x -d 'Use all hosts and slots except these'
+complete -c dsrun-hold -n __dsrun_hold_options -l host -x -a '(__dsrun_hold_look hosts)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun-hold -n __dsrun_hold_options -s i -l include -x -a '(__dsrun_hold_look hosts)' -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
+complete -c dsrun-hold -n __dsrun_hold_options -s e -l exclude -x -a '(__dsrun_hold_look hosts)' -d 'Use all hosts and slots except these'
 complete -c dsrun-hold -n __dsrun_hold_options -l num_nodes -x -d 'Use the first N hosts'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num-nodes -x -d 'Use the first N hosts'
 complete -c dsrun-hold -n __dsrun_hold_options -l rank_order -x -a 'slurm blocks' -d 'Give ranks to the nodes by their places in the network: by blocks or ...'
@@ -75,7 +86,7 @@ complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l shu
 complete -c dsrun-hold -n __dsrun_hold_options -l heartbeat_timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l heartbeat-timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
-complete -c dsrun-hold -n __dsrun_hold_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l profile -x -a '(__dsrun_hold_look profiles)' -d 'Use the values of [profile.NAME] of the configuration files: ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l no_config -d 'Read no configuration files'

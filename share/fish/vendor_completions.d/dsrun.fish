@@ -1,7 +1,7 @@
 # Completion of dsrun for fish.
 # Written by `python -m docs.generate` from launcher/cli. Change those files instead.
 
-function __dsrun_options --description 'Test whether an option may come next'
+function __dsrun_words --description 'Print the words before the cursor that are no options'
     set -l value no
     for word in (commandline -opc)[2..]
         if test $value = yes
@@ -14,10 +14,21 @@ function __dsrun_options --description 'Test whether an option may come next'
                 set value yes
             case '_*'
             case '*'
-                return 1
+                string escape -- $word
         end
     end
-    return 0
+end
+
+function __dsrun_options --description 'Test whether an option may come next'
+    set -l words (__dsrun_words)
+    test -z "$words"
+end
+
+function __dsrun_look --description 'Print what is there and may be the value or word'
+    set -l typed (string replace -r '^--[^=]*=' '' -- (commandline -ct))
+    set -l found (dsrun-job --complete $argv[1] "$typed" (commandline -opc)[2..] 2>/dev/null)
+    printf '%s\n' $found
+    test $argv[1] = hosts -a -z "$found"; and __fish_print_hostnames
 end
 
 function __dsrun_dashes --description 'Test whether an option is typed with dashes'
@@ -25,16 +36,16 @@ function __dsrun_dashes --description 'Test whether an option is typed with dash
 end
 
 complete -c dsrun -n __dsrun_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
-complete -c dsrun -n __dsrun_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
-complete -c dsrun -n __dsrun_options -l on -x -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
+complete -c dsrun -n __dsrun_options -l host -x -a '(__dsrun_look hosts)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun -n __dsrun_options -l on -x -a '(__dsrun_look holds)' -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
 complete -c dsrun -n __dsrun_options -l on_busy -x -a 'wait refuse' -d 'With --on: if another job uses the same slots, wait until it ends, ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-busy -x -a 'wait refuse' -d 'With --on: if another job uses the same slots, wait until it ends, ...'
 complete -c dsrun -n __dsrun_options -l watch_hostfile -d 'Elastic jobs: read the hostfile every second'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l watch-hostfile -d 'Elastic jobs: read the hostfile every second'
 complete -c dsrun -n __dsrun_options -l host_discovery_script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l host-discovery-script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
-complete -c dsrun -n __dsrun_options -s i -l include -x -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
-complete -c dsrun -n __dsrun_options -s e -l exclude -x -d 'Use all hosts and slots except these'
+complete -c dsrun -n __dsrun_options -s i -l include -x -a '(__dsrun_look hosts)' -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
+complete -c dsrun -n __dsrun_options -s e -l exclude -x -a '(__dsrun_look hosts)' -d 'Use all hosts and slots except these'
 complete -c dsrun -n __dsrun_options -l num_nodes -x -d 'Use the first N hosts'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l num-nodes -x -d 'Use the first N hosts'
 complete -c dsrun -n __dsrun_options -l rank_order -x -a 'slurm blocks' -d 'Give ranks to the nodes by their places in the network: by blocks or ...'
@@ -258,7 +269,7 @@ complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l ready-timeout -x -
 complete -c dsrun -n __dsrun_options -l ends -x -a 'job wait never' -d 'Of a role, always: what follows when it has ended with code 0. job: ...'
 complete -c dsrun -n __dsrun_options -l on_failure -x -a 'job restart' -d 'Of a role: when it fails, the job fails, or it is started again, up ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-failure -x -a 'job restart' -d 'Of a role: when it fails, the job fails, or it is started again, up ...'
-complete -c dsrun -n __dsrun_options -l profile -x -d 'Use the values of [profile.NAME] of the configuration files: ...'
+complete -c dsrun -n __dsrun_options -l profile -x -a '(__dsrun_look profiles)' -d 'Use the values of [profile.NAME] of the configuration files: ...'
 complete -c dsrun -n __dsrun_options -l show_config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l show-config -d 'Print every option that is set, its value and where it is set, and ...'
 complete -c dsrun -n __dsrun_options -l no_config -d 'Read no configuration files'
