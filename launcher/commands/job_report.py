@@ -15,6 +15,7 @@ from ..control.local_client import checked
 from ..head.detached import journal
 from ..head.detached.job_folder import Damage, State
 from ..head.detached.journal_reader import JournalReader
+from ..head.picture.about import About
 from ..head.picture.replay import Past, Printed, replay
 from ..head.run import events
 from .job_kept import without_end
@@ -46,6 +47,7 @@ class Report(NamedTuple):
         happened: what has happened, with its time, if that was asked for.
         roles: how the clean end of each of its roles counts, by name; none for one program.
         tails: the newest output, as far as that is not among what happened.
+        about: what the job is, as far as that is known.
     """
 
     job_id: str
@@ -56,6 +58,7 @@ class Report(NamedTuple):
     happened: Happened
     roles: Mapping[str, str]
     tails: Sequence[Printed] = ()
+    about: About = About()
 
 
 def show(found: KeptJob, *, as_json: bool, html: str) -> int:
@@ -102,14 +105,26 @@ def _ended(folder: JobFolder) -> Report:
             if state in {State.ELSEWHERE, State.RUNS}
             else str(without_end(folder, state))
         )
-        return Report(about.job_id, state, f"dsrun: {words}", None, seconds, happened, about.roles)
+        return Report(
+            *(about.job_id, state, f"dsrun: {words}", None, seconds, happened, about.roles),
+            about=_about(folder),
+        )
     text = end.text
     seconds = max(seconds, float(end.report.get("seconds") or 0.0))
     if not text:
         text = f"dsrun: job {about.job_id} has ended with exit code {end.code}"
     if end.loss:
         text += f"\n{end.loss}"
-    return Report(about.job_id, state, text, end.report, seconds, happened, about.roles)
+    return Report(
+        *(about.job_id, state, text, end.report, seconds, happened, about.roles),
+        about=_about(folder),
+    )
+
+
+def _about(folder: JobFolder) -> About:
+    """Return what a detached job is."""
+    about = folder.about
+    return About(about.program, about.version, about.since)
 
 
 def _kept(folder: JobFolder) -> Happened:
@@ -154,7 +169,16 @@ def _running(found: KeptJob, html: str) -> Report:
         happened=_kept(detached) if detached else [one for one in happened if one is not None],
         roles=_words(roles),
         tails=list(_tails(arrived)),
+        about=_about(detached) if detached else _told(answer.get("about")),
     )
+
+
+def _told(about: object) -> About:
+    """Return what a job tells that it is, which may be of another version."""
+    match about:
+        case {"command": str(command), "version": str(version), "since": float(since)}:
+            return About(command, version, since)
+    return About()
 
 
 def _words(roles: object) -> dict[str, str]:
@@ -209,5 +233,5 @@ def _draw(told: Report, path: str) -> None:
     timeline = replay(told.happened, told.seconds, told.roles, told.tails)
     problems: list[str] = []
     report = told.report or {"job_id": told.job_id, "exit_code": None}
-    if not file.write(path, page(report, told.text, timeline), problems.append):
+    if not file.write(path, page(report, told.text, timeline, told.about), problems.append):
         raise OutputError(f"--html {path}: {', '.join(problems)}")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from ..common.values import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 DEEPSPEEDS_RANK_OPTION = "--local_rank"
 TORCHS_RANK_OPTION = "--local-rank"
 """What torch.distributed.launch passes (torch 2.13)."""
@@ -44,3 +48,15 @@ class Program(NamedTuple):
         # Python would take a file whose name begins with a dash for an option.
         dashed = self.script.startswith("-") and not (self.module or self.no_python)
         return [*start, f"./{self.script}" if dashed else self.script, *flag, *self.args]
+
+
+def command_lines(programs: Mapping[str, Program]) -> str:
+    """Return scripts and arguments as a shell reads them, each behind the name of its role, if any.
+
+    Args:
+        programs: by their roles, "" for that of a job without roles.
+    """
+    import shlex
+
+    lines = {role: shlex.join([one.script, *one.args]) for role, one in programs.items()}
+    return "; ".join(f"{role}: {words}" if role else words for role, words in lines.items())

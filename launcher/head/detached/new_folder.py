@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from itertools import starmap
 
 from ... import __version__
 from ...common.errors import OutputError, in_words
+from ...specs.program import command_lines
 from . import job_folder
 from .process_identity import identity
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...specs.job import JobSpec
-    from ...specs.plan import Plan
     from ...specs.roles import Role
 
 
@@ -46,7 +44,7 @@ def new_folder(
             job_id=spec.job_id,
             version=__version__,
             since=time.time(),
-            program="; ".join(starmap(_program, programs.items())),
+            program=command_lines({name: one.program for name, one in programs.items()}),
             workdir=spec.workdir,
             launcher=plan.launcher,
             nodes=len(plan.nodes),
@@ -62,9 +60,3 @@ def new_folder(
             f"--detach: cannot keep the output of the job: {in_words(error)}; XDG_STATE_HOME names"
             " another folder"
         ) from None
-
-
-def _program(role: str, plan: Plan) -> str:
-    """Return the script and arguments of a plan, behind their role if it is that of one."""
-    words = shlex.join([plan.program.script, *plan.program.args])
-    return f"{role}: {words}" if role else words

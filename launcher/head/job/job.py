@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...specs.host import Host
     from ...specs.host_updates import HostUpdates
     from ...specs.job import JobSpec
+    from ...specs.program import Program
     from ..fleet.fleet import Fleet
     from ..local.server import Verb
     from ..output.console import Console
@@ -113,7 +114,7 @@ class Job:
         if self.spec.elastic is not None and self.spec.updates is not None:
             watch_hosts(run, self.spec.updates)
         if is_page(self.spec.output.report_file):
-            self.draw = painter(self.loop.clock, run.observe)
+            self.draw = painter(self.loop.clock, self._programs, run.observe)
         self.console.on_broken_pipe = lambda: run.handle(OutputBroken())
         self._run = run
 
@@ -268,7 +269,11 @@ class Job:
 
     def _text(self, ending: Ending) -> str:
         path = self.spec.output.report_file
-        return report_text(path, ending, self.loop.clock, self.draw)
+        return report_text(path, ending, self.loop.clock, self.draw, self._programs)
+
+    @property
+    def _programs(self) -> dict[str, Program]:
+        return {"": self.spec.plan.program}
 
     def _close(self, ending: Ending) -> None:
         self.tell(ending)

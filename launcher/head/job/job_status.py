@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 from ... import __version__
 from ...common import system
 from ...control.job_status import JobStatus, NodeStatus, RankStatus
+from ...specs.program import command_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def status(run: RunView, seen: RunHistory, *, ranks: bool) -> JobStatus:
         pid=system.getpid(),
         state=run.phase.name.lower(),
         since=now + run.record.began,
-        program=shlex.join([run.plan.program.script, *run.plan.program.args]),
+        program=command_lines({"": run.plan.program}),
         workdir=spec.workdir,
         launcher=run.plan.launcher,
         elastic=spec.elastic is not None or run.plan.rendezvous is not None,

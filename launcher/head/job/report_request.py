@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ... import __version__
+from ...common import system
 from ...common.wording import counted
+from ...specs.program import command_lines
 from ..report.ending import Ending
 from ..report.report import duration
 from ..run.events import as_json
@@ -11,8 +14,9 @@ from .job_requests import LogReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from ...specs.program import Program
     from ..local.server import Caller, Message, Verb
     from ..report.report import Report
     from ..run.run_view import RunView
@@ -33,9 +37,20 @@ def report(view: Callable[[], RunView], seen: RunHistory) -> Verb:
         text = ending.text if ending.report is None else words(run, ending.report)
         # It has no exit code yet.
         known = {**ending.data, "exit_code": None}
-        return {"report": known, "text": text, "seconds": now - began(run, seen)}
+        seconds = now - began(run, seen)
+        told = about({"": run.plan.program}, seconds)
+        return {"report": known, "text": text, "seconds": seconds, "about": told}
 
     return answer
+
+
+def about(programs: Mapping[str, Program], seconds: float) -> Message:
+    """Return what a job is, as `picture.About`, given its programs and how long it has lasted."""
+    return {
+        "command": command_lines(programs),
+        "version": __version__,
+        "since": system.time() - seconds,
+    }
 
 
 def began(run: RunView, seen: RunHistory) -> float:

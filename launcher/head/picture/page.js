@@ -2,8 +2,8 @@
 // The picture of a job. Whatever programs have printed reaches the page as text nodes alone.
 const data = JSON.parse(document.getElementById("data").textContent);
 const FOLDED = 64; // with more ranks than this, a row is a host until it is opened
-const STATES = ["running", "ok", "failed", "lost", "stopped"];
-const RANKED = { ok: 0, running: 1, stopped: 2, lost: 3, failed: 4 }; // the worst of a host is shown
+const STATES = ["running", "ok", "failed", "lost", "stopped", "served"];
+const RANKED = { ok: 0, served: 1, running: 2, stopped: 3, lost: 4, failed: 5 }; // the worst of a host is shown
 const CAUSES = {
   good: "ok", start: "start", restart: "restart", hang: "hang", end: "end",
 };
@@ -76,7 +76,7 @@ for (const rank of order) {
 
 function textOf(row) {
   const own = row.rank === null ? ranksOf.get(row.host) : [row.rank];
-  const tails = own.map((rank) => data.tails[rank] || "").join("\n");
+  const tails = own.flatMap((rank) => data.tails[rank].map(([, text]) => text)).join("\n");
   return [row.label, ...row.spans.map((span) => span.words), ...marksOf(row).map((mark) => mark.words),
     tails].join("\n").toLowerCase();
 }
@@ -114,8 +114,8 @@ function headline() {
   const { report } = data;
   const code = report.exit_code;
   const running = code === null || code === undefined;
-  const first = (data.text || "").split("\n")[0];
-  const title = first || (running ? "dsrun: the job is running" : "dsrun: the job ended well");
+  const about = make("dl", "about");
+  for (const [name, value] of Object.entries(data.about)) about.append(make("dt", "", name), make("dd", "", value));
   const facts = make("div", "facts");
   const add = (name, value, kind) => {
     if (value !== undefined && value !== null && value !== "") {
@@ -125,12 +125,12 @@ function headline() {
   add("job", report.job_id);
   if (!running) add("exit code", code, code ? "bad" : "good");
   for (const [name, count] of Object.entries(data.counts)) if (count) add(name, count);
-  add("lasted", duration(total));
+  add("lasted", duration(report.seconds ?? total));
   if (report.verdict) add("class", report.verdict.class);
-  const section = make("section", "", "", make("h1", code ? "bad" : "", title), facts);
-  if (report.verdict && report.verdict.sentence) section.append(make("div", "", report.verdict.sentence));
-  if (report.verdict && report.verdict.advice) section.append(make("div", "", report.verdict.advice));
-  if ((data.text || "").includes("\n")) section.append(make("pre", "", data.text));
+  const section = make("section", "", "", make("h1", code ? "bad" : "", data.title));
+  for (const line of data.lines) section.append(make("div", "", line));
+  section.append(facts, about);
+  if (data.box) section.append(make("pre", "", data.box));
   if (data.dropped) section.append(make("div", "facts", `${data.dropped} older entries are left out`));
   return section;
 }
@@ -196,11 +196,19 @@ function axis() {
   return make("div", "row axis", "", make("div", "label", "time"), lane);
 }
 
+function inRound(span) {
+  return span.round ? `, round ${span.round}` : "";
+}
+
+function ending(span) { // how a life ended; the words of a service say it all
+  return span.words && span.state !== "served" ? `${span.state}: ${span.words}` : span.words || span.state;
+}
+
 function chartRow(row) {
   const lane = make("div", "lane");
   for (const span of row.spans) {
     const part = place(make("i", span.state), span.began, span.ended);
-    part.title = `${row.label}, round ${span.round || 1}: ${span.state} ${span.words}`;
+    part.title = `${row.label}${inRound(span)}: ${ending(span)}`;
     lane.append(part);
   }
   const whole = marks.filter((mark) => mark.host === null && (mark.until !== null || mark.kind === "round"));
@@ -239,17 +247,26 @@ function choose(row, toggle) {
 function detail(row) {
   const list = make("ul", "events");
   const lines = [
-    ...row.spans.map((span) => [span.began, `round ${span.round || 1}: started`]),
-    ...row.spans.filter((span) => span.words).map((span) => [span.ended, `${span.state}: ${span.words}`]),
+    ...row.spans.map((span) => [span.began, `started${inRound(span)}`]),
+    ...row.spans.filter((span) => span.words).map((span) => [span.ended, ending(span)]),
     ...marksOf(row).filter((mark) => mark.kind !== "failure").map((mark) => [mark.at, mark.words]),
   ].sort((one, other) => one[0] - other[0]);
   for (const [at, words] of lines) list.append(make("li", "", "", make("time", "", duration(at)), words));
   const own = row.rank === null ? ranksOf.get(row.host) : [row.rank];
-  const texts = own.filter((rank) => data.tails[rank]).slice(0, 16)
-    .map((rank) => (own.length > 1 ? `rank ${shown(rank)}:\n${data.tails[rank]}` : data.tails[rank]));
+  const texts = own.filter((rank) => data.tails[rank].length).slice(0, 16)
+    .flatMap((rank) => output(rank, own.length > 1));
   const box = document.getElementById("detail");
   box.replaceChildren(make("h2", "", row.rank === null ? row.label : `rank ${shown(row.rank)} on ${data.hosts[row.host]}`),
-    list, make("pre", "", texts.join("\n") || "it printed nothing"));
+    list, make("pre", "", "", ...(texts.length ? texts : ["it printed nothing"])));
+}
+
+function output(rank, named) { // the newest output of a rank, parted by a mark where it was started again
+  const lives = data.tails[rank];
+  const parted = ranks.get(rank).length > 1;
+  return [
+    ...(named ? [make("b", "part", `rank ${shown(rank)}`)] : []),
+    ...lives.flatMap(([life, text]) => [...(parted && life ? [make("b", "part", life)] : []), text]),
+  ];
 }
 
 function happened() {
@@ -293,9 +310,10 @@ chart.addEventListener("keydown", move);
 const box = make("section");
 box.id = "detail";
 box.setAttribute("aria-live", "polite");
-document.getElementById("page").append(headline(), ...(data.findings.length ? [findings()] : []), goodput(),
-  make("section", "", "", make("h2", "", folded ? "Hosts (open one for its ranks)" : "Ranks"), tools(), legend, chart),
-  box, happened());
-draw();
+const rankSection = make("section", "", "", make("h2", "", folded ? "Hosts (open one for its ranks)" : "Ranks"), tools(), legend, chart);
+document.getElementById("page").append(headline(), ...(data.findings.length ? [findings()] : []),
+  ...(Object.keys(data.goodput).length ? [goodput()] : []), ...(hosts.length ? [rankSection, box] : []),
+  ...(marks.length ? [happened()] : []));
+if (hosts.length) draw();
 const first = rows().find((row) => row.spans.some((span) => span.state === "failed")) || rows()[0];
 if (first) choose(first, false);

@@ -15,22 +15,27 @@ import os
 from functools import lru_cache
 
 from ...common.text import plain
+from .about import About
 from .goodput import seconds_by_cause
+from .headline import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .roles_timeline import RolesTimeline
-    from .timeline import Timeline
+    from .timeline import Span, Timeline
 
     AnyTimeline = Timeline | RolesTimeline
 
-VERSION = 1
+VERSION = 2
 """The version of the data in a page."""
 
 MOST = 5_000_000
 """Bytes that a page may have."""
+
+UNKNOWN = About()
+"""A job of which nothing is known."""
 
 _MARKED = {
     code: f"\\u{code:04x}"
@@ -59,21 +64,27 @@ script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
 """
 
 
-def page(report: Mapping[str, object], text: str, timeline: AnyTimeline) -> str:
+def page(
+    report: Mapping[str, object], text: str, timeline: AnyTimeline, about: About = UNKNOWN
+) -> str:
     """Return the page of a job.
 
     Args:
         report: as for --report_file.
         text: the report in words, "" for a job that ended well or still runs.
         timeline: what happened.
+        about: what the job is.
     """
     keep = max(timeline.keep, 1)
-    while len((made := _page(report, text, timeline, keep)).encode()) > MOST and keep:
+    while len((made := _page(report, text, timeline, about, keep)).encode()) > MOST and keep:
         keep //= 2
     return made
 
 
-def _page(report: Mapping[str, object], text: str, timeline: AnyTimeline, keep: int) -> str:
+def _page(
+    report: Mapping[str, object], text: str, timeline: AnyTimeline, about: About, keep: int
+) -> str:
+    data = {**_data(report, text, timeline, keep), "about": about.facts}
     style, script = _asset("page.css"), _asset("page.js")
     return _FRAME.format(
         style_hash=_hash(style),
@@ -81,7 +92,7 @@ def _page(report: Mapping[str, object], text: str, timeline: AnyTimeline, keep: 
         style=style,
         script=script,
         title=_escaped(f"dsrun job {report.get('job_id', '')}"),
-        data=_embedded(_data(report, text, timeline, keep)),
+        data=_embedded(data),
     )
 
 
@@ -90,17 +101,18 @@ def _data(
 ) -> dict[str, object]:
     """Return what the page shows, as JSON values."""
     numbers = {host: number for number, host in enumerate(timeline.hosts)}
-    spans, marks, ended = timeline.all_spans, timeline.all_marks, timeline.now
+    marks, ended = timeline.all_marks, timeline.now
+    spans = _served(timeline) if report.get("exit_code") == 0 else timeline.all_spans
     ranks = sorted({span.rank for span in spans})
     return {
         "version": VERSION,
         "report": report,
-        "text": plain(text),
+        **headline(report, text, timeline.round, timeline.restarts)._asdict(),
         "findings": [plain(line) for line in timeline.findings],
         "seconds": ended,
         "hosts": [plain(host) for host in numbers],
         "dropped": timeline.dropped,
-        "counts": timeline.counts,
+        "counts": timeline.counts | _rounds(timeline),
         "numbers": {rank: own for rank in ranks if (own := timeline.number(rank)) != rank},
         "goodput": seconds_by_cause(timeline.working_spans, marks, timeline.world_size, ended),
         "spans": [
@@ -114,8 +126,31 @@ def _data(
             [one.at, one.kind, plain(one.words), numbers.get(one.host), one.rank, one.until]
             for one in marks
         ],
-        "tails": {str(rank): plain(timeline.tail(rank)[-keep:]) if keep else "" for rank in ranks},
+        "tails": {str(rank): _tail(timeline, rank, keep) for rank in ranks},
     }
+
+
+def _rounds(timeline: AnyTimeline) -> dict[str, int]:
+    """Return how many rounds and restarts there were, if there were any."""
+    found = {"rounds": timeline.round, "restarts": timeline.restarts}
+    return {name: count for name, count in found.items() if count}
+
+
+def _tail(timeline: AnyTimeline, rank: int, keep: int) -> list[tuple[str, str]]:
+    """Return the newest output of a rank: of each of its lives, which it is and what it printed."""
+    return [(life, plain(text[-keep:])) for life, text in timeline.tail(rank)] if keep else []
+
+
+def _served(timeline: AnyTimeline) -> list[Span]:
+    """Return the lives of workers in a job that ended well: services were stopped at its end."""
+    spans = timeline.all_spans
+    last = {one.rank: one for one in spans}
+    return [
+        one._replace(state="served", words="served until the end")
+        if one.state == "stopped" and one is last[one.rank] and timeline.serves(one.rank)
+        else one
+        for one in spans
+    ]
 
 
 def _embedded(data: object) -> str:

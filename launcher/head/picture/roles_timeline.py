@@ -31,6 +31,7 @@ class RolesTimeline:
         """
         self.parts = {name: Timeline(clock) for name in ends}
         self._whole = Timeline(clock)
+        self._serving = {name for name, how in ends.items() if how == "never"}
         wanted = "job" if "job" in ends.values() else "wait"
         self._working = {name for name, how in ends.items() if how == wanted}
 
@@ -83,6 +84,16 @@ class RolesTimeline:
         return sum(self.parts[role].world_size for role in self._working)
 
     @property
+    def round(self) -> int:
+        """None: roles have rounds of their own."""
+        return 0
+
+    @property
+    def restarts(self) -> int:
+        """How often workers of all roles were restarted after a failure."""
+        return sum(one.restarts for one in self.parts.values())
+
+    @property
     def all_spans(self) -> list[Span]:
         """The lives of the workers of all roles."""
         return [span for role in self.parts for span in self._spans(role)]
@@ -103,8 +114,12 @@ class RolesTimeline:
         """Return the rank in its role of one of the ranks of all roles."""
         return rank % MOST_RANKS
 
-    def tail(self, rank: int) -> str:
-        """Return the newest output of a rank of all roles."""
+    def serves(self, rank: int) -> bool:
+        """Return whether a rank of all roles is that of a service."""
+        return [*self.parts][rank // MOST_RANKS] in self._serving
+
+    def tail(self, rank: int) -> list[tuple[str, str]]:
+        """Return the newest output of a rank of all roles, as `Timeline.tail`."""
         at, own = divmod(rank, MOST_RANKS)
         return [*self.parts.values()][at].tail(own)
 

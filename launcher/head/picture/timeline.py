@@ -110,6 +110,8 @@ class Timeline:
 
     Attributes:
         world_size: the number of ranks, 0 before the start.
+        round: the number of the newest round, 0 without rounds.
+        restarts: how often workers were restarted after a failure.
         hosts: the names of the hosts in the order in which they came.
         spans: the lives of workers that have ended.
         marks: what happened, by kind.
@@ -122,13 +124,13 @@ class Timeline:
         """Observe from now on, with the loop's clock."""
         self._clock = clock
         self.began = clock()
-        self.world_size = self._round = 0
+        self.world_size = self.round = self.restarts = 0
         self.hosts: dict[str, None] = {}
         self.spans = BoundedList(MOST_SPANS)
         self.marks: dict[str, BoundedList] = {}
         self.findings: list[str] = []
         self._running: dict[int, Span] = {}
-        self._tails: dict[int, bytes] = {}
+        self._tails: dict[int, list[tuple[str, bytes]]] = {}
         self.keep = TAIL
         self._wrong: dict[str, Mark] = {}
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -185,14 +187,25 @@ class Timeline:
         """How many spans and marks were dropped."""
         return self.spans.dropped + sum(one.dropped for one in self.marks.values())
 
-    def tail(self, rank: int) -> str:
-        """Return the newest output of a rank; what is not UTF-8 is replaced."""
-        return self._tails.get(rank, b"").decode("utf-8", "replace")
+    def serves(self, _rank: int) -> bool:
+        """Return whether a worker is that of a service, whose end is the end of the job."""
+        return False
+
+    def tail(self, rank: int) -> list[tuple[str, str]]:
+        """Return the newest output of a rank: of each of its lives, its name and what it printed.
+
+        What is not UTF-8 is replaced.
+        """
+        lives = self._tails.get(rank, [])
+        return [(life, data.decode("utf-8", "replace")) for life, data in lives if data]
 
     def remember(self, rank: int, data: bytes) -> None:
         """Keep the newest output of a rank, and look for nothing in it."""
-        known = self._tails.get(rank, b"")
-        self._tails[rank] = (known + data[-self.keep :])[-self.keep :]
+        lives = self._tails.setdefault(rank, [("", b"")])
+        life, known = lives[-1]
+        lives[-1] = (life, (known + data[-self.keep :])[-self.keep :])
+        if len(lives) > 1:
+            self._tails[rank] = _newest(lives, self.keep)
 
     def mark(self, kind: str, words: str, host: str = "", rank: int | None = None) -> None:
         """Add a mark, now."""
@@ -215,7 +228,14 @@ class Timeline:
         self.hosts.setdefault(event.host)
         for rank in event.ranks:
             self._close(rank, "stopped", "")
-            self._running[rank] = Span(rank, event.host, self._round, self.now)
+            self._running[rank] = Span(rank, event.host, self.round, self.now)
+            self._begin_life(rank)
+
+    def _begin_life(self, rank: int) -> None:
+        """Part what a rank prints from now on from what it has printed in its last life."""
+        lives = [one for one in self._tails.get(rank, []) if one[1]]
+        life = f"round {self.round}" if self.round else "started again" * bool(lives)
+        self._tails[rank] = [*lives, (life, b"")]
 
     def _on_output(self, event: RankOutput) -> None:
         if event.stream == RESULT:
@@ -238,7 +258,7 @@ class Timeline:
         self.mark("loss", f"lost {event.host}: {event.reason}", event.host)
 
     def _on_round(self, event: Round) -> None:
-        self._round = event.number
+        self.round, self.restarts = event.number, event.restarts
         self._size(event.world_size)
         self.hosts |= dict.fromkeys(event.hosts)
         restarts = f", restart {event.restarts}" if event.restarts else ""
@@ -266,6 +286,16 @@ class Timeline:
         span = self._running.pop(rank, None)
         if span is not None:
             self.spans.add(span._replace(ended=self.now, state=state, words=words))
+
+
+def _newest(lives: list[tuple[str, bytes]], keep: int) -> list[tuple[str, bytes]]:
+    """Return so many bytes of the newest output of a rank, by its lives."""
+    kept = list[tuple[str, bytes]]()
+    for life, data in reversed(lives):
+        if keep or not kept:
+            kept.insert(0, (life, data[-keep:]))
+            keep -= len(kept[0][1])
+    return kept
 
 
 def _of_checkpoint(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from ...control.job_status import JobStatus, NodeStatus, as_fields
 from ..job.ending import ending_of
 from ..job.job_requests import follow, ranks_of, signal_of
 from ..job.job_status import status
-from ..job.report_request import send_past, troubles
+from ..job.report_request import about, send_past, troubles
 from ..report.report import duration
 from . import role_events as events
 from .control import pass_on
@@ -129,6 +129,7 @@ class RolesRequests:
             "text": "\n".join([head, *roles]),
             "seconds": now - job.began,
             "roles": {role.name: role.ends for role in job.spec.roles},
+            "about": about(job.programs, now - job.began),
         }
 
     def _words(self, name: str) -> Iterator[str]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ...specs.job import JobSpec
+    from ...specs.program import Program
     from ...specs.roles import Role, RolesSpec
     from ..fleet.events import FleetEvent
     from ..fleet.fleet import Fleet
@@ -137,6 +138,11 @@ class RolesJob:
         """Have a function called with each run of a role before it begins."""
         self._observers.append(observe)
 
+    @property
+    def programs(self) -> dict[str, Program]:
+        """What each role runs, by its name."""
+        return {role.name: role.job.plan.program for role in self.spec.roles}
+
     def painter(self) -> Callable[[Ending], str] | None:
         """Return what draws the picture of the job once it has ended; None if none was asked for.
 
@@ -145,7 +151,7 @@ class RolesJob:
         if not is_page(self.spec.job.output.report_file):
             return None
         ends = {role.name: role.ends for role in self.spec.roles}
-        observe, draw = roles_painter(self.loop.clock, ends)
+        observe, draw = roles_painter(self.loop.clock, self.programs, ends)
         self.observe_runs(observe)
         return draw
 

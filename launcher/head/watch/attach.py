@@ -9,7 +9,10 @@ from __future__ import annotations
 from functools import partial
 from importlib import import_module
 
+from ... import __version__
+from ...common import system
 from ...common.output_file import is_page
+from ...specs.program import command_lines
 from ..run.phase import Phase
 
 TYPE_CHECKING = False
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ...specs.job import JobSpec
+    from ...specs.program import Program
     from ..fleet.node_queries import Question
     from ..report.ending import Ending
     from ..run.events import Observer
@@ -153,26 +157,30 @@ def attach(run: Run) -> list[Callable[[], None]]:
 
 
 def painter(
-    clock: Callable[[], float], observe: Callable[[Observer], None] = lambda _: None
+    clock: Callable[[], float],
+    programs: Mapping[str, Program],
+    observe: Callable[[Observer], None] = lambda _: None,
 ) -> Callable[[Ending], str]:
     """Return what draws a picture of a run once it has ended, or was refused.
 
     Args:
         clock: that of the loop.
+        programs: what it runs, by role, "" without roles; none if that is not known.
         observe: has a function called with every event of the run; one that was refused has none.
     """
     timeline = import_module("..picture.timeline", __package__).Timeline(clock)
     observe(timeline.on_event)
-    return _drawer(timeline)
+    return _drawer(timeline, programs)
 
 
 def roles_painter(
-    clock: Callable[[], float], ends: Mapping[str, str]
+    clock: Callable[[], float], programs: Mapping[str, Program], ends: Mapping[str, str]
 ) -> tuple[Callable[[ObservedRun], None], Callable[[Ending], str]]:
     """Return what observes each run of a role before it begins, and the same as `painter`.
 
     Args:
         clock: that of the loop.
+        programs: what each role runs, by its name.
         ends: how the clean end of each role counts, by its name.
     """
     kind = import_module("..picture.roles_timeline", __package__).RolesTimeline
@@ -182,13 +190,15 @@ def roles_painter(
         timeline.restart(run.role)
         run.observe(partial(timeline.on_event, run.role))
 
-    return observe, _drawer(timeline)
+    return observe, _drawer(timeline, programs)
 
 
-def _drawer(timeline: Any) -> Callable[[Ending], str]:
+def _drawer(timeline: Any, programs: Mapping[str, Program]) -> Callable[[Ending], str]:
     def draw(ending: Ending) -> str:
         draws = import_module("..picture.page", __package__).page
-        page: str = draws(ending.data, ending.text, timeline)
+        job = import_module("..picture.about", __package__).About
+        about = job(command_lines(programs), __version__, system.time() - timeline.now)
+        page: str = draws(ending.data, ending.text, timeline, about)
         return page
 
     return draw
@@ -199,6 +209,7 @@ def report_text(
     ending: Ending,
     clock: Callable[[], float],
     draw: Callable[[Ending], str] | None = None,
+    programs: Mapping[str, Program] = {},
 ) -> str:
     """Return what --report_file has: a picture, or JSON.
 
@@ -207,9 +218,10 @@ def report_text(
         ending: how the job ended.
         clock: that of the loop.
         draw: from `painter`; None for a run that was refused.
+        programs: what that would have run, as for `painter`.
     """
     if is_page(path):
-        return (draw or painter(clock))(ending)
+        return (draw or painter(clock, programs))(ending)
     from ..report.document import as_text
 
     return as_text(ending.data)

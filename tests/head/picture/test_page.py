@@ -5,11 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from itertools import combinations
+from math import dist
+
+import pytest
 
 from dsrun.launcher.head.picture import page as pages
+from dsrun.launcher.head.picture.about import About
 from dsrun.launcher.head.run.events import RankOutput, RanksStarted, Started
 
 from ...support.pictures import HOSTILE, REPORT, Played, Read, embedded, made
+from ...support.role_pictures import PlayedRoles, played
 
 HOSTS = ("n0", HOSTILE[0])
 
@@ -49,10 +55,90 @@ def test_it_has_what_was_said_word_for_word() -> None:
     data = embedded(made(HOSTS, 2))
     assert data["hosts"] == [*HOSTS]
     assert data["report"] == REPORT
-    assert str(data["text"]).endswith(HOSTILE[0])
+    assert str(data["box"]).endswith(HOSTILE[0])
     tails = data["tails"]
     assert isinstance(tails, dict)
-    assert tails["0"] == f"{HOSTILE[0]} saved a.ckpt\n" * 2
+    line = f"{HOSTILE[0]} saved a.ckpt\n"
+    assert tails["0"] == [["round 1", line], ["round 2", line]]
+
+
+def test_it_says_what_ran() -> None:
+    about = About("train.py --name '</script><script>' --token=geheim", "1.2", 1000.0)
+    text = pages.page(REPORT, "", Played().timeline, about)
+    assert embedded(text)["about"] == {
+        "program": "train.py",
+        "command line": "train.py --name '</script><script>' --token=***",
+        "started": "1970-01-01 00:16:40 UTC",
+        "dsrun": "1.2",
+    }
+    assert "geheim" not in text
+    assert Read(text).texts("script")[1:] == Read(made(HOSTS, 2)).texts("script")[1:]
+
+
+def test_a_service_that_a_good_end_stops_has_served_until_the_end() -> None:
+    spans = embedded(played().page)["spans"]
+    assert isinstance(spans, list)
+    assert [[state, words] for *_, state, words in spans][:2] == [
+        ["failed", "exit code 3"],
+        ["served", "served until the end"],
+    ]
+
+
+def test_a_service_that_a_bad_end_stops_is_stopped_as_all_others() -> None:
+    spans = embedded(pages.page({"exit_code": 1}, "", played().timeline))["spans"]
+    assert isinstance(spans, list)
+    assert [words for *_, words in spans][1] == "signal 15"
+
+
+def test_only_the_last_life_of_a_service_ends_with_the_job() -> None:
+    job = PlayedRoles()
+    for _ in range(2):
+        job.start("server", after=1.0)
+        job.end("server", -15, after=1.0, stopped=True)
+    job.start("trainer")
+    job.end("trainer", -15, stopped=True)
+    spans = embedded(job.page)["spans"]
+    assert isinstance(spans, list)
+    states = [state for *_, state, _ in spans]
+    assert states == ["stopped", "served", "stopped", "stopped"]
+
+
+# -- colours --------------------------------------------------------------------------------------
+
+SWATCHES = {
+    *("running", "ok", "failed", "lost", "stopped", "served"),
+    *("start", "restart", "end", "hang", "slow", "rule"),
+}
+APART = 40.0
+"""The distance of two colours that nobody takes for the same, in steps of red, green and blue."""
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_no_two_colours_are_alike(scheme: int) -> None:
+    style = Read(made(HOSTS, 2)).texts("style")[0]
+    block = style.split("prefers-color-scheme: dark")[scheme]
+    known = dict(re.findall(r"--(\w+): #([0-9a-f]{6});", block.partition("\nbody")[0]))
+    colours = {name: bytes.fromhex(known[name]) for name in SWATCHES | {"panel", "back"}}
+    near = {
+        (one, other)
+        for one, other in combinations(sorted(colours), 2)
+        if dist(colours[one], colours[other]) < APART and {one, other} != {"panel", "back"}
+    }
+    assert not near
+
+
+def test_each_has_the_colour_of_its_name() -> None:
+    style = Read(made(HOSTS, 2)).texts("style")[0]
+    rules = re.findall(r"\.(\w+) \{ background: var\(--(\w+)\); \}", style)
+    assert {name: colour for name, colour in rules if name in SWATCHES} == {
+        name: name for name in SWATCHES
+    }
+    script = Read(made(HOSTS, 2)).texts("script")[-1]
+    states = re.search(r"STATES = \[([^\]]+)\]", script)
+    causes = re.search(r"CAUSES = \{([^}]+)\}", script)
+    assert states
+    assert causes
+    assert {*re.findall(r'"(\w+)"', states[1] + causes[1])} <= SWATCHES
 
 
 def test_control_characters_of_programs_are_escaped() -> None:

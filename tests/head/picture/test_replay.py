@@ -43,7 +43,7 @@ def test_what_still_runs_lasts_until_now() -> None:
     timeline = replay(past(HAPPENED[:3]), 9.0, tails=[newest])
     data = embedded(page(REPORT, "", timeline))
     assert data["seconds"] == 9.0
-    assert data["tails"] == {"0": "", "1": "newest saved b.ckpt\n"}
+    assert data["tails"] == {"0": [], "1": [["", "newest saved b.ckpt\n"]]}
     assert data["marks"] == []
     assert [span[5] for span in data["spans"]] == ["running"] * 2  # type: ignore[attr-defined]
 
@@ -60,4 +60,6 @@ def test_roles_have_rows_of_their_own() -> None:
     assert timeline.hosts == [f"{role}/{host}" for role in roles for host in ("n0", "n1")]
     data = embedded(page(REPORT, "", timeline))
     assert [span[5] for span in data["spans"]] == ["lost", "failed", "running"]  # type: ignore[attr-defined]
-    assert list(data["tails"].values()) == ["saved a.ckpt\n", "", "step 1\n"]  # type: ignore[attr-defined]
+    assert list(data["tails"].values()) == [  # type: ignore[attr-defined]
+        [["", "saved a.ckpt\n"]], [], [["", "step 1\n"]]
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.run.events import CheckWarning, Lost, RanksStarted, Round
+from dsrun.launcher.head.run.events import CheckWarning, Lost, RankOutput, RanksStarted, Round
 
 from ...support.pictures import embedded
 from ...support.role_pictures import HOSTS, PlayedRoles, played
@@ -16,7 +16,7 @@ def test_each_role_has_rows_of_its_own() -> None:
     assert isinstance(spans, list)
     assert [[host, *rest] for _, host, _, *rest in spans] == [
         [0, 1.0, 3.0, "failed", "exit code 3"],
-        [0, 4.0, 7.0, "stopped", "signal 15"],
+        [0, 4.0, 7.0, "served", "served until the end"],
         [1, 2.0, 6.0, "ok", "exit code 0"],
         [2, 2.0, 6.0, "ok", "exit code 0"],
     ]
@@ -30,7 +30,9 @@ def test_ranks_of_all_roles_are_told_apart_and_keep_their_numbers() -> None:
     assert isinstance(tails, dict)
     keys = list(dict.fromkeys(rank for rank, *_ in spans))
     assert [numbers.get(str(key), key) for key in keys] == [0, 0, 1]
-    assert [tails[str(key)] for key in keys] == ["listening\n", "step 1\n", "saved a.ckpt\n"]
+    assert [tails[str(key)] for key in keys] == [
+        [["", text]] for text in ("listening\n", "step 1\n", "saved a.ckpt\n")
+    ]
 
 
 def test_marks_name_the_role() -> None:
@@ -72,6 +74,18 @@ def test_what_the_quick_check_finds_is_told_once() -> None:
     for role in HOSTS:
         job.tell(role, CheckWarning("n1: its clock is 3 s ahead"))
     assert embedded(job.page)["findings"] == ["n1: its clock is 3 s ahead"]
+
+
+def test_the_output_of_a_role_is_parted_where_it_starts_again() -> None:
+    job = played()
+    job.tell("server", RanksStarted("n0", (0,)), RankOutput(0, "n0", 1, b"listening again\n"))
+    assert job.timeline.tail(0) == [("", "listening\n"), ("started again", "listening again\n")]
+
+
+def test_restarts_are_those_of_all_roles() -> None:
+    job = PlayedRoles()
+    job.tell("trainer", Round(3, 2, 2, HOSTS["trainer"]))
+    assert embedded(job.page)["counts"] == {"roles": 2, "hosts": 2, "ranks": 2, "restarts": 2}
 
 
 def test_a_job_that_never_began() -> None:

@@ -83,15 +83,40 @@ def test_the_end_of_the_output_of_each_rank_is_kept() -> None:
         played.prints(0, b"line %d of rank 0\n" % number)
     played.prints(1, "é".encode() + b"\xff", 2)
     played.prints(1, b"a pickled result", RESULT)
-    assert played.timeline.tail(0).endswith("line 999 of rank 0\n")
-    assert len(played.timeline.tail(0)) == timeline.TAIL
-    assert (played.timeline.tail(1), played.timeline.tail(7)) == ("é\ufffd", "")
+    ((life, text),) = played.timeline.tail(0)
+    assert text.endswith("line 999 of rank 0\n")
+    assert (life, len(text)) == ("", timeline.TAIL)
+    assert (played.timeline.tail(1), played.timeline.tail(7)) == ([("", "é\ufffd")], [])
+
+
+def test_the_output_of_a_rank_is_parted_by_rounds() -> None:
+    played = Played()
+    for number in (1, 2, 3):
+        played.tell(Round(number, number - 1, 1, ("n0",)), RanksStarted("n0", (0,)))
+        if number != 2:
+            played.prints(0, b"no line end %d" % number)
+    found = [("round 1", "no line end 1"), ("round 3", "no line end 3")]
+    assert played.timeline.tail(0) == found
+    assert (played.timeline.round, played.timeline.restarts) == (3, 2)
+
+
+def test_of_all_rounds_together_no_more_is_kept() -> None:
+    played = Played()
+    for number in range(1, 2 * timeline.TAIL):
+        played.tell(Round(number, number - 1, 1, ("n0",)), RanksStarted("n0", (0,)))
+        played.prints(0, b"abc")
+    lives = played.timeline.tail(0)
+    assert sum(len(text) for _, text in lives) == timeline.TAIL
+    assert lives[-1] == (f"round {2 * timeline.TAIL - 1}", "abc")
+    played.prints(0, b"x" * timeline.TAIL)
+    assert [len(text) for _, text in played.timeline.tail(0)] == [timeline.TAIL]
 
 
 def test_of_many_ranks_less_is_kept_of_each() -> None:
     played = started(hosts=1024, per_host=8)
     played.prints(5, b"x" * 10_000)
-    assert len(played.timeline.tail(5)) == timeline.LEAST == timeline.TAILS // 8192
+    ((_, text),) = played.timeline.tail(5)
+    assert len(text) == timeline.LEAST == timeline.TAILS // 8192
 
 
 def test_lines_that_tell_of_a_checkpoint_are_marks() -> None:

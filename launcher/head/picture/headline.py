@@ -1,0 +1,62 @@
+"""What stands above a picture: how the job does or has ended, each sentence once. Pure."""
+
+from __future__ import annotations
+
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ...common.wording import counted
+from ..report.report import duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Headline(NamedTuple):
+    """The lines above a picture.
+
+    Attributes:
+        title: how the job does or has ended, in one line.
+        lines: when that was, and why, as far as the box does not say it.
+        box: what else the report in words says.
+    """
+
+    title: str
+    lines: tuple[str, ...]
+    box: str
+
+
+def headline(report: Mapping[str, object], text: str, rounds: int, restarts: int) -> Headline:
+    """Return what stands above the picture of a job.
+
+    Args:
+        report: as for --report_file.
+        text: the report in words, "" for a job that ended well or still runs.
+        rounds: the number of the newest round, 0 without rounds.
+        restarts: how often workers were restarted after a failure.
+    """
+    title, _, box = plain(text).partition("\n")
+    verdict = report.get("verdict")
+    told = verdict if isinstance(verdict, dict) else {}
+    why = [plain(str(told[name])) for name in ("sentence", "advice") if told.get(name)]
+    lines = [line for line in why if line not in title and line not in box]
+    if not title:
+        running = report.get("exit_code") is None
+        title = f"dsrun: the job {'is running' if running else 'ended well'}"
+    if when := _when(report, title, rounds, restarts):
+        lines.insert(0, when)
+    return Headline(title, tuple(lines), box)
+
+
+def _when(report: Mapping[str, object], title: str, rounds: int, restarts: int) -> str:
+    """Return when the job failed, and how long it lasted; "" if it did not fail."""
+    first, seconds = report.get("first_failure"), report.get("seconds")
+    at = first.get("after_seconds") if isinstance(first, dict) else None
+    if not report.get("exit_code") or not isinstance(seconds, float) or not isinstance(at, float):
+        return ""
+    words = f"the job failed {duration(at)} after it had started"
+    if rounds:
+        words += f", in round {rounds}"
+    if restarts and "restart" not in title:
+        words += f", after {counted(restarts, 'restart')}"
+    return f"{words}, and lasted {duration(seconds)} in all"
