@@ -110,7 +110,14 @@ def test_a_picture_shows_what_has_happened(site: Site, tmp_path: Path) -> None:
     assert HOSTILE[0] not in text
     data = embedded(text)
     assert data["findings"] == ["n1: another torch"]
-    assert data["tails"] == {"0": "step 1\nstep 2\n", "1": "\\x1b]0;x\\x07bye\n"}
+    printed = {"0": "step 1\nstep 2\n", "1": "\\x1b]0;x\\x07bye\n"}
+    assert data["tails"] == {rank: [["", text]] for rank, text in printed.items()}
+    assert data["about"] == {
+        "program": "train.py",
+        "command line": "train.py --lr 1",
+        "started": "1970-01-01 00:16:40 UTC",
+        "dsrun": "1",
+    }
     assert [span[5] for span in data["spans"]] == ["failed", "running"]  # type: ignore[attr-defined]
     assert site.run("report", "last", "--html", str(tmp_path))[0] == 2
     (tmp_path / "v.py").write_text("import torch\n")

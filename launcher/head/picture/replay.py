@@ -61,7 +61,11 @@ def replay(
         if part := parts.get(one.role):
             part.on_event(one.event)
     now[0] = max(last, seconds)
+    begun = set[tuple[str, int]]()
     for block in tails:
         if part := parts.get(block.role):
+            if (place := (block.role, block.rank)) not in begun:
+                part.begin_life(block.rank, "")  # which of its lives it was is not known
+                begun.add(place)
             part.remember(block.rank, block.data)
     return whole

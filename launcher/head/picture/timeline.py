@@ -229,12 +229,12 @@ class Timeline:
         for rank in event.ranks:
             self._close(rank, "stopped", "")
             self._running[rank] = Span(rank, event.host, self.round, self.now)
-            self._begin_life(rank)
+            again = "started again" if self._tails.get(rank) else ""
+            self.begin_life(rank, f"round {self.round}" if self.round else again)
 
-    def _begin_life(self, rank: int) -> None:
-        """Part what a rank prints from now on from what it has printed in its last life."""
+    def begin_life(self, rank: int, life: str) -> None:
+        """Part what a rank prints from now on from what it has printed, by the name of its life."""
         lives = [one for one in self._tails.get(rank, []) if one[1]]
-        life = f"round {self.round}" if self.round else "started again" * bool(lives)
         self._tails[rank] = [*lives, (life, b"")]
 
     def _on_output(self, event: RankOutput) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from typing import TYPE_CHECKING
 
+from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.report.hangs import Hang
 from dsrun.launcher.head.run.events import RanksStarted, from_json
 
 from ...support.asked_run import AskedRun, chunks, events
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +28,16 @@ def test_a_job_tells_how_it_does(asked: AskedOf) -> None:
     assert answer["text"].endswith(" of 4 ranks on 2 hosts, 7.0 s")
     report = answer["report"]
     assert (report["exit_code"], report["cause"], report["seconds"]) == (None, "none", 7.0)
+
+
+def test_a_job_tells_what_it_is(asked: AskedOf) -> None:
+    job = asked("n0")
+    job.fleet.go(7)
+    program = job.run.spec.plan.program
+    about = job.answer(do="report")["about"]
+    assert about["command"] == shlex.join([program.script, *program.args])
+    assert about["version"] == __version__
+    assert abs(about["since"] + 7.0 - time.time()) < HANG
 
 
 def test_events_and_the_newest_output_come_first(asked: AskedOf) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.head.picture.about import About
+from dsrun.launcher.head.picture.page import page as draw
+
 from ...support.needs import need, need_modules
-from ...support.pictures import HOSTILE, made
-from ...support.role_pictures import played
+from ...support.pictures import HOSTILE, REPORT, made
+from ...support.pictures import played as play
+from ...support.role_pictures import PlayedRoles, played
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +36,7 @@ def browser() -> Iterator[Any]:
     for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = Chrome(options, ChromeService("/usr/bin/chromedriver"))
+    found = Chrome(options, ChromeService(shutil.which("chromedriver")))
     yield found
     found.quit()
 
@@ -90,6 +95,72 @@ def test_a_row_shows_what_happened_to_a_rank_and_its_last_output(page: Page) -> 
     page.all("#chart .row[data-key]")[2].click()
     assert "rank 2 on n1" in page.detail()
     assert "saved a.ckpt" in page.detail()
+
+
+def test_it_says_what_ran_and_each_sentence_once(page: Page) -> None:
+    about = About("train.py --token geheim", "1.2", 1000.0)
+    verdict = {"class": "program", "sentence": "it has failed", "advice": "mend the script"}
+    report = {
+        **REPORT,
+        "verdict": verdict,
+        "first_failure": {"after_seconds": 18.0},
+        "seconds": 25.0,
+    }
+    text = "dsrun: rank 1 exited with code 3\n  boom\n  try: mend the script"
+    page.show(draw(report, text, play(["n0"], 2).timeline, about))
+    shown = page.all("main")[0].text
+    for sentence in ("rank 1 exited with code 3", "boom", "mend the script", "it has failed"):
+        assert shown.count(sentence) == 1, sentence
+    lines = shown.splitlines()
+    assert lines[1] == (
+        "the job failed 18.0 s after it had started, in round 2, after 1 restart, and lasted"
+        " 25.0 s in all"
+    )
+    at = lines.index("command line")
+    assert lines[at + 1] == "train.py --token ***"
+
+
+def test_the_rounds_of_a_rank_are_parted_in_its_output(page: Page) -> None:
+    page.open(3, 2)
+    page.all("#chart .row[data-key]")[2].click()
+    assert [one.text for one in page.all("#detail pre .part")] == ["round 1", "round 2"]
+
+
+def test_a_service_that_a_good_end_stops_looks_like_no_fault(page: Page) -> None:
+    page.show(played().page)
+    (span,) = page.all("#chart .lane > i.served")
+    assert span.get_attribute("title") == "server/n0:0: served until the end"
+    assert not page.all("#chart .lane > i.stopped")
+
+
+def test_there_is_no_heading_with_nothing_below_it(page: Page) -> None:
+    page.show(draw({"exit_code": 0}, "", PlayedRoles().timeline))
+    assert page.all("h2") == []
+    page.show(draw({"exit_code": 0}, "", played().timeline))
+    assert [one.text for one in page.all("h2")] == [
+        *("Where the time went", "Ranks", "rank 0 on server/n0", "What happened")
+    ]
+    job = PlayedRoles()
+    job.start("trainer")
+    job.end("trainer", after=1.0)
+    page.show(draw({"exit_code": 0}, "", job.timeline))
+    assert "What happened" not in [one.text for one in page.all("h2")]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_legend_has_two_equal_swatches(page: Page, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    page.open(4, 4)
+    for legend in page.all(".legend"):
+        swatches = legend.find_elements("css selector", ".swatch")
+        colours = [one.value_of_css_property("background-color") for one in swatches]
+        assert len({*colours}) == len(colours) > 2
+        assert "rgba(0, 0, 0, 0)" not in colours
+    kinds = {one.get_attribute("class") for one in page.all(".events .swatch")}
+    assert "swatch checkpoint" in kinds
+    for one in page.all(".events .swatch"):
+        assert one.value_of_css_property("background-color") != "rgba(0, 0, 0, 0)"
 
 
 def test_rows_of_roles_have_their_ranks(page: Page) -> None:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.picture.page import page
 from dsrun.launcher.head.picture.replay import Past, Printed, replay
-from dsrun.launcher.head.run.events import Exit, Lost, RankOutput, RanksStarted, Started
+from dsrun.launcher.head.run.events import (
+    Exit,
+    Lost,
+    RankOutput,
+    RanksStarted,
+    Round,
+    Started,
+)
 
 from ...support.pictures import REPORT, Played, embedded
 
@@ -46,6 +53,13 @@ def test_what_still_runs_lasts_until_now() -> None:
     assert data["tails"] == {"0": [], "1": [["", "newest saved b.ckpt\n"]]}
     assert data["marks"] == []
     assert [span[5] for span in data["spans"]] == ["running"] * 2  # type: ignore[attr-defined]
+
+
+def test_output_of_which_the_round_is_not_known_is_that_of_none() -> None:
+    rounds = [Round(number, number - 1, 1, ("n0",)) for number in (1, 2)]
+    happened = [(1.0, event) for one in rounds for event in (one, RanksStarted("n0", (0,)))]
+    tails = [Printed("", 0, b"step 1\n"), Printed("", 0, b"step 2\n")]
+    assert replay(past(happened), 9.0, tails=tails).tail(0) == [("", "step 1\nstep 2\n")]
 
 
 def test_nothing_may_have_happened() -> None:
