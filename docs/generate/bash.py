@@ -43,10 +43,11 @@ _{function}() {{
         next=${{rest#"${{rest%%[![:space:]]*}}"}}
         part=${{COMP_WORDS[at]}}
         ((at == COMP_CWORD)) && part=$next
-        if [[ $next == "$rest" ]] && ((at)); then typed[-1]+=$part; else typed+=("$part"); fi
+        [[ $next == "$rest" ]] && ((at)) || typed+=('')
+        typed[${{#typed[@]}} - 1]+=$part
         rest=${{next#"$part"}}
     done
-    current=${{typed[-1]}}
+    current=${{typed[${{#typed[@]}} - 1]}}
     [[ $part == *[!=:@]* ]] && head=${{current%"$part"}} || head=$current
     head=${{head%@}}
     COMPREPLY=()
@@ -111,7 +112,7 @@ ACTIONS = {
 }
 WORDS = {PROGRAM: "    compopt -o default", NOTHING: "    :"}
 OF_VERB = """\
-    case ${{words[0]}}:${{#words[@]}} in
+    case ${{words[0]-}}:${{#words[@]}} in
         :0) _{function}_offer {verbs} ;;
 {places}
     esac"""
@@ -154,7 +155,7 @@ def _all_names(command: Command) -> str:
     cases = (
         f"            {' | '.join(verbs)}) names='{names}' ;;" for names, verbs in found.items()
     )
-    return "\n".join([every, "        case ${words[0]} in", *cases, "        esac"])
+    return "\n".join([every, "        case ${words[0]-} in", *cases, "        esac"])
 
 
 def _spelled(rows: Iterable[Row]) -> str:

@@ -49,11 +49,14 @@ def headline(report: Mapping[str, object], text: str, rounds: int, restarts: int
 
 
 def _when(report: Mapping[str, object], title: str, rounds: int, restarts: int) -> str:
-    """Return when the job failed, and how long it lasted; "" if it did not fail."""
+    """Return when the job failed, or one of its roles, and how long it lasted; "" if none did."""
     first, seconds = report.get("first_failure"), report.get("seconds")
     at = first.get("after_seconds") if isinstance(first, dict) else None
     if not report.get("exit_code") or not isinstance(seconds, float) or not isinstance(at, float):
         return ""
+    if role := report.get("role"):  # its time is that of its own start
+        failed = f"{plain(str(role))} failed {duration(at)} after it had started"
+        return f"{failed}, and the job lasted {duration(seconds)} in all"
     words = f"the job failed {duration(at)} after it had started"
     if rounds:
         words += f", in round {rounds}"

@@ -57,7 +57,9 @@ def test_what_still_runs_lasts_until_now() -> None:
 
 def test_output_of_which_the_round_is_not_known_is_that_of_none() -> None:
     rounds = [Round(number, number - 1, 1, ("n0",)) for number in (1, 2)]
-    happened = [(1.0, event) for one in rounds for event in (one, RanksStarted("n0", (0,)))]
+    happened: list[tuple[float, RunEvent]] = [
+        (1.0, event) for one in rounds for event in (one, RanksStarted("n0", (0,)))
+    ]
     tails = [Printed("", 0, b"step 1\n"), Printed("", 0, b"step 2\n")]
     assert replay(past(happened), 9.0, tails=tails).tail(0) == [("", "step 1\nstep 2\n")]
 
