@@ -141,6 +141,13 @@ def ask(question: Callable[..., T], *arguments: Any) -> T | None:
         return None
 
 
+def is_installed() -> bool:
+    """Return whether this Python has NVML's module."""
+    from importlib.util import find_spec
+
+    return find_spec("pynvml") is not None
+
+
 def read(*names: str) -> tuple[Gpu, ...]:
     """Return this machine's GPUs; () without NVML or its driver. Nothing is raised or printed.
 

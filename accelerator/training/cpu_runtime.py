@@ -3,11 +3,11 @@
 `torch.cpu` has only a few of these functions, and most of them do nothing.
 """
 
+import sys
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
 
-import psutil  # type: ignore[import-untyped]
 import torch
 
 from .replay import CPUGraph, graph, is_current_stream_capturing
@@ -184,7 +184,18 @@ def reset_peak_memory_stats(device: int = 0) -> None:
 
 
 def mem_get_info(device: int = 0) -> tuple[int, int]:
-    """Return the machine's available and total memory in bytes."""
+    """Return the machine's available and total memory in bytes.
+
+    Raises:
+        ModuleNotFoundError: the package psutil is missing, which reads them.
+    """
+    try:
+        import psutil  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        text = (
+            f"mem_get_info: psutil is not installed; run `{sys.executable} -m pip install psutil`"
+        )
+        raise ModuleNotFoundError(text, name="psutil") from None
     memory = psutil.virtual_memory()
     return memory.available, memory.total
 

@@ -53,10 +53,9 @@ def _dumps(
     try:
         import cloudpickle
     except ImportError:
-        raise LaunchError(
-            "the Python package cloudpickle, which sends functions, is not installed; run"
-            " `pip install cloudpickle`"
-        ) from None
+        from ..common.packages import lacks
+
+        raise LaunchError(lacks("cloudpickle", "sends functions")) from None
     try:
         data: bytes = cloudpickle.dumps((function, args, kwargs))
     except Exception as error:

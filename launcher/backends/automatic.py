@@ -41,7 +41,9 @@ def not_for_paramiko(candidates: Candidates) -> str:
     if candidates.args:
         return "paramiko does not use --launcher_args"
     if find_spec("paramiko") is None:
-        return "paramiko is not installed"
+        from ..common.packages import lacks
+
+        return lacks("paramiko")
     from .ssh.unsupported import reason_for_openssh
 
     return reason_for_openssh(candidates.remote, candidates.port)

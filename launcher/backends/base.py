@@ -124,7 +124,9 @@ def lacks_tls() -> str:
 
     if find_spec("cryptography") is not None:
         return ""
-    return "the Python package cryptography is not installed; run `pip install cryptography`"
+    from ..common.packages import lacks
+
+    return lacks("cryptography")
 
 
 def node_argv(settings: BackendSettings, *args: str) -> list[str]:

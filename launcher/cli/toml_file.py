@@ -70,7 +70,12 @@ def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
-        import tomli as tomllib
+        try:
+            import tomli as tomllib
+        except ImportError:
+            from ..common.packages import lacks
+
+            raise UsageError(f"{path}: {lacks('tomli', 'reads it')}") from None
     text = files.text(data, path)
     _check_costs(path, text)
     try:

@@ -391,14 +391,26 @@ def _stacks(given: JobCommand) -> int:
 
 
 def _top(given: JobCommand) -> int:
-    from .job_top import once, watch
+    from .job_top import as_json, once, watch
 
     chosen = _job(given, given.words) if given.words or given.own["role"] else None
     if chosen is not None and chosen.role:
         job_names.ask(chosen, {"do": "status"})  # refuses a role that is not there
-    if given.json or not (os.isatty(0) and os.isatty(1)):
-        return once(chosen, as_json=given.json)
-    return watch(chosen)
+    if given.json:
+        return as_json(chosen)
+    _check_rich()
+    return watch(chosen) if os.isatty(0) and os.isatty(1) else once(chosen)
+
+
+def _check_rich() -> None:
+    """Check that the package is there that draws the live view."""
+    from importlib.util import find_spec
+
+    if find_spec("rich") is None:
+        from ..common.packages import lacks
+
+        ways = ["use `dsrun-job list` or `dsrun-job top --json`"]
+        raise UsageError(f"dsrun-job top: {lacks('rich', instead=ways)}")
 
 
 MEANT = {

@@ -11,9 +11,6 @@ import time
 import tty
 from contextlib import contextmanager, suppress
 
-from rich.console import Console
-from rich.live import Live
-
 from ..common import entry
 from ..common.errors import DsrunError, UsageError
 from ..common.formats import versioned
@@ -24,12 +21,14 @@ from ..control.job_status import from_answer
 from . import job_names
 from .job_names import open_place
 from .job_read import job_fields
-from .job_screen import draw
 from .job_view import JobView, cores, usage_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+    from rich.live import Live
 
     from ..control.job_messages import Usage
     from ..control.job_status import JobStatus
@@ -182,10 +181,31 @@ class Jobs:
             one.close()
 
 
-def once(chosen: Place | None, *, as_json: bool) -> int:
-    """Print the jobs as they are now, of two samples; return the exit code."""
+def as_json(chosen: Place | None) -> int:
+    """Print the jobs as they are now, as JSON; return the exit code."""
+    fields: json_types.Jobs = {"jobs": [_job(view) for view in _sampled(chosen, (0.0, 0.0))]}
+    entry.write(f"{json.dumps(versioned('jobs', fields))}\n")
+    return 0
+
+
+def once(chosen: Place | None) -> int:
+    """Print the jobs as they are now, as text, of two samples; return the exit code."""
+    from rich.console import Console
+
+    from .job_screen import draw
+
+    views = _sampled(chosen, (PAUSE, 0.0))
+    console = Console(markup=False, highlight=False)
+    rows = sum(len(view.status.nodes) + len(view.status.ranks) + 4 for view in views)
+    now = time.strftime("%H:%M:%S")
+    console.print(draw(views, time.time(), console.width, len(views) * (rows + 1) + 1, hint=now))
+    return 0
+
+
+def _sampled(chosen: Place | None, pauses: Sequence[float]) -> list[JobView]:
+    """Return what is known of the jobs after a sample before each of these pauses, in seconds."""
     jobs = Jobs(chosen)
-    for pause in (PAUSE if not as_json else 0.0, 0.0):
+    for pause in pauses:
         jobs.look(time.monotonic())
         last = time.monotonic() + SLOW
         while jobs.waits and time.monotonic() < last:
@@ -193,15 +213,7 @@ def once(chosen: Place | None, *, as_json: bool) -> int:
         time.sleep(pause)
     views = jobs.views(time.monotonic())
     jobs.close()
-    if as_json:
-        fields: json_types.Jobs = {"jobs": [_job(view) for view in views]}
-        entry.write(f"{json.dumps(versioned('jobs', fields))}\n")
-        return 0
-    console = Console(markup=False, highlight=False)
-    rows = sum(len(view.status.nodes) + len(view.status.ranks) + 4 for view in views)
-    now = time.strftime("%H:%M:%S")
-    console.print(draw(views, time.time(), console.width, len(views) * (rows + 1) + 1, hint=now))
-    return 0
+    return views
 
 
 def _job(view: JobView) -> json_types.Job:
@@ -226,6 +238,9 @@ def _used(host: str, usage: Usage) -> json_types.Used:
 
 def watch(chosen: Place | None) -> int:
     """Show the jobs until `q`, Ctrl-C or, if one was chosen, its end; return the exit code."""
+    from rich.console import Console
+    from rich.live import Live
+
     jobs, console = Jobs(chosen), Console(markup=False, highlight=False)
     try:
         with _keys(), Live(console=console, screen=True, auto_refresh=False) as live:
@@ -240,6 +255,8 @@ def watch(chosen: Place | None) -> int:
 
 
 def _loop(jobs: Jobs, console: Console, live: Live) -> None:
+    from .job_screen import draw
+
     while not jobs.ended:
         now = time.monotonic()
         jobs.look(now)

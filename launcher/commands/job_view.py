@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 
+NO_NVML = "its GPUs are not read: `pip install nvidia-ml-py` for the workers' Python"
+"""What a host without NVML's Python module lacks."""
+
 STUCK = {"D": "in disk wait", "T": "paused", "t": "traced", "Z": "zombie"}
 """The kernel's letters for workers that do not run as usual."""
 
@@ -148,7 +151,7 @@ def _host(view: JobView, node: NodeStatus, ranks: Sequence[RankStatus], *, alone
         slow=safe(",".join(dict.fromkeys(rank.slow for rank in ranks if rank.slow)))
         if alone
         else "",
-        last=safe(last),
+        last=safe(last or (NO_NVML if used and _is_unread(used.devices) else "")),
         bad=node.state == "lost" or bool(failed),
     )
 
@@ -189,10 +192,15 @@ def _devices(devices: Sequence[DeviceUsage]) -> str:
     return f"{sum(busy) // len(busy)}% of {len(devices)}" if busy else ""
 
 
+def _is_unread(devices: Sequence[DeviceUsage]) -> bool:
+    """Return whether there are devices of which a node can tell no more than that."""
+    return bool(devices) and not any(one.total for one in devices)
+
+
 def _device(name: str, devices: Iterable[DeviceUsage]) -> str:
     """Return how a rank's device is used: it is known by number or UUID."""
     found = next((one for one in devices if name and name in {str(one.number), one.uuid}), None)
-    if found is None:
+    if found is None or not found.total:
         return ""
     busy = "?" if found.busy is None else f"{found.busy}%"
     return f"{busy} {_size(found.used)}/{_size(found.total)}"

@@ -141,7 +141,13 @@ def _things(devices: Devices) -> Iterator[TreeNode]:
     from ...accelerator.hardware import nvml
 
     addresses, nodes = devices.addresses(devices.visible), devices.nodes_of(devices.visible)
-    gpus = {gpu.address: gpu for gpu in nvml.read() or nvml.from_proc()} if addresses else {}
+    read = nvml.read() if addresses else ()
+    gpus = {gpu.address: gpu for gpu in read or (nvml.from_proc() if addresses else ())}
+    if gpus and not read and not nvml.is_installed():
+        from ..common import entry
+        from ..common.packages import lacks
+
+        entry.note([lacks("nvidia-ml-py", "tells what is wrong with GPUs")])
     for entry in devices.visible:
         address = addresses.get(entry, "")
         gpu = gpus.get(address) if address else None

@@ -12,6 +12,7 @@ import json
 import os
 import pickle
 import sys
+from importlib.util import find_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ def _load(data: bytes) -> Callable[[], object]:
     if sent["python"] != here:
         there, own = (".".join(map(str, one)) for one in (sent["python"], here))
         raise NotLoaded(f"the function was sent by Python {there}, this is Python {own}")
+    if find_spec("cloudpickle") is None:
+        raise NotLoaded(
+            "the Python package cloudpickle, which sends functions, is not installed here; run"
+            f" `{sys.executable} -m pip install cloudpickle`"
+        )
     # The folder of this file comes first: its modules must not hide others.
     own_folder = os.path.dirname(os.path.abspath(__file__))
     rest = [folder for folder in sys.path if folder != own_folder]

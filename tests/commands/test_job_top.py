@@ -17,7 +17,7 @@ import pytest
 
 from dsrun.launcher.commands import job_top
 from dsrun.launcher.commands.job_names import Place
-from dsrun.launcher.commands.job_top import Jobs, once
+from dsrun.launcher.commands.job_top import Jobs, as_json, once
 from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
 
@@ -54,7 +54,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_single_view_as_json(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
-    assert once(place(served), as_json=True) == 0
+    assert as_json(place(served)) == 0
     shown = json.loads(capfd.readouterr().out)
     assert schemas.faults("jobs", shown) == []
     (job,) = shown["jobs"]
@@ -63,7 +63,7 @@ def test_a_single_view_as_json(served: Served, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.usefixtures("patient")
 def test_a_single_view_as_text(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
-    assert once(place(served), as_json=False) == 0
+    assert once(place(served)) == 0
     out = capfd.readouterr().out
     assert "4 ranks on 2 nodes" in out
     assert "node-01" in out
@@ -82,7 +82,7 @@ def test_one_role_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
         return known[name](caller, request, fds)
 
     with serving({name: partial(answer, name) for name in known}) as served:
-        assert once(place(served)._replace(role="server"), as_json=True) == 0
+        assert as_json(place(served)._replace(role="server")) == 0
     assert set(asked) == {("status", "server"), ("usage", "server")}
     assert len(json.loads(capfd.readouterr().out)["jobs"]) == 1
 

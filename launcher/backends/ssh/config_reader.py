@@ -279,8 +279,13 @@ def by_paramiko(paths: Sequence[str], name: str) -> dict[str, list[str]]:
     Raises:
         Unreadable: it cannot; its exceptions are of many types, and none names the line.
     """
-    from paramiko import SSHConfig
+    try:
+        from paramiko import SSHConfig
+    except ImportError:
+        from ...common.packages import lacks
 
+        why = lacks("paramiko", "reads it where the program ssh is missing")
+        raise Unreadable(f"{paths[0]}: {why}") from None
     config = SSHConfig()
     for path in paths:
         _parse(config, path)

@@ -58,10 +58,9 @@ class Ssh:
         if self._settings.args:
             return "--launcher_args: --launcher ssh runs no program; use --launcher openssh"
         if find_spec("paramiko") is None:
-            return (
-                "--launcher ssh: paramiko is not installed; run `pip install paramiko`,"
-                " or use --launcher openssh"
-            )
+            from ...common.packages import lacks
+
+            return f"--launcher ssh: {lacks('paramiko', instead=['use --launcher openssh'])}"
         from .unsupported import unsupported_host
 
         problem = unsupported_host([node.host for node in nodes], self._settings.port)

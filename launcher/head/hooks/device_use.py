@@ -26,7 +26,7 @@ class DeviceUse:
         """Ask with the method of `NodeQueries`."""
         self._ask_usage = ask_usage
         self._question: Question | None = None
-        self._used: dict[str, tuple[DeviceUsage, ...]] = {}
+        self._used: dict[str, list[DeviceUsage]] = {}
 
     def ask(self, nodes: Iterable[RunNode]) -> None:
         """Ask those of these nodes that have such devices, unless answers are due."""
@@ -41,7 +41,8 @@ class DeviceUse:
             self._question = self._ask_usage(having.values(), self._answered)
 
     def _answered(self, used: Used) -> None:
-        self._used = {node.name: one.devices for node, one in used.items() if one.devices}
+        known = {node.name: [row for row in one.devices if row.total] for node, one in used.items()}
+        self._used = {name: rows for name, rows in known.items() if rows}
 
     def now(self) -> Iterator[Metric]:
         """Yield the metrics of what was told last."""

@@ -62,8 +62,12 @@ class Ignored:
 
 
 def _spec(path: str) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec
+    try:
+        from pathspec import GitIgnoreSpec
+    except ImportError:
+        from ...common.packages import lacks
 
+        raise UsageError(f"--sync: {path}: {lacks('pathspec', 'reads this file')}") from None
     try:
         data = files.read(path, LIMIT, pipes=False)
         lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape")

@@ -32,12 +32,16 @@ DRIVER = "/dev/nvidiactl"
 def read(folders: Sequence[str] = ()) -> Devices:
     """Return how the devices are used, as far as their vendor's library tells; it may block.
 
-    `folders` are where NVML's Python module may be, if this process does not find it.
+    Without NVML's Python module, only their numbers and UUIDs are known.
+
+    Args:
+        folders: where that module may be, if this process does not find it.
     """
     sys.path.extend(folders)
+    gpus = nvml.read("uuid", "busy", "used", "total")
     return tuple(
         DeviceUsage(one.index, one.uuid or "", one.busy, one.used or 0, one.total or 0)
-        for one in nvml.read("uuid", "busy", "used", "total")
+        for one in (gpus or (() if nvml.is_installed() else nvml.from_proc()))
     )
 
 

@@ -31,8 +31,8 @@ def told(use: DeviceUse) -> dict[tuple[str, str, str], float]:
     }
 
 
-def answer(job: FakeFleet, *names: str) -> None:
-    usage = Usage(1.0, 8, 0.5, 100, 50, (), DEVICES)
+def answer(job: FakeFleet, *names: str, devices: tuple[DeviceUsage, ...] = DEVICES) -> None:
+    usage = Usage(1.0, 8, 0.5, 100, 50, (), devices)
     for name in names:
         job.node(name).says(messages.pack(frames.USAGE, usage))
     job.step()
@@ -55,6 +55,19 @@ def test_devices_are_told_once_their_nodes_have_answered(fleet_of: FleetOf) -> N
     assert known["device_memory_used_bytes", "n0", "0"] == 60 * GIB
     assert known["device_memory_bytes", "n0", "1"] == 140 * GIB
     assert [kind for kind in job.kinds("n0") if kind == "USAGE_ASK"] == ["USAGE_ASK"]
+
+
+def test_devices_of_which_nothing_is_known_have_no_metric(fleet_of: FleetOf) -> None:
+    """As on a node without NVML's module."""
+    job = fleet_of("n0")
+    run = job.prepare()
+    run.begin()
+    job.step()
+    job.ready(run, accelerator="cuda")
+    use = DeviceUse(run.fleet.node_queries.ask_usage)
+    use.ask(run.view().nodes)
+    answer(job, "n0", devices=(DeviceUsage(0, "GPU-x", None, 0, 0),))
+    assert told(use) == {}
 
 
 def test_nodes_without_such_devices_are_not_asked(fleet_of: FleetOf) -> None:
