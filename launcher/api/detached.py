@@ -12,8 +12,9 @@ from ..commands.job_wait import until_end
 from ..common.errors import LOST, OUTPUT, DsrunError
 from ..control import local
 from ..control.local_client import connect
+from ..control.versions import another
 from ..head.detached import journal
-from ..head.detached.job_folder import Damage, folder_of
+from ..head.detached.job_folder import Damage, OtherForm, folder_of
 from ..head.detached.journal_reader import JournalReader
 from ..head.report.document import read
 from ..planning.roles.command_line import COLON
@@ -118,6 +119,8 @@ class DetachedJob:
     def _found(self) -> JobFolder:
         try:
             folder = folder_of(os.environ, self.id)
+        except OtherForm as other:
+            raise JobError(f"job {self.id}: {other}") from None
         except Damage as damage:
             raise JobError(f"job {self.id}: its folder is damaged: {damage}") from None
         if folder is None:
@@ -203,7 +206,8 @@ class DetachedJob:
             try:
                 client.ask(message, seconds=PATIENCE)
             except DsrunError as error:
-                raise JobError(f"job {self.id}: {error}", error.exit_code) from None
+                other = another(local.JOB, self.id)
+                raise JobError(f"job {self.id}: {error}{other}", error.exit_code) from None
 
     def __repr__(self) -> str:
         return f"<DetachedJob {self.id}, {self._folder.now.state.value}>"

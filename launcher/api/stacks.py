@@ -35,6 +35,7 @@ def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
     """
     from ..control import local
     from ..control.local_client import connect
+    from ..control.versions import another
     from ..head.stacks import collect, wire
     from ..head.stacks.show import StackText, as_json
 
@@ -47,6 +48,7 @@ def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
             asked = {"native": native, **({"role": role} if role else {})}
             views = wire.ask(client, asked, patience)
     except DsrunError as error:
-        raise JobError(f"job {job_id}: {error}", error.exit_code) from None
+        other = another(local.JOB, job_id)
+        raise JobError(f"job {job_id}: {error}{other}", error.exit_code) from None
     fields = as_json(job_id, views)
     return Stacks(str(fields["sentence"]), tuple(fields["odd"]), StackText(views).text(), fields)

@@ -190,6 +190,7 @@ def _list(given: JobCommand) -> int:
     rows = [job_table.of_hold(one, now) for one in known.holds]
     rows += [job_table.of_job(one, now) for one in known.jobs]
     rows += [job_table.of_silent(name) for name in known.silent]
+    rows += [job_table.of_unread(one) for one in known.unread]
     if rows:
         entry.write(job_table.table(rows, width))
     return 0
@@ -210,7 +211,7 @@ def _kill(given: JobCommand) -> int:
         request = {"do": "release"}
     elif given.own["now"]:
         request["now"] = True
-    with job_names.open_place(place) as client:
+    with job_names.open_place(place) as client, job_names.named_in_errors(place):
         answer = client.ask(request, seconds=job_names.PATIENCE)
         grace = answer.get("grace")
         _wait_for_end(client, (grace if isinstance(grace, (int, float)) else 0.0) + END_WAIT)

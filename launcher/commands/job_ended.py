@@ -41,8 +41,10 @@ def as_table(
 
 
 def _row_of_damaged(one: DamagedFolder) -> Row:
-    words = State.DAMAGED.value
-    return safe_row(Row(one.job_id, words, "", "", "", "", f"{words}: {one.why}"))
+    words, why = State.DAMAGED.value, f"{State.DAMAGED.value}: {one.why}"
+    if one.is_whole:
+        words, why = "other form", one.why
+    return safe_row(Row(one.job_id, words, "", "", "", "", why))
 
 
 def _row(one: JobFolder, state: State, now: float) -> Row:

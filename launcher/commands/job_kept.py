@@ -46,8 +46,10 @@ class DamagedJob(UsageError):
 
     def __init__(self, folder: DamagedFolder) -> None:
         """Say what is wrong with it, and what removes it."""
+        wrong = "" if folder.is_whole else "its folder is damaged: "
+        other = "; ask the dsrun that started it, or" if folder.is_whole else ";"
         super().__init__(
-            f"dsrun-job: job {folder.job_id}: its folder is damaged: {folder.why};"
+            f"dsrun-job: job {folder.job_id}: {wrong}{folder.why}{other}"
             f" `dsrun-job forget {folder.job_id}` removes it"
         )
         self.folder = folder
@@ -117,9 +119,17 @@ def check_not_ended(word: str) -> None:
 
 
 def _last(running: Sequence[Place], gone: Sequence[Place]) -> Place:
-    """Return the newest job; an id begins with the time of its start."""
+    """Return the newest job; an id begins with the time of its start.
+
+    Raises:
+        UsageError: there is none.
+        DamagedJob: its folder cannot be read.
+    """
     jobs = [one for one in running if one.kind == local.JOB]
     newest = _newest([*jobs, *gone])
+    for folder in damaged():
+        if folder.job_id > (newest.name if newest else ""):
+            raise DamagedJob(folder)
     return newest or job_names.choose(None, [], job_read.newest)
 
 

@@ -153,9 +153,12 @@ def ask(place: Place, request: dict[str, object]) -> dict[str, object]:
 
 @contextmanager
 def named_in_errors(place: Place) -> Iterator[None]:
-    """Name the job or the hold in what it refuses."""
+    """Name the job or the hold in what it refuses, and its version if that is another one."""
     try:
         yield
     except DsrunError as error:
-        error.args = (f"dsrun-job: {place.kind} {place.name}: {error}",)
+        from ..control.versions import another
+
+        other = another(place.kind, place.name)
+        error.args = (f"dsrun-job: {place.kind} {place.name}: {error}{other}",)
         raise

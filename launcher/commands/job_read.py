@@ -30,6 +30,18 @@ PATIENCE = 2.0
 """Seconds for all of them to answer; one that is suspended does not."""
 
 
+class Unread(NamedTuple):
+    """A job or hold whose answer is in another form.
+
+    Attributes:
+        name: its name.
+        version: the version of its dsrun, "" if it tells none.
+    """
+
+    name: str
+    version: str
+
+
 class KnownJobs(NamedTuple):
     """What is known of jobs and holds.
 
@@ -37,11 +49,13 @@ class KnownJobs(NamedTuple):
         jobs: those that have answered, without their ranks.
         holds: what each hold that has answered tells of itself.
         silent: the names of those that have not answered.
+        unread: those whose answer this dsrun cannot read, with the version that they tell.
     """
 
     jobs: tuple[JobStatus, ...]
     holds: tuple[Hold, ...]
     silent: tuple[str, ...]
+    unread: tuple[Unread, ...] = ()
 
 
 def read(places: Iterable[Place], patience: float = PATIENCE) -> KnownJobs:
@@ -52,15 +66,23 @@ def read(places: Iterable[Place], patience: float = PATIENCE) -> KnownJobs:
     finally:
         for client in clients.values():
             client.close()
-    jobs, holds = [], []
+    jobs, holds, unread = [], [], []
     for place, answer in answers.items():
-        with suppress(BadFrame, KeyError):
+        try:
             if place.kind == local.JOB:
                 jobs.append(from_answer(answer))
             else:
                 holds.append(_hold(answer))
+        except (BadFrame, KeyError):
+            if answer:
+                unread.append(Unread(place.name, _version(answer)))
     silent = tuple(place.name for place in clients if place not in answers)
-    return KnownJobs(tuple(jobs), tuple(holds), silent)
+    return KnownJobs(tuple(jobs), tuple(holds), silent, tuple(unread))
+
+
+def _version(answer: Message) -> str:
+    version = answer.get("version")
+    return version[:40] if isinstance(version, str) else ""
 
 
 def _asked(place: Place) -> LocalClient | None:
@@ -149,6 +171,7 @@ def as_json(known: KnownJobs) -> str:
         "jobs": [job_fields(one) for one in known.jobs],
         "holds": known.holds,
         "silent": known.silent,
+        "unread": known.unread,
     }
     return json.dumps(versioned("jobs", fields))
 

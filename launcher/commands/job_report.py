@@ -19,7 +19,7 @@ from ..head.picture.about import About
 from ..head.picture.replay import Past, Printed, replay
 from ..head.run import events
 from .job_kept import without_end
-from .job_names import PATIENCE, open_place
+from .job_names import PATIENCE, named_in_errors, open_place
 from .job_wait import settled
 
 TYPE_CHECKING = False
@@ -154,7 +154,7 @@ def _event(kept: journal.Entry) -> RunEvent | None:
 def _running(found: KeptJob, html: str) -> Report:
     """Return the report of a running job, which is asked; of a detached one its journal tells."""
     detached = found.folder
-    with open_place(found.place) as client:
+    with open_place(found.place) as client, named_in_errors(found.place):
         number = client.send({"do": "report", "events": bool(html) and detached is None})
         arrived = _until_answer(client, number)
         answer = checked(arrived.pop().message)

@@ -6,12 +6,11 @@ import json
 import os
 
 from ..common import entry
-from ..common.errors import DsrunError
 from ..head.output.terminal import may_move
 from ..head.stacks import collect, wire
 from ..head.stacks.show import StackText
 from ..head.stacks.show import as_json as fields
-from .job_names import open_place
+from .job_names import named_in_errors, open_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +30,8 @@ def show(place: Place, request: dict[str, object], *, whole: bool, as_json: bool
         DsrunError: it refuses, does not answer, or has ended.
     """
     patience = collect.NATIVE_PATIENCE if request["native"] else collect.LONGEST
-    with open_place(place) as client:
-        try:
-            views = wire.ask(client, request, patience)
-        except DsrunError as error:
-            error.args = (f"dsrun-job: {place.kind} {place.name}: {error}",)
-            raise
+    with open_place(place) as client, named_in_errors(place):
+        views = wire.ask(client, request, patience)
     if as_json:
         entry.write(f"{json.dumps(fields(place.name, views))}\n")
     else:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..control.job_status import JobStatus
     from ..head.hold.json_types import Hold
+    from .job_read import Unread
 
 HEADINGS = ("NAME", "STATE", "NODES", "RANKS", "SINCE", "PROGRAM", "LAST LINE")
 NUMBERS = {2, 3, 4}
@@ -59,6 +60,13 @@ def of_hold(hold: Hold, now: float) -> Row:
 def of_silent(name: str) -> Row:
     """Return the line of a job or hold that does not answer."""
     return safe_row(Row(name, "no answer", "", "", "", "", ""))
+
+
+def of_unread(one: Unread) -> Row:
+    """Return the line of a job or hold whose answer is in another form."""
+    state = f"of dsrun {one.version}" if one.version else "unreadable"
+    last = "" if one.version else "its answer is not in the form of this dsrun"
+    return safe_row(Row(one.name, state, "", "", "", "", last))
 
 
 def safe_row(row: Row) -> Row:

@@ -15,9 +15,11 @@ from ..common import entry
 from ..common.errors import DsrunError, UsageError
 from ..common.formats import versioned
 from ..common.readiness import ready
+from ..common.tell import tell
 from ..control import frames, local
 from ..control.frames import BadFrame
 from ..control.job_status import from_answer
+from ..control.versions import differs
 from . import job_names
 from .job_names import open_place
 from .job_read import job_fields
@@ -53,12 +55,14 @@ class WatchedJob:
     """One job that is asked again and again, without waiting for it.
 
     Attributes:
-        ended: whether its runner is gone.
+        ended: whether its runner is gone, or is not understood.
+        unread: why its answers are not, "" if they are.
     """
 
     def __init__(self, place: Place, client: LocalClient) -> None:
         self.place = place
         self.ended = False
+        self.unread = self._version = ""
         self._client = client
         self._status: JobStatus | None = None
         self._used: dict[str, Usage] = {}
@@ -89,8 +93,11 @@ class WatchedJob:
             for one in arrived or ():
                 if one.kind == frames.ANSWER:
                     self._answered(one.message)
-        except (DsrunError, BadFrame, LookupError, TypeError, ValueError):
+        except DsrunError:
             arrived = None
+        except (BadFrame, LookupError, TypeError, ValueError):
+            arrived = None
+            self.unread = f"its answer cannot be read{differs(self._version)}"
         if arrived is None:
             self._end()
 
@@ -99,6 +106,7 @@ class WatchedJob:
         if message.get("ok") is not True:
             return
         if verb == "status":
+            self._version = str(message.get("version"))
             self._status = from_answer(message)
         elif verb == "usage":
             used = usage_of(message["nodes"])
@@ -170,6 +178,12 @@ class Jobs:
         return any(one.waits for one in self._watched.values())
 
     @property
+    def unread(self) -> list[str]:
+        """Which jobs are not understood, and why."""
+        known = self._watched.items()
+        return [f"job {place.name}: {one.unread}" for place, one in known if one.unread]
+
+    @property
     def ended(self) -> bool:
         """Whether a chosen job has ended."""
         looked = self._chosen is not None and self._looked > float("-inf")
@@ -203,7 +217,11 @@ def once(chosen: Place | None) -> int:
 
 
 def _sampled(chosen: Place | None, pauses: Sequence[float]) -> list[JobView]:
-    """Return what is known of the jobs after a sample before each of these pauses, in seconds."""
+    """Return what is known of the jobs after a sample before each of these pauses, in seconds.
+
+    Raises:
+        UsageError: the one that was chosen is not understood.
+    """
     jobs = Jobs(chosen)
     for pause in pauses:
         jobs.look(time.monotonic())
@@ -213,7 +231,16 @@ def _sampled(chosen: Place | None, pauses: Sequence[float]) -> list[JobView]:
         time.sleep(pause)
     views = jobs.views(time.monotonic())
     jobs.close()
+    _check_read(jobs, chosen)
     return views
+
+
+def _check_read(jobs: Jobs, chosen: Place | None) -> None:
+    """Check that the chosen job is understood; a line tells of others that are not."""
+    for unread in jobs.unread:
+        if chosen is not None:
+            raise UsageError(f"dsrun-job: {unread}")
+        tell(unread, "dsrun-job")
 
 
 def _job(view: JobView) -> json_types.Job:
@@ -249,6 +276,7 @@ def watch(chosen: Place | None) -> int:
         pass
     finally:
         jobs.close()
+    _check_read(jobs, chosen)
     if jobs.ended and chosen is not None:
         entry.write(f"dsrun-job: job {chosen.name} has ended\n")
     return 0
@@ -260,7 +288,7 @@ def _loop(jobs: Jobs, console: Console, live: Live) -> None:
     while not jobs.ended:
         now = time.monotonic()
         jobs.look(now)
-        hint = f"dsrun-job top  {time.strftime('%H:%M:%S')}  q: leave"
+        hint = "  ".join(["dsrun-job top", time.strftime("%H:%M:%S"), "q: leave", *jobs.unread])
         width, height = console.size
         live.update(draw(jobs.views(now), time.time(), width, height, hint=hint), refresh=True)
         end = now + PAUSE / 2

@@ -95,16 +95,22 @@ def nodes_of(answer: Mapping[str, Any]) -> HeldNodes:
     Raises:
         UsageError: it is of another version of dsrun.
     """
-    name, version = answer["name"], answer["version"]
+    name, version = str(answer.get("name"))[:63], str(answer.get("version"))[:40]
+    again = f"start it again: dsrun-hold --release {name}"
     if version != __version__:
         raise UsageError(
-            f"--on {name}: the hold is of dsrun {version}, this is dsrun {__version__};"
-            f" start it again: dsrun-hold --release {name}"
+            f"--on {name}: the hold is of dsrun {version}, this is dsrun {__version__}; {again}"
         )
-    hosts = [Host(one["name"], tuple(one["slots"])) for one in answer["hosts"]]
-    lost = {one["name"]: one["reason"] for one in answer["hosts"] if one["state"] == "lost"}
-    settings = codec.decode(BackendSettings, answer["settings"])
-    return HeldNodes(name, answer["launcher"], hosts, lost, settings)
+    try:
+        hosts = [Host(one["name"], tuple(one["slots"])) for one in answer["hosts"]]
+        lost = {one["name"]: one["reason"] for one in answer["hosts"] if one["state"] == "lost"}
+        settings = codec.decode(BackendSettings, answer["settings"])
+        return HeldNodes(name, answer["launcher"], hosts, lost, settings)
+    except (LookupError, TypeError, UsageError) as error:
+        why = f": {error}" if isinstance(error, UsageError) else ""
+        raise UsageError(
+            f"--on {name}: the hold does not answer as this dsrun {__version__} does{why}; {again}"
+        ) from None
 
 
 def held_job(command: Command, held: HeldNodes) -> JobSpec:

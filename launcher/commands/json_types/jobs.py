@@ -12,6 +12,7 @@ from ...control.job_status import NodeStatus, RankStatus
 from ...head.detached.job_folder import State
 from ...head.hold.json_types import Hold
 from ...head.run.phase import Phase
+from ..job_read import Unread
 
 
 class Used(TypedDict):
@@ -106,10 +107,12 @@ class Jobs(_AllJobs, total=False):
     Attributes:
         holds: the holds of this user on this machine; not with top.
         silent: the names of jobs and holds that do not answer; not with top.
+        unread: jobs and holds whose answer is that of another version of dsrun; not with top.
     """
 
     holds: Sequence[Hold]
     silent: Sequence[str]
+    unread: Sequence[Unread]
 
 
 class Done(TypedDict):

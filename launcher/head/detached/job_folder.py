@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 from enum import Enum
 
+from ... import __version__
 from ...common import files
 from ...common.errors import OUTPUT, DsrunError, reason
 from ...common.private_folder import PRIVATE, state_folder, state_root
@@ -34,7 +35,7 @@ ABOUT, OVER, END, JOURNAL = "job.json", "over.json", "end.json", "journal"
 """The files of a folder. `job.json` becomes `over.json` if `end.json` cannot be written."""
 
 VERSION = 2
-"""Of the files; other versions are left alone."""
+"""Of the form of the files: it grows with any change of their fields. Others are left alone."""
 
 JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
 """Pattern of a job id."""
@@ -137,6 +138,10 @@ class Damage(DsrunError):
     exit_code = OUTPUT
 
 
+class OtherForm(Damage):
+    """Another version of dsrun has written a folder, in a form that this one does not read."""
+
+
 class JobFolder(NamedTuple):
     """The folder of one job.
 
@@ -205,10 +210,12 @@ class DamagedFolder(NamedTuple):
     Attributes:
         path: where it is.
         why: what cannot be read, and why.
+        is_whole: whether another version of dsrun can read it.
     """
 
     path: str
     why: str
+    is_whole: bool = False
 
     @property
     def job_id(self) -> str:
@@ -339,7 +346,7 @@ def find_all(parent: str) -> tuple[list[JobFolder], list[DamagedFolder]]:
             if one := _open(path):
                 jobs.append(one)
         except Damage as damage:
-            damaged.append(DamagedFolder(path, str(damage)))
+            damaged.append(DamagedFolder(path, str(damage), isinstance(damage, OtherForm)))
     return sorted(jobs, key=lambda one: one.about.since), damaged
 
 
@@ -354,14 +361,14 @@ def folder_of(environ: Mapping[str, str], job_id: str) -> JobFolder | None:
 
 
 def open_folder(path: str) -> JobFolder | None:
-    """Return the folder of a job; None if it is not there, damaged, or of another version."""
+    """Return the folder of a job; None if it is not there, or cannot be read."""
     with suppress(Damage):
         return _open(path)
     return None
 
 
 def _open(path: str) -> JobFolder | None:
-    """Return the folder of a job; None if it is not there, or of another version.
+    """Return the folder of a job; None if it is not there.
 
     Raises:
         Damage: it cannot be read.
@@ -388,7 +395,7 @@ def _open(path: str) -> JobFolder | None:
 
 
 def _end(path: str) -> End | None:
-    """Return how a job has ended; None if that is not written, or by another version.
+    """Return how a job has ended; None if that is not written.
 
     Raises:
         Damage: it cannot be read.
@@ -425,7 +432,7 @@ def _value(file: str, name: str, hint: str, value: object) -> Any:
 
 
 def _read(path: str, name: str) -> dict[str, Any] | None:
-    """Return the fields in a file; None if it is not there, or of another version.
+    """Return the fields in a file; None if it is not there.
 
     Raises:
         Damage: it cannot be read.
@@ -439,11 +446,18 @@ def _read(path: str, name: str) -> dict[str, Any] | None:
     except ValueError as error:
         raise Damage(f"{name}: not valid: {error}") from None
     match whole:
-        case {"version": int(version), "is": dict(fields)}:
-            return fields if version == VERSION else None
-        case {"version": int(version)} if version != VERSION:
-            return None
+        case {"version": int(form)} if form != VERSION:
+            raise OtherForm(_other_form(name, form, whole.get("is")))
+        case {"version": int(), "is": dict(fields)}:
+            return fields
     raise Damage(f"{name}: not a file of dsrun")
+
+
+def _other_form(name: str, form: int, fields: object) -> str:
+    """Return of which form and version of dsrun a file is, as far as it says so."""
+    version = fields.get("version") if isinstance(fields, dict) else None
+    by = f", by dsrun {version[:40]}" if isinstance(version, str) else ""
+    return f"{name} is written in form {form}{by}; dsrun {__version__} reads form {VERSION}"
 
 
 def _check_journal(path: str) -> None:

@@ -1,0 +1,29 @@
+"""Which version of dsrun a running job or hold is of: another one may answer in another form."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from .. import __version__
+from ..common.errors import DsrunError
+from .local_client import connect
+
+PATIENCE = 2.0
+"""Seconds for it to tell its version."""
+
+
+def another(kind: str, name: str) -> str:
+    """Return, for the end of a message, that a running job or hold is of another version; or ""."""
+    client = connect(kind, name)
+    if client is None:
+        return ""
+    with client, suppress(DsrunError):
+        return differs(client.ask({"do": "status"}, seconds=PATIENCE).get("version"))
+    return ""
+
+
+def differs(version: object) -> str:
+    """Return the same, given the version that it tells."""
+    if not isinstance(version, str) or version == __version__:
+        return ""
+    return f"; it is of dsrun {version[:40]}, this is dsrun {__version__}"
