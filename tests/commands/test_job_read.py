@@ -64,7 +64,9 @@ def test_all_are_asked_at_once_and_nobody_is_waited_for_long(
     assert [one.job_id for one in known.jobs] == [status().job_id]
     assert known.jobs[0].ranks == ()
     assert (known.holds, known.silent) == ((), tuple(silent))
-    assert json.loads(as_json(known))["silent"] == silent
+    told = json.loads(as_json(known))
+    assert told["silent"] == silent
+    assert told["unread"] == [{"name": wrong.name, "version": ""}]
 
 
 def test_the_newest_is_the_one_that_was_started_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +79,7 @@ def test_the_newest_is_the_one_that_was_started_last(monkeypatch: pytest.MonkeyP
 
 
 def test_without_any_there_is_nothing_to_read() -> None:
-    assert read([]) == ((), (), ())
+    assert read([]) == ((), (), (), ())
 
 
 HOLD: dict[str, Any] = {

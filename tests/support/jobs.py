@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dsrun.launcher import __version__
 from dsrun.launcher.commands.job_view import JobView
 from dsrun.launcher.control.job_messages import DeviceUsage, RankUsage, Usage
 from dsrun.launcher.control.job_status import JobStatus, NodeStatus, RankStatus, as_fields
@@ -28,7 +29,7 @@ def status(
         for rank, host in enumerate(host for host in hosts for _ in range(ranks))
     ]
     return JobStatus(
-        version="1",
+        version=__version__,
         job_id=job_id,
         pid=7,
         state="running",

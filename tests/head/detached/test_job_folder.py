@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dsrun.launcher import __version__
 from dsrun.launcher.head.detached import job_folder
 from dsrun.launcher.head.detached.job_folder import State
 from dsrun.launcher.head.detached.process_identity import identity
@@ -90,13 +91,19 @@ def damaged(environ: dict[str, str]) -> list[str]:
     return [one.why for one in job_folder.find_all(job_folder.root(environ))[1]]
 
 
-def test_what_is_of_another_version_is_left_out(environ: dict[str, str]) -> None:
+def test_what_is_of_another_form_is_named_and_left_alone(environ: dict[str, str]) -> None:
     path = kept(environ)
+    here = f"dsrun {__version__} reads form {job_folder.VERSION}"
     (path / "end.json").write_text('{"version": 1}')
     (one,) = job_folder.find(job_folder.root(environ))
-    assert (one.state, one.damage) == (State.KILLED, "")
-    (path / "job.json").write_text('{"version": 3, "is": []}')
-    assert (found(environ), damaged(environ)) == ([], [])
+    assert one.state is State.DAMAGED
+    assert one.damage == f"end.json is written in form 1; {here}"
+    (path / "job.json").write_text('{"version": 3, "is": {"version": "9.9"}}')
+    (other,) = job_folder.find_all(job_folder.root(environ))[1]
+    assert other.is_whole
+    assert other.why == f"job.json is written in form 3, by dsrun 9.9; {here}"
+    job_folder.prune(job_folder.root(environ), 1e12)
+    assert path.exists()
 
 
 FIELDS = {**about()._asdict(), "process": GONE._asdict()}
