@@ -8,16 +8,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from .support.checkout import BIN, CHECKOUT
 from .support.limits import HANG
 from .support.needs import need_modules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 TRAINING = re.search(r"```python\n(.*?)```", README, re.DOTALL)
@@ -77,7 +73,7 @@ def as_lines(hosts: str, lines: list[str]) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Path:
     """A folder with the files that the commands name; its script has no torch, and ends at once."""
     (tmp_path / "train.py").write_text("print('trained')\n")
     (tmp_path / "hosts").write_text("localhost slots=2\n")

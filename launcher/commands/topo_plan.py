@@ -144,10 +144,10 @@ def _things(devices: Devices) -> Iterator[TreeNode]:
     read = nvml.read() if addresses else ()
     gpus = {gpu.address: gpu for gpu in read or (nvml.from_proc() if addresses else ())}
     if gpus and not read and not nvml.is_installed():
-        from ..common import entry
+        from ..common.entry import note
         from ..common.packages import lacks
 
-        entry.note([lacks("nvidia-ml-py", "tells what is wrong with GPUs")])
+        note([lacks("nvidia-ml-py", "tells what is wrong with GPUs")])
     for entry in devices.visible:
         address = addresses.get(entry, "")
         gpu = gpus.get(address) if address else None
