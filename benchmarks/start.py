@@ -2,6 +2,7 @@
 
     python benchmarks/start.py [--rounds 7]
     python benchmarks/start.py --before CHECKOUT        this dsrun and another, in turns, no others
+    python benchmarks/start.py --cpu                    processor time, for a machine that is busy
 
 All but the peers run in a plain virtual environment that is made for it. The bare processes are
 what no launcher can be quicker than: a shell that starts two and waits.
@@ -16,13 +17,28 @@ import sys
 import venv
 from functools import partial
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import CHECKOUT, WORKERS, Figures, Measure, bar, command_time, take_turns
+from benchmarks.measure import (
+    CHECKOUT,
+    WORKERS,
+    Figures,
+    Measure,
+    bar,
+    command_cpu,
+    command_time,
+    take_turns,
+)
 from benchmarks.peers import python_peer
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
 HELLO = str(WORKERS / "hello.py")
 
 
@@ -32,14 +48,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--deepspeed_rounds", type=int, default=3)
     parser.add_argument("--before", metavar="CHECKOUT", help="another checkout of dsrun")
+    parser.add_argument("--cpu", action="store_true", help="measure processor time")
     options = parser.parse_args()
+    timed = command_cpu if options.cpu else command_time
     with TemporaryDirectory() as folder:
         venv.create(folder, symlinks=True)
         commands = ours(f"{folder}/bin/python", options.before)
         if not options.before:
             commands |= peers()
         fewer = {"deepspeed": options.deepspeed_rounds}
-        report(take_turns(measures(commands), options.rounds, fewer))
+        report(take_turns(measures(commands, timed), options.rounds, fewer))
 
 
 def ours(python: str, before: str | None) -> dict[str, list[str]]:
@@ -58,13 +76,14 @@ def peers() -> dict[str, list[str]]:
     return {
         "torchrun": [python_peer("torchrun"), "--nproc_per_node", "2", HELLO],
         "deepspeed": [python_peer("deepspeed"), "--num_gpus", "2", HELLO],
+        **({"mpirun": [*MPIRUN, sys.executable, HELLO]} if which(MPIRUN[0]) else {}),
     }
 
 
-def measures(commands: dict[str, list[str]]) -> dict[str, Measure]:
+def measures(commands: dict[str, list[str]], timed: Callable[..., float]) -> dict[str, Measure]:
     """How to time each of them, with the programs beside it first on PATH."""
     return {
-        name: partial(command_time, argv, "worker here", 2, env=_environ(argv[0]))
+        name: partial(timed, argv, "worker here", 2, env=_environ(argv[0]))
         for name, argv in commands.items()
     }
 

@@ -144,6 +144,7 @@ def test_an_older_job_is_told_and_asked_as_far_as_it_is_understood(site: Site) -
         # What has the same form in both is done.
         logs = site.run("dsrun-job", "logs", job)
         assert logs.stdout.splitlines() == ["localhost:0| up", "localhost:1| up"]
+        assert site.run("dsrun-job", "signal", job, "CONT").returncode == 0
         assert site.run("dsrun-job", "kill", job, "--now").returncode == 0
         assert process.wait(HANG) != 0
 
