@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ from ..support.limits import wait_for
 from .machines import (
     BLACKHOLE,
     HOME,
+    TOOLS,
     UNREACHABLE,
     Host,
     Machine,
@@ -189,6 +191,15 @@ def namespaces(pid: int) -> set[str]:
     return {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in ("net", "pid")}  # noqa: PTH115
 
 
+def _lacking() -> str:
+    """Return why this machine cannot have virtual hosts, "" if it seems that it can."""
+    tools = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter")
+    missing = [one for one in tools if shutil.which(one, path=TOOLS["PATH"]) is None]
+    if missing:
+        return f"{', '.join(missing)} not found; apt install openssh-server iproute2 util-linux"
+    return "virtual hosts need root" if os.geteuid() else ""
+
+
 def main() -> int:
     """Run a command at the login of a cluster; the exit code is the command's."""
     parser = argparse.ArgumentParser(description="Run a command while a virtual cluster is up.")
@@ -198,6 +209,8 @@ def main() -> int:
     parser.add_argument("--slurm", action="store_true", help="with Slurm on them")
     parser.add_argument("command", nargs="*", default=["bash"], help="after `--` (default: bash)")
     options = parser.parse_args()
+    if lacking := _lacking():
+        parser.error(lacking)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(options.hosts, options.prefix, [Path.cwd()]))
