@@ -6,9 +6,9 @@ import errno
 import os
 
 USAGE = 2
-"""Exit code: the command line, a hostfile or an environment file is not usable as written."""
+"""Exit code: the command line, a file that it names, or what it names on a node cannot be used."""
 NODE_UNUSABLE = 69
-"""Exit code: a node cannot be used (no connection, no python, no such folder, too few devices)."""
+"""Exit code: a node cannot be used (no connection, another version, too few devices)."""
 OUTPUT = 74
 """Exit code: standard output could not be written (sysexits.h)."""
 INTERNAL = 70

@@ -54,7 +54,6 @@ def test_no_key_that_the_host_accepts(
 
 @remote
 def test_no_such_python(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
-    """That no host has it is the user's mistake."""
     path = script(tmp_path, HELLO)
     ended = dsrun(*on("n1 n2", launcher), "--python", "/no/such/python3", path)
     assert (ended.returncode, ended.stdout) == (USAGE, "")
@@ -65,14 +64,14 @@ def test_no_such_python(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
 def test_a_python_that_one_host_lacks(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
-    """It is right, and that host is not."""
+    """As where no host has it: the command line names what is not there."""
     path, own = script(tmp_path, HELLO), tmp_path / "own"
     own.mkdir()
     (own / "python3").symlink_to(sys.executable)
     with hidden(cluster.host("n2"), str(own)):
-        found = causes(dsrun(*on("n1 n2", launcher), "--python", str(own / "python3"), path))
-    assert list(found) == ["n2"]
-    assert f"no Python at {own / 'python3'} {ANOTHER_PYTHON}" in found["n2"]
+        ended = dsrun(*on("n1 n2", launcher), "--python", str(own / "python3"), path)
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    assert f"dsrun: n2: no Python at {own / 'python3'} {ANOTHER_PYTHON}" in ended.stderr
 
 
 def test_the_python_of_the_project_that_one_host_lacks(cluster: Cluster, tmp_path: Path) -> None:
@@ -83,10 +82,11 @@ def test_the_python_of_the_project_that_one_host_lacks(cluster: Cluster, tmp_pat
     own = str(tmp_path / "own" / "bin" / "python")
     argv = [own, str(BIN / "dsrun"), *on("n1 n2", "openssh"), path]
     with hidden(cluster.host("n2"), str(near)):
-        found = causes(cluster.login.run(argv, cwd=tmp_path))
-    assert list(found) == ["n2"]
-    missing, _, there = found["n2"].partition("; there ")
-    assert missing == f"no Python at {near}/bin/python {ANOTHER_PYTHON}"
+        ended = cluster.login.run(argv, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    (line,) = (one for one in ended.stderr.splitlines() if "n2: " in one)
+    missing, _, there = line.partition("; there ")
+    assert missing == f"dsrun: n2: no Python at {near}/bin/python {ANOTHER_PYTHON}"
     assert f"python3 ({sys.version_info.major}." in there
     ended = cluster.login.run(argv, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr

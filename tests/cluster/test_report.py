@@ -405,11 +405,11 @@ def test_a_node_that_cannot_be_used_is_in_the_report_file(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path
 ) -> None:
     done = dsrun(*hostfile(cluster, tmp_path, 1, 1), "--report_file", REPORT, "none.py")
-    assert done.returncode == 69
+    assert done.returncode == 2
     reason = f"n1, n2: no such script: {tmp_path}/none.py"
-    assert [line for line in done.stderr.splitlines() if "script" in line] == [f"dsrun:   {reason}"]
+    assert [line for line in done.stderr.splitlines() if "script" in line] == [f"dsrun: {reason}"]
     found = read_report(tmp_path)
-    assert found["exit_code"] == 69
+    assert found["exit_code"] == 2
     assert reason in found["error"]
 
 

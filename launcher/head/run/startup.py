@@ -44,8 +44,11 @@ FIRST_LOOK = 5.0
 
 SILENT = "no answer since it was ready: it is down, or the network is (--connect_timeout)"
 
-NAMING_OPTIONS = ("--log_dir", "--bind_core_list", "--venv_script", "--numa_binding", "--no_python")
-"""Options that name something on the nodes, as the problems of a node begin that cannot use it."""
+NAMED_BY_USER = (
+    *("--log_dir", "--bind_core_list", "--venv_script", "--numa_binding", "--no_python", "-m "),
+    *("no such folder: ", "folder /", "no such script: ", "script /", "no such program: "),
+)
+"""As the problems of a node begin that cannot use what the command line names."""
 
 LAST = 2
 """Lines of an engine's output that tell of nodes without a sign of their node launchers."""
@@ -347,18 +350,19 @@ class Startup:
     def give_up(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""
         self.close()
-        if self._option_is_wrong():
+        if self._input_is_wrong():
             self._do(Refuse(UsageError("\n".join(reasons))))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
         text = f"the job cannot start, nothing was left running:\n{lines}"
         self._do(Refuse(NodeError(text)))
 
-    def _option_is_wrong(self) -> bool:
-        """Return whether no node can use what an option names: then no node is to blame."""
+    def _input_is_wrong(self) -> bool:
+        """Return whether no node has another problem than with what the user has named there."""
         program = self._plan.program
         named = bool(program.python or program.project_python)
-        return all(_names_option(node, python=named) for node in self._nodes)
+        unfit = [node for node in self._nodes if _unfit(node)]
+        return bool(unfit) and all(_lacks_named(node, python=named) for node in unfit)
 
     def _out_of_time(self) -> None:
         for node in self._nodes:
@@ -411,9 +415,9 @@ def _unfit(node: RunNode) -> str:
     return _failed(node) or "; ".join(node.hello.problems if node.hello else ())
 
 
-def _names_option(node: RunNode, *, python: bool) -> bool:
-    """Return whether a node cannot use what an option names, or run the chosen Python."""
+def _lacks_named(node: RunNode, *, python: bool) -> bool:
+    """Return whether a node cannot use what the user has named, or run the chosen Python."""
     if python and ANOTHER_PYTHON in _unfit(node):
         return True
     problems = node.hello.problems if node.hello else ()
-    return bool(problems) and all(one.startswith(NAMING_OPTIONS) for one in problems)
+    return bool(problems) and all(one.startswith(NAMED_BY_USER) for one in problems)

@@ -83,7 +83,7 @@ def test_a_run_that_fails_or_is_refused_leaves_the_hold_whole(hold_of: HoldOf) -
     fake.job.node("n0").hello(port=29500)
     fake.job.node("n1").hello(problems=("no such script: x.py",))
     refused = client.wait(2)
-    assert (refused["code"], refused["ok"]) == (69, False)
+    assert (refused["code"], refused["ok"]) == (2, False)
     assert "no such script" in refused["error"]
     client.run("well", ALL)
     finish(fake, "well")
@@ -130,7 +130,7 @@ def test_runs_that_could_not_start_keep_no_hold(hold_of: HoldOf) -> None:
     two.ask("signal", number=int(signal.SIGINT))
     assert two.wait(1)["code"] == 130
     fake.job.node("n0").hello(problems=("no such script: x.py",))
-    assert one.wait(1)["code"] == 69
+    assert one.wait(1)["code"] == 2
     fake.job.go(99)
     assert phase(fake) is Phase.SERVING
     fake.job.go(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from dsrun.launcher.head.run.startup import (
     StartLimits,
     Startup,
 )
+from dsrun.launcher.node.checks.preflight import folder_problem, program_problem
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
@@ -221,6 +224,26 @@ def test_all_that_is_wrong_is_told_at_once(fleet_of: FleetOf) -> None:
     ]
 
 
+LACKING = [
+    (said,)
+    for said in (
+        folder_problem(b"/no/such"),
+        folder_problem(os.fsencode(sys.executable)),
+        *(
+            program_problem(program, python, program.script.encode(), b"/", b"/bin")
+            for program, python in (
+                (Program("gone.py"), os.fsencode(sys.executable)),
+                (Program("gone.py", python="/no/python"), b"/no/python"),
+                (Program("./gone", no_python=True), b""),
+                (Program("/etc/hosts", no_python=True), b""),
+            )
+        ),
+        "folder /root: user 1000 may not enter /root: no right x (drwx------ of root)",
+        "script /root/x.py: user 1000 may not read /root/x.py: no right r (-rw------- of root)",
+    )
+]
+"""As nodes say it of what a user has named."""
+
 LOGS, CPUS = "--log_dir /x: no such file or directory", "--bind_core_list: no cpu 9"
 
 
@@ -228,16 +251,19 @@ LOGS, CPUS = "--log_dir /x: no such file or directory", "--bind_core_list: no cp
     ("problems", "wrong"),
     [
         ({"n0": (LOGS, CPUS), "n1": (LOGS,)}, True),
-        ({"n0": (LOGS,), "n1": ()}, False),
+        ({"n0": (LOGS,), "n1": ()}, True),
         ({"n0": (LOGS,), "n1": (LOGS, "no folder")}, False),
         ({"n0": ("--sync: no space left",), "n1": ("--sync: no space left",)}, False),
+        *(({"n0": named, "n1": ()}, True) for named in LACKING),
+        *(({"n0": named, "n1": named}, True) for named in LACKING),
+        *(({"n0": named, "n1": ("port 1 is taken",)}, False) for named in LACKING),
     ],
 )
-def test_an_option_that_no_node_can_use_is_a_wrong_command_line(
+def test_what_a_node_lacks_that_the_command_line_names_is_bad_input_on_one_and_on_all(
     problems: dict[str, tuple[str, ...]], wrong: bool, fleet_of: FleetOf
 ) -> None:
     job = fleet_of("n0", "n1")
-    run = job.run()
+    run = job.run(plan={"program": Program("x.py", python="/no/python")})
     for name, theirs in problems.items():
         job.node(name).hello(problems=theirs)
     job.step()
