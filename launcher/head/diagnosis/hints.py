@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from ...common.text import plain
 from ...specs.program import TORCHS_RANK_OPTION
 from ...specs.verdict import FailureClass, Retry, Verdict
 
@@ -34,6 +35,8 @@ NO_INPUT = Verdict(
     "the standard input of workers is empty",
     "for breakpoint() and input() on rank 0, give --stdin rank0, which forwards dsrun's own",
 )
+
+ONE_OR_OTHERS = "workers = 1, or add LOCAL_RANK to the port"
 
 # How breakpoint() and input() end without input; newer Pythons exit at pdb's prompt.
 _NO_INPUT = r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z"
@@ -121,10 +124,19 @@ def _missing(failure: Failure, _program: Program | None, folder: str) -> Verdict
     return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, f"give --export {path}")
 
 
+def _shared_port(failure: Failure, _program: Program | None, _folder: str) -> Verdict | None:
+    said = (text.partition(": ") for text in failure.evidence)
+    text = next((plain(text) for kind, _, text in said if kind == "shared"), "")
+    who, _, what = text.partition("; ")
+    sentence = f"{who} on {failure.host} {what}"
+    return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, ONE_OR_OTHERS) if what else None
+
+
 HINTS: tuple[Callable[[Failure, Program | None, str], Verdict | None], ...] = (
     _local_rank,
     _no_input,
     _missing,
+    _shared_port,
 )
 
 

@@ -132,10 +132,12 @@ def of_output(ended: Process, output: str) -> list[str]:
         if text := full(output, os.fsdecode(ended.spec.workdir), environ):
             found.append(f"disk: {text}")
     if "EADDRINUSE" in output or "ddress already in use" in output:
-        from .port_holder import holder
+        from .port_holder import holder, shared
 
         if text := holder(output):
             found.append(f"port: {text}")
+        elif text := shared(output, ended.spec):
+            found.append(f"shared: {text}")
     return [plain(text)[:LONGEST] for text in found]
 
 

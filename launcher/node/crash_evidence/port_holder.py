@@ -1,11 +1,16 @@
-"""Which program holds a port that a worker could not listen on."""
+"""Which program holds a port that a worker could not listen on, or which workers share it."""
 
 from __future__ import annotations
 
+import os
 import re
 
 from ...common.network import lines_of
 from ..machine import ports, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..workers.spawn import WorkerSpec
 
 IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
@@ -19,6 +24,9 @@ SECONDS = 0.03
 
 LONGEST = 80
 
+OWN_PORT = "DSRUN_PORT_"
+"""Begins the variables with the ports of a role (`specs.role_words`)."""
+
 
 def holder(output: str) -> str:
     """Return who holds the port that the end of a worker's output names, "" if not known."""
@@ -29,6 +37,33 @@ def holder(output: str) -> str:
     pid = ports.holder(sockets[0].inode, SECONDS)
     who = f"pid {pid}, {_user(sockets[0].uid)}" if pid else _user(sockets[0].uid)
     return f"port {number} is held by {_command(pid)} ({who})"
+
+
+def shared(output: str, spec: WorkerSpec) -> str:
+    """Return which workers on this node are told the port that is in use, "" for one or none.
+
+    The port is one of their role's own, which is theirs alone on the node. If the output names no
+    port, it is one that is in the command line.
+
+    Args:
+        output: the end of a worker's output.
+        spec: as it was started.
+    """
+    env = {os.fsdecode(name): os.fsdecode(value) for name, value in spec.env.items()}
+    count, number = int(env.get("LOCAL_WORLD_SIZE", "1")), port(output)
+    named = {
+        int(value): name.removeprefix(OWN_PORT).lower()
+        for name, value in env.items()
+        if name.startswith(OWN_PORT)
+    }
+    told = re.findall(r"\d+", " ".join(map(os.fsdecode, spec.argv)))
+    number = number or next((one for one in named if str(one) in told), 0)
+    if count < 2 or number not in named or not IN_USE.search(output):
+        return ""
+    first = spec.rank - int(env.get("LOCAL_RANK", "0"))
+    joint, all_of = ("and", "both") if count == 2 else ("to", "all")
+    who = f"ranks {first} {joint} {first + count - 1} of {env.get('ROLE_NAME', 'the role')}"
+    return f"{who}; {all_of} listen on its port {named[number]} ({number})"
 
 
 def port(output: str) -> int:

@@ -147,3 +147,16 @@ def test_no_output_is_searched_long(piece: str, end: str) -> None:
         hint(failure("rank" + piece * (size // len(piece)) + end), program, "")
 
     assert growth(search, 1000) < LINEAR
+
+
+def test_workers_of_a_role_that_share_its_port_are_named() -> None:
+    """Not as a program that could be ended."""
+    said = "OSError: [Errno 98] Address already in use"
+    ended = failure(said)._replace(
+        evidence=("shared: ranks 0 and 1 of srv; both listen on its port http (39259)",)
+    )
+    assert hints(ended, None, "") == [
+        "ranks 0 and 1 of srv on w0 both listen on its port http (39259):"
+        " workers = 1, or add LOCAL_RANK to the port"
+    ]
+    assert hints(failure(said), None, "") == []

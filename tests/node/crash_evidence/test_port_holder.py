@@ -1,4 +1,4 @@
-"""Which program holds a port."""
+"""Which program holds a port, or which workers share one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from contextlib import closing
 import pytest
 
 from dsrun.launcher.node.crash_evidence import port_holder
-from dsrun.launcher.node.crash_evidence.port_holder import holder, port
+from dsrun.launcher.node.crash_evidence.port_holder import holder, port, shared
 from dsrun.launcher.node.machine import ports
+from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 from ...support.limits import HANG
 
@@ -41,3 +42,28 @@ def test_the_program_that_listens_there(monkeypatch: pytest.MonkeyPatch) -> None
         assert holder(error) == ""
     assert found.startswith(f"port {one.port} is held by ")
     assert f"(pid {os.getpid()}, user " in found
+
+
+IN_USE = "OSError: [Errno 98] Address already in use"
+
+
+@pytest.mark.parametrize(
+    ("local", "workers", "argv", "output", "told"),
+    [
+        (1, 2, ["srv.py"], f"port: 39259: {IN_USE}", "ranks 4 and 5 of srv; both listen"),
+        (2, 4, ["srv.py"], f"('', 39259): {IN_USE}", "ranks 4 to 7 of srv; all listen"),
+        (0, 2, ["srv.py", "--port=39259"], IN_USE, "ranks 4 and 5 of srv; both listen"),
+        (0, 2, ["srv.py"], IN_USE, ""),  # which port?
+        (0, 2, ["srv.py", "39259"], f"port: 8000: {IN_USE}", ""),
+        (0, 2, ["srv.py", "39259"], "ValueError: 39259", ""),
+        (0, 1, ["srv.py", "39259"], IN_USE, ""),
+    ],
+)
+def test_workers_that_share_a_port_of_their_role(
+    local: int, workers: int, argv: list[str], output: str, told: str
+) -> None:
+    env = {"LOCAL_RANK": local, "LOCAL_WORLD_SIZE": workers, "ROLE_NAME": "srv"}
+    env |= {"DSRUN_PORT_HTTP": 39259, "DSRUN_PORT_METRICS": 39260}
+    words = {name.encode(): str(value).encode() for name, value in env.items()}
+    spec = WorkerSpec(4 + local, [os.fsencode(word) for word in argv], words, b"/")
+    assert shared(output, spec) == (f"{told} on its port http (39259)" if told else "")

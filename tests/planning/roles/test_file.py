@@ -142,7 +142,7 @@ START = '[[role]]\nname = "a"\nscript = "t.py"\n'
             "rl.toml:4: report_file: an option of the whole job, not of a role; give it on the"
             " command line",
         ),
-        (f'{START}program = "r"', "rl.toml:4: program: write script, module, command instead"),
+        (f'{START}program = "r"', "rl.toml:4: program: write script, module or command instead"),
         ('[[role]]\nname = "a"\ncommand = []', "rl.toml:3: command: empty; expected a program"),
         ('[[role]]\nname = "a"\nscript = ""', "rl.toml:3: script: expected a text, not ''"),
         ("[[role]]\nname = \n\n", "rl.toml:2: name has no value; give it one"),
