@@ -11,7 +11,7 @@ from ..common.text import plain
 from ..head.checks.answers import Question, compared_node, without_files
 from ..head.checks.before_start import problems
 from ..head.checks.compare import findings
-from ..head.checks.missing_here import advised, folder_to_sync
+from ..head.checks.missing_here import LACKS, advised, folder_to_sync
 from ..head.checks.verdict import Verdict
 from ..head.checks.versions import differing, outlier_files
 from ..head.output.console import Console
@@ -150,12 +150,8 @@ class Check:
     def _ask_without_files(
         self, answers: Mapping[str, Answer], options: Sequence[str], seconds: float
     ) -> dict[str, Answer]:
-        """Ask nodes that lack what `--sync` would copy for all the rest; return these answers."""
-        lacking = [
-            name
-            for name, one in answers.items()
-            if any(folder_to_sync(f"{name}: {text}") for text in one.problems)
-        ]
+        """Ask nodes without the script, or its folder, for all the rest; return these answers."""
+        lacking = [name for name, one in answers.items() if any(map(LACKS.fullmatch, one.problems))]
         if not lacking:
             return {}
         program = self._job.plan.program._replace(script=CHECK, module=True)

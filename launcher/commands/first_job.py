@@ -46,9 +46,12 @@ def _script(command: ToolCommand, verdict: Verdict) -> str:
     script, python = "".join(command.rest[:1]), command.options.python
     errors = "\n".join(verdict.errors)
     if script and "no such script: " in errors and not verdict.sync:
-        from ..cli.script_words import meant
+        from ..cli.script_words import meant, present
 
-        return f"correct the name {script}{meant(script, command.options.workdir or '.')}"
+        folder = command.options.workdir or "."
+        there = present(script, folder)
+        copied = ", or --sync . if the nodes lack them" if there else ""
+        return f"correct the name {script}{meant(script, folder) or there + copied}"
     if python and f"no Python at {python} " in errors:
         return f"correct --python {python}"
     return ""

@@ -79,10 +79,10 @@ def _check_main(folder: str) -> None:
 
 
 def _advice(script: str, workdir: str) -> str:
-    """Return what was probably meant by a script that is not there, or ""."""
-    from ..cli.script_words import meant
+    """Return what was probably meant by a script that is not there, or what is there; or ""."""
+    from ..cli.script_words import meant, present
 
-    return meant(script, workdir)
+    return meant(script, workdir) or present(script, workdir)
 
 
 def _check_name(name: str, full: str) -> None:

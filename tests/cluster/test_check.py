@@ -151,6 +151,19 @@ def test_a_fresh_site_is_told_what_to_do_in_order(cluster: Cluster, tmp_path: Pa
     assert facts["n1"]["python"], "the rest of a node without the folder is looked at"
 
 
+def test_a_script_that_is_nowhere_hides_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    done = check(cluster, tmp_path, "--workdir", str(tmp_path), "--host", "n1,n2", "nothere.py")
+    assert done.returncode == 69
+    row, first = done.stdout.splitlines()[1], done.stdout.splitlines()[-2]
+    assert row.startswith("n1, n2 ")
+    assert sys.version.split()[0] in row
+    assert row.endswith(" 1 error")
+    assert first == (
+        "first: correct the name nothere.py (train.py is here), or --sync . if the nodes lack them"
+    )
+
+
 def test_a_host_that_cannot_be_reached_is_said(cluster: Cluster, tmp_path: Path) -> None:
     words = ("--connect_timeout", "15", "--workdir", "/", "--host", "n1,blackhole,n9")
     done = check(cluster, tmp_path, *words, "--json")

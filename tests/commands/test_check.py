@@ -132,7 +132,7 @@ def test_help(dsrun_check: Check) -> None:
         (["--full", "--svg", "t.py", "t.py"], "/t.py: is the script as well; name another file"),
         (["-H", "missing"], "--hostfile missing: no such file"),
         (["--on", "missing"], "--on missing: no such hold on this machine"),
-        (["missing.py"], "missing.py"),
+        (["missing.py"], "missing.py (x.py is here)"),
         (["--launcher", "slurm"], "this is not a Slurm job"),
     ],
 )

@@ -27,6 +27,21 @@ def _advice(line: str) -> str:
     return f"; it is on this machine: add --sync {folder}" if folder else ""
 
 
+def with_names(problems: Sequence[str]) -> list[str]:
+    """Return the same, with the scripts that are here where the one that nodes lack is not."""
+    return [f"{line}{_advice(line) or _names(line)}" for line in problems]
+
+
+def _names(line: str) -> str:
+    lacks = LACKS.fullmatch(line.partition(": ")[2])
+    if lacks is None or lacks["kind"] != "script":
+        return ""
+    from ...cli.script_words import present
+
+    folder, name = os.path.split(lacks["path"])
+    return present(name if folder == _current() else lacks["path"], folder)
+
+
 def folder_to_sync(line: str) -> str:
     """Return the folder for `--sync` that ends the problem in this line, "" if none does."""
     lacks = LACKS.fullmatch(line.partition(": ")[2])
@@ -36,10 +51,15 @@ def folder_to_sync(line: str) -> str:
     return "." if _holds_here(folder) else folder
 
 
+def _current() -> str:
+    """Return the current folder, "" if it has been removed."""
+    try:
+        return system.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
 def _holds_here(folder: str) -> bool:
     """Return whether a folder is the current one, or in it; nobody copies the root."""
-    try:
-        current = system.getcwd()
-    except FileNotFoundError:
-        return False
-    return current != "/" and os.path.commonpath([current, folder]) == current
+    current = _current()
+    return current not in {"", "/"} and os.path.commonpath([current, folder]) == current

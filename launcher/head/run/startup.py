@@ -402,9 +402,9 @@ class Startup:
 
 
 def _advised(problems: list[str]) -> list[str]:
-    from ..checks.missing_here import advised
+    from ..checks.missing_here import with_names
 
-    return advised(problems)
+    return with_names(problems)
 
 
 def _failed(node: RunNode) -> str:

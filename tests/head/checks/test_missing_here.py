@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.checks.missing_here import advised, folder_to_sync
+from dsrun.launcher.head.checks.missing_here import advised, folder_to_sync, with_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +45,22 @@ def test_the_root_is_not_copied(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_missing_here_too_and_other_problems(here: Path) -> None:
     lines = [f"n1: no such script: {here}/none.py", f"n1: no Python at {here}/train.py"]
     assert advised(lines) == lines
+
+
+def test_scripts_that_are_here_in_place_of_a_missing_one(here: Path) -> None:
+    other = here.parent
+    lines = [
+        f"n1: no such script: {here}/none.py",
+        f"n1: no such script: {other}/none.py",
+        f"n1: no such script: {here}/train.py",
+        "n1: no such script: /no/such/none.py",
+        "n1: no such folder: /no/such",
+    ]
+    here_one, other_one, copied, *as_before = with_names(lines)
+    assert here_one == f"{lines[0]} (train.py is here)"
+    assert other_one == f"{lines[1]} ({other}/other.py is there)"
+    assert copied.endswith("add --sync .")
+    assert as_before == lines[3:]
 
 
 def test_the_folder_for_sync(here: Path) -> None:
