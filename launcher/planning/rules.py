@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from ..cli import toml_file
 from ..cli.durations import FORMS, seconds
@@ -52,7 +53,7 @@ def _expected(options: Options) -> Rule | None:
             " line, --every 2m for each that follows, or --stop_without_progress N"
         )
     within, every, then = options.within, options.every, options.on_missing
-    return _checked(EXPECT, Rule(EXPECT, options.expect, within, every, then=then))
+    return _checked(lambda *_: EXPECT, Rule(EXPECT, options.expect, within, every, then=then))
 
 
 def _of_file(path: str) -> list[Rule]:
@@ -66,33 +67,49 @@ def _of_file(path: str) -> list[Rule]:
         data = files.read(path, toml_file.LIMIT)
     except OSError as error:
         raise UsageError(f"{where}: {reason(error)}") from None
-    document, _ = toml_file.read(where, data)
+    document, lines = toml_file.read(where, data)
+
+    def place(*key: str) -> str:
+        return f"{where}:{toml_file.line(lines, key)}"
+
     found = document.get("rule")
     if set(document) != {"rule"} or not isinstance(found, list) or not 1 <= len(found) <= MOST:
         other = next((key for key in document if key != "rule"), "")
         hint = f", not {one_line(other)[:40]}" if other else ""
         hint = "; a table [rule] has two brackets" if isinstance(found, dict) else hint
-        raise UsageError(f"{where}: expected 1 to {MOST} tables [[rule]] and nothing else{hint}")
-    return [_of_table(f"{where}: rule {at}", one) for at, one in enumerate(found, 1)]
+        at = place(other or "rule") if document else where
+        raise UsageError(f"{at}: expected 1 to {MOST} tables [[rule]] and nothing else{hint}")
+    return [_of_table(partial(place, "rule", str(at)), at, one) for at, one in enumerate(found)]
 
 
-def _of_table(where: str, table: object) -> Rule:
-    """Return the rule of one table."""
+def _of_table(place: Callable[..., str], at: int, table: object) -> Rule:
+    """Return the rule of one table.
+
+    Args:
+        place: returns the file and the line of a key, or of the table.
+        at: how many tables are above.
+        table: as it was read.
+    """
     if not isinstance(table, dict):
-        raise UsageError(f"{where}: expected a table [[rule]]")
-    unknown = [key for key in table if key not in KEYS]
-    if unknown:
-        meant = toml_file.meant(unknown[0], KEYS)
-        raise UsageError(f"{where}: {unknown[0]!r}: expected one of {', '.join(KEYS)}{meant}")
-    values = {key: KEYS[key](f"{where}: {key}", value) for key, value in table.items()}
+        raise UsageError(f"{place()}: rule {at + 1}: expected a table [[rule]]")
+    unknown = next((key for key in table if key not in KEYS), None)
+    if unknown is not None:
+        there = f"expected one of {', '.join(KEYS)}"
+        meant = toml_file.meant(unknown, KEYS)
+        raise UsageError(f"{place(unknown)}: {one_line(unknown)}: unknown key{meant}; {there}")
+    values = {key: KEYS[key](f"{place(key)}: {key}", value) for key, value in table.items()}
     if "expect" not in values:
-        raise UsageError(f"{where}: expect: missing; it is the regular expression of a line")
-    name = values.pop("name", "") or where.rpartition(": ")[2].removeprefix("rule ")
-    return _checked(where, Rule(f"rule {one_line(name)}", **values))
+        raise UsageError(f"{place()}: expect: missing; it is the regular expression of a line")
+    name = values.pop("name", "") or str(at + 1)
+    return _checked(place, Rule(f"rule {one_line(name)}", **values))
 
 
-def _checked(where: str, rule: Rule) -> Rule:
+def _checked(place: Callable[..., str], rule: Rule) -> Rule:
     """Return a rule whose parts fit together.
+
+    Args:
+        place: returns where a key is, as errors name it.
+        rule: the rule.
 
     Raises:
         UsageError: they do not.
@@ -100,15 +117,17 @@ def _checked(where: str, rule: Rule) -> Rule:
     try:
         pattern = re.compile(rule.expect.encode(), re.MULTILINE)
     except (re.error, RecursionError, OverflowError, UnicodeEncodeError) as error:
-        raise UsageError(f"{where}: {rule.expect!r} is no regular expression: {error}") from None
-    if where != EXPECT and not (rule.within or rule.every or rule.finite or rule.falls):
-        raise UsageError(f"{where}: nothing to watch; add within, every, finite or falls")
+        where = f"{place('expect')}: {rule.expect!r}"
+        raise UsageError(f"{where} is not a regular expression: {error}") from None
+    if rule.name != EXPECT and not (rule.within or rule.every or rule.finite or rule.falls):
+        raise UsageError(f"{place()}: nothing to watch; add within, every, finite or falls")
     for key, group in (("finite", rule.finite), ("falls", rule.falls)):
         known = {*pattern.groupindex, *map(str, range(pattern.groups + 1))}
         if group and group not in known:
-            raise UsageError(f"{where}: {key}: {rule.expect!r} has no group {group}")
+            raise UsageError(f"{place(key)}: {key}: {rule.expect!r} has no group {group}")
     if bool(rule.falls) != bool(rule.over):
-        raise UsageError(f"{where}: falls and over: one needs the other (over = 100 lines)")
+        key = "falls" if rule.falls else "over"
+        raise UsageError(f"{place(key)}: falls and over: one needs the other (over = 100 lines)")
     return rule
 
 

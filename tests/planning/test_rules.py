@@ -56,8 +56,8 @@ def test_a_file_of_rules(tmp_path: Path) -> None:
         ({"every": 1.0}, "--every: only with --expect 'REGEX'"),
         ({"on_missing": "stop"}, "--on_missing stop: only with --expect 'REGEX'"),
         ({"expect": "x"}, r"--expect 'x': no time is given; add --within 10m "),
-        ({"expect": "(", "every": 1.0}, r"--expect: '\(' is no regular expression: missing \)"),
-        ({"expect": "\ud800", "every": 1.0}, "--expect: .* is no regular expression"),
+        ({"expect": "(", "every": 1.0}, r"--expect: '\(' is not a regular expression: missing \)"),
+        ({"expect": "\ud800", "every": 1.0}, "--expect: .* is not a regular expression"),
         ({"rules": "/no/such"}, "--rules /no/such: no such file or directory"),
     ],
 )
@@ -69,32 +69,35 @@ def test_options_that_make_no_rule(given: dict[str, Any], why: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", r"expected 1 to 100 tables \[\[rule\]\]"),
-        ("rule = 1", r"expected 1 to 100 tables \[\[rule\]\]"),
-        ("rule = [1]", r"rule 1: expected a table"),
-        ("[[rule]]\nexpect='x'\nevery=1\n[other]", r"expected 1 to 100 tables"),
-        ("[[rule]]\nexpct='x'", r"rule 1: 'expct': expected one of name, expect, "),
-        ("[[rule]]\nevery=1", r"rule 1: expect: missing"),
-        ("[[rule]]\nexpect=''", r"rule 1: expect: expected text"),
-        ("[[rule]]\nexpect='('\nevery=1", r"rule 1: '\(' is no regular expression"),
-        ("[[rule]]\nexpect='x'", r"rule 1: nothing to watch"),
-        ("[[rule]]\nexpect='x'\nevery='soon'", r"rule 1: every: expected a duration such as 30,"),
-        ("[[rule]]\nexpect='x'\nevery=true", r"rule 1: every: expected a duration"),
-        ("[[rule]]\nexpect='x'\nevery=-1", r"rule 1: every: expected a duration"),
-        ("[[rule]]\nexpect='x'\nevery=nan", r"rule 1: every: expected a duration"),
-        ("[[rule]]\nexpect='x'\nfinite='y'", r"rule 1: finite: 'x' has no group y"),
-        ("[[rule]]\nexpect='x'\nfinite=1", r"rule 1: finite: 'x' has no group 1"),
-        ("[[rule]]\nexpect='x'\nfinite=[1]", r"rule 1: finite: expected the name or number"),
-        ("[[rule]]\nexpect='(x)'\nfalls=1", r"rule 1: falls and over: one needs the other"),
-        ("[[rule]]\nexpect='(x)'\nfalls=1\nover=0", r"rule 1: over: expected a number of lines"),
-        ("[[rule]]\nexpect='x'\nevery=1\nranks='a'", r"rule 1: ranks 'a': expected ranks"),
-        ("[[rule]]\nexpect='x'\nevery=1\nthen='cry'", r"rule 1: then: expected report, stop or"),
+        ("", r": expected 1 to 100 tables \[\[rule\]\]"),
+        ("rule = 1", r":1: expected 1 to 100 tables \[\[rule\]\]"),
+        ("rule = [1]", r":1: rule 1: expected a table"),
+        ("[[rule]]\nexpect='x'\nevery=1\n[other]", r":4: expected 1 to 100 tables"),
+        (
+            "[[rule]]\nexpct='x'",
+            r":2: expct: unknown key \(did you mean expect\?\); expected one of name, expect, ",
+        ),
+        ("[[rule]]\nevery=1", r":1: expect: missing"),
+        ("[[rule]]\nexpect=''", r":2: expect: expected text"),
+        ("[[rule]]\nexpect='('\nevery=1", r":2: '\(' is not a regular expression"),
+        ("[[rule]]\nexpect='x'", r":1: nothing to watch"),
+        ("[[rule]]\nexpect='x'\nevery='soon'", r":3: every: expected a duration such as 30,"),
+        ("[[rule]]\nexpect='x'\nevery=true", r":3: every: expected a duration"),
+        ("[[rule]]\nexpect='x'\nevery=-1", r":3: every: expected a duration"),
+        ("[[rule]]\nexpect='x'\nevery=nan", r":3: every: expected a duration"),
+        ("[[rule]]\nexpect='x'\nfinite='y'", r":3: finite: 'x' has no group y"),
+        ("[[rule]]\nexpect='x'\nfinite=1", r":3: finite: 'x' has no group 1"),
+        ("[[rule]]\nexpect='x'\nfinite=[1]", r":3: finite: expected the name or number"),
+        ("[[rule]]\nexpect='(x)'\nfalls=1", r":3: falls and over: one needs the other"),
+        ("[[rule]]\nexpect='(x)'\nfalls=1\nover=0", r":4: over: expected a number of lines"),
+        ("[[rule]]\nexpect='x'\nevery=1\nranks='a'", r":4: ranks 'a': expected ranks"),
+        ("[[rule]]\nexpect='x'\nevery=1\nthen='cry'", r":4: then: expected report, stop or"),
     ],
 )
 def test_a_file_that_makes_no_rules(text: str, why: str, tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(text)
-    with pytest.raises(UsageError, match=f"^--rules {path}: {why}"):
+    with pytest.raises(UsageError, match=f"^--rules {path}{why}"):
         rules(Options(rules=str(path)))
 
 
