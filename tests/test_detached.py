@@ -199,8 +199,10 @@ def test_one_in_a_terminal_is_waited_for(site: Site, plain: Plain) -> None:
     told = json.loads(told)
     assert schemas.faults("jobs", told, "report") == []
     assert (told["state"], told["report"]["exit_code"]) == ("ended", 3)
-    assert said.endswith(words)
     assert words == f"{told['text']}\n"
+    headline, _, rest = words.partition("\n")
+    assert rest == "  the end of its standard error:\n    rank 0 leaves\n"
+    assert said.endswith(f"{headline}\n  the end of its standard error is above\n")
     assert not (site.folder / "state").exists(), "it keeps nothing"
 
 

@@ -87,8 +87,8 @@ def test_the_first_failure_is_explained(
     assert re.fullmatch(
         rf"dsrun: {who} exited with code 1 after \d+\.\d s; 3 other ranks stopped", headline
     )
-    assert details[:3] == [*RECORDED, "  the end of its standard error:"]
-    assert "    ValueError: boom" in details
+    assert details[:3] == [*RECORDED, "  the end of its standard error is above"]
+    assert re.search(rf"(?m)^{host}:{local_rank}\| ValueError: boom$", done.stderr)
     log = log_file(tmp_path / "logs", 2, "err")
     assert details[-1] == f"  its log: {host}:{log.with_suffix('')}.err (and .out)"
     # The worker's own, once as it came and once in the report; dsrun has none to show.
@@ -154,8 +154,8 @@ def test_death_by_a_signal_in_words(dsrun: Dsrun, tmp_path: Path, number: int) -
     if number not in {signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV}:
         assert details == ["  it printed nothing"]
         return
-    assert details[0] == "  the end of its standard error:"
-    assert details[1].startswith("    Fatal Python error: ")
+    assert details[0] == "  the end of its standard error is above"
+    assert "| Fatal Python error: " in done.stderr
     assert details[-1].startswith("  why: ") or number == signal.SIGBUS
     first = read_report(tmp_path)["first_failure"]
     assert (first["code"], first["signal"], first["exit_code"]) == (None, name, 128 + number)

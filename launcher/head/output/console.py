@@ -169,9 +169,9 @@ class Console:
         return LEVELS.index(level) >= self._level
 
     def still_shows(self, lines: list[str]) -> bool:
-        """Return whether a terminal has just shown these lines of a worker, in this order."""
+        """Return whether these lines of a worker stand, in this order, right above a report."""
         self._end_lines()
-        return self._screen.still_shows(lines)
+        return self._screen.still_shows(self._sinks[2], lines)
 
     def print_report(self, text: str) -> None:
         """Print the report of a job, at every log level."""

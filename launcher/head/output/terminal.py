@@ -33,11 +33,11 @@ LATEST = 1.0
 ROWS = 12
 """Unfinished lines shown at a time."""
 
-LINES = 24
-"""Lines that a screen shows at the same time: few terminals have less."""
+LINES = 60
+"""Lines above a report in which a reader sees what they have just shown."""
 
 KEPT = 16 * 1024
-"""Bytes of them that are kept."""
+"""Bytes of them that are kept, at least."""
 
 _INVISIBLE = re.compile(rb"\x1b\[[0-9;]*m")
 
@@ -53,6 +53,28 @@ def may_move(colour: str, environ: Mapping[str, str]) -> bool:
     return wanted and environ.get("TERM", "dumb") != "dumb"
 
 
+class Recent:
+    """The newest lines that were printed, so that a report does not repeat those right above it."""
+
+    def __init__(self) -> None:
+        self._printed: list[bytes] = []
+        self._size = 0
+
+    def add(self, data: bytes) -> None:
+        """Add whole lines that are printed."""
+        self._printed.append(data)
+        self._size += len(data)
+        if self._size > 2 * KEPT:
+            self._printed = [b"".join(self._printed)[-KEPT:]]
+            self._size = KEPT
+
+    def shows(self, lines: list[str]) -> bool:
+        """Return whether all these lines, in this order, are among the newest, behind a label."""
+        text = b"".join(self._printed).decode("utf-8", "replace")
+        printed = iter(text.splitlines()[-LINES:])
+        return all(any(row.endswith(line) for row in printed) for line in lines)
+
+
 class StreamOutput:
     """Writes to a file or a pipe, whose width does not matter.
 
@@ -66,6 +88,7 @@ class StreamOutput:
         self._waiting: dict[Labeller, tuple[Key, float]] = {}
         self._timer = False
         self._open: dict[int, Labeller] = {}
+        self._recent: dict[int, Recent] = {}
         self.folded: Mapping[int, FoldedLines] = {}
 
     def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
@@ -73,6 +96,7 @@ class StreamOutput:
         if lines and (labeller := self._open.pop(stream, None)) and labeller.open:
             labeller.open = False
             lines = b"\n" + lines
+        self._recent.setdefault(stream, Recent()).add(lines)
         self._write(stream, lines, written)
 
     def open_line(self, key: Key, labeller: Labeller) -> None:
@@ -113,9 +137,9 @@ class StreamOutput:
                 self._open[stream] = labeller
                 self._write(stream, text, None)
 
-    def still_shows(self, _lines: list[str]) -> bool:
-        """Return False: nobody may look at a file."""
-        return False
+    def still_shows(self, stream: int, lines: list[str]) -> bool:
+        """Return whether these lines, each behind its label, are among the newest of a stream."""
+        return stream in self._recent and self._recent[stream].shows(lines)
 
     def status(self, text: str) -> None:
         """Do nothing: a file cannot show a status line."""
@@ -127,22 +151,6 @@ class StreamOutput:
         """Write the last line of a stream, which had no line end, with one."""
         if line := labeller.end():
             self.show(stream, line, None)
-
-
-class Recent:
-    """The newest lines on a terminal, so that nothing is printed twice on one screen."""
-
-    def __init__(self) -> None:
-        self._printed = b""
-
-    def add(self, data: bytes) -> None:
-        """Add whole lines that are printed."""
-        self._printed = (self._printed + data)[-KEPT:]
-
-    def shows(self, lines: list[str]) -> bool:
-        """Return whether all these lines, in this order, are among the newest, behind a label."""
-        printed = iter(self._printed.decode("utf-8", "replace").splitlines()[-LINES:])
-        return all(any(row.endswith(line) for row in printed) for line in lines)
 
 
 class TerminalOutput:
@@ -181,7 +189,7 @@ class TerminalOutput:
         elif self._lines.pop(labeller, None) is not None:
             self._redraw_soon()
 
-    def still_shows(self, lines: list[str]) -> bool:
+    def still_shows(self, _stream: int, lines: list[str]) -> bool:
         """Return whether these lines, each behind its label, are among the newest."""
         return self._recent.shows(lines)
 

@@ -173,6 +173,8 @@ def _add_what_is_rare(made: Ended, report: job.Report) -> None:
         from . import slow
 
         made["slow"] = slow.fields(report.slow, report.began)
+    if report.restarts:
+        made["restarts"] = report.restarts
 
 
 def as_text(report: Mapping[str, object]) -> str:

@@ -176,11 +176,13 @@ class Ended(_EveryEnd, total=False):
         bindings: what each worker is bound to; only with --report_bindings.
         hangs: the times in which the job hung, in their order; only if there were any.
         slow: what has slowed the job down, if --warn_slow was given; only if anything has.
+        restarts: how often the workers of an elastic job were restarted; only if they were.
     """
 
     bindings: list[Binding]
     hangs: list[Hang]
     slow: list[Slow]
+    restarts: Positive
 
 
 class Refused(TypedDict):

@@ -105,6 +105,7 @@ class ReportFields(NamedTuple):
         python_origin: where that comes from, as in `Origin`.
         unended: the workers that had printed a traceback, and had not ended, when they were told to
             stop.
+        restarts: how often the workers of an elastic job were restarted.
     """
 
     job_id: str
@@ -133,6 +134,7 @@ class ReportFields(NamedTuple):
     unended: tuple[Failure, ...] = ()
     pythons: tuple[tuple[str, str], ...] = ()
     python_origin: str = OWN_PYTHON
+    restarts: int = 0
 
 
 class Report(ReportFields):

@@ -53,7 +53,7 @@ def _watched(report: Report, headline: str) -> list[str]:
 
 
 def _headline(report: Report) -> list[str]:
-    ago = f"after {duration(report.ended - report.began)}"
+    ago = _after(report, report.ended)
     if report.stop_signal:
         name = report.stop_reason or signal.Signals(report.stop_signal).name
         if report.stopped:
@@ -66,7 +66,7 @@ def _headline(report: Report) -> list[str]:
     cause = report.cause
     if cause is None:
         return []
-    ago = f"after {duration(cause.at - report.began)}"
+    ago = _after(report, cause.at)
     if isinstance(cause, Loss):
         what = cause.words or f"lost {cause.host}"
         return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
@@ -74,6 +74,11 @@ def _headline(report: Report) -> list[str]:
     where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}{pid})"
     end = f"{_end(cause)} {ago}" if pid else f"was {cause.hint}"
     return [f"dsrun: {where} {end}{_others(report)}"]
+
+
+def _after(report: Report, at: float) -> str:
+    again = f"{counted(report.restarts, 'restart')} and " if report.restarts else ""
+    return f"after {again}{duration(at - report.began)}"
 
 
 def _end(failure: Failure) -> str:

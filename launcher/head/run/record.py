@@ -36,6 +36,7 @@ class JobRecord:
     Attributes:
         stop_signal: the first signal that stopped the job, 0 for none.
         stop_reason: what has stopped it, if nobody has sent that signal; else "".
+        restarts: how often the workers of an elastic job were restarted.
         broken_pipe: whether the reader of the job's output has gone.
         hangs: the times in which the job did nothing.
         slow: what has slowed it down.
@@ -49,6 +50,7 @@ class JobRecord:
         self.began = self.ended = began
         self.stop_signal = 0
         self.stop_reason = ""
+        self.restarts = 0
         self.broken_pipe = False
         self.hangs: list[Hang] = []
         self.slow: list[Slow] = []
@@ -265,6 +267,7 @@ class JobRecord:
             stopped=sum(ended.signalled for ended in exits),
             stop_signal=self.stop_signal,
             stop_reason=self.stop_reason,
+            restarts=self.restarts,
             stop_is_clean=graceful_term_ok and well and not self._losses,
             broken_pipe=self.broken_pipe,
             bound=tuple((node.name, node.bound) for node in nodes if node.bound),

@@ -47,6 +47,7 @@ def release(run: RunState, node: RunNode) -> None:
 def begin_round(run: RunState, begun: BeginRound) -> None:
     """Note a round that torch's agents have formed."""
     run.forget_round()
+    run.record.restarts = begun.place.restarts
     if run.observers:
         run.observers.round(begun.number, begun.place, [node.name for node in begun.nodes])
 
@@ -54,6 +55,7 @@ def begin_round(run: RunState, begun: BeginRound) -> None:
 def form_round(run: RunState, formed: FormRound) -> None:
     """Have the nodes of a round begin."""
     run.forget_round()
+    run.record.restarts = formed.restarts
     run.label(formed.plan)
     hosts = some_of([node.name for node in formed.nodes])
     size = counted(formed.plan.world_size or 0, "worker")

@@ -1,4 +1,4 @@
-"""Whether a terminal still shows what a rank has printed."""
+"""Whether what a rank has printed stands right above a report."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ def test_it_keeps_a_bound() -> None:
     recent = Recent()
     for _ in range(10):
         recent.add(b"x" * KEPT)
-    assert len(recent._printed) == KEPT
+    assert KEPT <= sum(map(len, recent._printed)) <= 2 * KEPT

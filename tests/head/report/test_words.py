@@ -169,6 +169,20 @@ def test_what_the_node_has_found_stands_at_the_end() -> None:
     assert verdict["class"] == "memory"
 
 
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        (report(failures=(failure(),), restarts=2), "exited with code 7 after 2 restarts and 12.5"),
+        (report(losses=(LOSS,), restarts=1), " after 1 restart and "),
+        (report(stop_signal=15, stopped=1, restarts=3), "by SIGTERM after 3 restarts and "),
+    ],
+)
+def test_the_restarts_of_an_elastic_job_are_counted(ended: Report, told: str) -> None:
+    assert told in words(ended).split("\n")[0]
+    assert as_json(fields(ended))["restarts"] == ended.restarts
+    assert "restarts" not in as_json(fields(ended._replace(restarts=0)))
+
+
 def test_what_a_screen_still_shows_is_not_repeated() -> None:
     ended = report(failures=(failure(stderr="a\nb\n"),))
     asked: list[list[str]] = []

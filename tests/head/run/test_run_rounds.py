@@ -25,6 +25,7 @@ def test_a_round_is_told_to_its_nodes_alone(fleet_of: FleetOf) -> None:
     assert [told[name] for name in names] == [2, 1, 3, "n1", 4000]
     assert job.fleet.news("n0") == []
     assert job.fleet.said() == ["next round: 2 workers on n1"]
+    assert job.run.state.record.restarts == 1
 
 
 def test_a_node_that_is_admitted_gets_a_start_without_a_master(fleet_of: FleetOf) -> None:
