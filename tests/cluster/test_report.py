@@ -88,11 +88,11 @@ def test_the_first_failure_is_explained(
         rf"dsrun: {who} exited with code 1 after \d+\.\d s; 3 other ranks stopped", headline
     )
     assert details[:3] == [*RECORDED, "  the end of its standard error is above"]
-    assert re.search(rf"(?m)^{host}:{local_rank}\| ValueError: boom$", done.stderr)
+    assert re.search(rf"(?m)^{host}:2\| ValueError: boom$", done.stderr)
     log = log_file(tmp_path / "logs", 2, "err")
     assert details[-1] == f"  its log: {host}:{log.with_suffix('')}.err (and .out)"
-    # The worker's own, once as it came and once in the report; dsrun has none to show.
-    assert done.stderr.count(TRACEBACK) == 2
+    # The worker's own, as it came; dsrun has none to show.
+    assert done.stderr.count(TRACEBACK) == 1
     assert "launcher/" not in done.stderr
 
     found = read_report(tmp_path)
@@ -198,12 +198,15 @@ def test_what_torchs_record_keeps_of_an_exception_is_reported(
     assert "recorded" not in done.stderr
 
 
-def test_a_job_that_ends_well_says_nothing(dsrun: Dsrun, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_that_ends_well_says_so_in_a_line_if_it_has_several_hosts(
+    dsrun: Dsrun, cluster: Cluster, tmp_path: Path
+) -> None:
     work = script(tmp_path, "pass")
     hosts = hostfile(cluster, tmp_path, 2, 1)
     done = dsrun(*hosts, "--report_file", REPORT, work)
     assert (done.returncode, done.stdout) == (0, "")
-    (opening,) = own_lines(done.stderr)
+    opening, end = own_lines(done.stderr)
+    assert re.fullmatch(r"dsrun: done after [\d.]+ s: 3 workers on 2 hosts", end)
     assert opening.startswith("dsrun: 2 nodes from hostfile ")
     assert "/hosts over ssh; job " in opening
     found = read_report(tmp_path)

@@ -232,6 +232,8 @@ class Job:
         self.close()
         if shown := ending.words(self.console.still_shows):
             self.console.print_report(shown)
+        elif line := ending.good_end:
+            self.console.log(line)
         if self._run is not None:
             self._run.tell_end(ending)
         works = [*self.hooks, *self._error_file(ending)]

@@ -50,6 +50,16 @@ class Ending:
 
         return words(self.report, still_shown) if still_shown else words(self.report)
 
+    @property
+    def good_end(self) -> str:
+        """A line about a job on several hosts that has ended well; "" for any other."""
+        told = self.report
+        if told is None or told.exit_code or not told.says_nothing or len(told.hosts) < 2:
+            return ""
+        from .words import done
+
+        return done(told)
+
     @cached_property
     def data(self) -> dict[str, Any]:
         """The report as JSON values, as in --report_file."""

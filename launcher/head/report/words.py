@@ -42,6 +42,12 @@ def words(report: Report, still_shown: Callable[[list[str]], bool] = _shows_noth
     return "\n".join(lines)
 
 
+def done(report: Report) -> str:
+    """Return a line about a job that has ended well."""
+    hosts = "" if report.losses else f" on {counted(len(report.hosts), 'host')}"
+    return f"done {_after(report, report.ended)}: {counted(report.world_size, 'worker')}{hosts}"
+
+
 def _watched(report: Report, headline: str) -> list[str]:
     """Return what was found while the job ran, beneath the headline."""
     found = hangs.lines(report.hangs, headline)

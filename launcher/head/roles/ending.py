@@ -112,6 +112,18 @@ class RolesEnding(Ending):
         lines += [f"  {text}" for text in self._unseen]
         return "\n".join(dict.fromkeys(lines))
 
+    @property
+    def good_end(self) -> str:
+        """A line about a job on several hosts that has ended well; "" for any other."""
+        ran = {name: one.report for name, one in self._sections.items() if one.report}
+        hosts = {host for report in ran.values() for host in report.hosts}
+        if self.code or self._cause is not None or len(hosts) < 2:
+            return ""
+        began, ended = self._times
+        workers = counted(sum(one.world_size for one in ran.values()), "worker")
+        whose = f"{workers} of {counted(len(ran), 'role')} on {len(hosts)} hosts"
+        return f"done after {duration(ended - began)}: {whose}"
+
     def _why(self, still_shown: Callable[[list[str]], bool] | None) -> list[str]:
         cause, first = self._cause, self._first
         assert cause is not None

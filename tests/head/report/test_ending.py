@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.head.report.ending import Ending
 
 from ...support.reports import LOSS, failure, report
@@ -14,6 +14,15 @@ def test_a_job_that_ends_well_says_nothing() -> None:
     ending = Ending("j", report())
     assert (ending.code, ending.text, ending.error) == (0, "", None)
     assert ending.data["cause"] == "none"
+
+
+def test_a_good_end_is_told_of_several_hosts_alone() -> None:
+    assert Ending("j", report()).good_end == "done after 13.2 s: 8 workers on 2 hosts"
+    assert Ending("j", report(hosts=("w0",))).good_end == ""
+    assert Ending("j", report(stop_signal=15, stop_is_clean=True)).good_end == ""
+    assert Ending("j", report(unwritten=True)).good_end == ""
+    assert Ending("j", report(failures=(failure(),))).good_end == ""
+    assert Ending("j", UsageError("no")).good_end == ""
 
 
 @pytest.mark.parametrize("what", [{"failures": (failure(),)}, {"losses": (LOSS,)}])

@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.common.formats import as_json
 from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.report import Loss, Report
-from dsrun.launcher.head.report.words import words
+from dsrun.launcher.head.report.words import done, words
 from dsrun.launcher.specs.program import Program
 
 from ...support.reports import LOSS, failure, report
@@ -167,6 +167,13 @@ def test_what_the_node_has_found_stands_at_the_end() -> None:
     ]
     verdict: Any = as_json(fields(report(failures=(ended,))))["verdict"]
     assert verdict["class"] == "memory"
+
+
+def test_a_good_end_on_several_hosts_is_a_line() -> None:
+    well = report()
+    assert done(well) == "done after 13.2 s: 8 workers on 2 hosts"
+    assert done(well._replace(restarts=1)).startswith("done after 1 restart and 13.2 s: ")
+    assert done(well._replace(losses=(LOSS,))) == "done after 13.2 s: 8 workers"
 
 
 @pytest.mark.parametrize(

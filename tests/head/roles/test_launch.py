@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,9 @@ def test_a_job_that_ends_well(play: Played) -> None:
 
     code, said = play(history)
     assert code == 0
-    assert said == "dsrun: 2 nodes from this program over ssh; job j\n"
+    opening, done = said.splitlines()
+    assert opening == "dsrun: 2 nodes from this program over ssh; job j"
+    assert re.fullmatch(r"dsrun: done after [\d.]+ s: 4 workers of 2 roles on 2 hosts", done)
     assert play.report["roles"]["server"]["state"] == "ended"
 
 
