@@ -479,7 +479,7 @@ def test_what_a_worker_has_recorded_is_reported(folder: Path) -> None:
     at = lines.index("  the exception recorded by @record:")
     assert lines[at + 1] == "    Traceback (most recent call last):"
     assert "    ValueError: boom" in lines[at:]
-    assert "    something else" in lines[at:]
+    assert "localhost:0| something else" in lines
     failure = json.loads((folder / "r.json").read_text())["first_failure"]
     assert failure["message"] == "ValueError: boom"
     assert failure["traceback"].endswith("ValueError: boom\n")

@@ -40,6 +40,7 @@ _DATA = {
 }
 """What files are that are never scripts, by the end of their names."""
 
+_BARE = "a shell script without #!"
 _SHELL = rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b"
 # A file may be a script for both shell and Python; then its second line is quoted. pip writes such
 # files where the path of the interpreter is long.
@@ -79,6 +80,7 @@ def check(program: Program, folder: str, *, here: bool) -> None:
     kind = _kind(path)
     if kind:
         shown = script if "/" in script else f"./{script}"
+        shown = f"bash {script}" if kind == _BARE else shown
         raise UsageError(
             f"{script}: {kind}, not a Python script; write dsrun [options] --no_python {shown}"
             " (with --no_local_rank if it does not accept --local_rank=N)"
@@ -142,6 +144,16 @@ def notes(program: Program, given: Collection[str]) -> list[str]:
     return [f"{flag} after {script} is passed to {script}; options of dsrun go before it"]
 
 
+def _compiles(path: str) -> bool:
+    """Return whether Python's compiler takes a file."""
+    try:
+        with open(path, "rb") as file:
+            compile(file.read(), path, "exec")
+    except (OSError, SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
+
+
 def _kind(path: str) -> str:
     """Return what kind of file this is if it is not a Python script, else ""."""
     if not os.path.isfile(path):
@@ -154,5 +166,5 @@ def _kind(path: str) -> str:
     if head.startswith(b"\x7fELF"):
         return "an executable"
     if not head.startswith(b"#!"):
-        return ""
+        return _BARE if path.endswith((".sh", ".bash")) and not _compiles(path) else ""
     return "a shell script" if re.match(_SHELL, head) and not re.match(_BOTH, head) else ""

@@ -243,8 +243,11 @@ def _check_table(path: str, lines: toml_file.Lines, name: str, value: object) ->
     where = f"{path}:{toml_file.line(lines, (name,))}"
     if name not in TABLES:
         meant = toml_file.meant(name, TABLES)
-        if name.replace("-", "_") in table():
-            meant = "; write it below [default], or below [profile.NAME]"
+        if name == "script":
+            meant = "; the script is on the command line"
+        elif not isinstance(value, dict):
+            known = () if name.replace("-", "_") in table() else [*table()]
+            meant = f"{toml_file.meant(name, known)}; options stand below one of these"
         raise UsageError(f"{where}: {one_line(name)}: not [default] or [profile.NAME]{meant}")
     if not isinstance(value, dict):
         raise UsageError(f"{where}: {name}: expected a table, [default] or [profile.NAME]")

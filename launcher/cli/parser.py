@@ -420,7 +420,7 @@ def _unknown(
 
 def _close(key: str, names: Iterable[str]) -> list[str]:
     """Return the names that may be meant by an option that is not there."""
-    near = nearest(key, names)
+    near = nearest(key, [*names, "help", "version"])
     begun = [name for name in names if len(key) > 2 and name.startswith(key)]
     row = all_options().get(near)
     liked = row is not None and key in row.like

@@ -85,6 +85,9 @@ def meant(script: str, folder: str) -> str:
     known = COMMANDS.get(script)
     if known and not os.path.isfile(os.path.join(folder, f"{script}.py")):
         return f"; {known}"
+    if script.endswith(":"):
+        there = "stands alone between two programs, each of which begins with --program NAME"
+        return f"; a : {there}"
     if "://" in script:
         return "; download it first: a script is a file"
     if script[0] in _DASHES:

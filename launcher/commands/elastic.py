@@ -59,7 +59,11 @@ def _parse(words: list[str]) -> dict[str, str]:
         name = NAMES.get(typed)
         if name is None:
             what = "unknown option" if word.startswith("-") else "unexpected argument"
-            meant = f"; write -c {word}" if os.path.isfile(word) and not given else ""
+            meant = (
+                f"; write -c {word}"
+                if (os.path.isfile(word) or word.endswith(".json")) and not given
+                else ""
+            )
             raise UsageError(f"dsrun-elastic: {what} {word!r}{meant}; see dsrun-elastic -h")
         if name in given and name in METAVARS:
             raise UsageError(f"{typed}: is given twice; give it once")

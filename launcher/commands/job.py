@@ -147,15 +147,20 @@ def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
             raise UsageError(f"--{name}: not with {verb}, only with {', '.join(able)}")
     most = len(takes.words)
     if len(rest) > most:
-        raise UsageError(f"dsrun-job {verb}: unexpected {rest[most][:40]!r}")
+        word = rest[most][:40]
+        about = f"; about one job: dsrun-job report {word}" if verb == "list" else ""
+        raise UsageError(f"dsrun-job {verb}: unexpected {word!r}{about}")
 
 
 def _meant(verb: str) -> str:
     """Return what was probably meant by a word that is no verb."""
     if verb in MEANT:
         return f" (did you mean {MEANT[verb]}?)"
+    from ..head.detached.job_folder import JOB_ID
     from .job_kept import folders
 
+    if re.fullmatch(JOB_ID, verb):
+        return f"; a verb stands before the job: dsrun-job report {verb}"
     running = any(verb in one.name for one in job_names.places()) or verb == job_names.LAST
     if len(verb) > 3 and (running or any(verb in one.about.job_id for one in folders())):
         return f" (did you mean {'top' if running else 'report'} {verb}?)"
@@ -245,6 +250,9 @@ def _kill_on_hosts(given: JobCommand) -> int:
         raise UsageError(
             f"dsrun-job kill: with hosts, expected the whole id of the job, such as"
             f" 20261122-101112-abcdef, not {job[:40]!r}"
+            if job
+            else "dsrun-job kill: with hosts, the whole id of the job is needed:"
+            " dsrun-job kill JOB --host n1,n2"
         )
     grace = 0.0 if given.own["now"] else given.options.grace
     order = EndJob(job, int(signal.SIGTERM), grace)
@@ -278,7 +286,10 @@ def _number(name: str) -> int:
 def _scale(given: JobCommand) -> int:
     *job, number = given.words or ("",)
     if not re.fullmatch("[0-9]{1,7}", number):
-        raise UsageError(f"dsrun-job scale: expected a number of nodes last, not {number[:40]!r}")
+        found = f", not {number[:40]!r}" if number else ""
+        raise UsageError(
+            f"dsrun-job scale: expected a number of nodes last{found}: dsrun-job scale [JOB] 4"
+        )
     place = _job(given, job)
     answer = job_names.ask(place, {"do": "scale", "nodes": int(number)})
     return _done(given, place, str(answer.get("words")))

@@ -21,6 +21,11 @@ def run(words: list[str]) -> int:
         raise UsageError(
             f"dsrun-topo: unexpected argument '{command.program[0]}'; see dsrun-topo -h"
         )
+    if {"host", "hostfile"} & command.given and (typed := _hosts(words)):
+        raise UsageError(
+            f"{typed}: dsrun-topo shows this machine; for others write dsrun {typed} ..."
+            " --num_gpus 1 --no_local_rank --no_python dsrun-topo"
+        )
     if command.help:
         from ..cli.help.pages import of_tool
 
@@ -32,6 +37,12 @@ def run(words: list[str]) -> int:
     show = as_json if command.options.json else as_text
     entry.write(f"{show(survey(command.options))}\n")
     return 0
+
+
+def _hosts(words: list[str]) -> str:
+    """Return the option with which hosts were typed, "" if a variable or nothing names them."""
+    names = (word.partition("=")[0] for word in words)
+    return next((one for one in names if one in {"-H", "--host", "--hostfile"}), "")
 
 
 def start() -> None:

@@ -32,8 +32,14 @@ def check_name(name: str) -> None:
         raise UsageError(
             f"{quoted(name)} is not a host name (letters, digits, '.', '_', '-'; not only digits)"
         )
+    if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", name) and not _is_ipv4(name):
+        raise UsageError(f"{quoted(name)} is not an IPv4 address: each of its numbers is 0 to 255")
     if bad_label(name):
         raise UsageError(f"{quoted(name)} is not a host name: {bad_label(name)}")
+
+
+def _is_ipv4(name: str) -> bool:
+    return all(len(one) <= 3 and int(one) <= 255 for one in name.split("."))
 
 
 def bad_label(name: str) -> str:

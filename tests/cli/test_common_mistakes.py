@@ -16,6 +16,7 @@ FILES = {
     "a.out": b"\x7fELF\x02\x01\x01",
     "train.py": b"#!/usr/bin/env python3\nprint(1)\n",
     "plain.sh": b"import os\n",
+    "bare.sh": b"set -e\npython train.py\n",
     "uv.py": b"#!/usr/bin/env -S uv run --script\n",
     "both": b"#!/bin/sh\n'''exec' \"/a long path/python\" \"$0\" \"$@\"\n' '''\nimport sys\n",
     "old": b'#!/bin/bash\n""":"\nexec python "$0" "$@"\n"""\nimport sys\n',
@@ -46,6 +47,10 @@ def folder(tmp_path: Path) -> str:
         (
             "./run.sh",
             "a shell script, not a Python script; write dsrun [options] --no_python ./run.sh ",
+        ),
+        (
+            "bare.sh",
+            "a shell script without #!, not a Python script; write dsrun [options] --no_python ba",
         ),
         (
             "launch",

@@ -267,7 +267,7 @@ def test_other_commands_take_what_they_share(home: Path) -> None:
         (["[profile.lab]", "H = 'hosts'"], ":2: H: unknown option"),
         (["[profile.lab]", "grase = 8"], ":2: grase: unknown option (did you mean grace?)"),
         (["[defualt]", "grace = 8"], ":1: defualt: not [default] or [profile.NAME] (did you mean"),
-        (["# no table", "grace = 8"], ":2: grace: not [default] or [profile.NAME]; write it below"),
+        (["# no table", "grace = 8"], ":2: grace: not [default] or [profile.NAME]; options stand"),
         (["default = 3"], ":1: default: expected a table"),
         (["[profile]", "lab = 3"], ":2: lab: expected a table [profile.lab] of options"),
         (["[[profile]]"], ": profile: expected a table"),

@@ -45,6 +45,11 @@ def folder(tmp_path: Path) -> Path:
         ("check", "; write dsrun-check"),
         ("logs", "; write dsrun-job logs"),
         ("-", "; a script is a file; standard input is none"),
+        (":", "; a : stands alone between two programs, each of which begins with --program NAME"),
+        (
+            "t.py:",
+            "; a : stands alone between two programs, each of which begins with --program NAME",
+        ),
         ("s3://a/b.py", "; download it first: a script is a file"),
         ("n1,n2", "; if these are hosts, write --host n1,n2"),
         ("n1:4", "; if these are hosts, write --host n1:4"),

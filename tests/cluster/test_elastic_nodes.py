@@ -243,7 +243,8 @@ def test_sizes_that_are_refused(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, 
     up(running, 2, 2)
     refused = {
         (job, "3"): f"dsrun: dsrun-job: job {job}: this job takes 1 to 2 nodes, not 3\n",
-        (job, "x"): "dsrun: dsrun-job scale: expected a number of nodes last, not 'x'\n",
+        (job, "x"): "dsrun: dsrun-job scale: expected a number of nodes last, not 'x':"
+        " dsrun-job scale [JOB] 4\n",
         ("x", "1"): f"dsrun: dsrun-job: no job x on this machine; running: {job}\n",
     }
     for words, said in refused.items():

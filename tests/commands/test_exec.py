@@ -183,6 +183,11 @@ def test_help(dsrun_exec: Exec) -> None:
             ["--host", "n1", "source", "x"],
             "source: a command of the shell itself; --shell 'source x;",
         ),
+        (
+            ["--host", "n1", "ls -l"],
+            "'ls -l': one word, which no program is called; write ls -l, or --shell 'ls -l'",
+        ),
+        (["-H", "hosts", "--copy", "x.py", "x.py"], "--copy x.py: is given twice; give it once"),
         (["n1,n2", "ls"], "no hosts: give --host, --hostfile or --on (did you mean --host n1,n2?)"),
         (["-H", "missing", "ls"], "--hostfile missing: no such file"),
         (["-H", "hosts", "--fetch", "x", "--to", "hosts"], "--to hosts: is not a folder"),

@@ -229,7 +229,9 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
         (("scale", "x"), "dsrun-job scale: expected a number of nodes last, not 'x'"),
         (("scale", "x", "12345678"), "dsrun-job scale: expected a number of nodes last"),
         (("kill", "--grace", "5"), "--grace: only with hosts, such as -H FILE"),
-        (("kill", "-H", "x"), "dsrun-job kill: with hosts, expected the whole id of the job"),
+        (("kill", "-H", "x"), "dsrun-job kill: with hosts, the whole id of the job is needed: "),
+        (("list", "x"), "dsrun-job list: unexpected 'x'; about one job: dsrun-job report x"),
+        (("scale",), "dsrun-job scale: expected a number of nodes last: dsrun-job scale [JOB] 4"),
         (("kill", "abc", "--host", "n1"), "dsrun-job kill: with hosts, expected the whole id"),
         (("logs", "--ranks", "x"), "--ranks 'x': expected ranks such as 0,8-15"),
         (("logs", "no-such-job"), "dsrun-job: no job no-such-job on this machine; running: "),
@@ -251,6 +253,12 @@ def test_what_is_meant_by_a_word_that_is_no_verb(capfd: pytest.CaptureFixture[st
         assert not {one.lstrip("-") for one in options} - {*command.VERBS[verb].options}
     assert Ran("", capfd).run("tail")[2].endswith("not 'tail' (did you mean logs --follow?)\n")
     assert Ran("", capfd).run("stakcs")[2].endswith("not 'stakcs' (did you mean stacks?)\n")
+
+
+def test_the_id_of_a_job_without_a_verb(capfd: pytest.CaptureFixture[str]) -> None:
+    job = "20261122-101112-abcdef"
+    said = Ran("", capfd).run(job)[2]
+    assert said.endswith(f"not '{job}'; a verb stands before the job: dsrun-job report {job}\n")
 
 
 def test_a_job_without_a_verb(one: Ran) -> None:

@@ -188,6 +188,11 @@ def test_help_is_all_that_is_printed(words: tuple[str, ...]) -> None:
         (("--bind_core_list", "elsewhere:0"), "expected cpus, or host:cpus for one of: "),
         (("--numa_binding", "exclusive", "--num_gpus", "4000"), "start fewer"),
         (("--accelerator", "abacus"), "no accelerator 'abacus' (known: cuda, "),
+        (
+            ("-H", "hosts"),
+            "-H: dsrun-topo shows this machine; for others write dsrun -H ... --num_gpu",
+        ),
+        (("--host=n1",), "--host: dsrun-topo shows this machine"),
         (("train.py",), "dsrun-topo: unexpected argument 'train.py'"),
         (("--num_gpus", "2", "./train.py", "--lr", "1"), "unexpected argument './train.py'"),
     ],

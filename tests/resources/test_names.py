@@ -19,6 +19,12 @@ def test_what_no_resolver_takes(name: str) -> None:
         check_name(name)
 
 
+@pytest.mark.parametrize("name", ["10.0.0.300", "256.1.1.1", "10.0.0.0001"])
+def test_numbers_that_are_no_address(name: str) -> None:
+    with pytest.raises(UsageError, match="is not an IPv4 address: each of its numbers is 0 to 255"):
+        check_name(name)
+
+
 @pytest.mark.parametrize(
     ("text", "meant"),
     [

@@ -53,6 +53,8 @@ def plan(paths: Sequence[str], to: str) -> tuple[str, list[Copied]]:
     """
     files = []
     for path in paths:
+        if paths.count(path) > 1:
+            raise UsageError(f"--copy {path}: is given twice; give it once")
         try:
             os.stat(path)
         except OSError as error:

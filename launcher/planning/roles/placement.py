@@ -68,7 +68,7 @@ def wanted(table: RoleTable, workers: int | None) -> Place:
         raise table.error("num_nodes", f"expected 1 or more, not {nodes}")
     if not (hosts or beside or nodes):
         raise table.error(
-            "", "a role without nodes; say how many, which hosts, or beside which role"
+            "", "a role without nodes; give it nodes = N, hosts, or the role that it is beside"
         )
     if hosts and (nodes or beside):
         raise table.error("host", f"not with {'beside' if beside else 'nodes'}; give one of them")

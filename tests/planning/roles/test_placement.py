@@ -157,7 +157,7 @@ A = role("a", num_nodes=1)
 @pytest.mark.parametrize(
     ("hosts", "tables", "expected"),
     [
-        (FOUR, [role("a")], "f:a: a role without nodes; say how many, which hosts, or beside"),
+        (FOUR, [role("a")], "f:a: a role without nodes; give it nodes = N, hosts, or the role"),
         (FOUR, [role("a", num_nodes=0)], "f:num_nodes: expected 1 or more, not 0"),
         (FOUR, [role("a", num_nodes=1, host="h1")], "f:host: not with nodes; give one of them"),
         (FOUR, [A, role("b", beside="a", host="h1")], "f:host: not with beside; give one of them"),
