@@ -81,6 +81,9 @@ class Facts(NamedTuple):
         spaces: the folders of the job.
         devices: the visible devices, as far as their driver describes them.
         imports_torch: whether the script is a Python script that imports torch.
+        modules: modules that the script imports, and in which folder they are: that of the script,
+            or one of PYTHONPATH; without those that are installed.
+        absent: folders of PYTHONPATH that do not exist.
     """
 
     wall: float
@@ -99,6 +102,8 @@ class Facts(NamedTuple):
     spaces: tuple[Space, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
     imports_torch: bool = False
+    modules: dict[str, str] = {}  # noqa: RUF012
+    absent: tuple[str, ...] = ()
 
 
 MOST_FILES = 2000

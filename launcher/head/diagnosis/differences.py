@@ -61,10 +61,24 @@ def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) ->
         sentence, advice = no_torch(here)
         return found.verdict._replace(sentence=sentence, advice=advice)
     if len(facts) > 1:
+        if known := _elsewhere(module, found.host, facts):
+            return found.verdict._replace(sentence=known[0], advice=known[1])
         sentence = f"{module} is not found on {found.host}"
         return found.verdict._replace(sentence=sentence, advice=ELSEWHERE)
     advice = f"install it for {python_of(here)}, or choose another one (--python)"
     return found.verdict._replace(advice=advice)
+
+
+def _elsewhere(module: str, host: str, facts: NodeFacts) -> tuple[str, str] | None:
+    """Return in which folder other nodes have a module, and what to do; None if they have none."""
+    folder = next((one.modules[module] for _, one in facts if module in one.modules), "")
+    having = [name for name, one in facts if one.modules.get(module) == folder and name != host]
+    if not folder or not having:
+        return None
+    has = "has" if len(having) == 1 else "have"
+    absent = f", which does not exist on {host}" if folder in dict(facts)[host].absent else ""
+    sentence = f"{module} is not found on {host}; {some_of(having)} {has} it in {folder}{absent}"
+    return sentence, f"copy {folder} to {host}, or put it on a file system that all nodes share"
 
 
 def versions(found: RowMatch, facts: NodeFacts) -> str:

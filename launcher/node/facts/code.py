@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from importlib import import_module
 from stat import S_ISREG
 
@@ -12,7 +13,7 @@ from ...control.facts import MOST_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of a script; a larger one is a program that takes long to read."""
@@ -27,6 +28,11 @@ SECONDS = 0.2
 """How long to look: a file system may take a millisecond for each file."""
 
 _IMPORTS_TORCH = rb"^[ \t]*(from[ \t]+torch[ \t.]|import[ \t]([^\n#]*[ \t,])?torch(?!\w))"
+
+_IMPORTS = rb"^[ \t]*(?:from|import)[ \t]+([A-Za-z_]\w{0,63})"
+
+MOST_MODULES = 64
+"""Modules that are looked for."""
 
 SHA = ("_sha2", "_sha256", "hashlib")
 """Modules with SHA-256, in Python from 3.12 on and before; `hashlib` loads OpenSSL, which takes ten
@@ -53,6 +59,24 @@ def digest(data: bytes | None) -> str:
 def imports_torch(data: bytes | None) -> bool:
     """Return whether a Python script has a line that imports torch itself."""
     return data is not None and re.search(_IMPORTS_TORCH, data, re.MULTILINE) is not None
+
+
+def imported(data: bytes | None) -> list[str]:
+    """Return the first modules that a Python script imports, without those of Python itself."""
+    lines = re.finditer(_IMPORTS, data or b"", re.MULTILINE)
+    names = dict.fromkeys(line[1].decode() for line in lines)
+    return [one for one in names if one not in sys.stdlib_module_names][:MOST_MODULES]
+
+
+def places(names: Sequence[str], folders: Sequence[str]) -> dict[str, str]:
+    """Return the first of some folders in which each module is, as far as it is in one."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        for name in names:
+            path = os.path.join(folder, name)
+            if name not in found and (system.isdir(path) or system.exists(f"{path}.py")):
+                found[name] = folder
+    return found
 
 
 def python_files(folder: str) -> dict[str, int] | None:

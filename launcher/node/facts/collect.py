@@ -13,7 +13,7 @@ from .interpreter import interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ..workers.prepare import NodeSetup
     from .devices import DeviceQuestion
@@ -39,6 +39,7 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     spaces = capacity.spaces(workdir, log_dir, environ, at)
     devices, cuda = _answered(question)
     script = _script(setup, workdir)
+    modules, absent = _modules(setup, script, environ, at)
     return Facts(
         wall=system.time(),
         python=python.version,
@@ -56,7 +57,27 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
         spaces=tuple(one._replace(path=to_wire(one.path)) for one in spaces),
         devices=devices,
         imports_torch=not setup.program.no_python and code.imports_torch(script),
+        modules={name: to_wire(folder) for name, folder in modules.items()},
+        absent=tuple(map(to_wire, absent)),
     )
+
+
+def _modules(
+    setup: NodeSetup,
+    script: bytes | None,
+    environ: Mapping[str, str],
+    at: Callable[[str], object],
+) -> tuple[dict[str, str], list[str]]:
+    """Return where modules of the user's own are, and which folders of PYTHONPATH are not there."""
+    if setup.program.no_python or script is None:
+        return {}, []
+    workdir = os.fsdecode(setup.workdir)
+    named = [os.path.join(workdir, one) for one in environ.get("PYTHONPATH", "").split(":") if one]
+    own = os.path.dirname(os.path.join(workdir, text_from_wire(setup.program.script)))
+    for folder in named:
+        at(folder)
+    absent = [one for one in named if not system.exists(one)]
+    return code.places(code.imported(script), [own, *named]), absent
 
 
 def environ_of(setup: NodeSetup) -> dict[str, str]:

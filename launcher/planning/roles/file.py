@@ -127,7 +127,7 @@ class _Reader:
 
     def setting(self, key: str, value: object) -> Setting:
         if key == "program":
-            raise UsageError(f"{self.where(key)}: program: write {either(PROGRAMS)} instead")
+            raise UsageError(f"{self.where(key)}: program: write {either([*PROGRAMS])} instead")
         if key in MEANT:
             raise UsageError(f"{self.where(key)}: {key}: unknown key (did you mean {MEANT[key]}?)")
         return toml_file.setting(self.where(key), key, value, unfit, _NAMES)

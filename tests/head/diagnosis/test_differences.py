@@ -42,6 +42,21 @@ def test_another_version_than_most_have() -> None:
     assert versions(MISSING, others) == ""
 
 
+def test_the_folder_in_which_others_have_a_module_is_named() -> None:
+    having = facts(versions={}, modules={"flash_attn": "/tmp/pp"})
+    lacking = facts(versions={}, absent=("/tmp/pp",))
+    nodes = [("n1", having), ("n2", lacking), ("n3", having)]
+    verdict = not_installed(MISSING, nodes, Program("t.py"))
+    assert verdict is not None
+    assert verdict.sentence == (
+        "flash_attn is not found on n2; n1, n3 have it in /tmp/pp, which does not exist on n2"
+    )
+    assert verdict.advice == "copy /tmp/pp to n2, or put it on a file system that all nodes share"
+    verdict = not_installed(MISSING, [("n1", having), ("n2", facts(versions={}))], Program("t.py"))
+    assert verdict is not None
+    assert verdict.sentence == "flash_attn is not found on n2; n1 has it in /tmp/pp"
+
+
 def test_a_module_of_ones_own_is_named_with_the_node_that_lacks_it() -> None:
     known = [(host, facts(versions={})) for host in ("n1", "n2")]
     verdict = not_installed(MISSING, known, Program("t.py"))

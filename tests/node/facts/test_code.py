@@ -49,6 +49,20 @@ def test_a_script_that_imports_torch(tmp_path: Path, text: str, needed: bool) ->
     assert code.imports_torch(code.content(str(tmp_path / "x.py"))) is needed
 
 
+def test_the_modules_of_a_script_and_their_folders(tmp_path: Path) -> None:
+    text = (
+        b"import os, sys\nimport mine\n  from pkg.part import x\nfrom .near import y\nimport gone"
+    )
+    names = code.imported(text)
+    assert names == ["mine", "pkg", "gone"]
+    for path in ("a/mine.py", "b/mine.py", "b/pkg/part.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    folders = [str(tmp_path / one) for one in ("none", "a", "b")]
+    assert code.places(names, folders) == {"mine": folders[1], "pkg": folders[2]}
+    assert code.imported(None) == []
+
+
 @pytest.mark.parametrize("piece", ["import ", " ", "import a, ", "from ", "torc", "\n", "\t\r"])
 def test_no_script_is_searched_long(piece: str) -> None:
     assert growth(lambda size: code.imports_torch(piece.encode() * size), 1000) < LINEAR

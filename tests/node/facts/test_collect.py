@@ -89,6 +89,18 @@ def test_it_is_told_whether_the_script_imports_torch(make: Make, tmp_path: Path)
     assert not collect(make(Program("json", module=True))).imports_torch
 
 
+def test_where_the_modules_of_the_script_are(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pp").mkdir()
+    (tmp_path / "pp" / "nicemod.py").touch()
+    (tmp_path / "train.py").write_text("import nicemod\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}/pp:/no/such")
+    found = collect(make())
+    assert (found.modules, found.absent) == ({"nicemod": f"{tmp_path}/pp"}, ("/no/such",))
+    assert collect(make(Program("./train.py", no_python=True))).modules == {}
+
+
 def test_too_many_files_are_counted_as_one_more(make: Make, tmp_path: Path) -> None:
     for number in range(MOST_FILES):
         (tmp_path / f"{number}.py").touch()
