@@ -63,7 +63,8 @@ def _of_failures(report: Report) -> Explanation:
         if text:
             return Explanation(found.verdict._replace(sentence=text), says_more=True)
     wanted = not_installed(found, report.facts, report.ran[0])
-    return Explanation(wanted or found.verdict, says_more=not found.own)
+    more = wanted is not None and wanted.sentence != found.verdict.sentence
+    return Explanation(wanted or found.verdict, says_more=more or not found.own)
 
 
 def of_exit(host: str, ended: Exit, output: str, others: Iterable[str] = ()) -> Verdict:

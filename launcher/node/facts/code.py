@@ -29,7 +29,7 @@ SECONDS = 0.2
 
 _IMPORTS_TORCH = rb"^[ \t]*(from[ \t]+torch[ \t.]|import[ \t]([^\n#]*[ \t,])?torch(?!\w))"
 
-_IMPORTS = rb"^[ \t]*(?:from|import)[ \t]+([A-Za-z_]\w{0,63})"
+_IMPORTS = rb"^[ \t]*(from|import)[ \t]+([A-Za-z_][^\n#;]{0,300})"
 
 MOST_MODULES = 64
 """Modules that are looked for."""
@@ -63,9 +63,12 @@ def imports_torch(data: bytes | None) -> bool:
 
 def imported(data: bytes | None) -> list[str]:
     """Return the first modules that a Python script imports, without those of Python itself."""
-    lines = re.finditer(_IMPORTS, data or b"", re.MULTILINE)
-    names = dict.fromkeys(line[1].decode() for line in lines)
-    return [one for one in names if one not in sys.stdlib_module_names][:MOST_MODULES]
+    found: dict[str, None] = {}
+    for line in re.finditer(_IMPORTS, data or b"", re.MULTILINE):
+        listed = line[2].split(b",") if line[1] == b"import" else [line[2]]
+        names = (re.match(rb"\s*([A-Za-z_]\w{0,63})", one) for one in listed)
+        found |= dict.fromkeys(one[1].decode() for one in names if one)
+    return [one for one in found if one not in sys.stdlib_module_names][:MOST_MODULES]
 
 
 def places(names: Sequence[str], folders: Sequence[str]) -> dict[str, str]:

@@ -51,10 +51,11 @@ def test_a_script_that_imports_torch(tmp_path: Path, text: str, needed: bool) ->
 
 def test_the_modules_of_a_script_and_their_folders(tmp_path: Path) -> None:
     text = (
-        b"import os, sys\nimport mine\n  from pkg.part import x\nfrom .near import y\nimport gone"
+        b"import os, sys\nimport time, mine as m, late\n  from pkg.part import x\n"
+        b"from .near import y\nimport gone"
     )
     names = code.imported(text)
-    assert names == ["mine", "pkg", "gone"]
+    assert names == ["mine", "late", "pkg", "gone"]
     for path in ("a/mine.py", "b/mine.py", "b/pkg/part.py"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
