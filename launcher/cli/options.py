@@ -61,7 +61,7 @@ class Options:
     # -- Hosts and devices --
     hostfile: str | None = option(None,
         "Read the hosts from FILE, one per line, in the order of their ranks: 'worker-0"
-        " slots=8'. A slot is the place of one worker, usually one device. A host without slots="
+        " slots=8'. A slot holds one worker and is usually one device. A host without slots="
         " has one slot per device.",
         metavar="FILE", also=("-H",), none="",
         unset="the allocation of a scheduler (Slurm, PBS, LSF, ...), else /job/hostfile if it"
@@ -102,13 +102,13 @@ class Options:
         kind="int", none="-1", valid="1 to the number of hosts (default: all)", unset="all hosts",
         like=("-N", "nodes", "num_machines"), tools=("job", "hold", "exec", "check"), untrusted=ANY)
     rank_order: str | None = option(None,
-        "Give ranks to the nodes by their places in the network: by blocks or leaf switches that"
+        "Assign ranks to the nodes by their place in the network: by blocks or leaf switches that"
         " Slurm knows (slurm), by block=NAME in the hostfile (blocks), or in the order of a FILE"
         " that has each host once.",
         metavar="ORDER", values=("slurm", "blocks"), unset="the order of the hostfile",
         tools=("hold",), by_hold=True, file="read")
     segment: int | None = option(None,
-        "Give ranks so that each N nodes in a row are in the same block.",
+        "Assign ranks so that every N consecutive nodes are in the same block.",
         kind="int", positive=True, valid="1 or more", unset="none", tools=("hold",), by_hold=True,
         untrusted=ANY)
     nnodes: str | None = option(None,
@@ -307,7 +307,7 @@ class Options:
 
     # -- Checks before the start --
     strict: bool = option(False,
-        "Refuse the start for what would be a warning of the quick check.",
+        "Treat warnings of the quick check as errors.",
         fills="checks.strict", tools=("check",))
     no_check: bool = option(False,
         "Leave out the quick check, which compares the nodes before the start: versions,"
@@ -360,7 +360,7 @@ class Options:
         " {job} {role}; '' for none.",
         metavar="FORMAT", fills="output.prefix", untrusted=LABEL)
     fold: bool = option(False,
-        "Print the same line of several ranks once, with all of them in its prefix:"
+        "Print a line that several ranks share once, with all of them in its prefix:"
         " 'n1-n4:0-31| '. A line waits for that at most 0.2 s. Log files are not changed.",
         unset="on a terminal, if the prefix has {rank}", whole_job=True)
     no_fold: bool = option(False, "Print every line of every rank, also on a terminal.",
@@ -383,11 +383,11 @@ class Options:
         metavar="FILE", unset="none", fills="output.report_file", like=("report",), whole_job=True,
         file="written")
     log_level: str = option("info",
-        "Lowest level of dsrun's own messages that are printed.",
+        "Print dsrun's own messages from this level up.",
         metavar="LEVEL", choices=("debug", "info", "warning", "error", "critical"),
         tools=("hold", "exec", "check"), whole_job=True, untrusted=ANY)
     quiet: bool = option(False,
-        "Of dsrun's own messages, print only errors.",
+        "Print only errors among dsrun's own messages.",
         also=("-q",), tools=("hold", "exec", "check"), whole_job=True)
 
     # -- Watching a running job --
@@ -516,7 +516,7 @@ class Options:
         " failure.",
         metavar="LIST", separator=",", unset="all", elastic=True, untrusted=ANY)
     stop_without_progress: int = option(0,
-        "End the job with exit code 77 after so many failed rounds in a row without a line that"
+        "End the job with exit code 77 after N failed rounds in a row without a line that"
         " matches --expect, or a new file of --checkpoints. 0: never.",
         fills="watch.fruitless_rounds", untrusted=ANY)
     checkpoints: str = option("",

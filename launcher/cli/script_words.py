@@ -35,7 +35,7 @@ COMMANDS = {
     "version": "dsrun --version prints the version",
     "run": "leave run out: dsrun [options] SCRIPT [ARGS...]",
     "launch": "leave launch out: dsrun [options] SCRIPT [ARGS...]",
-    "-": "a script is a file; standard input is none",
+    "-": "dsrun reads no script from standard input; name a file",
     **{verb: f"write dsrun-job {verb}" for verb in ("list", "top", "logs", "kill", "stacks")},
     **{tool: f"write dsrun-{tool}" for tool in ("job", "hold", "exec", "check", "topo", "elastic")},
 }
@@ -92,7 +92,7 @@ def meant(script: str, folder: str) -> str:
         return "; download it first: a script is a file"
     if script[0] in _DASHES:
         name = script.lstrip(f"{_DASHES}-")
-        return f"; {script[0]} is no dash of an option: write --{name}"
+        return f"; {script[0]} is not a hyphen; write --{name}"
     first = script.split()
     if len(first) > 1 and os.path.isfile(os.path.join(folder, first[0])):
         return f"; write {script} without quotes"
@@ -130,7 +130,7 @@ def _other(script: str) -> str:
             f"; a variable is given by --export {shlex.quote(script)}, an argument after the script"
         )
     if script.isdecimal():
-        return f"; so many workers on each host: --num_gpus {script}"
+        return f"; for that many workers on each host, write --num_gpus {script}"
     if "/" not in script and not script.endswith(SCRIPTS) and executable.find(script):
         return f"; a program is run by dsrun [options] --no_python {script}"
     return ""

@@ -278,7 +278,7 @@ def _number(name: str) -> int:
     if found is None and text.isascii() and text.isdigit() and len(text) < 3:
         found = int(text) if int(text) in known.values() else None
     if found is None:
-        what = f"{name[:40]!r} is no signal" if name else "the signal is missing"
+        what = f"{name[:40]!r} is not a signal" if name else "the signal is missing"
         raise UsageError(f"dsrun-job signal: {what}; expected: dsrun-job signal [JOB] USR1")
     return found
 

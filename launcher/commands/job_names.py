@@ -71,7 +71,7 @@ def choose(
     found = exact or [one for one in known if word and word in one.name]
     if not found:
         raise UsageError(f"dsrun-job: no job {word[:40]} on this machine; running: {named(known)}")
-    return _only(found, f"{word[:40]}: more than one job has this in its name")
+    return _only(found, f"{word[:40]}: matches the names of several jobs")
 
 
 READING = ("", "top", "stacks")

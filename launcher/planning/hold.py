@@ -47,4 +47,4 @@ def check(options: Options, name: str) -> None:
     if name and not local.is_name(name):
         raise UsageError(f"--name {name[:80]!r}: expected letters, digits, and . _ - within")
     if name == holds.LAST:
-        raise UsageError(f"--name {name}: means the newest hold; choose another name")
+        raise UsageError(f"--name {name}: is reserved for the newest hold; choose another name")

@@ -75,7 +75,9 @@ def hook_policy(options: Options) -> HookPolicy:
     path = options.metrics_file
     if path is not None:
         if path in output_file.STREAMS or (os.path.exists(path) and not os.path.isfile(path)):
-            raise UsageError(f"--metrics_file {path}: is no regular file, which can be replaced")
+            raise UsageError(
+                f"--metrics_file {path}: is not a regular file; only those can be replaced"
+            )
         path = os.path.abspath(path)
     folder = from_here("") if options.on_event else "/"
     return HookPolicy(path, folder=folder, **options.policy("hooks"))

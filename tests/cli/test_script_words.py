@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
         ("launch", "; leave launch out: dsrun [options] SCRIPT [ARGS...]"),
         ("check", "; write dsrun-check"),
         ("logs", "; write dsrun-job logs"),
-        ("-", "; a script is a file; standard input is none"),
+        ("-", "; dsrun reads no script from standard input; name a file"),
         (":", "; a : stands alone between two programs, each of which begins with --program NAME"),
         (
             "t.py:",
@@ -54,10 +54,10 @@ def folder(tmp_path: Path) -> Path:
         ("n1,n2", "; if these are hosts, write --host n1,n2"),
         ("n1:4", "; if these are hosts, write --host n1:4"),
         ("A=1", "; a variable is given by --export A=1, an argument after the script"),
-        ("4", "; so many workers on each host: --num_gpus 4"),
+        ("4", "; for that many workers on each host, write --num_gpus 4"),
         ("bash", "; a program is run by dsrun [options] --no_python bash"),
-        ("\u2013\u2013num_gpus", "; \u2013 is no dash of an option: write --num_gpus"),
-        ("\u2014num_gpus", "; \u2014 is no dash of an option: write --num_gpus"),
+        ("\u2013\u2013num_gpus", "; \u2013 is not a hyphen; write --num_gpus"),
+        ("\u2014num_gpus", "; \u2014 is not a hyphen; write --num_gpus"),
     ],
 )
 def test_what_is_meant(folder: Path, script: str, said: str) -> None:

@@ -49,9 +49,9 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
             "--launcher slurm: this is not a Slurm job (no SLURM_JOB_ID), and there is no salloc in"
             " /nowhere",
         ),
-        (["--launcher", "slurm", "--name", "last"], "--name last: means the newest hold"),
+        (["--launcher", "slurm", "--name", "last"], "--name last: is reserved for the newest hold"),
         (["--list"], "dsrun-hold --list: dsrun-job lists your jobs and holds"),
-        (["--name", "last"], "--name last: means the newest hold; choose another name"),
+        (["--name", "last"], "--name last: is reserved for the newest hold; choose another name"),
         (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
         (["--idle_timeout=-1"], "--idle_timeout: expected a duration"),
         (

@@ -207,11 +207,11 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ("signal", "x", "99"),
-            "dsrun-job signal: '99' is no signal; expected: dsrun-job signal [J",
+            "dsrun-job signal: '99' is not a signal; expected: dsrun-job signal [J",
         ),
         (("kill", "all"), "dsrun-job kill all: name each job; running: "),
         (("--version",), "--version: not an option of this command; write dsrun --version"),
-        (("signal", "FOO"), "dsrun-job signal: 'FOO' is no signal; expected"),
+        (("signal", "FOO"), "dsrun-job signal: 'FOO' is not a signal; expected"),
         (
             ("signal", "USR1", "x"),
             "dsrun-job signal: the signal is the last word: dsrun-job signal x",

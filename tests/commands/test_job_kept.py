@@ -286,7 +286,7 @@ def test_jobs_are_forgotten(site: Site, tmp_path: Path) -> None:
         (["wait"], "dsrun-job: no job of yours is running on this machine"),
         (["wait", "last", "more"], "dsrun-job wait: unexpected 'more'"),
         (["report", "nobody"], "dsrun-job: no job nobody on this machine; running: none; ended: 2"),
-        (["logs", "2026"], "2026: more than one job has this in its name; name one: 2026"),
+        (["logs", "2026"], "2026: matches the names of several jobs; name one: 2026"),
         (["logs", "last", "--role", "server"], "dsrun-job: --role server: job"),
         (["forget"], "dsrun-job forget: expected a job, or --all for all that have ended"),
         (["forget", "2026", "--all"], "dsrun-job forget: expected a job or --all, not both"),

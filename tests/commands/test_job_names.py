@@ -46,7 +46,7 @@ def test_what_a_word_means(word: str | None, known: Sequence[Place], meant: Plac
     [
         (None, [], "no job of yours is running on this machine"),
         (None, ALL, f"several jobs are running; name one: {EARLY.name}, {LATE.name}"),
-        ("2026", ALL, f"2026: more than one job has this in its name; name one: {EARLY.name}"),
+        ("2026", ALL, f"2026: matches the names of several jobs; name one: {EARLY.name}"),
         ("x", ALL, f"no job x on this machine; running: {EARLY.name}, {LATE.name}, cosy"),
         ("x", [], "no job x on this machine; running: none"),
         ("last", [], "no job last on this machine; running: none"),

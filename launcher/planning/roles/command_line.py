@@ -1,7 +1,7 @@
 """Several programs on the command line: `[options] --program NAME ... : --program NAME ...`.
 
-A word that is only a colon parts two programs, as for mpirun. This holds only for a command line
-with `--program` before its script; everywhere else a colon is an argument like any other.
+A word that is only a colon separates two programs, as for mpirun. This holds only for a command
+line with `--program` before its script; everywhere else a colon is an argument like any other.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def table(words: Sequence[str]) -> RoleTable:
     """
     if not words:
         raise UsageError(
-            f"a lone {COLON} parts two programs, and one of them is missing: expected {FLAG} NAME"
+            f"a lone {COLON} separates two programs, and one of them is missing:"
+            f" expected {FLAG} NAME"
             " [options] SCRIPT [ARGS...]"
         )
     _check_parted(words)
@@ -102,9 +103,9 @@ def _check_parted(words: Sequence[str]) -> None:
         begin, after = word.partition("=")[0], before.removesuffix(COLON)
         if begin == FLAG:
             raise UsageError(
-                f"{before} {word}: a lone {COLON} parts two programs: {after} {COLON} {word}"
+                f"{before} {word}: a lone {COLON} separates two programs: {after} {COLON} {word}"
             )
         if begin == f"{COLON}{FLAG}":
             raise UsageError(
-                f"{word}: a lone {COLON} parts two programs: {after} {COLON} {word[1:]}"
+                f"{word}: a lone {COLON} separates two programs: {after} {COLON} {word[1:]}"
             )

@@ -151,9 +151,7 @@ def _check_names(tables: Sequence[RoleTable]) -> None:
         if table.name == PORT or table.name.startswith(f"{PORT}_"):
             raise table.error("", f"a role cannot be called {table.name}; {{port.NAME}} is a port")
         if table.name in seen:
-            raise table.error(
-                "", f"a second role of this name; the first is {seen[table.name].where}"
-            )
+            raise table.error("", f"this name is already taken by {seen[table.name].where}")
         seen[table.name] = table
 
 

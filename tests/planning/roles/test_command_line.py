@@ -50,24 +50,27 @@ def test_a_program_has_its_options_and_arguments() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("--program a t.py :", "a lone : parts two programs, and one of them is missing: "),
+        ("--program a t.py :", "a lone : separates two programs, and one of them is missing: "),
         (
             "--program a t.py : s.py",
             "the program after :, which begins with s.py: expected --program",
         ),
         ("--program a : : --program b s.py", "--program a: no script"),
-        ("--program a t.py : : --program b s.py", "a lone : parts two programs, and one of them"),
+        (
+            "--program a t.py : : --program b s.py",
+            "a lone : separates two programs, and one of them",
+        ),
         (
             "--program a t.py: --program b s.py",
-            "t.py: --program: a lone : parts two programs: t.py : --program",
+            "t.py: --program: a lone : separates two programs: t.py : --program",
         ),
         (
             "--program a t.py --lr 1 :--program=b s.py",
-            ":--program=b: a lone : parts two programs: 1 : --program=b",
+            ":--program=b: a lone : separates two programs: 1 : --program=b",
         ),
         (
             "--program a t.py --program b s.py",
-            "t.py --program: a lone : parts two programs: t.py : ",
+            "t.py --program: a lone : separates two programs: t.py : ",
         ),
         (
             "--program a t.py : --prog b --ends x s.py",

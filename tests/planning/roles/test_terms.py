@@ -122,9 +122,7 @@ def test_names_that_mean_something_else(name: str) -> None:
 
 
 def test_two_roles_of_one_name() -> None:
-    assert fault(table(), table()) == (
-        "f:trainer: a second role of this name; the first is f:trainer"
-    )
+    assert fault(table(), table()) == ("f:trainer: this name is already taken by f:trainer")
 
 
 def test_roles_that_wait_for_each_other() -> None:
