@@ -16,7 +16,7 @@ _SLURM = "with --launcher slurm, --launcher_args {typed}"
 _MPIRUN = "with --launcher openmpi, --launcher_args {typed}"
 _ACCELERATE = "not needed: the script's Accelerator(...) has it (docs/recipes.md#accelerate)"
 _TRAINER = "an argument of the script's Trainer(...) (docs/recipes.md#lightning)"
-_HYDRA = "behind the script: dsrun train.py ..."
+_HYDRA = "after the script: dsrun train.py ..."
 _TORCHX = "dsrun -H FILE train.py starts the job itself"
 _IMAGE = "dsrun runs on the hosts as they are; start it inside of the container"
 _TOTAL = "the total; --num_gpus N is the number on each host"
@@ -145,7 +145,7 @@ ANY = {
     **dict.fromkeys(("nprocs", "num_procs", "nproc_per_gpu"), _WORKERS),
     **dict.fromkeys(("min_nodes", "max_nodes"), "--nnodes MIN:MAX makes a job elastic"),
     **dict.fromkeys(("cpus", "num_cpus"), "--num_gpus N workers share the CPUs; --bind_to binds"),
-    **dict.fromkeys(("deepspeed", "deepspeed_config"), "behind the script"),
+    **dict.fromkeys(("deepspeed", "deepspeed_config"), _HYDRA),
     "silent": "--quiet",
     "port": "--master_port PORT",
     **dict.fromkeys(("master", "ip"), "--master_addr ADDR"),

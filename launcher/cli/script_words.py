@@ -11,21 +11,13 @@ import shlex
 
 from ..common import executable
 from ..common.errors import UsageError
+from ..common.scripts import SCRIPTS, scripts_in
 from .options import table
 from .parser import key_of, nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-SCRIPTS = (".py", ".sh", ".ipynb", ".pyc", ".pyz")
-"""How names of scripts end."""
-
-MOST = 10_000
-"""Entries of a folder among which a similar name is looked for."""
-
-SHOWN = 4
-"""Scripts of a folder that are named."""
 
 USAGE = "dsrun [options] SCRIPT [ARGS...]; see dsrun --help"
 
@@ -100,25 +92,6 @@ def meant(script: str, folder: str) -> str:
     return f" (did you mean {close}?)" if close else _other(script)
 
 
-def present(script: str, folder: str) -> str:
-    """Return which scripts are where one is not, as `meant` does; "" for none."""
-    inner = os.path.dirname(script)
-    names = sorted(one for one in _scripts(os.path.join(folder, inner)) if one.endswith(".py"))
-    if not names or not script.endswith(SCRIPTS):
-        return ""
-    shown = ", ".join(shlex.quote(os.path.join(inner, one)) for one in names[:SHOWN])
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f" ({shown}{more} {'is' if len(names) == 1 else 'are'} {'there' if inner else 'here'})"
-
-
-def _scripts(folder: str) -> list[str]:
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    return [one for one in names[:MOST] if one.endswith(SCRIPTS)]
-
-
 def _other(script: str) -> str:
     """Return what a word is that is no name of a script."""
     if re.fullmatch(r"[A-Za-z0-9_.-]+(:[0-9+-]+)?(,[A-Za-z0-9_.-]+(:[0-9+-]+)?)*,?", script) and (
@@ -142,7 +115,7 @@ def _similar(script: str, folder: str) -> str:
     module = script.replace(".", "/") + ".py"
     if "/" not in script and "." in script and os.path.isfile(os.path.join(folder, module)):
         return f"-m {script}"
-    names = _scripts(os.path.join(folder, inner))
+    names = scripts_in(os.path.join(folder, inner))
     same = [one for one in names if one.lower() in {name.lower(), f"{name.lower()}.py"}]
     stems = {os.path.splitext(one)[0]: one for one in names}
     close = same[0] if same else stems.get(nearest(os.path.splitext(name)[0], stems), "")

@@ -46,7 +46,8 @@ def _script(command: ToolCommand, verdict: Verdict) -> str:
     script, python = "".join(command.rest[:1]), command.options.python
     errors = "\n".join(verdict.errors)
     if script and "no such script: " in errors and not verdict.sync:
-        from ..cli.script_words import meant, present
+        from ..cli.script_words import meant
+        from ..common.scripts import present
 
         folder = command.options.workdir or "."
         there = present(script, folder)

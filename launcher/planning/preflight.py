@@ -80,7 +80,8 @@ def _check_main(folder: str) -> None:
 
 def _advice(script: str, workdir: str) -> str:
     """Return what was probably meant by a script that is not there, or what is there; or ""."""
-    from ..cli.script_words import meant, present
+    from ..cli.script_words import meant
+    from ..common.scripts import present
 
     return meant(script, workdir) or present(script, workdir)
 

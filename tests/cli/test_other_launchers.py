@@ -49,7 +49,7 @@ def test_what_it_says_can_be_typed(key: str) -> None:
         ("--config_file", "", "accelerate's: not needed: "),
         ("--mixed-precision", "", "accelerate's: not needed: "),
         ("--strategy", "", "Lightning's: an argument of the script's Trainer(...)"),
-        ("--multirun", "", "Hydra's: behind the script: "),
+        ("--multirun", "", "Hydra's: after the script: "),
         ("--mca", "", "mpirun's: with --launcher openmpi, --launcher_args '--mca NAME VALUE'"),
         ("-ppn", "", "mpirun's: --num_gpus N"),
         ("-j", "-j 2x4", "torchx's: --num_nodes N --num_gpus M for NxM"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.cli.parser import parse
-from dsrun.launcher.cli.script_words import COMMANDS, meant, missing, present, unquoted
+from dsrun.launcher.cli.script_words import COMMANDS, meant, missing, unquoted
 from dsrun.launcher.cli.tool_options import OWN
 from dsrun.launcher.commands.job import VERBS
 
@@ -62,26 +62,6 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_what_is_meant(folder: Path, script: str, said: str) -> None:
     assert meant(script, str(folder)) == said
-
-
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
-        ("nothere.py", " (eval.py, 'my train.py', train.py are here)"),
-        ("pkg/nothere.py", " (pkg/mod.py is there)"),
-        ("no/such/folder.py", ""),
-        ("notes", ""),
-    ],
-)
-def test_what_is_there_in_its_place(folder: Path, script: str, said: str) -> None:
-    assert present(script, str(folder)) == said
-
-
-def test_few_of_many_scripts_are_named(folder: Path) -> None:
-    for name in "abcdef":
-        (folder / "pkg" / f"{name}.py").touch()
-    said = " (pkg/a.py, pkg/b.py, pkg/c.py, pkg/d.py and 3 more are there)"
-    assert present("pkg/nothere.py", str(folder)) == said
 
 
 def test_the_commands_that_are_named_exist() -> None:

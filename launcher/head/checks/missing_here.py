@@ -36,7 +36,7 @@ def _names(line: str) -> str:
     lacks = LACKS.fullmatch(line.partition(": ")[2])
     if lacks is None or lacks["kind"] != "script":
         return ""
-    from ...cli.script_words import present
+    from ...common.scripts import present
 
     folder, name = os.path.split(lacks["path"])
     return present(name if folder == _current() else lacks["path"], folder)
