@@ -149,7 +149,10 @@ def test_the_node_launcher_is_forked_before_what_only_the_runner_needs(tmp_path:
     ran = dsrun("--num_gpus", "1", "--no_python", "true", folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     found = in_order(ran.stderr)
-    assert {*found} & (HEAVY | SLOW | UNUSED) == {"threading"}  # of what writes to the screen
+    # Another test may list all jobs of this user just then, and be told the words of this one.
+    told = {"shlex"} if "dsrun.launcher.head.job.job_status" in found else set()
+    # The thread is that of what writes to the screen.
+    assert {*found} & (HEAVY | SLOW | UNUSED) == {"threading", *told}
     before, after = {*found[: found.index(PREFORK)]}, {*found[found.index(PREFORK) :]}
     assert {"dsrun.launcher.planning.planner", "dsrun.launcher.common.loop"} <= before
     later = {"planning.job", "head.job.job", "head.run.run", "head.output.console"}
