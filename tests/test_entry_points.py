@@ -1,4 +1,4 @@
-"""Ctrl-C while a command still imports its modules ends it as it ends a program in C."""
+"""How commands begin: from `bin/`, as an installation starts them, and as modules of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .support.checkout import BIN, CHECKOUT
+from dsrun.launcher import __version__
+
+from .support.checkout import BIN, CHECKOUT, IMPORTABLE
+from .support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,3 +58,28 @@ def test_an_installation_begins_like_a_checkout() -> None:
     assert scripts == {
         name: f"dsrun.launcher.entry_points:{name.replace('-', '_')}" for name in COMMANDS
     }
+
+
+@pytest.mark.parametrize("module", ["dsrun", "dsrun.launcher"])
+def test_a_module_is_the_command_whatever_the_current_folder_has(
+    tmp_path: Path, module: str
+) -> None:
+    for name in ("launcher", "json", "selectors", "signal", "socket", "tomllib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+
+    def run(*words: str) -> str:
+        argv = [sys.executable, *words]
+        env = {**os.environ, **IMPORTABLE}
+        ran = subprocess.run(
+            argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=HANG
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    assert run("-m", module, "--version") == f"dsrun {__version__}\n"
+    said = run("-m", module, "--num_gpus=2", "--no_python", "echo", "here")
+    assert sorted(said.splitlines()) == [
+        f"localhost:{rank}| --local_rank={rank} here" for rank in range(2)
+    ]
+    if sys.version_info >= (3, 11):
+        assert run("-P", "-m", module, "--version") == f"dsrun {__version__}\n"

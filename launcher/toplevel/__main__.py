@@ -1,0 +1,5 @@
+"""`python -m dsrun`: the command `dsrun`."""
+
+from dsrun.launcher.__main__ import main
+
+main()

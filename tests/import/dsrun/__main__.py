@@ -1,0 +1,1 @@
+../../../launcher/toplevel/__main__.py
