@@ -8,11 +8,13 @@ FAULTS ?= 100
 SEEDS ?= 10000
 SEED ?= 1
 REPORT ?= gpu-report
+BASE ?= main
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 ENGINES := $(VENV)/engines
 BYTECODE := $(VENV)/bytecode
+VERSION := -c 'import sys; print("%d.%d" % sys.version_info[:2])'
 
 # Each module is compiled once, not by each of the thousands of commands that tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,7 +22,8 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 PREPARE = @$(MAKE) --no-print-directory --jobs 2 --output-sync lint check engines $(BYTECODE)
 
-.PHONY: demo test test-ci test-all faults simulate soak gpu lint check docs setup system browser recipes engines clean
+.PHONY: demo test test-ci test-all test-near test-python fast faults simulate soak gpu release lint check docs
+.PHONY: setup system browser recipes engines clean
 
 ## A real training on this machine, and on virtual hosts if possible.
 demo: setup
@@ -42,6 +45,17 @@ test-all: browser recipes
 	$(PREPARE)
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
+## The tests of what has changed since main (BASE=COMMIT for another), and of what imports it.
+test-near: setup
+	$(BIN)/python -m tests.near --base $(BASE) -- --numprocesses $(TESTERS) --dist worksteal
+
+## The tests without hosts on another Python: make test-python PYTHON=python3.14
+test-python:
+	@$(MAKE) --no-print-directory VENV=$(VENV)/$$($(PYTHON) $(VERSION)) fast
+
+fast: setup
+	$(RUN) --tier test --ignore tests/cluster
+
 ## A training into which a hundred faults are injected; takes about half an hour.
 soak: setup
 	DSRUN_SOAK=$(SOAK) $(BIN)/python -m pytest tests/cluster/test_soak.py
@@ -57,6 +71,12 @@ simulate: setup
 ## Try dsrun on the NVIDIA GPU of this machine, at most 8 minutes; PYTHON is one that has torch.
 gpu:
 	@$(PYTHON) -m tests.gpu --report $(REPORT)
+
+## Wheel, source archive, list of components and checksums in dist/, tried; nothing is uploaded.
+release: setup
+	$(BIN)/python -m tests.release dist
+	DSRUN_TEST_DIST=dist $(BIN)/python -m pytest --quiet --tier ci tests/release tests/test_packaging.py
+	cd dist && sha256sum dsrun-* >SHA256SUMS && cat SHA256SUMS
 
 lint: setup
 	$(BIN)/ruff check .
@@ -106,4 +126,4 @@ $(ENGINES)/ready: .ci/engines $(READY)
 	@sh .ci/engines $(ENGINES) $(BIN)/python
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,3 +1,3 @@
 """dsrun: start a PyTorch training job on every device of every node."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

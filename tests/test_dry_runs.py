@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher import runner
+from dsrun.launcher import __version__, runner
 from dsrun.launcher.backends.base import BOOT, package_root
 from dsrun.launcher.backends.package.command import boot, without_code
 from dsrun.launcher.backends.package.contents import digest
@@ -272,12 +272,13 @@ class Machine:
             "--allow-run-as-root ": "",
         }
         self._here = re.compile(rf"\b{re.escape(os.uname().nodename)}\b")
+        self._version = re.compile(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])")
 
     def plain(self, text: str) -> str:
         for word, name in self._words.items():
             text = text.replace(word, name)
         text = re.sub(r"(-iface|-localhost) \S+", r"\1 HERE", text)
-        return self._here.sub("THIS-MACHINE", text)
+        return self._here.sub("THIS-MACHINE", self._version.sub("VERSION", text))
 
     def without(self, value: Any) -> Any:
         """Return a plan without them; world info is decoded, and commands are one line each."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher import __version__
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.control import frames, messages
 
@@ -431,6 +432,8 @@ def _untimed(name: str, value: Any) -> Any:
 
 
 def _words(text: str, job: str, folder: Path) -> str:
+    if text == __version__:
+        return "VERSION"
     for word, name in ((job, "JOB"), (str(folder), "FOLDER"), (sys.executable, "PYTHON")):
         text = text.replace(word, name)
     return re.sub(r"\d+\.\d s\b", "N s", text)

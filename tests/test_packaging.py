@@ -1,12 +1,18 @@
-"""The package as it is built and installed, and the checkout as it is run."""
+"""The package as it is built and installed, and the checkout as it is run.
+
+With the folder of a release in DSRUN_TEST_DIST, as `make release` has it, that release is tried.
+Otherwise one is made, once for all processes of a run.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -15,11 +21,14 @@ import pytest
 
 from dsrun.launcher import __version__
 
+from .release import __main__ as release
+from .release import building, components
+from .release.building import ROOMS
 from .support.checkout import BIN, CHECKOUT
 from .support.limits import HANG
+from .support.needs import need
 
-ROOMS = ("launcher", "accelerator")
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -63,15 +72,7 @@ def interpreter(version: str) -> str:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is needed to build; building leaves files behind."""
-    copy = tmp_path_factory.mktemp("source") / "dsrun-checkout"
-    copy.mkdir()
-    skip = shutil.ignore_patterns("__pycache__", ".*_cache")
-    for name in (*ROOMS, "bin", "share", "docs/schemas"):
-        shutil.copytree(CHECKOUT / name, copy / name, ignore=skip)
-    for name in ("pyproject.toml", "README.md", "MANIFEST.in", "LICENSE"):
-        if (CHECKOUT / name).exists():
-            shutil.copy(CHECKOUT / name, copy)
-    return copy
+    return building.copy(tmp_path_factory.mktemp("source") / "dsrun-checkout")
 
 
 def pip(*words: str | Path, python: str | Path = sys.executable) -> None:
@@ -79,10 +80,24 @@ def pip(*words: str | Path, python: str | Path = sys.executable) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    pip("wheel", "--no-deps", "--wheel-dir", folder, source)
-    (built,) = folder.glob("dsrun-*.whl")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a release: the first process that needs it makes it, and others wait."""
+    if given := os.environ.get("DSRUN_TEST_DIST"):
+        return CHECKOUT / given
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # that of all processes
+    made = folder / "dist"
+    with (folder / "dist.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not [*made.glob("*.json")]:  # which is written last
+            release.main([str(made)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (built,) = dist.glob("dsrun-*.whl")
     return built
 
 
@@ -145,12 +160,29 @@ def test_the_wheel_installs_every_schema(wheel: Path) -> None:
 
 @pytest.mark.tier("ci")
 def test_the_wheel_says_what_it_is_and_for_which_pythons(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        lines = set(archive.read(name).decode().partition("\n\n")[0].splitlines())
-    assert {f"Classifier: Programming Language :: Python :: {one}" for one in VERSIONS} <= lines
-    assert "Classifier: Operating System :: POSIX :: Linux" in lines
-    assert any(line.startswith("Keywords: ") and "launcher" in line for line in lines)
+    """Every field is checked against the specification of the core metadata."""
+    about = components.read(wheel)
+    assert (about.name, str(about.version)) == ("dsrun", __version__)
+    assert (about.license_expression, str(about.requires_python)) == ("Apache-2.0", ">=3.10")
+    assert about.description_content_type == "text/markdown"
+    assert about.description == (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    said = set(about.classifiers or ())
+    assert {f"Programming Language :: Python :: {one}" for one in VERSIONS} <= said
+    assert "Operating System :: POSIX :: Linux" in said
+    assert "launcher" in (about.keywords or ())
+
+
+@pytest.mark.tier("ci")
+def test_the_source_archive_holds_what_the_wheel_is_built_from(dist: Path) -> None:
+    (sdist,) = dist.glob("dsrun-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        members = archive.getmembers()
+    top = f"dsrun-{__version__}"
+    assert {(one.uid, one.gid, one.uname, one.gname) for one in members} == {(0, 0, "", "")}
+    assert len({one.mtime for one in members}) == 1
+    names = {one.name.removeprefix(f"{top}/").partition("/")[0] for one in members}
+    assert {"CHANGELOG.md", "README.md", "SECURITY.md", *ROOMS, "share"} <= names
+    assert names & {"tests", ".venv"} == set()
 
 
 # -- what is installed --------------------------------------------------------------------------
@@ -200,10 +232,30 @@ def test_the_wheel_works_in_a_clean_environment(version: str, wheel: Path, tmp_p
     assert str(tmp_path / "venv") in found[0]
     assert found[1] == "[]"
     runs_a_job(target / "dsrun", folder=hostile(tmp_path / "work"))
-    assert (
-        run(target / "python", "-m", "dsrun.launcher", "-V", cwd=tmp_path)
-        == f"dsrun {__version__}\n"
-    )
+    runs_a_job(target / "python", "-m", "dsrun", folder=tmp_path / "work")
+
+
+@pytest.mark.tier("ci")
+def test_the_wheel_works_from_a_folder_on_the_path(wheel: Path, tmp_path: Path) -> None:
+    """`pip install --target`, as for a shared folder of modules."""
+    target, python = tmp_path / "modules", new_venv(CURRENT, tmp_path / "venv") / "python"
+    pip("install", "--no-deps", "--no-index", "--target", target, wheel)
+    work, path = hostile(tmp_path / "work"), ("env", f"PYTHONPATH={target}")
+    runs_a_job(*path, python, "-m", "dsrun", folder=work)
+    runs_a_job(*path, python, target / "bin" / "dsrun", folder=work)
+    assert (target / "share/man/man1/dsrun.1").is_file()
+
+
+@pytest.mark.tier("ci")
+def test_it_installs_and_runs_by_name_without_a_network(wheel: Path, tmp_path: Path) -> None:
+    """In a network namespace that has nothing but its own loopback."""
+    need("unshare", "ip")
+    target, user = new_venv(CURRENT, tmp_path / "venv"), os.geteuid() and "--map-root-user"
+    loopback = ("sh", "-c", 'ip link set lo up; exec "$@"', "sh")
+    alone = ("unshare", "--net", *filter(None, [user]), *loopback)
+    found = ("--no-index", "--find-links", wheel.parent, "--no-deps", "dsrun")
+    run(*alone, sys.executable, "-m", "pip", "--python", target / "python", "install", *found)
+    runs_a_job(*alone, target / "dsrun", folder=hostile(tmp_path / "work"))
 
 
 @pytest.mark.tier("ci")
