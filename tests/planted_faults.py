@@ -140,7 +140,7 @@ def modules() -> list[str]:
 def tests_of(module: str) -> list[str]:
     """Return the files of tests of a module, as `test_spawn.py` and `test_spawn_limits.py` are."""
     path = Path(module)
-    folder = Path("tests", *path.parent.parts[1:])
+    folder = Path(f"tests/{path.parent.as_posix()}/".replace("tests/launcher/", "tests/"))
     beside = {one.stem for one in (CHECKOUT / path.parent).glob("*.py")}
     found = [
         (folder / test.name).as_posix()
