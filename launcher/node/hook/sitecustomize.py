@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 SIGNAL = 62
 """A real-time signal that nothing is known to use; it is sent only to processes that handle it."""
 
-STACKS = "dsrun-stacks"
-"""The name of the file with stacks."""
+STACKS = "dsrun-stacks-"
+"""How the name of the file with stacks begins; the version of Python follows, such as 3.14."""
 
 COLLECTIVES = "dsrun-collectives-"
 """How the name of the other file begins; the descriptor of the pipe follows."""
@@ -73,7 +73,7 @@ def _report_crashes() -> None:
 def _await_signal() -> None:
     import faulthandler
 
-    file = os.memfd_create(STACKS)
+    file = os.memfd_create(f"{STACKS}{sys.version_info[0]}.{sys.version_info[1]}")
     # It is emptied now and then from outside: whatever is written belongs at its end.
     end = os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     os.close(file)

@@ -167,7 +167,11 @@ def _renew_modules() -> None:
 
 
 def _run(code: CodeType | None, main: dict[str, Any]) -> None:
-    """Run the program in `__main__`; an exception looks as if only Python had called it."""
+    """Run the program in `__main__`; an exception looks as if only Python had called it.
+
+    What is run at exit finds no `__file__` of a script that has ended, from Python 3.14 on also of
+    one that has called sys.exit() (`_PyRun_SimpleFile` in pythonrun.c).
+    """
     try:
         if code is None:
             runpy._run_module_as_main(sys.argv.pop(1))  # type: ignore[attr-defined]
@@ -175,7 +179,10 @@ def _run(code: CodeType | None, main: dict[str, Any]) -> None:
             path = code.co_filename
             main.update(__file__=path, __loader__=SourceFileLoader("__main__", path))
             exec(code, main)
+            main.pop("__file__", None)
     except BaseException as error:
+        if code is not None and isinstance(error, SystemExit) and sys.version_info >= (3, 14):
+            main.pop("__file__", None)
         _leave_us_out(error)
         raise
 

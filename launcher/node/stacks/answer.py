@@ -13,7 +13,7 @@ from .py_spy import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ...control.stack_messages import NetworkUse, StacksAsk
     from ..workers.spawn import Process
@@ -77,11 +77,21 @@ def _read(
     readings = {one.pid: Reading(problem=_obstacle(one, pids)) for one in members}
     free = [one for one in members if not readings[one.pid].problem]
     readings |= {one.pid: MISSING for one in free}
-    able = [(one, programs[one.rank]) for one in free if programs[one.rank]]
-    readings |= py_spy.read(able, native=ask.native, until=until)
-    unread = [one for one in free if readings[one.pid].problem and one.state in ANSWERS]
-    written = faults.read(unread, until)
-    return readings | {pid: Reading(threads, "faulthandler") for pid, threads in written.items()}
+    if not ask.native:  # which py-spy alone can read
+        readings |= _written((one for one in free if faults.goes_first(one.pid)), until)
+    able = [one for one in free if programs[one.rank] and readings[one.pid].problem]
+    readings |= py_spy.read(
+        [(one, programs[one.rank]) for one in able], native=ask.native, until=until
+    )
+    return readings | _written((one for one in free if readings[one.pid].problem), until)
+
+
+def _written(members: Iterable[Member], until: float) -> dict[int, Reading]:
+    """Return what those of these processes write themselves that can be asked."""
+    able = [one for one in members if one.state in ANSWERS]
+    return {
+        pid: Reading(threads, "faulthandler") for pid, threads in faults.read(able, until).items()
+    }
 
 
 def _told(

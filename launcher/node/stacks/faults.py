@@ -45,6 +45,9 @@ REST = 0.03
 TRIES = 5
 """Looks for such seconds: threads of NCCL run every 0.1 s."""
 
+FIRST_OF_3 = 14
+"""The minor version of Python 3 from which on a process is asked before py-spy reads it."""
+
 LARGEST = 4 << 20
 """Bytes of the stacks of one process that are read."""
 
@@ -124,6 +127,16 @@ def _texts(pids: Iterable[int], until: float) -> dict[int, str]:
     for file in asked.values():
         file.close()
     return texts
+
+
+def goes_first(pid: int) -> bool:
+    """Return whether a process had better write its stacks itself, if it is at rest.
+
+    py-spy knows how versions of Python lie in memory, one by one: 0.4.1 could not read 3.14.
+    """
+    _, version = memory_files.find(pid, hook.STACKS)
+    major, _, minor = version.partition(".")
+    return (major, minor.isdigit() and int(minor) >= FIRST_OF_3) == ("3", True)
 
 
 def _ask(pid: int) -> memory_files.MemoryFile | None:

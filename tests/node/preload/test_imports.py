@@ -36,7 +36,7 @@ def test_modules_are_imported_or_missing_or_failed(tmp_path: Path) -> None:
     assert answer["missing"]["lacks"] == "No module named 'no_such_module'"
     assert answer["failed"]["fails"] == "OSError: on import"
     assert answer["failed"]["leaves"] == "SystemExit: gone"
-    assert answer["failed"]["half"] == "SyntaxError: invalid syntax"
+    assert answer["failed"]["half"].startswith("SyntaxError: invalid syntax")
 
 
 def test_the_workers_folder_is_only_looked_at_for_what_is_nowhere_else(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import py_compile
 import zipfile
 from textwrap import dedent
@@ -197,7 +198,8 @@ def test_a_fork_gets_ready_for_questions(tmp_path: Path, words: tuple[str, ...])
     with preloader(["colorsys"], tmp_path) as process:
         worker = spec(tmp_path, *words)._replace(hook=os.fsencode(hook.FOLDER))
         ready, plain = process.run(worker), process.run(worker._replace(hook=b""))
-    assert ready.out == "True ['/memfd:dsrun-stacks (deleted)']\nNone\n"
+    version = ".".join(map(str, sys.version_info[:2]))
+    assert ready.out == f"True ['/memfd:dsrun-stacks-{version} (deleted)']\nNone\n"
     assert plain.out == "False []\nNone\n"
 
 
@@ -249,6 +251,9 @@ ENDS = {
     "with handlers": (
         "import atexit, sys\natexit.register(lambda: print(__name__, '__file__' in globals()))\n"
         "atexit.register(lambda: 1 / 0)\nsys.exit(4)"
+    ),
+    "with a handler at the end": (
+        "import atexit\natexit.register(lambda: print(__name__, '__file__' in globals()))"
     ),
     "with a last word": (
         "class One:\n    def __del__(self):\n        print('gone', One)\none = One()\nother = [one]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,8 @@ SAFE = {
 
 @pytest.mark.parametrize(("text", "reason"), UNSAFE.values(), ids=UNSAFE)
 def test_a_fork_would_not_be_sound(tmp_path: Path, text: str, reason: str) -> None:
-    assert unsafe(tmp_path, text).startswith(reason)
+    said = re.sub(r"^descriptor \d+ ", "descriptor 3 ", unsafe(tmp_path, text))
+    assert said.startswith(reason)  # libffi may have 3, which is that of its own file
     await_orphans()
 
 

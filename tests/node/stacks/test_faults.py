@@ -9,6 +9,7 @@ import pytest
 
 from dsrun.launcher.control.stack_messages import ThreadStack
 from dsrun.launcher.node import hook
+from dsrun.launcher.node.hook import sitecustomize
 from dsrun.launcher.node.stacks import faults
 
 from ...support.cost import LINEAR, growth
@@ -57,6 +58,26 @@ def test_the_thread_of_the_hook_is_left_out() -> None:
 )
 def test_text_without_a_thread(text: str) -> None:
     assert [*faults.parse(7, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "first"),
+    [
+        ("3.9", False),
+        ("3.13", False),
+        ("3.14", True),
+        ("3.20", True),
+        ("2.14", False),
+        ("3.", False),
+    ],
+)
+def test_which_versions_of_python_write_their_stacks_themselves(version: str, first: bool) -> None:
+    file = os.memfd_create(f"{sitecustomize.STACKS}{version}")
+    try:
+        assert faults.goes_first(os.getpid()) == first
+    finally:
+        os.close(file)
+    assert not faults.goes_first(os.getpid()), "without the hook there is no other way"
 
 
 def test_which_signals_have_a_handler() -> None:
