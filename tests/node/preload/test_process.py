@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import py_compile
+import sys
 import zipfile
 from textwrap import dedent
 from typing import TYPE_CHECKING
