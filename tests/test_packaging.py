@@ -197,6 +197,9 @@ print([name for name in ("launcher", "accelerator") if importlib.util.find_spec(
 
 FIND = "import importlib.util; print(importlib.util.find_spec('dsrun'))"
 
+BUILD = "import build, sys; build.ProjectBuilder(sys.argv[1]).build('editable', sys.argv[2])"
+"""What `pip install --editable` does, with the setuptools that is installed here."""
+
 SHOW = """
 import os, sys
 print("SAID", os.environ["RANK"], sys.argv[1:])
@@ -271,7 +274,8 @@ def test_nothing_is_left_when_it_is_uninstalled(wheel: Path, tmp_path: Path) -> 
 @pytest.mark.tier("ci")
 def test_an_editable_install_follows_the_checkout(source: Path, tmp_path: Path) -> None:
     target = new_venv(CURRENT, tmp_path / "venv")
-    install(target, "--editable", source)
+    run(sys.executable, "-c", BUILD, source, tmp_path / "made")
+    install(target, "--no-index", *(tmp_path / "made").iterdir())
     found = run(target / "python", "-I", "-c", LOOK).splitlines()
     assert found[0].endswith(f" {source}/launcher/__init__.py")
     assert found[1] == "[]"

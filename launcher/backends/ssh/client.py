@@ -7,9 +7,6 @@ import logging
 import socket
 import time
 
-import paramiko
-from paramiko import Channel
-
 from ...common.errors import reason
 from .. import causes
 from ..causes import SessionFailed
@@ -18,6 +15,7 @@ from . import config_reader
 from .config import ProxyJump, Unreadable, parse_jump, unsupported
 from .keys import KeyFiles, Login
 from .known_hosts import KnownHosts, Policy, changed
+from .library import Channel, paramiko
 from .proxy_command import ProxyCommand
 
 TYPE_CHECKING = False

@@ -280,13 +280,13 @@ def by_paramiko(paths: Sequence[str], name: str) -> dict[str, list[str]]:
         Unreadable: it cannot; its exceptions are of many types, and none names the line.
     """
     try:
-        from paramiko import SSHConfig
+        from .library import paramiko
     except ImportError:
         from ...common.packages import lacks
 
         why = lacks("paramiko", "reads it where the program ssh is missing")
         raise Unreadable(f"{paths[0]}: {why}") from None
-    config = SSHConfig()
+    config = paramiko.SSHConfig()
     for path in paths:
         _parse(config, path)
     try:

@@ -6,13 +6,11 @@ import os
 import threading
 from contextlib import suppress
 
-import paramiko
-from paramiko.auth_strategy import AuthStrategy, InMemoryPrivateKey
-
 from ...common.access import absence
 from ...common.errors import reason
 from ..causes import SessionFailed
 from .config import named_keys
+from .library import AuthStrategy, InMemoryPrivateKey, paramiko
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

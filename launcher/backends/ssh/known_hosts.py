@@ -8,10 +8,9 @@ import os
 import shlex
 import threading
 
-import paramiko
-
 from ...common.errors import reason
 from ..causes import SessionFailed
+from .library import paramiko
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
