@@ -253,9 +253,9 @@ def test_the_wheel_works_from_a_folder_on_the_path(wheel: Path, tmp_path: Path) 
 def test_it_installs_and_runs_by_name_without_a_network(wheel: Path, tmp_path: Path) -> None:
     """In a network namespace that has nothing but its own loopback."""
     need("unshare", "ip")
-    target, user = new_venv(CURRENT, tmp_path / "venv"), os.geteuid() and "--map-root-user"
-    loopback = ("sh", "-c", 'ip link set lo up; exec "$@"', "sh")
-    alone = ("unshare", "--net", *filter(None, [user]), *loopback)
+    target = new_venv(CURRENT, tmp_path / "venv")
+    user = () if os.geteuid() == 0 else ("--map-root-user",)
+    alone = ("unshare", "--net", *user, "sh", "-c", 'ip link set lo up; exec "$@"', "sh")
     found = ("--no-index", "--find-links", wheel.parent, "--no-deps", "dsrun")
     run(*alone, sys.executable, "-m", "pip", "--python", target / "python", "install", *found)
     runs_a_job(*alone, target / "dsrun", folder=hostile(tmp_path / "work"))

@@ -164,27 +164,6 @@ def test_a_node_with_many_processes_says_that_it_takes_longer(
     assert runner.play(history) == 0
 
 
-@pytest.mark.parametrize(("native", "source"), [(False, "faulthandler"), (True, "py-spy")])
-def test_a_worker_of_a_new_python_writes_its_stacks_itself_unless_c_code_is_asked_for(
-    runner: FakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool, source: str
-) -> None:
-    monkeypatch.setattr(faults, "FIRST_OF_3", sys.version_info[1])
-    monkeypatch.setattr(faults, "YOUNG", 0.0)
-
-    def history(r: FakeRunner) -> Steps:
-        yield from started(r, tmp_path)
-        yield both_wait(r)
-        yield from asked(r, native=native)
-        (found,) = answers(r)
-        assert {row.source: row.problem for row in found.processes} == {source: ""}
-        worker, child = found.processes
-        assert functions(found, worker.pid)[0][-2:] == ["wait_here", "<module>"]
-        assert functions(found, child.pid)[0][-3:] == ["wait_here", "load", "<module>"]
-        yield from stopped(r)
-
-    running(runner, history)
-
-
 def test_a_stopped_worker_is_read_and_stays_stopped(runner: FakeRunner, tmp_path: Path) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from started(r, tmp_path)
