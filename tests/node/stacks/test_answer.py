@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.control.stack_messages import StacksAsk, ThreadStack
-from dsrun.launcher.node.stacks import answer
+from dsrun.launcher.node.stacks import answer, faults, py_spy
 from dsrun.launcher.node.stacks.family import Member
 from dsrun.launcher.node.stacks.py_spy import Reading
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
@@ -54,10 +54,10 @@ def test_who_is_asked_first_with_python_3_14(
         asked.append(f"py-spy {pids}")
         return {pid: Reading((), "py-spy", "too new" if pid == 7 else "") for pid in pids}
 
-    monkeypatch.setattr(answer.py_spy, "find", lambda _: b"py-spy")
-    monkeypatch.setattr(answer.py_spy, "read", spied)
-    monkeypatch.setattr(answer.faults, "goes_first", lambda pid: pid == 7)
-    monkeypatch.setattr(answer.faults, "read", written)
+    monkeypatch.setattr(py_spy, "find", lambda _: b"py-spy")
+    monkeypatch.setattr(py_spy, "read", spied)
+    monkeypatch.setattr(faults, "goes_first", lambda pid: pid == 7)
+    monkeypatch.setattr(faults, "read", written)
     worker = Process(WorkerSpec(0, [b"python"], {}, b"/"), 7, 0, 0, 0)
     members = [WORKER, WORKER._replace(pid=8)]
     found = answer._read(StacksAsk(1, native=native), [worker], members, 0.0)
