@@ -1,8 +1,8 @@
 """One host, two workers that print a line: the whole run, from the command to its end.
 
     python benchmarks/start.py [--rounds 7]
-    python benchmarks/start.py --before CHECKOUT        this dsrun and another, in turns, no others
-    python benchmarks/start.py --cpu                    processor time, for a machine that is busy
+    python benchmarks/start.py --before REV         this dsrun and a commit's, in turns, no others
+    python benchmarks/start.py --cpu                processor time, for a machine that is busy
 
 All but the peers run in a plain virtual environment that is made for it. The bare processes are
 what no launcher can be quicker than: a shell that starts two and waits.
@@ -15,6 +15,7 @@ import os
 import shlex
 import sys
 import venv
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from shutil import which
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.checkouts import checkout_of
 from benchmarks.measure import (
     CHECKOUT,
     WORKERS,
@@ -47,23 +49,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Two printing workers on one host.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--deepspeed_rounds", type=int, default=3)
-    parser.add_argument("--before", metavar="CHECKOUT", help="another checkout of dsrun")
+    parser.add_argument("--before", metavar="REV", help="a commit, or another checkout of dsrun")
     parser.add_argument("--cpu", action="store_true", help="measure processor time")
     options = parser.parse_args()
     timed = command_cpu if options.cpu else command_time
-    with TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        before = stack.enter_context(checkout_of(options.before)) if options.before else None
         venv.create(folder, symlinks=True)
-        commands = ours(f"{folder}/bin/python", options.before)
+        commands = ours(f"{folder}/bin/python", before)
         if not options.before:
             commands |= peers()
         fewer = {"deepspeed": options.deepspeed_rounds}
         report(take_turns(measures(commands, timed), options.rounds, fewer))
 
 
-def ours(python: str, before: str | None) -> dict[str, list[str]]:
+def ours(python: str, before: Path | None) -> dict[str, list[str]]:
     """The commands of the plain environment, by contender."""
     worker = shlex.join([python, HELLO])
-    checkouts = {"dsrun": CHECKOUT} | ({"before": Path(before)} if before else {})
+    checkouts = {"dsrun": CHECKOUT} | ({"before": before} if before else {})
     two = ["--launcher", "local", "--num_gpus", "2", HELLO]
     return {
         "bare": ["sh", "-c", f"{worker} & {worker} & wait"],

@@ -3,6 +3,7 @@
 python -m tests.simulation --seeds 0-999        play many, and sum up
 python -m tests.simulation --seed 4711 --trace  tell the story of one
 python -m tests.simulation --shrink 4711        make it simpler while it still fails
+python -m tests.simulation --digest             compare the hashes of 1,200 worlds with the recorded
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import chain
 from multiprocessing import Pool
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import digest as digests
 from .checker import check
 from .kept import KEPT, each
 from .scenario import scenario, simpler
@@ -156,6 +158,15 @@ def _rules(verdict: Verdict) -> set[str]:
     return {problem.split(" ", 1)[0] for problem in verdict.problems}
 
 
+def digest(given: argparse.Namespace) -> int:
+    """Compare the hashes of worlds, or record them; with `--trace`, tell what is hashed of one."""
+    if given.trace:
+        print("\n".join(digests.lines_of(scenario(given.seed or 0))))
+        return 0
+    one = None if given.seed is None else [given.seed]
+    return digests.main(one if given.seeds is None else list(given.seeds), given.jobs, given.write)
+
+
 def _seeds(text: str) -> Iterable[int]:
     parts = [part.partition("-") for part in text.split(",")]
     return chain.from_iterable(
@@ -172,8 +183,14 @@ def main() -> int:
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing world simpler")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--first", action="store_true", help="stop at the first with a problem")
+    parser.add_argument("--digest", action="store_true", help="compare hashes of worlds")
+    parser.add_argument("--write", metavar="REASON", help="with --digest: record them, and why")
     parser.add_argument("--without", type=int, nargs="*", default=[], help="seeds to leave out")
     given = parser.parse_args()
+    if given.write is not None and (not given.digest or not given.write.strip()):
+        parser.error("--write REASON needs --digest, and a reason")
+    if given.digest:
+        return digest(given)
     if given.first:
         return run_until_first(list(given.seeds), given.without)
     if given.seeds is not None:

@@ -103,13 +103,18 @@ class Outcome(NamedTuple):
 
 def play(scenario: Scenario, trace: Callable[[Event], None] | None = None) -> Outcome:
     """Play a world to its end."""
-    world = _kind_of(scenario)(scenario, trace)
+    return played(kind_of(scenario)(scenario, trace))
+
+
+def played(world: World) -> Outcome:
+    """Play a world that was made to its end."""
     libraries.cache.clear()  # a process has one, and each world begins with new ones
     with simulated(world.kernel):
         return world.play()
 
 
-def _kind_of(scenario: Scenario) -> type[World]:
+def kind_of(scenario: Scenario) -> type[World]:
+    """Return the kind of world that plays a scenario."""
     if scenario.hold is not None:
         from .hold_world import HoldWorld
 

@@ -50,6 +50,9 @@ class ProcessCalls:
             program = kernel.programs(me, argv, environ)
         except OSError as problem:
             raise error(problem.errno or errno.ENOENT, file) from None
+        if kernel.leaving is not None:
+            given = (b"%s=%s" % one for one in environ.items())
+            kernel.leaving(me, "exec", b"\0".join((*argv, *given)))
         me.become(argv, environ)
         kernel.run_image(me, program)
         raise Gone

@@ -250,6 +250,9 @@ class Descriptors:
                 if done:
                     return done
                 raise
+            if taken and self._kernel.leaving is not None:
+                place, _, _ = description.link().partition(":[")
+                self._kernel.leaving(self._kernel.process, place, data[done : done + taken])
             done += taken or 0
             if done == len(data) or (done and description.nonblocking):
                 self._kernel.process.moved += done

@@ -39,6 +39,8 @@ class Kernel(Scheduler):
             set the role and name.
         trace: is told the process, name and arguments of each system call, if it is there when
             `calls` is called.
+        leaving: is told the process, the place and the bytes that a process writes there: the kind
+            of a descriptor, or the path of a file; or "exec", and words and environment.
         crashes: processes that ended by an exception of their code, and the exception.
     """
 
@@ -53,6 +55,7 @@ class Kernel(Scheduler):
         self.programs: Programs = no_programs
         self.roles: Callable[[Process, Program], object] | None = None
         self.trace: Callable[[Process | None, str, tuple[object, ...]], object] | None = None
+        self.leaving: Callable[[Process, str, bytes], object] | None = None
         self.crashes: list[tuple[Process, BaseException]] = []
         self._objects = 0
 

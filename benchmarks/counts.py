@@ -1,0 +1,455 @@
+"""What the processes of a start do, counted: a clock does not tell 0.99, counts do.
+
+    python benchmarks/counts.py                    count, beside what is recorded
+    python benchmarks/counts.py --before REV       beside a commit, or another checkout
+    python benchmarks/counts.py --write REASON     record it, and why a count has gone up
+
+strace counts. Each process is counted up to a moment that does not depend on the machine's speed:
+the runner until it has sent START, the guard until it has started the node launcher, that until it
+has started the worker, the worker until it executes its program. A node launcher on this machine is
+a fork of the runner, so that its modules are those that it loads beyond the runner's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import traces
+from benchmarks.checkouts import checkout_of
+from benchmarks.measure import CHECKOUT, Unfit
+from tests.support.code_size import code_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from benchmarks.traces import Call
+
+    Process: TypeAlias = "dict[str, int]"
+    Start: TypeAlias = "dict[str, Process]"
+
+FILE = CHECKOUT / "benchmarks" / "counts.json"
+
+WORKER = "#!/bin/sh\necho a worker is here\n"
+
+SSH = '#!/bin/sh\nfor last; do :; done\nexec /bin/sh -c "$last"\n'
+"""An ssh that runs everything on this machine."""
+
+START, HELLO = r"\\3\\0", r"\\0dsrun-line-"
+"""How the runner's START begins, and the first bytes of a node launcher, as strace tells them."""
+
+EXACT = ("modules", "code", "forks")
+"""Counts that are the same on every machine and with every version of Python."""
+
+TOLERANCE = {
+    "line": (0.02, 16),  # numbers with more digits, and what the machine has
+    "foreign": (0.0, 0),
+    "memory": (0.1, 4),  # as malloc has it
+    "other": (0.1, 4),
+    "socket": (0.5, 4),  # what is told while the node is slow
+    "wait": (0.5, 12),
+    "calls": (0.02, 16),
+}
+"""By which share, or by how much if that is more, a count may be above the recorded one; the others
+may not be above it at all."""
+
+OF_MACHINE = {"fact child"}
+"""Processes that read files of the machine: their system calls may be a fifth above."""
+
+SLACK = 0.01
+"""By which share `code` may be below what is recorded, before that must be recorded, too."""
+
+TRIES = 3
+"""A busy machine makes more system calls, never fewer: the least of so many starts is recorded."""
+
+
+class Traced(NamedTuple):
+    """One start under strace.
+
+    Attributes:
+        first: the pid of the command.
+        calls: of every thread, by its id.
+    """
+
+    first: int
+    calls: Mapping[int, list[Call]]
+
+    def of(self, pid: int) -> list[Call]:
+        """Return the calls of a process's main thread, none if it made none."""
+        return self.calls.get(pid, [])
+
+    def find(self, pids: Sequence[int], last: Callable[[Call], bool]) -> int:
+        """Return the first of these processes with such a call.
+
+        Raises:
+            LookupError: there is none.
+        """
+        found = (pid for pid in pids if any(last(call) for call in self.of(pid)))
+        pid = next(found, None)
+        if pid is None:
+            raise LookupError("no such process")
+        return pid
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    """Have a folder with a worker, a Python and an ssh, whose path is always equally long."""
+    folder = Path(mkdtemp(prefix="dsrun-counts-", dir="/tmp"))
+    try:
+        for name, text in (("worker", WORKER), ("ssh", SSH)):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        (folder / "python").symlink_to(Path(sys.executable).resolve())
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def command(folder: Path, checkout: Path, name: str, *words: str) -> list[str]:
+    """Return a command of dsrun, on the Python of a folder."""
+    return [str(folder / "python"), "-E", "-S", str(checkout / "bin" / name), *words]
+
+
+def environ(folder: Path) -> dict[str, str]:
+    """Return the environment of all commands."""
+    kept = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder), "DSRUN_ACCELERATOR": "cpu"}
+    return {**kept, "XDG_RUNTIME_DIR": str(folder)}
+
+
+def strace(folder: Path, argv: Sequence[str]) -> list[str]:
+    """Return a command that runs another one, and writes a file for each of its threads."""
+    for old in folder.glob("trace.*"):
+        old.unlink()
+    return ["strace", "-ff", "-y", "-s", "24", "-o", str(folder / "trace"), *argv]
+
+
+def is_allowed() -> bool:
+    """Return whether strace is here, and may trace."""
+    try:
+        return not subprocess.run(["strace", "-o", os.devnull, "true"], check=False).returncode
+    except OSError:
+        return False
+
+
+def traced(folder: Path, argv: Sequence[str], cwd: Path | None = None) -> Traced:
+    """Run a command to its end, in its folder or another one, and return what it has done.
+
+    Raises:
+        Unfit: it failed.
+    """
+    done = subprocess.run(
+        strace(folder, argv),
+        cwd=cwd or folder,
+        env=environ(cwd or folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise Unfit(f"{argv} ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
+    return traces_in(folder)
+
+
+def traces_in(folder: Path) -> Traced:
+    """Return what the files of strace tell; the command's own is the first one."""
+    files = sorted(folder.glob("trace.*"), key=lambda path: int(path.suffix[1:]))
+    calls = {int(path.suffix[1:]): traces.read(path.read_text()) for path in files}
+    return Traced(min(calls), calls)
+
+
+# -- what is started ------------------------------------------------------------------------------
+
+
+def runs_worker(call: Call) -> bool:
+    """Return whether the program of a worker is executed."""
+    return traces.executes(call) and call.args.startswith('"./worker"')
+
+
+def sends_start(call: Call) -> bool:
+    """Return whether the runner sends START."""
+    return call.name == "write" and re.match(rf'\d+<[^>]*>, "{START}', call.args) is not None
+
+
+def job(one: Traced, checkout: Path) -> Start:
+    """Return what the processes of a job with one worker on one node have done."""
+    runner = traces.until(one.of(one.first), sends_start)
+    guard = next(pid for pid in traces.children(one.of(one.first)) if traces.children(one.of(pid)))
+    before = traces.after_exec(one.of(guard))
+    launcher = traces.children(before)[0]
+    below = traces.children(one.of(launcher))
+    worker = one.find(below, runs_worker)
+    node = traces.until(one.of(launcher), lambda call: starts(call, worker))
+    return {
+        "runner": counted(runner, checkout, sent=START),
+        "guard": counted(traces.until(before, traces.starts_process), checkout),
+        "node launcher": counted(node, checkout, sent=HELLO),
+        "fact child": counted(one.of(next(pid for pid in below if pid != worker)), checkout),
+        "worker": counted(traces.until(one.of(worker), runs_worker), checkout),
+    }
+
+
+def starts(call: Call, pid: int) -> bool:
+    """Return whether this call has started a process."""
+    return traces.starts_process(call) and call.result == pid
+
+
+def counted(calls: Sequence[Call], checkout: Path, *, sent: str = "") -> Process:
+    """Return the counts of a process.
+
+    `modules` and `code` are dsrun's: how many, and the bytes of their lines that are code, without
+    indentation; `foreign` are the other modules that come from files; `line` are bytes that were
+    sent on the control line; the others are system calls by kind, with their sum.
+    """
+    counts = traces.count(calls)
+    own = [path for path in counts.modules if Path(path).is_relative_to(checkout)]
+    line = {"line": traces.sent(calls, sent)} if sent else {}
+    return {
+        "modules": len(own),
+        "code": sum(len(line) for path in own for line in code_lines(Path(path).read_text())),
+        "foreign": len(counts.modules) - len(own),
+        "forks": counts.forks,
+        **line,
+        "calls": sum(counts.calls.values()),
+        **dict(sorted(counts.calls.items())),
+    }
+
+
+def on_hold(folder: Path, checkout: Path) -> Start:
+    """Return what a job on held nodes has its client and its worker do."""
+    name, other = folder.name.replace("_", "-"), folder / "client"
+    other.mkdir(exist_ok=True)
+    held = strace(folder, command(folder, checkout, "dsrun-hold", f"--name={name}"))
+    given = {"cwd": folder, "env": environ(folder), "text": True}
+    with subprocess.Popen(held, stderr=subprocess.PIPE, **given) as hold:
+        assert hold.stderr is not None
+        served = any("Ctrl-C releases the nodes" in line for line in hold.stderr)
+        if not served:
+            raise Unfit(f"dsrun-hold ended with {hold.wait()}")
+        try:
+            run = command(folder, checkout, "dsrun", f"--on={name}", "--no_python", "./worker")
+            client = traced(other, run, folder)
+        finally:
+            release = command(folder, checkout, "dsrun-hold", "--release", name)
+            subprocess.run(release, check=True, capture_output=True, **given)
+            hold.stderr.read()
+    one = traces_in(folder)
+    worker = one.find([*one.calls], runs_worker)
+    return {
+        "client": counted(client.of(client.first), checkout),
+        "worker": counted(traces.until(one.of(worker), runs_worker), checkout),
+    }
+
+
+def of_job(*words: str) -> Callable[[Path, Path], Start]:
+    """Return how to count a job with these options."""
+
+    def counted_job(folder: Path, checkout: Path) -> Start:
+        argv = command(folder, checkout, "dsrun", *words, "--no_python", "./worker")
+        return job(traced(folder, argv), checkout)
+
+    return counted_job
+
+
+def of_command(name: str, *words: str) -> Callable[[Path, Path], Start]:
+    """Return how to count a command that starts nothing."""
+
+    def counted_command(folder: Path, checkout: Path) -> Start:
+        one = traced(folder, command(folder, checkout, name, *words))
+        return {"command": counted(one.of(one.first), checkout)}
+
+    return counted_command
+
+
+STARTS: dict[str, Callable[[Path, Path], Start]] = {
+    "one host": of_job("--num_gpus=1"),
+    "over ssh": of_job("--host=192.0.2.1:1", "--launcher=openssh"),
+    "on a hold": on_hold,
+    "-h": of_command("dsrun", "-h"),
+    "--dry_run": of_command("dsrun", "--dry_run", "--num_gpus=1", "--no_python", "./worker"),
+    "dsrun-job list": of_command("dsrun-job", "list"),
+}
+"""What is counted, by name."""
+
+
+def starts_of(name: str, checkout: Path = CHECKOUT) -> Iterator[Start]:
+    """Yield the least counts of a start so far: after one, after two ...; byte code is written."""
+    with place() as folder:
+        STARTS[name](folder, checkout)
+        several: list[Start] = []
+        while True:
+            several.append(STARTS[name](folder, checkout))
+            yield least(several)
+
+
+def measure(checkout: Path = CHECKOUT, tries: int = TRIES) -> dict[str, Start]:
+    """Return the counts of all starts, each the least of some."""
+    return {name: [*islice(starts_of(name, checkout), tries)][-1] for name in STARTS}
+
+
+def least(several: Sequence[Start]) -> Start:
+    """Return the least of each count."""
+    return {
+        process: {count: min(one[process].get(count, 0) for one in several) for count in counts}
+        for process, counts in several[0].items()
+    }
+
+
+# -- what is recorded -----------------------------------------------------------------------------
+
+
+class Rise(NamedTuple):
+    """A count that is not as recorded.
+
+    Attributes:
+        what: start, process and count.
+        before: the recorded one.
+        now: the one that was found.
+    """
+
+    what: str
+    before: int
+    now: int
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        return f"{self.what}: {self.before} -> {self.now}"
+
+
+def pairs(before: Mapping[str, Start], now: Mapping[str, Start]) -> Iterator[Rise]:
+    """Yield all counts, as they were and as they are."""
+    for start, processes in now.items():
+        for process, counts in processes.items():
+            known = before.get(start, {}).get(process, {})
+            for name in {**known, **counts}:
+                what = f"{start}, {process}, {name}"
+                yield Rise(what, known.get(name, 0), counts.get(name, 0))
+
+
+def risen(before: Mapping[str, Start], now: Mapping[str, Start], *, alike: bool) -> list[Rise]:
+    """Return the counts that are above the recorded ones by more than they may be.
+
+    Args:
+        before: the recorded counts.
+        now: those that were found.
+        alike: whether both are of the same version of Python; otherwise only counts that do not
+            depend on it are compared.
+    """
+    return [one for one in pairs(before, now) if one.now > _most(one, alike=alike)]
+
+
+def _most(one: Rise, *, alike: bool) -> float:
+    _, process, name = one.what.split(", ")
+    if name in EXACT:
+        return one.before
+    if not alike and name != "line":
+        return float("inf")
+    share, least = (0.2, 4) if process in OF_MACHINE else TOLERANCE.get(name, (0.0, 0))
+    return one.before + max(share * one.before, least)
+
+
+def fallen(before: Mapping[str, Start], now: Mapping[str, Start]) -> list[Rise]:
+    """Return the counts that are so far below the recorded ones that these must be recorded."""
+    return [
+        one
+        for one in pairs(before, now)
+        if one.what.endswith(EXACT)
+        if one.now < one.before * (1 - SLACK * one.what.endswith("code"))
+    ]
+
+
+def version() -> str:
+    """Return the version of Python, as is recorded."""
+    return ".".join(map(str, sys.version_info[:2]))
+
+
+def sum_of(counts: Mapping[str, Start]) -> str:
+    """Return a hash of counts."""
+    return hashlib.sha256(json.dumps(counts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def recorded() -> dict[str, Any]:
+    """Return what is recorded: `python`, `counts` and, oldest first, `changes`."""
+    made: dict[str, Any] = json.loads(FILE.read_text())
+    return made
+
+
+def renewed(known: dict[str, Any], found: Mapping[str, Start], why: str, date: str) -> Any:
+    """Return what is recorded after a change.
+
+    A count that is within its tolerance stays as it is recorded, so that many small steps do not
+    raise it.
+
+    Raises:
+        ValueError: a count has gone up, and no reason is given.
+    """
+    before = known.get("counts", {})
+    up = risen(before, found, alike=True)
+    if up and not why.strip():
+        raise ValueError("say why these go up:\n" + "\n".join(map(str, up)))
+    kept = {one.what: one.before for one in pairs(before, found) if one.now > one.before}
+    kept = {what: count for what, count in kept.items() if what not in {one.what for one in up}}
+    counts = {
+        start: {
+            process: {name: kept.get(f"{start}, {process}, {name}", n) for name, n in one.items()}
+            for process, one in processes.items()
+        }
+        for start, processes in found.items()
+    }
+    if counts == before:
+        return known
+    change = {"date": date, "why": why.strip(), "up": [*map(str, up)], "sum": sum_of(counts)}
+    return {"python": version(), "changes": [*known.get("changes", []), change], "counts": counts}
+
+
+def text_of(made: Any) -> str:
+    """Return the text of the file: a line for each count, so that changes merge."""
+    return json.dumps(made, indent=1) + "\n"
+
+
+def table(before: Mapping[str, Start], now: Mapping[str, Start]) -> str:
+    """Return the counts beside those of before, with their ratio."""
+    lines = [
+        f"{one.what:42} {one.before:8} {one.now:8} {one.now / one.before if one.before else 0:7.3f}"
+        for one in pairs(before, now)
+        if one.now or one.before
+    ]
+    return "\n".join([f"{'':42} {'before':>8} {'now':>8} {'ratio':>7}", *lines])
+
+
+def main() -> None:
+    """Count, and print or record it."""
+    parser = argparse.ArgumentParser(description="What the processes of a start do, counted.")
+    parser.add_argument("--before", metavar="REV", help="a commit, or another checkout of dsrun")
+    parser.add_argument("--write", metavar="REASON", help="record it; '' if nothing has gone up")
+    parser.add_argument("--tries", type=int, default=TRIES)
+    options = parser.parse_args()
+    now = measure(tries=options.tries)
+    if options.write is not None:
+        known = recorded() if FILE.exists() else {}
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        FILE.write_text(text_of(renewed(known, now, options.write, today)))
+    elif options.before:
+        with checkout_of(options.before) as checkout:
+            print(table(measure(checkout, options.tries), now))
+    else:
+        print(table(recorded()["counts"], now))
+
+
+if __name__ == "__main__":
+    main()
