@@ -21,6 +21,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -73,6 +74,9 @@ OF_MACHINE = {"fact child"}
 
 SLACK = 0.01
 """By which share `code` may be below what is recorded, before that must be recorded, too."""
+
+LATE = 4.0
+"""Seconds after which a start has taken so long that more is loaded to tell what it waits for."""
 
 TRIES = 3
 """A busy machine makes more system calls, never fewer: the least of so many starts is recorded."""
@@ -287,19 +291,39 @@ STARTS: dict[str, Callable[[Path, Path], Start]] = {
 """What is counted, by name."""
 
 
-def starts_of(name: str, checkout: Path = CHECKOUT) -> Iterator[Start]:
-    """Yield the least counts of a start so far: after one, after two ...; byte code is written."""
+class Trial(NamedTuple):
+    """The least counts of a start so far.
+
+    Attributes:
+        counts: by process.
+        seconds: of the quickest one.
+    """
+
+    counts: Start
+    seconds: float
+
+    @property
+    def is_late(self) -> bool:
+        """Whether this machine is too slow just now: each start has had to wait."""
+        return self.seconds > LATE
+
+
+def trials_of(name: str, checkout: Path = CHECKOUT) -> Iterator[Trial]:
+    """Yield what came of one start, of two ...; byte code is written before."""
     with place() as folder:
         STARTS[name](folder, checkout)
-        several: list[Start] = []
+        several: list[Trial] = []
         while True:
-            several.append(STARTS[name](folder, checkout))
-            yield least(several)
+            began = time.monotonic()
+            counts = STARTS[name](folder, checkout)
+            several.append(Trial(counts, time.monotonic() - began))
+            best = least([one.counts for one in several])
+            yield Trial(best, min(one.seconds for one in several))
 
 
 def measure(checkout: Path = CHECKOUT, tries: int = TRIES) -> dict[str, Start]:
     """Return the counts of all starts, each the least of some."""
-    return {name: [*islice(starts_of(name, checkout), tries)][-1] for name in STARTS}
+    return {name: [*islice(trials_of(name, checkout), tries)][-1].counts for name in STARTS}
 
 
 def least(several: Sequence[Start]) -> Start:
@@ -399,14 +423,18 @@ def renewed(known: dict[str, Any], found: Mapping[str, Start], why: str, date: s
         ValueError: a count has gone up, and no reason is given.
     """
     before = known.get("counts", {})
-    up = risen(before, found, alike=True)
+    up = risen(before, found, alike=True) if before else []
     if up and not why.strip():
         raise ValueError("say why these go up:\n" + "\n".join(map(str, up)))
-    kept = {one.what: one.before for one in pairs(before, found) if one.now > one.before}
-    kept = {what: count for what, count in kept.items() if what not in {one.what for one in up}}
+    new = {one.what for one in up}
+
+    def kept(start: str, process: str, name: str, count: int) -> int:
+        least = before.get(start, {}).get(process, {}).get(name, count)
+        return count if f"{start}, {process}, {name}" in new else min(least, count)
+
     counts = {
         start: {
-            process: {name: kept.get(f"{start}, {process}, {name}", n) for name, n in one.items()}
+            process: {name: kept(start, process, name, count) for name, count in one.items()}
             for process, one in processes.items()
         }
         for start, processes in found.items()

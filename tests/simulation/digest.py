@@ -15,9 +15,10 @@ import json
 import re
 import sys
 from multiprocessing import Pool
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsrun.launcher import __version__
+from dsrun import launcher
 
 from ..support.checkout import CHECKOUT
 from .history import as_text
@@ -50,12 +51,15 @@ SHOWN = 20
 INSIDE = frozenset({"round", "restart", "lost", "held", "resources", "serving", "resting"})
 """Events of a history that objects of dsrun have told, or whose time depends on these."""
 
+PLACES = sorted({str(CHECKOUT), str(Path(launcher.__file__ or "").parents[1])}, key=len)
+"""The folders of the program that runs in worlds, the longest last."""
+
 OWN = (
-    (re.compile(re.escape(str(CHECKOUT)).encode() + rb"/(launcher/)?(\w+/)*"), b""),
     (re.compile(re.escape(sys.executable).encode()), b"PYTHON"),
-    (re.compile(rb'("dsrun": ?)"%s"' % re.escape(__version__).encode()), rb'\1"VERSION"'),
+    *((re.compile(re.escape(one).encode() + rb"/(\w+/)*"), b"") for one in reversed(PLACES)),
+    (re.compile(rb'("dsrun": ?)"%s"' % re.escape(launcher.__version__).encode()), rb'\1"VERSION"'),
 )
-"""What differs by checkout, interpreter or version, and what stands for it: a module has its name
+"""What differs by interpreter, checkout or version, and what stands for it: a module has its name
 without the folder."""
 
 

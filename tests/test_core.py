@@ -1,0 +1,99 @@
+"""The core stays small: ratchets on its modules, its lines of code, and the arrows out of it.
+
+The list of its modules and the exceptions are in pyproject.toml, where the lint holds them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .support import core
+from .support.checkout import CHECKOUT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+APART = "cli.options"
+"""The table of options, which is data: it counts as no part of the core's size."""
+
+MODULES, LINES, EXCEPTIONS = 146, 14246, 27
+"""How large the core is: modules with code, their lines of code, and arrows out of it. They only go
+down: to 120 modules with 12,500 lines, and no arrow."""
+
+FEW_MODULES, FEW_LINES = 1, 40
+"""How far below that it may be before the numbers here are lowered."""
+
+
+def contract() -> dict[str, Any]:
+    """Return what pyproject.toml says of the core."""
+    every = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (one,) = (one for one in every["contracts"] if one["type"] == core.Core.type_name)
+    return dict(one)
+
+
+def test_the_core_only_becomes_smaller() -> None:
+    listed = core.listed(contract()["core"])
+    assert APART in listed
+    modules, lines = core.size({*listed} - {APART})
+    assert MODULES - FEW_MODULES <= modules <= MODULES
+    assert LINES - FEW_LINES <= lines <= LINES
+
+
+def test_the_arrows_out_of_the_core_only_become_fewer() -> None:
+    exceptions = contract()["exceptions"]
+    assert len(exceptions) == EXCEPTIONS
+    assert core.arrows(core.listed(contract()["core"]), exceptions) == ([], [], [])
+
+
+def test_each_module_of_the_core_is_listed_once() -> None:
+    listed = core.listed(contract()["core"])
+    assert sorted(listed) == sorted({*listed})
+
+
+def test_what_is_listed() -> None:
+    assert core.listed([": runner", "node: guard main", "node: x"]) == [
+        *("runner", "node.guard", "node.main", "node.x")
+    ]
+
+
+MODULE = """from __future__ import annotations
+import os
+from .. import words
+from ..far import near, value
+from .same import X
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .types import T
+try:
+    from . import tried
+except ImportError:
+    from dsrun.launcher.by import name
+def f():
+    from . import later
+"""
+
+
+def test_what_a_module_imports_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "LAUNCHER", tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.py").write_text(MODULE)
+    known = {"words", "far", "far.near", "a.same", "a.types", "a.tried", "by.name", "a.later"}
+    found = {"words", "far", "far.near", "a.same", "a.tried", "by.name"}
+    assert core.at_once(tmp_path / "a" / "b.py", known) == found
+
+
+def test_an_arrow_is_new_or_an_exception_or_one_too_many() -> None:
+    listed = ["head.job.ending"]
+    new = core.arrows(listed, []).new
+    assert new != []
+    assert core.arrows(listed, new) == ([], [], [])
+    assert core.arrows(listed, [*new, "a -> b"]).gone == ["a -> b"]
+    assert core.arrows([*listed, "no_such"], new).unknown == ["no_such"]
