@@ -25,7 +25,7 @@ UNTRACED = "DSRUN_TEST_UNTRACED"
 """With this variable set, CI passes where the kernel lets nobody trace processes."""
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture
 def tracing() -> None:
     """Skip what the kernel does not allow; in CI that is a failure, unless it is asked for."""
     need("strace")
@@ -36,6 +36,7 @@ def tracing() -> None:
         pytest.skip(reason)
 
 
+@pytest.mark.usefixtures("tracing")
 @pytest.mark.parametrize("name", counts.STARTS)
 def test_a_start_does_no_more_than_is_recorded(name: str) -> None:
     known = counts.recorded()
