@@ -239,8 +239,8 @@ def on_hold(folder: Path, checkout: Path) -> Start:
     name, other = folder.name.replace("_", "-"), folder / "client"
     other.mkdir(exist_ok=True)
     held = strace(folder, command(folder, checkout, "dsrun-hold", f"--name={name}"))
-    given = {"cwd": folder, "env": environ(folder), "text": True}
-    with subprocess.Popen(held, stderr=subprocess.PIPE, **given) as hold:
+    env = environ(folder)
+    with subprocess.Popen(held, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as hold:
         assert hold.stderr is not None
         served = any("Ctrl-C releases the nodes" in line for line in hold.stderr)
         if not served:
@@ -250,7 +250,7 @@ def on_hold(folder: Path, checkout: Path) -> Start:
             client = traced(other, run, folder)
         finally:
             release = command(folder, checkout, "dsrun-hold", "--release", name)
-            subprocess.run(release, check=True, capture_output=True, **given)
+            subprocess.run(release, cwd=folder, env=env, check=True, capture_output=True)
             hold.stderr.read()
     one = traces_in(folder)
     worker = one.find([*one.calls], runs_worker)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from dsrun.launcher import __version__
+
 from ..support.checkout import CHECKOUT, IMPORTABLE
 from . import digest
 from .digest import Change, Recorded
@@ -73,7 +75,7 @@ def test_a_file_is_read_as_it_was_written() -> None:
 
 def test_a_hash_tells_neither_checkout_nor_interpreter_nor_version() -> None:
     words = f'{sys.executable} {CHECKOUT}/launcher/node/elastic/shim.py {{"dsrun":"VERSION"}}'
-    version = words.replace("VERSION", digest.launcher.__version__)
+    version = words.replace("VERSION", __version__)
     assert digest.plain(version.encode()) == b'PYTHON shim.py {"dsrun":"VERSION"}'
 
 

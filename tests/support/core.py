@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from importlinter import Contract, ContractCheck, fields, output
 
@@ -51,7 +51,8 @@ class Core(Contract):
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Compare the arrows out of the core with the exceptions."""
         del graph, verbose
-        found = arrows(listed(self.core), list(self.exceptions or ()))  # type: ignore[call-overload]
+        core, exceptions = cast("list[str]", self.core), cast("list[str]", self.exceptions)
+        found = arrows(listed(core), exceptions)
         return ContractCheck(kept=not any(found), metadata={"found": found})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
