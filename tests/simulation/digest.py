@@ -63,12 +63,13 @@ PLACES = sorted({str(CHECKOUT), str(Path(launcher.__file__ or "").parents[1])}, 
 """The folders of the program that runs in worlds, the longest last."""
 
 OWN = (
+    (re.compile(rb"(Traceback \(most recent call last\):\n)([ \t].*\n)*"), rb"\1"),
     (re.compile(re.escape(sys.executable).encode()), b"PYTHON"),
     *((re.compile(re.escape(one).encode() + rb"/(\w+/)*"), b"") for one in reversed(PLACES)),
     (re.compile(rb'("dsrun": ?)"%s"' % re.escape(launcher.__version__).encode()), rb'\1"VERSION"'),
 )
 """What differs by interpreter, checkout or version, and what stands for it: a module has its name
-without the folder."""
+without the folder, and a traceback only its last line."""
 
 
 class Change(NamedTuple):
