@@ -54,20 +54,26 @@ SSH = '#!/bin/sh\nfor last; do :; done\nexec /bin/sh -c "$last"\n'
 START, HELLO = r"\\3\\0", r"\\0dsrun-line-"
 """How the runner's START begins, and the first bytes of a node launcher, as strace tells them."""
 
-EXACT = ("modules", "code", "forks")
+EXACT = ("modules", "forks")
+"""Counts that are not above what is recorded by a single one."""
+
+EVERYWHERE = (*EXACT, "code", "line")
 """Counts that are the same on every machine and with every version of Python."""
 
 TOLERANCE = {
+    "code": (0.005, 0),  # so that not each new line needs words
     "line": (0.02, 16),  # numbers with more digits, and what the machine has
     "foreign": (0.0, 0),
     "memory": (0.1, 4),  # as malloc has it
     "other": (0.1, 4),
     "socket": (0.5, 4),  # what is told while the node is slow
     "wait": (0.5, 12),
-    "calls": (0.02, 16),
+    "calls": (0.03, 24),
 }
-"""By which share, or by how much if that is more, a count may be above the recorded one; the others
-may not be above it at all."""
+"""By which share, or by how much if that is more, a count may be above the recorded one."""
+
+OTHERS = (0.03, 8)
+"""The same for the other kinds of calls: a folder that lies deeper has more parts to look at."""
 
 OF_MACHINE = {"fact child"}
 """Processes that read files of the machine: their system calls may be a fifth above."""
@@ -381,9 +387,10 @@ def _most(one: Rise, *, alike: bool) -> float:
     _, process, name = one.what.split(", ")
     if name in EXACT:
         return one.before
-    if not alike and name != "line":
+    if not alike and name not in EVERYWHERE:
         return float("inf")
-    share, least = (0.2, 4) if process in OF_MACHINE else TOLERANCE.get(name, (0.0, 0))
+    usual = (0.2, 8) if process in OF_MACHINE else OTHERS
+    share, least = TOLERANCE.get(name, usual)
     return one.before + max(share * one.before, least)
 
 
@@ -392,7 +399,7 @@ def fallen(before: Mapping[str, Start], now: Mapping[str, Start]) -> list[Rise]:
     return [
         one
         for one in pairs(before, now)
-        if one.what.endswith(EXACT)
+        if one.what.endswith((*EXACT, "code"))
         if one.now < one.before * (1 - SLACK * one.what.endswith("code"))
     ]
 

@@ -67,12 +67,12 @@ def a_start(**fields: int) -> dict[str, counts.Start]:
 
 def test_a_count_that_goes_up_needs_a_reason() -> None:
     known = {"counts": a_start(), "changes": []}
-    with pytest.raises(ValueError, match="start, runner, read: 5 -> 6"):
-        counts.renewed(known, a_start(read=6), " ", "2026-01-01")
-    made = counts.renewed(known, a_start(read=6, wait=5), "it has to", "2026-01-01")
-    assert made["counts"] == a_start(read=6)
+    with pytest.raises(ValueError, match="start, runner, read: 5 -> 14"):
+        counts.renewed(known, a_start(read=14), " ", "2026-01-01")
+    made = counts.renewed(known, a_start(read=14, wait=5), "it has to", "2026-01-01")
+    assert made["counts"] == a_start(read=14)
     (change,) = made["changes"]
-    assert (change["why"], change["up"]) == ("it has to", ["start, runner, read: 5 -> 6"])
+    assert (change["why"], change["up"]) == ("it has to", ["start, runner, read: 5 -> 14"])
     assert change["sum"] == counts.sum_of(made["counts"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..support import core
 from ..support.checkout import CHECKOUT
 
 PAGE = CHECKOUT / "docs" / "architecture.md"
@@ -24,3 +25,8 @@ def test_the_story_has_few_modules_in_their_order() -> None:
 def test_each_module_of_the_story_exists() -> None:
     missing = [one for _, one in story() if not (CHECKOUT / "launcher" / f"{one}.py").exists()]
     assert missing == []
+
+
+def test_each_module_of_the_story_is_in_the_core() -> None:
+    listed = core.listed(core.contract()["core"])
+    assert [one for _, one in story() if one.replace("/", ".") not in listed] == []

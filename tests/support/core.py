@@ -6,8 +6,9 @@ Which these are is said in pyproject.toml; the lint of imports holds the list.
 from __future__ import annotations
 
 import ast
+import sys
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from importlinter import Contract, ContractCheck, fields, output
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grimp import ImportGraph
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 LAUNCHER = CHECKOUT / "launcher"
 
@@ -65,6 +71,13 @@ class Core(Contract):
         ):
             for one in some:
                 output.print_error(f"{one}: {words}")
+
+
+def contract() -> dict[str, Any]:
+    """Return what pyproject.toml says of the core."""
+    every = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (one,) = (one for one in every["contracts"] if one["type"] == Core.type_name)
+    return dict(one)
 
 
 def listed(rows: Collection[str]) -> list[str]:
