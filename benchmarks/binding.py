@@ -61,7 +61,7 @@ def measures(read: partial[Topology], workers: int) -> dict[str, Measure]:
         "bound here": partial(apply.bound, CORE, [None] * 2, _nothing),
     }
     if tool := shutil.which("numactl"):
-        one = binding.WorkerBinding(tuple(os.sched_getaffinity(0)), 1, (0,), "bind")
+        one = binding.WorkerShare(tuple(os.sched_getaffinity(0)), 1, (0,), "bind")
         timed["trying numactl"] = partial(numactl.works, one, tool)
     return {name: partial(milliseconds, call) for name, call in timed.items()}
 

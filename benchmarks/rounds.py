@@ -82,7 +82,7 @@ class Nodes:
 
 def _exit(rank: int, code: int) -> bytes:
     """The end of a worker by itself, with a code, or because it was told to."""
-    ended = messages.Exit(rank, 4711, code, not code, time.monotonic())
+    ended = messages.WorkerExit(rank, 4711, code, not code, time.monotonic())
     return messages.pack(frames.EXIT, ended)
 
 

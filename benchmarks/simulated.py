@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from dsrun.launcher.backends.base import Command, Dial, Part
+from dsrun.launcher.backends.base import DialBack, Part, StartCommand
 from dsrun.launcher.backends.dial_command import DialCommand
 from dsrun.launcher.backends.events import TokenAnnounced
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
-from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.job.dial_in import announced
-from dsrun.launcher.head.job.job import Job
+from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.resources.hostfile import Host
@@ -67,14 +67,14 @@ class Simulated:
         """Nothing can be wrong."""
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
+    def commands(self, nodes: Sequence[Node], dial: DialBack | None) -> list[StartCommand]:
         """No command."""
         return []
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Nothing to prepare."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: DialBack | None) -> None:
         """Start the child, and pass on what it prints: tokens to the job, else to the benchmark."""
         assert dial is not None
         self._emit = emit
@@ -117,8 +117,8 @@ def run(
     sent = environment.travel(os.environ, {})
     spec = JobSpec("job", plan, "/", sent, supervision=watched, elastic=limits)
     part = Part(backend, plan.nodes)
-    fleet = Fleet(plan.nodes, loop, console.log, SILENT, lambda _node: part)
-    job = Job(spec, console, loop, lambda _ending: None)
+    fleet = NodeFleet(plan.nodes, loop, console.log, SILENT, lambda _node: part)
+    job = RunnerJob(spec, console, loop, lambda _ending: None)
     job.assemble(fleet)
     with announced(fleet, [part], spec, console) as dial:
         serve(job, fleet, [part], dial)

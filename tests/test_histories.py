@@ -107,7 +107,7 @@ def a_rank_is_killed(nodes: Nodes) -> Steps:
 
 def a_rank_does_not_start(nodes: Nodes) -> Steps:
     yield from started(nodes)
-    failed = messages.Exit(2, 0, 126, False, 0.0, "not started: train.py: no such file")
+    failed = messages.WorkerExit(2, 0, 126, False, 0.0, "not started: train.py: no such file")
     nodes[1].says(messages.pack(frames.EXIT, failed))
     yield from stopped(nodes, (0, 1), ())
 
@@ -139,7 +139,7 @@ def the_only_node_is_lost_and_its_guard_says_later_that_all_is_swept(nodes: Node
     node.hello(pids=(4711, 4710))
     yield node.got(frames.START)
     node.beats()
-    workers = messages.Started((0, 1), (4001, 4002))
+    workers = messages.WorkersStarted((0, 1), (4001, 4002))
     node.says(messages.pack(frames.STARTED, workers))
     node.leaves()
     node.ends("the node launcher was killed by SIGKILL; its workers were stopped", after=0.05)
@@ -150,7 +150,7 @@ def the_only_node_is_lost_and_nobody_says_why(nodes: Nodes) -> Steps:
     node.hello(pids=(4711, 4710))
     yield node.got(frames.START)
     node.beats()
-    workers = messages.Started((0, 1), (4001, 4002))
+    workers = messages.WorkersStarted((0, 1), (4001, 4002))
     node.says(messages.pack(frames.STARTED, workers))
     node.leaves()
 

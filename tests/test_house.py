@@ -115,6 +115,16 @@ def test_no_class_has_very_many_public_names() -> None:
     assert [one for one in found if one[1] > OTHER_BOUNDS.get(one[0], PUBLIC_NAMES)] == []
 
 
+def test_no_two_classes_have_one_name() -> None:
+    """A search then gives the one that is meant."""
+    where: dict[str, list[str]] = {}
+    for path in MODULES:
+        for one in ast.walk(parsed(path)):
+            if isinstance(one, ast.ClassDef):
+                where.setdefault(one.name, []).append(path.as_posix())
+    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
+
+
 def has_run(path: Path) -> bool:
     """Return whether a module imports the class of runs, be it for types alone."""
     imports = (one for one in ast.walk(parsed(path)) if isinstance(one, ast.ImportFrom))

@@ -214,7 +214,7 @@ FORM = {
 def test_other_fields_have_another_number() -> None:
     assert FORM[job_folder.VERSION] == {
         "about": job_folder.About._fields,
-        "end": job_folder.End._fields,
+        "end": job_folder.KeptEnd._fields,
         "process": ProcessIdentity._fields,
     }
 

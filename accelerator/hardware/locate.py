@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..vendors import Accelerator
 
 
-class Place:
+class DevicePlace:
     """One device.
 
     Attributes:
@@ -63,7 +63,7 @@ def _through(entry: str, outer: Sequence[str] | None) -> str:
     return outer[int(entry)] if int(entry) < len(outer) else ""
 
 
-def _meant(entry: str, places: Sequence[Place], *, counted: bool) -> Place | None:
+def _meant(entry: str, places: Sequence[DevicePlace], *, counted: bool) -> DevicePlace | None:
     """Return the device of an entry: a number, `card.tile`, or a name or the beginning of one."""
     if entry.isdigit() and counted:
         return places[int(entry)] if int(entry) < len(places) else None
@@ -75,12 +75,14 @@ def _meant(entry: str, places: Sequence[Place], *, counted: bool) -> Place | Non
     return fits[0] if len(fits) == 1 else None
 
 
-def _places(accelerator: Accelerator, environ: Mapping[str, str], root: str) -> Iterator[Place]:
+def _places(
+    accelerator: Accelerator, environ: Mapping[str, str], root: str
+) -> Iterator[DevicePlace]:
     """Yield every entry that a mask may count, in order."""
     nth = _addresses(accelerator, root)
     for cards, device in enumerate(present.devices(accelerator, root)):
         by_order = nth[device.number] if device.number < len(nth) else ""
-        place = Place(device.address or by_order, _name(accelerator, device), cards)
+        place = DevicePlace(device.address or by_order, _name(accelerator, device), cards)
         for _ in range(present.parts(accelerator, device, environ)):
             yield place
 
@@ -105,7 +107,7 @@ def _name(accelerator: Accelerator, device: present.Device) -> str:
 
 def _informed(
     accelerator: Accelerator, environ: Mapping[str, str], root: str
-) -> tuple[tuple[Place, ...], bool]:
+) -> tuple[tuple[DevicePlace, ...], bool]:
     """Return the GPUs that NVIDIA's driver lists, and whether CUDA numbers them in this order.
 
     CUDA counts the GPUs whose device files it can open: by address with
@@ -118,5 +120,5 @@ def _informed(
     usable = [(address, facts) for address, facts in listed if facts.get("Device Minor") in minors]
     alike = len({facts.get("Model") for _, facts in usable}) == 1
     by_address = alike or environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    places = tuple(Place(address, facts.get("GPU UUID", "")) for address, facts in usable)
+    places = tuple(DevicePlace(address, facts.get("GPU UUID", "")) for address, facts in usable)
     return places, by_address and len(places) == len(minors)

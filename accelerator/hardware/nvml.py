@@ -27,7 +27,7 @@ _PROCESSES = (
 _GIB = 1 << 30
 
 
-class Process:
+class GpuProcess:
     """A process that uses a GPU: its pid, and the bytes it holds there, None if not known."""
 
     def __init__(self, *, pid: int, held: int | None) -> None:
@@ -98,7 +98,7 @@ class Gpu:
         total: int | None = None,
         used: int | None = None,
         busy: int | None = None,
-        processes: tuple[Process, ...] = (),
+        processes: tuple[GpuProcess, ...] = (),
         ecc: bool | None = None,
         uncorrected: int | None = None,
         rows: Rows | None = None,
@@ -238,10 +238,10 @@ def _memory(nvml: Any, handle: Any) -> Any:
     return newer or nvml.nvmlDeviceGetMemoryInfo(handle)
 
 
-def _processes(nvml: Any, handle: Any) -> tuple[Process, ...]:
+def _processes(nvml: Any, handle: Any) -> tuple[GpuProcess, ...]:
     lists = (ask(lambda name=name: getattr(nvml, name)(handle)) for name in _PROCESSES)
     held = {one.pid: one.usedGpuMemory for some in lists for one in some or ()}
-    return tuple(Process(pid=pid, held=held[pid]) for pid in sorted(held))
+    return tuple(GpuProcess(pid=pid, held=held[pid]) for pid in sorted(held))
 
 
 def _uncorrected(nvml: Any, handle: Any) -> Any:

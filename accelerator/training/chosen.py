@@ -15,7 +15,7 @@ from .runtime import usable
 _log = logging.getLogger("dsrun")
 
 
-class _Process:
+class _ChosenDevice:
     """The choice of this process."""
 
     lock = threading.Lock()
@@ -24,16 +24,16 @@ class _Process:
 
 def get() -> TrainingAccelerator:
     """Return the accelerator that was set, else the one chosen at the first call."""
-    with _Process.lock:
-        if _Process.accelerator is None:
-            _Process.accelerator = choose(os.environ)
-        return _Process.accelerator
+    with _ChosenDevice.lock:
+        if _ChosenDevice.accelerator is None:
+            _ChosenDevice.accelerator = choose(os.environ)
+        return _ChosenDevice.accelerator
 
 
 def replace(accelerator: TrainingAccelerator) -> None:
     """Make `get` return this accelerator."""
-    with _Process.lock:
-        _Process.accelerator = accelerator
+    with _ChosenDevice.lock:
+        _ChosenDevice.accelerator = accelerator
 
 
 def choose(environ: Mapping[str, str], root: str = "/") -> TrainingAccelerator:

@@ -18,7 +18,7 @@ class _Ranges(threading.local):
         self.open: list[ExitStack] = []
 
 
-class Streams(Runtime):
+class DeviceStreams(Runtime):
     """Streams, events, graphs and ranges."""
 
     supports_nvtx_domain = False

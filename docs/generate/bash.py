@@ -23,7 +23,7 @@ from .commands import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dsrun.launcher.cli.help.rows import Row
+    from dsrun.launcher.cli.help.rows import OptionRow
 
     from .commands import Command
 
@@ -136,7 +136,7 @@ def script(command: Command) -> str:
     )
 
 
-def _pattern(rows: Iterable[Row]) -> str:
+def _pattern(rows: Iterable[OptionRow]) -> str:
     return _names(name for one in rows for name in one.names)
 
 
@@ -158,7 +158,7 @@ def _all_names(command: Command) -> str:
     return "\n".join([every, "        case ${words[0]-} in", *cases, "        esac"])
 
 
-def _spelled(rows: Iterable[Row]) -> str:
+def _spelled(rows: Iterable[OptionRow]) -> str:
     return " ".join(name for one in rows for name in one.names)
 
 
@@ -170,16 +170,16 @@ def _of_verb(command: Command) -> str:
     )
 
 
-def _cases(command: Command, rows: Iterable[Row]) -> Iterator[str]:
+def _cases(command: Command, rows: Iterable[OptionRow]) -> Iterator[str]:
     """Return a line for each action, with all options that have it."""
-    actions: dict[str, list[Row]] = {}
+    actions: dict[str, list[OptionRow]] = {}
     for one in rows:
         if action := _action(command, one):
             actions.setdefault(action, []).append(one)
     return (CASE.format(names=_pattern(found), action=action) for action, found in actions.items())
 
 
-def _action(command: Command, one: Row) -> str:
+def _action(command: Command, one: OptionRow) -> str:
     """Return what offers the values of an option, "" if any value may be one."""
     call = f"_{command.identifier}"
     known = [f"{call}_offer {' '.join(values(one))}"] if values(one) else []

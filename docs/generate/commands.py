@@ -6,7 +6,7 @@ import re
 import textwrap
 from typing import NamedTuple
 
-from dsrun.launcher.cli.help.rows import Row, groups, row
+from dsrun.launcher.cli.help.rows import OptionRow, groups, row
 from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
 from dsrun.launcher.commands.exec import MIXING
@@ -14,14 +14,14 @@ from dsrun.launcher.commands.job import VERBS
 
 NOTE = "Written by `python -m docs.generate` from launcher/cli. Change those files instead."
 
-HELP = Row(
+HELP = OptionRow(
     ("-h", "--help"),
     "TOPIC",
     "Print help: -h the options that most people need, --help all options, --help TOPIC a topic.",
     default="no topic",
     values=tuple(TOPICS),
 )
-VERSION = Row(("-V", "--version"), "", "Print the version.")
+VERSION = OptionRow(("-V", "--version"), "", "Print the version.")
 
 PROGRAM, VERB, NOTHING = "program", "verb", ""
 """What a command takes beside its options: a program with arguments, a verb, or nothing."""
@@ -42,7 +42,7 @@ class Command(NamedTuple):
     """
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[OptionRow, ...]
     words: str
     mixing: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ def commands() -> tuple[Command, ...]:
     return (Command("dsrun", (*options, HELP, VERSION), PROGRAM), *tools)
 
 
-def rows_of(command: Command, verb: str) -> tuple[Row, ...]:
+def rows_of(command: Command, verb: str) -> tuple[OptionRow, ...]:
     """Return the options that dsrun-job takes with a verb."""
     taken = {f"--{name}" for name in (*VERBS[verb].options, "help")}
     return tuple(one for one in command.rows if not taken.isdisjoint(one.names))
@@ -93,17 +93,17 @@ def places() -> dict[str, list[str]]:
     return found
 
 
-def values(one: Row) -> tuple[str, ...]:
+def values(one: OptionRow) -> tuple[str, ...]:
     """Return the values to offer for an option."""
     return one.choices or one.values
 
 
-def kind(one: Row) -> str:
+def kind(one: OptionRow) -> str:
     """Return FILE, FOLDER or COMMAND if the value of an option is one, else ""."""
     return KINDS.get(one.metavar, "")
 
 
-def summary(one: Row) -> str:
+def summary(one: OptionRow) -> str:
     """Return the first sentence on an option, shortened, without its full stop."""
     sentence = re.split(r"(?<=[^.])\. (?=[A-Z])", one.text)[0].removesuffix(".")
     return textwrap.shorten(sentence, 72, placeholder=" ...")

@@ -24,7 +24,7 @@ from .commands import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.cli.help.rows import Row
+    from dsrun.launcher.cli.help.rows import OptionRow
 
     from .commands import Command
 
@@ -123,7 +123,7 @@ def _words(command: Command, start: str) -> Iterator[str]:
         yield f"{start} -n '{at} {' '.join(where)}' -a '({look} {kinds})'"
 
 
-def _test(command: Command, one: Row) -> str:
+def _test(command: Command, one: OptionRow) -> str:
     """Return what tests whether an option may come next."""
     name = f"__{command.identifier}_options"
     if command.words != VERB:
@@ -143,7 +143,7 @@ def _names(names: tuple[str, ...]) -> str:
     return " ".join(f"-l {one[2:]}" if one.startswith("--") else f"-s {one[1:]}" for one in names)
 
 
-def _rest(command: Command, one: Row) -> str:
+def _rest(command: Command, one: OptionRow) -> str:
     """Return what the value of an option may be, and the description."""
     about = f"-d {_quote(summary(one))}"
     if not one.metavar:

@@ -142,8 +142,9 @@ class Definitions:
 
 
 def definition_name(shape: Any) -> str:
-    """Return the name of a class as definitions have it, such as `rank_used`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", shape.__name__).lower()
+    """Return the name of a class as definitions have it: `rank_used` for `RankUsedJson`."""
+    name = shape.__name__.removesuffix("Json")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def summary(shape: Any) -> str:

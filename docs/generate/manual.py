@@ -17,7 +17,7 @@ from .commands import HELP, VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dsrun.launcher.cli.help.rows import Row
+    from dsrun.launcher.cli.help.rows import OptionRow
     from dsrun.launcher.cli.help.tools import Tool
 
 NOTE = '.\\" Written by "python -m docs.generate" from launcher/cli. Change those files instead.'
@@ -128,13 +128,13 @@ def _synopsis(name: str, ways: Iterable[str]) -> Iterator[str]:
         yield f"\\fB{escape(name)}\\fR {text(words)}".rstrip()
 
 
-def _group(title: str, rows: Iterable[Row]) -> Iterator[str]:
+def _group(title: str, rows: Iterable[OptionRow]) -> Iterator[str]:
     yield f".SS {title}"
     for one in rows:
         yield from _row(one)
 
 
-def _row(one: Row) -> Iterator[str]:
+def _row(one: OptionRow) -> Iterator[str]:
     yield ".TP"
     names = ", ".join(f"\\fB{escape(name)}\\fR" for name in one.names)
     yield f"{names} \\fI{escape(one.metavar)}\\fR" if one.metavar else names

@@ -12,7 +12,7 @@ from dsrun.launcher.cli.peers import REFUSED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dsrun.launcher.cli.help.rows import Row
+    from dsrun.launcher.cli.help.rows import OptionRow
 
 HEAD = """\
 <!-- Written by `python -m docs.generate` from launcher/cli. Change those files instead. -->
@@ -52,7 +52,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: Iterable[Row]) -> Iterator[str]:
+def _table(rows: Iterable[OptionRow]) -> Iterator[str]:
     yield from ("| option | meaning | default |", "|---|---|---|")
     for one in rows:
         names = ", ".join(f"`{name}`" for name in one.names)

@@ -10,7 +10,7 @@ from dsrun.launcher.common.formats import as_json
 from dsrun.launcher.node.binding.policies import POLICIES as BINDINGS
 from dsrun.launcher.planning import elastic
 from dsrun.launcher.planning.batch_settings import SCHEMAS
-from dsrun.launcher.planning.json_types import Plan
+from dsrun.launcher.planning.json_types import PlanJson
 from dsrun.launcher.specs import policies
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchSettings
@@ -34,10 +34,10 @@ DEFAULTS: dict[Field, Any] = {
     (Rendezvous, "local_addr"): "",
     (Rendezvous, "restarts"): 0,
     (Rendezvous, "interval"): Options().monitor_interval,
-    **{(Plan, name): None for name in ("master_addr", "master_port", "debug", "elastic")},
-    **{(Plan, name): None for name in ("sync", "updates", "batches")},
-    (Plan, "withheld"): (),
-    (Plan, "core_lists"): {},
+    **{(PlanJson, name): None for name in ("master_addr", "master_port", "debug", "elastic")},
+    **{(PlanJson, name): None for name in ("sync", "updates", "batches")},
+    (PlanJson, "withheld"): (),
+    (PlanJson, "core_lists"): {},
 }
 """What planning makes of a field if no option says more, where the class has no such default."""
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from dsrun.launcher.commands.json_types import jobs
-from dsrun.launcher.commands.json_types.check import Check
+from dsrun.launcher.commands.json_types.check import CheckJson
 from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
 from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
@@ -14,8 +14,8 @@ from dsrun.launcher.head.exec.json_types import Exec
 from dsrun.launcher.head.hooks.json_types import Event, EveryEvent
 from dsrun.launcher.head.report import json_types as report
 from dsrun.launcher.head.roles.json_types import RolesEnded
-from dsrun.launcher.head.stacks.json_types import Stacks
-from dsrun.launcher.planning.json_types import Allocation, Plan
+from dsrun.launcher.head.stacks.json_types import StacksJson
+from dsrun.launcher.planning.json_types import AllocationJson, PlanJson
 from dsrun.launcher.planning.roles.json_types import RolesPlan
 
 from . import plan_fields
@@ -52,10 +52,10 @@ class Output(NamedTuple):
 
 
 OUTPUTS = {
-    "check": Output("dsrun-check --json", (Check,)),
+    "check": Output("dsrun-check --json", (CheckJson,)),
     "dry_run": Output(
         "dsrun --dry_run --json",
-        (Plan, Allocation),
+        (PlanJson, AllocationJson),
         "The job that dsrun would run, as one JSON object on standard output. All times are in"
         " seconds.",
         more=plan_fields.more,
@@ -73,23 +73,23 @@ OUTPUTS = {
     "exec": Output("dsrun-exec --json", (Exec,)),
     "jobs": Output(
         "dsrun-job --json",
-        (jobs.Jobs,),
+        (jobs.JobsJson,),
         others=(
-            jobs.Done,
-            jobs.Line,
-            jobs.Message,
-            jobs.Report,
-            jobs.Ended,
+            jobs.DoneJson,
+            jobs.LineJson,
+            jobs.MessageJson,
+            jobs.ReportJson,
+            jobs.EndedJobsJson,
             jobs.Remains,
         ),
     ),
     "report": Output(
         "dsrun --report_file FILE",
-        (report.Ended, RolesEnded, report.Refused, report.Crashed),
+        (report.EndedJson, RolesEnded, report.Refused, report.Crashed),
         "How a job ended, as one JSON object that is written when dsrun ends. All times are in"
         " seconds.",
     ),
-    "stacks": Output("dsrun-job stacks --json", (Stacks,)),
+    "stacks": Output("dsrun-job stacks --json", (StacksJson,)),
     "topo": Output("dsrun-topo --json", (Topo,)),
 }
 """By the name of the schema."""

@@ -28,7 +28,7 @@ from .commands import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.cli.help.rows import Row
+    from dsrun.launcher.cli.help.rows import OptionRow
 
     from .commands import Command
 
@@ -133,11 +133,11 @@ def _of_verb(command: Command) -> str:
     )
 
 
-def _dashed(one: Row) -> tuple[str, ...]:
+def _dashed(one: OptionRow) -> tuple[str, ...]:
     return tuple(dashed(name) for name in one.names if "_" in name)
 
 
-def _specs(command: Command, one: Row, names: tuple[str, ...]) -> Iterator[str]:
+def _specs(command: Command, one: OptionRow, names: tuple[str, ...]) -> Iterator[str]:
     """Return a specification of `_arguments` for each of these names of an option."""
     every = " ".join([*one.names, *_dashed(one)])
     before = "*" if one.repeatable else f"({every})"
@@ -153,7 +153,7 @@ def _value_sign(name: str) -> str:
     return "=" if name.startswith("--") else "+"
 
 
-def _action(command: Command, one: Row) -> str:
+def _action(command: Command, one: OptionRow) -> str:
     known = " ".join(values(one))
     if one.offers:
         look = f"_{command.identifier}_look {one.offers}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from ..head.detached.job_folder import End, JobFolder
+    from ..head.detached.job_folder import JobFolder, KeptEnd
     from ..head.report.document import Report
     from .roles import Role
     from .stacks import Stacks
@@ -213,7 +213,7 @@ class DetachedJob:
         return f"<DetachedJob {self.id}, {self._folder.now.state.value}>"
 
 
-def _report(end: End) -> Report:
+def _report(end: KeptEnd) -> Report:
     try:
         return read(end.report, end.text)
     except (LookupError, TypeError, AttributeError) as error:

@@ -50,7 +50,7 @@ def _serve(argv: list[str]) -> int:
 
 def _hold(line: socket, pidfd: int) -> int:
     spec = _received(line)
-    from ..head.hold.serve import Owner, serve
+    from ..head.hold.serve import HoldOwner, serve
 
     try:
         listener = local.listener(local.HOLD, spec.name)
@@ -58,7 +58,7 @@ def _hold(line: socket, pidfd: int) -> int:
         raise UsageError(
             f"name {spec.name}: taken on this machine ({reason(error)}); give another"
         ) from None
-    return serve(spec, listener, owner=Owner(line, pidfd))
+    return serve(spec, listener, owner=HoldOwner(line, pidfd))
 
 
 def _received(line: socket) -> HoldSpec:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-class _Interrupted(BaseException):
+class _WaitInterrupted(BaseException):
     """Ends a wait."""
 
 
@@ -56,7 +56,7 @@ class Interrupts:
             if self.count > seen:
                 return True
             return bool(poll.poll(None if seconds is None else seconds * 1000))
-        except _Interrupted:
+        except _WaitInterrupted:
             return True
         finally:
             self._waits = False
@@ -65,4 +65,4 @@ class Interrupts:
         self.count += 1
         if self._waits:
             self._waits = False
-            raise _Interrupted
+            raise _WaitInterrupted

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..head.report.document import Report
     from .events import Event, Output
     from .output import Show
-    from .process import Service
+    from .process import ServiceProcess
     from .stacks import Stacks
 
 
@@ -57,7 +57,7 @@ class Job:
 
     def __init__(
         self,
-        service: Service,
+        service: ServiceProcess,
         request: int,
         job_id: str,
         output: Show | bool | None = True,

@@ -37,7 +37,7 @@ class JobOutput:
         self._show = sink if callable(sink) else None
         self.shows = self._show is not None
         self._printer = Printer() if sink is True else None
-        self._lines = Lines() if lines else None
+        self._lines = BlockLines() if lines else None
         self._kept = KeptOutput()
 
     def add(self, rank: int, stream: int, data: bytes) -> list[bytes]:
@@ -100,7 +100,7 @@ class KeptOutput:
         return self._kept.get((rank, stream), b"").decode("utf-8", "replace")
 
 
-class Lines:
+class BlockLines:
     """Puts the blocks of each rank and stream together to lines, of which no byte is lost.
 
     A carriage return ends a line as well: so each state of a progress bar is one. A line of more

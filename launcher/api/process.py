@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class Service(Protocol):
+    class ServiceProcess(Protocol):
         """The process that runs a job, and the connection to it."""
 
         @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..head.job.control import JobControl
-    from ..head.local.server import Caller, Verb
+    from ..head.local.server import LocalCaller, Verb
     from ..head.report.ending import Ending
     from ..specs.job import JobSpec
     from ..specs.roles import RolesSpec
@@ -48,7 +48,7 @@ class Service:
         self.gone = False
         self._loop = loop
         self._job: JobControl | None = None
-        self._caller: Caller | None = None
+        self._caller: LocalCaller | None = None
         self._early: list[Callable[[JobControl], None]] = []
         self._request: Message | None = None
 
@@ -82,7 +82,7 @@ class Service:
         else:
             self._loop.stop()
 
-    def _conduct(self, caller: Caller, request: Message) -> Ending:
+    def _conduct(self, caller: LocalCaller, request: Message) -> Ending:
         """Run the job to its end."""
         from ..specs import codec
 
@@ -99,7 +99,7 @@ class Service:
             caller, codec.decode(JobSpec, request.get("spec")), inherits=inherits
         )
 
-    def _conduct_one(self, caller: Caller, spec: JobSpec, *, inherits: bool) -> Ending:
+    def _conduct_one(self, caller: LocalCaller, spec: JobSpec, *, inherits: bool) -> Ending:
         """Run a job of one program."""
         from ..head.job.start import backend_for, prepare
 
@@ -113,7 +113,7 @@ class Service:
         begin = partial(self._begin, relay)
         return launch(spec, start, backend_for(spec), self._loop, _as_console(relay), begin)
 
-    def _conduct_roles(self, caller: Caller, spec: RolesSpec, *, inherits: bool) -> Ending:
+    def _conduct_roles(self, caller: LocalCaller, spec: RolesSpec, *, inherits: bool) -> Ending:
         """Run a job of several roles."""
         from ..head.job.start import prepare
 
@@ -133,7 +133,7 @@ class Service:
 
     # -- requests ---------------------------------------------------------------------------
 
-    def _on_launch(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+    def _on_launch(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Take the job; it is answered at its end."""
         if self._request is not None:
             raise UsageError("launch: this process has a job already")
@@ -141,10 +141,10 @@ class Service:
         caller.on_close.append(self.leave)
         self._loop.stop()
 
-    def _on_signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _on_signal(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         return self._act(lambda job: job.send(request.get("number")))
 
-    def _on_stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _on_stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         return self._act(lambda job: job.stop(request.get("grace")))
 
     def _act(self, act: Callable[[JobControl], None]) -> Message:
@@ -166,7 +166,7 @@ class Service:
             job.end(signal.SIGHUP, "")
 
 
-def _relay(loop: Loop, caller: Caller, spec: JobSpec, *, inherits: bool) -> Relay:
+def _relay(loop: Loop, caller: LocalCaller, spec: JobSpec, *, inherits: bool) -> Relay:
     """Return where the output goes."""
     output = spec.output
     if not inherits:

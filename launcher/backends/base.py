@@ -44,7 +44,7 @@ class Part(NamedTuple):
     nodes: Sequence[Node]
 
 
-class Command(NamedTuple):
+class StartCommand(NamedTuple):
     """A command that starts node launchers.
 
     Attributes:
@@ -64,7 +64,7 @@ def _never_again(rank: int) -> None:
     """Reject a second announcement of a node launcher."""
 
 
-class Dial(NamedTuple):
+class DialBack(NamedTuple):
     """What node launchers need to dial back.
 
     Attributes:
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
             """Return why it cannot start these nodes, or ""."""
             ...
 
-        def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
+        def commands(self, nodes: Sequence[Node], dial: DialBack | None) -> list[StartCommand]:
             """Return every command this machine would run, as for a dry run."""
             ...
 
@@ -104,7 +104,9 @@ if TYPE_CHECKING:
             """
             ...
 
-        def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
+        def start(
+            self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: DialBack | None
+        ) -> None:
             """Begin to start every node; emit events, always from the loop."""
             ...
 
@@ -145,7 +147,7 @@ def remote_argv(settings: BackendSettings, *args: str) -> list[str]:
     return [*node_command(python, settings.root or root, digest(root)), *args]
 
 
-def dial_args(dial: Dial | None, node: str) -> list[str]:
+def dial_args(dial: DialBack | None, node: str) -> list[str]:
     """Return the node launcher's arguments for dialling back as `node`."""
     target, pin = (dial.target, dial.pin) if dial else ("ADDRESS:PORT", "SHA256")
     return [f"--dial={target}", f"--pin={pin}", f"--node={node}"]

@@ -28,7 +28,7 @@ STDERR_TIMEOUT = 0.3
 """Seconds to wait for the rest of standard error after the program has ended."""
 
 
-class Started(NamedTuple):
+class StartedChild(NamedTuple):
     """A started process, and our ends of the pipes that are its standard streams."""
 
     pid: int
@@ -37,7 +37,7 @@ class Started(NamedTuple):
     stderr: int
 
 
-def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> Started:
+def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> StartedChild:
     """Start a program in a new session, with the signals of a fresh login.
 
     Raises:
@@ -63,14 +63,14 @@ def execute(argv: Sequence[str], environ: Mapping[str, str], streams: Sequence[i
     )
 
 
-def with_pipes(start: Callable[[Sequence[int]], int]) -> Started:
+def with_pipes(start: Callable[[Sequence[int]], int]) -> StartedChild:
     """Make three pipes; `start` is given the process's ends, starts it, and returns its pid."""
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = (
         os.pipe2(os.O_CLOEXEC) for _ in range(3)
     )
     theirs = (in_read, out_write, err_write)
     try:
-        return Started(start(theirs), in_write, out_read, err_read)
+        return StartedChild(start(theirs), in_write, out_read, err_read)
     except OSError:
         for fd in (in_write, out_read, err_read):
             os.close(fd)
@@ -90,7 +90,7 @@ class Child:
 
     def __init__(
         self,
-        started: Started,
+        started: StartedChild,
         loop: loops.Loop,
         on_end: Callable[[int, str], None],
         on_errors: Callable[[bytes], None] | None = None,

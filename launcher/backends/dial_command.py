@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
 
-    class Owner(Protocol):
+    class CommandOwner(Protocol):
         """The object that runs the command."""
 
         def on_token(self, speaker: str, node: str, token: str) -> None:
@@ -64,7 +64,7 @@ class DialCommand:
         argv: Sequence[str],
         environ: Mapping[str, str],
         loop: Loop,
-        owner: Owner,
+        owner: CommandOwner,
         label: str,
     ) -> None:
         """Start it.

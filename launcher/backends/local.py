@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..common.loop import Loop
     from ..specs.backend import BackendSettings
     from ..specs.plan import Node
-    from .child import Started
+    from .child import StartedChild
     from .events import Emit
     from .stdio import SessionStream
 
@@ -28,7 +28,7 @@ class Local:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
-        self._prepared: dict[int, Started] = {}
+        self._prepared: dict[int, StartedChild] = {}
         self._children: dict[int, Child] = {}
 
     def problem(self, nodes: Sequence[Node]) -> str:
@@ -43,9 +43,11 @@ class Local:
         why = executable.fault(python) if "/" in python else "no such program on PATH"
         return _misnamed(python, why)
 
-    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+    def commands(
+        self, nodes: Sequence[Node], dial: base.DialBack | None
+    ) -> list[base.StartCommand]:
         """Return every command this machine would run."""
-        return [base.Command(self._argv(), [node.host.name]) for node in nodes]
+        return [base.StartCommand(self._argv(), [node.host.name]) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Start the node launchers before `start` is called, so that they get ready meanwhile.
@@ -70,7 +72,9 @@ class Local:
                 raise NodeError(f"cannot start a process: {why}") from None
             raise UsageError(_misnamed(argv[0], reason(error))) from None
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Start the node launcher of every node as a child."""
         from .events import SessionEnded, SessionStarted
         from .stdio import SessionStream

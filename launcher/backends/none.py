@@ -26,15 +26,19 @@ class NoLauncher:
         """Return why it cannot start these nodes, or ""."""
         return f"--no_ssh: {base.lacks_tls()}" if base.lacks_tls() else ""
 
-    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+    def commands(
+        self, nodes: Sequence[Node], dial: base.DialBack | None
+    ) -> list[base.StartCommand]:
         """Return the command to run on each of them: this one, with a node rank."""
         argvs = [["dsrun", "--no_ssh", f"--node_rank={node.rank}", "..."] for node in nodes]
-        return [base.Command(a, [n.host.name]) for a, n in zip(argvs, nodes, strict=True)]
+        return [base.StartCommand(a, [n.host.name]) for a, n in zip(argvs, nodes, strict=True)]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Do nothing: the nodes dial in by themselves."""
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from ..common import entry, signals
 from ..common.errors import INTERNAL, exhausted
-from .child import DEFAULTED, Started, with_pipes
+from .child import DEFAULTED, StartedChild, with_pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def is_possible(python: str) -> bool:
     return python == sys.executable and entry.is_own() and len(os.listdir("/proc/self/task")) == 1
 
 
-def fork(argv: Sequence[str]) -> Started:
+def fork(argv: Sequence[str]) -> StartedChild:
     """Start a process that does what `child.spawn` of `argv` would, and looks the same.
 
     Its environment is that of this process.

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .config_source import Source
+    from .config_source import ConfigSource
     from .option import Option
     from .options import Options
     from .toml_file import Values
@@ -157,7 +157,7 @@ def _check_profile(profile: str, read_files: Iterable[File], skipped: Iterable[s
 # -- the file of a project ------------------------------------------------------------------------
 
 
-def _nearest(projects: Iterable[str]) -> tuple[Source | None, list[str]]:
+def _nearest(projects: Iterable[str]) -> tuple[ConfigSource | None, list[str]]:
     """Return the first file that no other user could have written, and a message for each before.
 
     Raises:
@@ -173,7 +173,7 @@ def _nearest(projects: Iterable[str]) -> tuple[Source | None, list[str]]:
     return None, skipped
 
 
-def _trusted(project: Source, environ: Mapping[str, str], *, here: bool) -> File:
+def _trusted(project: ConfigSource, environ: Mapping[str, str], *, here: bool) -> File:
     """Return the file of a project.
 
     Raises:

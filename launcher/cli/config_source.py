@@ -18,7 +18,7 @@ ACCOUNTS = "/etc/passwd"
 """Where the accounts of this machine and their first groups are (passwd(5))."""
 
 
-class Source(NamedTuple):
+class ConfigSource(NamedTuple):
     """The contents of a configuration file.
 
     Attributes:
@@ -36,7 +36,7 @@ class Unsafe(UsageError):
     """A file that another user, or everybody, could have written."""
 
 
-def source(path: str) -> Source:
+def source(path: str) -> ConfigSource:
     """Return a configuration file.
 
     Raises:
@@ -55,13 +55,13 @@ def source(path: str) -> Source:
         data = files.read(path, toml_file.LIMIT, pipes=False, check=check)
     except OSError as error:
         raise UsageError(f"{one_line(path)}: {reason(error)}; {NO_CONFIG}") from None
-    return Source(path, data, any(shared))
+    return ConfigSource(path, data, any(shared))
 
 
 NO_CONFIG = "--no_config reads no configuration files"
 
 
-def own(path: str) -> Source:
+def own(path: str) -> ConfigSource:
     """Return a configuration file that nobody else can change.
 
     Raises:

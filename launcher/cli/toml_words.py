@@ -40,7 +40,7 @@ _NAME = r"[A-Za-z0-9_-]+"
 _CONSTANT = r"""(?:"[^"\n]*"|'[^'\n]*'|[0-9]+|true|false)"""
 
 
-class Place(NamedTuple):
+class ErrorPlace(NamedTuple):
     """Where a library has given up.
 
     Attributes:
@@ -74,7 +74,7 @@ def fault(text: str, error: str) -> tuple[int, str]:
         text: the contents of the file.
         error: what `tomllib` says: `... (at line 2, column 12)` or `... (at end of document)`.
     """
-    place = Place(text, _offset(text, error))
+    place = ErrorPlace(text, _offset(text, error))
     if error.startswith(("Cannot", "Duplicate")):
         return _twice(place)
     looks = (_foreign, _string, _characters, _brackets, _header, _setting)
@@ -104,7 +104,7 @@ def _quoted(text: str) -> str:
 # -- what is no TOML at all -----------------------------------------------------------------------
 
 
-def _foreign(place: Place) -> tuple[int, str] | None:
+def _foreign(place: ErrorPlace) -> tuple[int, str] | None:
     """Look for another format."""
     start, line = place.text.lstrip(), place.line
     if start[:1] in {"{", "<"} or re.match(r"\[\s*[{\"]", start):
@@ -131,7 +131,7 @@ def _looks_like(kind: str) -> str:
     return f"looks like {kind}; expected TOML: [TABLE], and below it KEY = VALUE"
 
 
-def _twice(place: Place) -> tuple[int, str]:
+def _twice(place: ErrorPlace) -> tuple[int, str]:
     """Return which key or table is there before."""
     *before, last = [one for one in keys(place.text) if one.number <= place.number]
     same = (one for one in before if one.path == last.path or (last.header and _alike(one, last)))
@@ -155,7 +155,7 @@ def _alike(one: Key, other: Key) -> bool:
 # -- strings and characters -----------------------------------------------------------------------
 
 
-def _tokens(place: Place) -> Iterator[re.Match[str]]:
+def _tokens(place: ErrorPlace) -> Iterator[re.Match[str]]:
     """Yield the tokens that begin before the place."""
     for match in re.finditer(TOKEN, place.text):
         if match.start() >= place.at and place.at < len(place.text):
@@ -163,7 +163,7 @@ def _tokens(place: Place) -> Iterator[re.Match[str]]:
         yield match
 
 
-def _string(place: Place) -> tuple[int, str] | None:
+def _string(place: ErrorPlace) -> tuple[int, str] | None:
     """Look for a text without its end, or with a backslash that means something else."""
     last = next((one for one in reversed([*_tokens(place)]) if one[0][0] in "\"'"), None)
     if last is None or last.end() < place.at:
@@ -178,7 +178,7 @@ def _string(place: Place) -> tuple[int, str] | None:
     return None if closed else (number, f"the {mark} at the end is missing: {_shown(token)}")
 
 
-def _characters(place: Place) -> tuple[int, str] | None:
+def _characters(place: ErrorPlace) -> tuple[int, str] | None:
     """Look for characters that only look like those of TOML, or cannot be seen."""
     found = next((one for one in place.line if one in QUOTES), "")
     if found:
@@ -193,7 +193,7 @@ def _characters(place: Place) -> tuple[int, str] | None:
 # -- brackets -------------------------------------------------------------------------------------
 
 
-def _brackets(place: Place) -> tuple[int, str] | None:
+def _brackets(place: ErrorPlace) -> tuple[int, str] | None:
     """Look for a list or a table in brackets that goes on."""
     opened = _opened(place)
     if opened is None or re.search(r"=\s*\{[^=:]*\}", place.line):  # {rank} is a text
@@ -207,7 +207,7 @@ def _brackets(place: Place) -> tuple[int, str] | None:
     return place.number, _item(place)
 
 
-def _item(place: Place) -> str:
+def _item(place: ErrorPlace) -> str:
     """Return what is wrong with an item of a list or a table."""
     if place.rest[0] in "]}":
         return f"no comma before {place.rest[0]}"
@@ -219,7 +219,7 @@ def _item(place: Place) -> str:
     return f"a comma is missing before {_shown(place.rest)}"
 
 
-def _opened(place: Place) -> tuple[str, int] | None:
+def _opened(place: ErrorPlace) -> tuple[str, int] | None:
     """Return the innermost bracket of a value that is open at the place, and its line."""
     stack: list[tuple[str, int]] = []
     number, value = 1, False
@@ -239,7 +239,7 @@ def _line_start(text: str, at: int) -> int:
     return text.rfind("\n", 0, at) + 1
 
 
-def _header(place: Place) -> tuple[int, str] | None:
+def _header(place: ErrorPlace) -> tuple[int, str] | None:
     """Look for the name of a table that is not written as it has to be."""
     line = place.line
     if not line.startswith("["):
@@ -262,7 +262,7 @@ def _header(place: Place) -> tuple[int, str] | None:
 # -- one key --------------------------------------------------------------------------------------
 
 
-def _setting(place: Place) -> tuple[int, str] | None:
+def _setting(place: ErrorPlace) -> tuple[int, str] | None:
     """Look at `KEY = VALUE`."""
     key, equals, value = place.line.partition("=")
     key, value = key.strip(), value.partition(" #")[0].strip()

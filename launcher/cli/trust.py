@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .config_files import File
-    from .config_source import Source
+    from .config_source import ConfigSource
 
 NAME = "trusted.json"
 """The file with all trusted projects: a JSON object, {folder: SHA-256 of what is trusted there}."""
@@ -58,7 +58,7 @@ def trust(folder: str, environ: Mapping[str, str]) -> str:
     return path
 
 
-def distrust(project: Source, file: File, environ: Mapping[str, str]) -> str:
+def distrust(project: ConfigSource, file: File, environ: Mapping[str, str]) -> str:
     """Return why the file of a project is not trusted, "" if it is.
 
     Raises:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager, ExitStack
 
-    from ..backends.base import Dial
+    from ..backends.base import DialBack
     from ..cli.tool_parser import ToolCommand
     from ..common.loop import Loop
     from ..control.local_client import LocalClient
     from ..head.exec.programs import NodePrograms
-    from ..head.fleet.fleet import Fleet
+    from ..head.fleet.fleet import NodeFleet
     from ..head.fleet.node_connection import NodeConnection
-    from ..head.job.start import Start
+    from ..head.job.start import PreparedStart
     from ..head.output.console import Console
     from ..specs.job import JobSpec
 
@@ -30,7 +30,7 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the command."""
 
 
-class Ended(Exception):
+class EndedBySignal(Exception):
     """A signal has ended the command."""
 
     def __init__(self, number: int) -> None:
@@ -38,7 +38,7 @@ class Ended(Exception):
         self.number = number
 
 
-class Waiting:
+class LoopWait:
     """Runs the loop until something is over."""
 
     def __init__(self, loop: Loop) -> None:
@@ -57,7 +57,7 @@ class Waiting:
         begin(self._over)
         self.loop.run()
         if self._ended_by:
-            raise Ended(self._ended_by)
+            raise EndedBySignal(self._ended_by)
 
     def _over(self) -> None:
         self.loop.call_later(0.0, self.loop.stop)
@@ -78,7 +78,7 @@ class PreparedCheck(NamedTuple):
     """
 
     job: JobSpec
-    start: Start | None
+    start: PreparedStart | None
     client: LocalClient | None
     missing: dict[str, str]
 
@@ -139,7 +139,7 @@ class ReachedNodes(NamedTuple):
 
 
 def connect(
-    prepared: PreparedCheck, waiting: Waiting, console: Console, stack: ExitStack
+    prepared: PreparedCheck, waiting: LoopWait, console: Console, stack: ExitStack
 ) -> ReachedNodes:
     """Connect all nodes.
 
@@ -156,10 +156,10 @@ def connect(
     assert start is not None
     from ..head.exec.fleet_connect import FleetConnect
     from ..head.exec.fleet_programs import FleetPrograms
-    from ..head.fleet.fleet import Fleet
+    from ..head.fleet.fleet import NodeFleet
 
     nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
-    fleet = Fleet(nodes, waiting.loop, console.log, job.supervision.heartbeat_timeout)
+    fleet = NodeFleet(nodes, waiting.loop, console.log, job.supervision.heartbeat_timeout)
     dial = stack.enter_context(_dial(fleet, start, job, console))
     stack.callback(_close, fleet)
     missing: dict[str, str] = {}
@@ -179,8 +179,8 @@ def connect(
 
 
 def _dial(
-    fleet: Fleet, start: Start, job: JobSpec, console: Console
-) -> AbstractContextManager[Dial | None]:
+    fleet: NodeFleet, start: PreparedStart, job: JobSpec, console: Console
+) -> AbstractContextManager[DialBack | None]:
     if not any(part.backend.transport == "dial" for part in start.parts):
         return nullcontext()
     from ..head.job.dial_in import announced
@@ -188,9 +188,9 @@ def _dial(
     return announced(fleet, start.parts, job, console)
 
 
-def _close(fleet: Fleet) -> None:
+def _close(fleet: NodeFleet) -> None:
     """Have all node launchers exit."""
-    from ..control.messages import End
+    from ..control.messages import SessionEnd
 
-    fleet.close(End(0, ""))
+    fleet.close(SessionEnd(0, ""))
     fleet.disconnect()

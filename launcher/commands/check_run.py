@@ -8,16 +8,16 @@ from contextlib import ExitStack
 from ..common import entry
 from ..common.loop import Loop
 from ..common.text import plain
-from ..head.checks.answers import Question, compared_node, without_files
+from ..head.checks.answers import HostQuestion, compared_node, without_files
 from ..head.checks.before_start import problems
 from ..head.checks.compare import findings
 from ..head.checks.missing_here import LACKS, advised, folder_to_sync
-from ..head.checks.verdict import Verdict
+from ..head.checks.verdict import CheckVerdict
 from ..head.checks.versions import differing, outlier_files
 from ..head.output.console import Console
 from ..head.run.tasks import tasks
 from ..specs.program import CHECK
-from .check_nodes import Ended, Waiting, connect, prepare
+from .check_nodes import EndedBySignal, LoopWait, connect, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def execute(command: ToolCommand) -> int:
         level = "error" if options.quiet else options.log_level
         console = Console(loop, colour=options.color, level=level)
         stack.callback(console.close)
-        waiting = Waiting(loop)
+        waiting = LoopWait(loop)
         for note in prepared.notes:
             console.log(note)
         try:
@@ -63,7 +63,7 @@ def execute(command: ToolCommand) -> int:
             check = Check(prepared.job, reached, waiting, console, torch=not command.rest)
             verdict = check.run(report=command.own["report"], strict=options.strict)
             full = check.full(verdict) if command.own["full"] else None
-        except Ended as ended:
+        except EndedBySignal as ended:
             return 128 + ended.number
         finally:
             console.status("")
@@ -77,7 +77,7 @@ class Check:
         self,
         job: JobSpec,
         reached: ReachedNodes,
-        waiting: Waiting,
+        waiting: LoopWait,
         console: Console,
         *,
         torch: bool,
@@ -91,7 +91,7 @@ class Check:
         self._console = console
         self._task = tasks(job)
 
-    def run(self, *, report: bool, strict: bool) -> Verdict:
+    def run(self, *, report: bool, strict: bool) -> CheckVerdict:
         """Return what is wrong; raises Ended if a signal ends it."""
         options, seconds = (["--report"], REPORT_SECONDS) if report else ([], SECONDS)
         answers = self._ask(self._programs.names, options, seconds)
@@ -105,9 +105,9 @@ class Check:
         lines = self._problems(answers)
         sync = next(filter(None, map(folder_to_sync, lines)), "")
         python = self._job.origin.python
-        return Verdict(answers, missing, advised(lines), found, strict, sync, python)
+        return CheckVerdict(answers, missing, advised(lines), found, strict, sync, python)
 
-    def full(self, verdict: Verdict) -> Mapping[str, StepResult]:
+    def full(self, verdict: CheckVerdict) -> Mapping[str, StepResult]:
         """Measure the nodes that can be used, and the network between them."""
         from ..head.full_check import full_check, table
 
@@ -138,10 +138,10 @@ class Check:
         wanted = {node.host.name: node for node in self._job.plan.nodes}
         fields: dict[str, Any] = {"facts": True, **changed}
         asked = {name: self._task(wanted[name])._replace(**fields) for name in names}
-        question: list[Question] = []
+        question: list[HostQuestion] = []
 
         def begin(over: Callable[[], None]) -> None:
-            question.append(Question(self._programs, over))
+            question.append(HostQuestion(self._programs, over))
             question[0].ask(asked, options, seconds)
 
         self._waiting.until(begin)
@@ -197,7 +197,9 @@ class Check:
         }
 
 
-def _show(command: ToolCommand, verdict: Verdict, full: Mapping[str, StepResult] | None) -> int:
+def _show(
+    command: ToolCommand, verdict: CheckVerdict, full: Mapping[str, StepResult] | None
+) -> int:
     """Print the verdict as the options want it; return the exit code.
 
     Raises:

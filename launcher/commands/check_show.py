@@ -16,22 +16,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..head.checks.verdict import Verdict
-    from ..head.full_check.steps import Fault, StepResult
-    from .json_types.check import Check, Node, Step
+    from ..head.checks.verdict import CheckVerdict
+    from ..head.full_check.steps import MeasuredFault, StepResult
+    from .json_types.check import CheckedNodeJson, CheckJson, StepJson
 
 
 class CheckText:
     """The result, to be shown."""
 
     def __init__(
-        self, verdict: Verdict, full: Mapping[str, StepResult] | None, *, colour: bool
+        self, verdict: CheckVerdict, full: Mapping[str, StepResult] | None, *, colour: bool
     ) -> None:
         """Prepare to show it; `full` is None if nothing was measured."""
         self._verdict = verdict
         self._full = full
         self._colour = colour
-        self._faults: list[Fault] = [one for step in (full or {}).values() for one in step.faults]
+        self._faults: list[MeasuredFault] = [
+            one for step in (full or {}).values() for one in step.faults
+        ]
 
     @property
     def exit_code(self) -> int:
@@ -106,7 +108,7 @@ class CheckText:
         """
         verdict = self._verdict
         names = [*verdict.answers, *verdict.missing]
-        result: Check = {
+        result: CheckJson = {
             "exit_code": self.exit_code,
             "errors": verdict.errors,
             "warnings": verdict.warnings,
@@ -119,7 +121,7 @@ class CheckText:
         }
         return json.dumps(versioned("check", result)) + "\n"
 
-    def _node(self, name: str) -> Node:
+    def _node(self, name: str) -> CheckedNodeJson:
         verdict = self._verdict
         answer = verdict.answers.get(name, Answer())
         hello = answer.hello
@@ -137,7 +139,7 @@ class CheckText:
         }
 
 
-def _step(name: str, result: StepResult) -> Step:
+def _step(name: str, result: StepResult) -> StepJson:
     return {
         "step": name,
         "faults": result.faults,

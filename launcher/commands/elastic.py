@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..specs.batch_plan import BatchPlan, BatchShare
-    from .json_types.elastic_plan import ElasticPlan, Share
+    from .json_types.elastic_plan import ElasticPlan, ShareJson
 
     Rows = Sequence[tuple[int, BatchShare]]
 
@@ -119,7 +119,7 @@ def _as_json(plan: BatchPlan, rows: Rows) -> str:
     return json.dumps(versioned("elastic_plan", fields))
 
 
-def _share(size: int, share: BatchShare) -> Share:
+def _share(size: int, share: BatchShare) -> ShareJson:
     return {
         "world_size": size,
         "train_micro_batch_size_per_gpu": share.micro_batch,

@@ -9,7 +9,7 @@ from ..common import entry
 from ..common.errors import OutputError, reason
 from ..common.loop import Loop
 from ..head.exec import show
-from ..head.exec.execution import Execution, Stop
+from ..head.exec.execution import Execution, StopCause
 from ..head.exec.results import exit_code
 from ..head.output.console import Console
 from .exec_tasks import task_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the command everywhere."""
 
-BROKEN = Stop("ended: nobody reads its output", 128 + signal.SIGPIPE)
+BROKEN = StopCause("ended: nobody reads its output", 128 + signal.SIGPIPE)
 """Why the command is stopped when the reader of our output has gone."""
 
 

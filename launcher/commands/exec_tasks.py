@@ -8,7 +8,7 @@ from functools import partial
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from ..common.wording import counted
-from ..head.exec.events import Command
+from ..head.exec.events import HostCommand
 from ..head.exec.input_broadcast import from_blocks, from_descriptor
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ class Task(NamedTuple):
             there is never anything.
     """
 
-    command: Command
+    command: HostCommand
     make_input: Callable[[Loop, Transport], InputBroadcast] | None = None
     receive: Receive | None = None
     done: Callable[[Sequence[HostResult]], str] | None = None
@@ -63,7 +63,7 @@ def _run(command: ToolCommand, hosts: Sequence[str]) -> Task:
     argv = command.rest if own["shell"] is None else ("sh", "-c", own["shell"])
     readers = _readers(own["stdin"], hosts)
     return Task(
-        Command(argv, command.options.workdir or "", readers),
+        HostCommand(argv, command.options.workdir or "", readers),
         partial(from_descriptor, fd=0) if readers else None,
         _print if own["no_fold"] else None,
     )
@@ -83,9 +83,9 @@ def _readers(who: str, hosts: Sequence[str]) -> frozenset[str]:
 
 def _print(execution: Execution) -> Finish:
     """Print lines as they come, each with its host."""
-    from ..head.exec.lines import Lines
+    from ..head.exec.lines import HostLines
 
-    execution.receive(Lines(execution.console, execution.transport).receivers)
+    execution.receive(HostLines(execution.console, execution.transport).receivers)
     return lambda: None
 
 
@@ -104,7 +104,7 @@ def _copy(command: ToolCommand, hosts: Sequence[str]) -> Task:
         text = f"copied {counted(len(copied), 'file')} to {counted(others, 'host')}{where}"
         return text if others else ""
 
-    command_there = Command(argv, "", frozenset(hosts))
+    command_there = HostCommand(argv, "", frozenset(hosts))
     return Task(command_there, partial(from_blocks, blocks=blocks), done=done)
 
 
@@ -129,4 +129,4 @@ def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
         each = ", a folder for each host" if len(well) > 1 else ""
         return f"fetched {files} from {counted(len(well), 'host')} into {into}{each}"
 
-    return Task(Command(fetch.pack_argv(command.rest)), receive=receive, done=done)
+    return Task(HostCommand(fetch.pack_argv(command.rest)), receive=receive, done=done)

@@ -95,14 +95,14 @@ def _hold(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) 
     from ..planning import held
     from ..planning.hosts import host_filter
     from ..resources.select import choose
-    from ..resources.source import Source
+    from ..resources.source import HostSource
 
     options = command.options
     held.check_given(options.on or "", command.given)
     client = stack.enter_context(holds.find(options.on or ""))
     nodes = held.nodes_of(holds.ask(client, {"do": "describe"}))
     chosen = choose(
-        Source(nodes.hosts, f"hold {nodes.name}"), host_filter(options, len(nodes.hosts))
+        HostSource(nodes.hosts, f"hold {nodes.name}"), host_filter(options, len(nodes.hosts))
     )
     return HoldHosts(loop, client, [host.name for host in chosen], console.log)
 
@@ -114,7 +114,7 @@ def _fleet(loop: Loop, options: Options, console: Console, stack: ExitStack) -> 
         UsageError: the engine cannot start them.
     """
     from ..head.exec.fleet_hosts import FleetHosts
-    from ..head.fleet.fleet import Fleet
+    from ..head.fleet.fleet import NodeFleet
     from ..head.job.dial_in import announced
     from ..head.job.start import prepare
     from ..planning.hold import plan_hold
@@ -122,6 +122,6 @@ def _fleet(loop: Loop, options: Options, console: Console, stack: ExitStack) -> 
     job = plan_hold(options).job
     parts = prepare(job.plan, job.settings).parts
     nodes = sorted((node for part in parts for node in part.nodes), key=lambda node: node.rank)
-    fleet = Fleet(nodes, loop, console.log, job.supervision.heartbeat_timeout)
+    fleet = NodeFleet(nodes, loop, console.log, job.supervision.heartbeat_timeout)
     dial = stack.enter_context(announced(fleet, parts, job, console))
     return FleetHosts(fleet, lambda: fleet.connect(parts, dial), job.supervision.start_timeout)

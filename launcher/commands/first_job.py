@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..cli.options import Options
     from ..cli.tool_parser import ToolCommand
-    from ..head.checks.verdict import Verdict
+    from ..head.checks.verdict import CheckVerdict
 
 SCRIPT = "train.py"
 """Stands for a script that the user has not named."""
@@ -24,7 +24,7 @@ def words(command: ToolCommand, sync: str) -> list[str]:
     return ["dsrun", *command.shared, *synced, *(command.rest or (SCRIPT,))]
 
 
-def lines(command: ToolCommand, verdict: Verdict) -> Iterator[str]:
+def lines(command: ToolCommand, verdict: CheckVerdict) -> Iterator[str]:
     """Yield what to type next, one command a line; before that, which names to mend."""
     if verdict.unresolved:
         yield f"first: {_mend(verdict.unresolved, command.options)}"
@@ -41,7 +41,7 @@ def lines(command: ToolCommand, verdict: Verdict) -> Iterator[str]:
     yield f"{when}: {shlex.join(words(command, verdict.sync))}"
 
 
-def _script(command: ToolCommand, verdict: Verdict) -> str:
+def _script(command: ToolCommand, verdict: CheckVerdict) -> str:
     """Return what to do about a script or a Python that no node has, "" if this is no error."""
     script, python = "".join(command.rest[:1]), command.options.python
     errors = "\n".join(verdict.errors)

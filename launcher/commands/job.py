@@ -18,14 +18,14 @@ from ..common.values import NamedTuple
 from ..control import local
 from ..resources.ranges import parse_ranks
 from . import job_names
-from .job_names import Place
+from .job_names import NamedSocket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from .json_types.jobs import Done
+    from .json_types.jobs import DoneJson
 
 OWN = tool_options.OWN["dsrun-job"]
 SHARED = shared("job")
@@ -230,7 +230,7 @@ def _wait_for_end(client: Any, seconds: float) -> None:
         pass
 
 
-def _wait_for_report(place: Place) -> None:
+def _wait_for_report(place: NamedSocket) -> None:
     """Wait until it is written how a detached job has ended."""
     from ..head.detached.job_folder import Damage, folder_of
     from .job_wait import settled
@@ -295,14 +295,14 @@ def _scale(given: JobCommand) -> int:
     return _done(given, place, str(answer.get("words")))
 
 
-def _done(given: JobCommand, place: Place, words: str) -> int:
+def _done(given: JobCommand, place: NamedSocket, words: str) -> int:
     """Print what was done."""
     if given.json:
         import json
 
         from ..common.formats import versioned
 
-        done: Done = {"kind": place.kind, "name": place.name, "done": words}
+        done: DoneJson = {"kind": place.kind, "name": place.name, "done": words}
         entry.write(f"{json.dumps(versioned('jobs', done))}\n")
     else:
         named = f"{place.kind} {place.name}: " if place.name else ""
@@ -319,7 +319,7 @@ def _restart(given: JobCommand) -> int:
     return _done(given, place, f"starting its role {place.role} again")
 
 
-def _place(given: JobCommand, words: Sequence[str]) -> Place:
+def _place(given: JobCommand, words: Sequence[str]) -> NamedSocket:
     """Return the job or hold that is meant, and the role of the job.
 
     Raises:
@@ -342,7 +342,7 @@ def _place(given: JobCommand, words: Sequence[str]) -> Place:
     return place._replace(role=given.own["role"])
 
 
-def _job(given: JobCommand, words: Sequence[str]) -> Place:
+def _job(given: JobCommand, words: Sequence[str]) -> NamedSocket:
     """Return the job that is meant, and its role.
 
     Raises:
@@ -390,7 +390,7 @@ def _forget(given: JobCommand) -> int:
     from .job_ended import forget
 
     name, words = forget(given.words, everything=given.own["all"])
-    return _done(given, Place(local.JOB, name), words)
+    return _done(given, NamedSocket(local.JOB, name), words)
 
 
 def _stacks(given: JobCommand) -> int:

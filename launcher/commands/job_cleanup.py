@@ -11,8 +11,8 @@ from ..common.loop import Loop
 from ..common.text import plain
 from ..common.wording import counted
 from ..control.job_messages import EndJob
-from ..control.messages import End
-from ..head.fleet.fleet import Fleet
+from ..control.messages import SessionEnd
+from ..head.fleet.fleet import NodeFleet
 from ..head.fleet.hosts import by_cause
 from ..head.fleet.job_end import JobEnd
 from ..head.job.start import prepare
@@ -24,10 +24,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ..backends.base import Dial
+    from ..backends.base import DialBack
     from ..cli.options import Options
     from ..control.job_messages import EndedJob
-    from ..head.job.start import Start
+    from ..head.job.start import PreparedStart
     from ..specs.job import JobSpec
     from .json_types.jobs import Remains
 
@@ -57,17 +57,17 @@ def end(options: Options, given: frozenset[str], order: EndJob, *, as_json: bool
     return LEFT if any(one.left for one in ended.outcomes.values()) else 0
 
 
-def _end_on(spec: JobSpec, start: Start, order: EndJob) -> JobEnd:
+def _end_on(spec: JobSpec, start: PreparedStart, order: EndJob) -> JobEnd:
     loop = Loop()
     console = Console(loop, colour="never", level="warning")
     nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
-    fleet = Fleet(nodes, loop, console.log, spec.supervision.heartbeat_timeout)
+    fleet = NodeFleet(nodes, loop, console.log, spec.supervision.heartbeat_timeout)
     ended = JobEnd(fleet, order, spec.supervision.start_timeout)
     try:
         with _dial(fleet, start, spec, console) as dial:
             fleet.connect(start.parts, dial)
             ended.wait()
-            fleet.close(End(0, ""))
+            fleet.close(SessionEnd(0, ""))
     finally:
         fleet.disconnect()
         console.close()
@@ -75,8 +75,8 @@ def _end_on(spec: JobSpec, start: Start, order: EndJob) -> JobEnd:
 
 
 def _dial(
-    fleet: Fleet, start: Start, spec: JobSpec, console: Console
-) -> AbstractContextManager[Dial | None]:
+    fleet: NodeFleet, start: PreparedStart, spec: JobSpec, console: Console
+) -> AbstractContextManager[DialBack | None]:
     """Listen for node launchers if they connect to this process."""
     if all(part.backend.transport != "dial" for part in start.parts):
         return nullcontext()

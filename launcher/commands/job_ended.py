@@ -10,28 +10,28 @@ from ..common import entry
 from ..common.errors import UsageError
 from ..common.formats import versioned
 from ..common.wording import counted
-from ..head.detached.job_folder import State, remove
+from ..head.detached.job_folder import JobState, remove
 from . import job_kept
-from .job_table import Row, age, safe_row, table
+from .job_table import JobRow, age, safe_row, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..head.detached.job_folder import DamagedFolder, JobFolder
-    from .json_types.jobs import Ended, EndedJob
+    from .json_types.jobs import EndedJobJson, EndedJobsJson
 
-MAY_RUN = {State.RUNS, State.ELSEWHERE}
+MAY_RUN = {JobState.RUNS, JobState.ELSEWHERE}
 
 
-def ended() -> Sequence[tuple[JobFolder, State]]:
+def ended() -> Sequence[tuple[JobFolder, JobState]]:
     """Return the detached jobs that do not run on this machine, the newest first."""
     known = [(one, one.state) for one in job_kept.folders()]
-    return [(one, state) for one, state in known if state is not State.RUNS][::-1]
+    return [(one, state) for one, state in known if state is not JobState.RUNS][::-1]
 
 
 def as_table(
-    jobs: Sequence[tuple[JobFolder, State]], damaged: Sequence[DamagedFolder], width: int
+    jobs: Sequence[tuple[JobFolder, JobState]], damaged: Sequence[DamagedFolder], width: int
 ) -> str:
     """Return them as a table, with those that cannot be read behind them."""
     now = time.time()
@@ -40,14 +40,14 @@ def as_table(
     return table(rows, width) if rows else ""
 
 
-def _row_of_damaged(one: DamagedFolder) -> Row:
-    words, why = State.DAMAGED.value, f"{State.DAMAGED.value}: {one.why}"
+def _row_of_damaged(one: DamagedFolder) -> JobRow:
+    words, why = JobState.DAMAGED.value, f"{JobState.DAMAGED.value}: {one.why}"
     if one.is_whole:
         words, why = "other form", one.why
-    return safe_row(Row(one.job_id, words, "", "", "", "", why))
+    return safe_row(JobRow(one.job_id, words, "", "", "", "", why))
 
 
-def _row(one: JobFolder, state: State, now: float) -> Row:
+def _row(one: JobFolder, state: JobState, now: float) -> JobRow:
     about, end = one.about, one.end
     words, since, nodes, ranks, last = state.value, about.since, about.nodes, about.world_size, ""
     if end is not None:
@@ -55,25 +55,25 @@ def _row(one: JobFolder, state: State, now: float) -> Row:
         since, last = end.at, end.last
         nodes = len(end.report.get("hosts") or ()) or nodes
         ranks = end.report.get("world_size") or ranks
-    elif state is State.ELSEWHERE:
+    elif state is JobState.ELSEWHERE:
         words = f"on {about.process.machine}"
     if damage := one.damage:
-        last = f"{State.DAMAGED.value}: {damage}"
+        last = f"{JobState.DAMAGED.value}: {damage}"
     size = str(ranks or "?")
-    row = Row(about.job_id, words, str(nodes), size, age(now - since), about.program, last)
+    row = JobRow(about.job_id, words, str(nodes), size, age(now - since), about.program, last)
     return safe_row(row)
 
 
-def as_json(jobs: Sequence[tuple[JobFolder, State]], damaged: Sequence[DamagedFolder]) -> str:
+def as_json(jobs: Sequence[tuple[JobFolder, JobState]], damaged: Sequence[DamagedFolder]) -> str:
     """Return them as JSON."""
-    fields: Ended = {
+    fields: EndedJobsJson = {
         "ended": [_fields(one, state) for one, state in jobs],
         "damaged": [{"job_id": one.job_id, "reason": one.why} for one in damaged],
     }
     return json.dumps(versioned("jobs", fields))
 
 
-def _fields(one: JobFolder, state: State) -> EndedJob:
+def _fields(one: JobFolder, state: JobState) -> EndedJobJson:
     about, end = one.about, one.end
     return {
         "job_id": about.job_id,
@@ -111,7 +111,7 @@ def forget(words: Sequence[str], *, everything: bool) -> tuple[str, str]:
     except job_kept.DamagedJob as job:
         _remove(job.folder.path)
         return job.folder.job_id, "forgotten"
-    if found.folder is None or found.folder.state is State.RUNS:
+    if found.folder is None or found.folder.state is JobState.RUNS:
         raise UsageError(f"dsrun-job forget: {found.place.name} is running")
     _remove(found.folder.path)
     return found.place.name, "forgotten"

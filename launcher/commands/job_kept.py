@@ -8,9 +8,9 @@ from ..common.errors import OUTPUT, DsrunError, LostError, UsageError
 from ..common.values import NamedTuple
 from ..control import local
 from ..head.detached import job_folder
-from ..head.detached.job_folder import DamagedFolder, JobFolder, State
+from ..head.detached.job_folder import DamagedFolder, JobFolder, JobState
 from . import job_names, job_read
-from .job_names import LAST, Place
+from .job_names import LAST, NamedSocket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class KeptJob(NamedTuple):
         folder: what is kept of it, None if it is not detached.
     """
 
-    place: Place
+    place: NamedSocket
     folder: JobFolder | None
 
     @property
@@ -83,7 +83,7 @@ def find(words: Sequence[str]) -> KeptJob:
     kept = {one.about.job_id: one for one in folders()}
     running = job_names.places()
     names = {one.name for one in running}
-    gone = [Place(KEPT, name) for name in kept if name not in names]
+    gone = [NamedSocket(KEPT, name) for name in kept if name not in names]
     if word and word != LAST and not any(word in name for name in names | kept.keys()):
         ended = {name: one.about.program for name, one in kept.items() if name not in names}
         word = job_names.by_program(
@@ -111,14 +111,14 @@ def check_not_ended(word: str) -> None:
         UsageError: one is.
     """
     for folder in folders():
-        if word in (name := folder.about.job_id) and folder.state is not State.ELSEWHERE:
+        if word in (name := folder.about.job_id) and folder.state is not JobState.ELSEWHERE:
             raise UsageError(
                 f"dsrun-job: job {name} has ended; `dsrun-job report {name}` tells how"
             )
     _check_whole(word)
 
 
-def _last(running: Sequence[Place], gone: Sequence[Place]) -> Place:
+def _last(running: Sequence[NamedSocket], gone: Sequence[NamedSocket]) -> NamedSocket:
     """Return the newest job; an id begins with the time of its start.
 
     Raises:
@@ -133,15 +133,17 @@ def _last(running: Sequence[Place], gone: Sequence[Place]) -> Place:
     return newest or job_names.choose(None, [], job_read.newest)
 
 
-def _newest(places: Sequence[Place]) -> Place | None:
+def _newest(places: Sequence[NamedSocket]) -> NamedSocket | None:
     return max(places, key=lambda one: one.name, default=None)
 
 
-def without_end(folder: JobFolder, state: State) -> DsrunError:
+def without_end(folder: JobFolder, state: JobState) -> DsrunError:
     """Return the error for a job that has ended, but nobody knows how."""
     about = folder.about
-    if state in {State.UNKNOWN, State.DAMAGED}:
-        why = "could not be written" if state is State.UNKNOWN else f"is damaged: {folder.damage}"
+    if state in {JobState.UNKNOWN, JobState.DAMAGED}:
+        why = (
+            "could not be written" if state is JobState.UNKNOWN else f"is damaged: {folder.damage}"
+        )
         error = DsrunError(f"job {about.job_id} has ended, but how {why}")
         error.exit_code = OUTPUT
         return error

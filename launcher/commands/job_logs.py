@@ -12,7 +12,7 @@ from ..common.tell import tell
 from ..common.text import plain
 from ..control import frames, local
 from ..control.local_client import checked
-from ..head.detached.job_folder import Damage, State
+from ..head.detached.job_folder import Damage, JobState
 from ..head.output.labels import Labeller, Sanitizer
 from .job_names import LOOK, PATIENCE, ask, named_in_errors, open_place
 from .job_view import safe
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from ..control.local_client import ArrivedFrame
     from ..head.detached.job_folder import JobFolder
-    from ..head.detached.journal import Entry
-    from .job_names import Place
-    from .json_types.jobs import Line, Message
+    from ..head.detached.journal import JournalEntry
+    from .job_names import NamedSocket
+    from .json_types.jobs import LineJson, MessageJson
 
 
-def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:
+def show(place: NamedSocket, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:
     """Print what a job has printed, or the last lines of a hold; return the exit code.
 
     Raises:
@@ -107,7 +107,7 @@ def show_kept(
     journal = JournalReader(folder.journal)
     readers = _Readers(as_json=as_json)
     while True:
-        goes_on = follow and folder.now.state in {State.RUNS, State.ELSEWHERE}
+        goes_on = follow and folder.now.state in {JobState.RUNS, JobState.ELSEWHERE}
         try:
             new = journal.new()
         except Damage as damage:
@@ -121,7 +121,7 @@ def show_kept(
     return 0
 
 
-def _print(readers: _Readers, entries: Iterable[Entry], ranks: list[int] | None) -> None:
+def _print(readers: _Readers, entries: Iterable[JournalEntry], ranks: list[int] | None) -> None:
     """Print the output of ranks, and what is not of one of them alone if all are meant."""
     from ..head.detached import journal
 
@@ -230,7 +230,7 @@ class JsonPrinter:
     def write(self, host: str, rank: int, stream: int, lines: bytes) -> None:
         """Print an object for each line."""
         for line in lines.decode("utf-8", "replace").split("\n")[:-1]:
-            row: Line = {
+            row: LineJson = {
                 "role": self._role,
                 "host": host,
                 "rank": rank,
@@ -239,7 +239,7 @@ class JsonPrinter:
             }
             self._row(row)
 
-    def _row(self, row: Line | Message) -> None:
+    def _row(self, row: LineJson | MessageJson) -> None:
         import json
 
         from ..common.formats import versioned

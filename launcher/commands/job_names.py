@@ -26,7 +26,7 @@ NAMED = 6
 """Names in a message."""
 
 
-class Place(NamedTuple):
+class NamedSocket(NamedTuple):
     """The socket of a job or of a hold.
 
     Attributes:
@@ -39,16 +39,16 @@ class Place(NamedTuple):
     role: str = ""
 
 
-def places() -> list[Place]:
+def places() -> list[NamedSocket]:
     """Return all jobs and holds of this user that run now on this machine."""
-    return [Place(kind, name) for kind in (local.JOB, local.HOLD) for name in running(kind)]
+    return [NamedSocket(kind, name) for kind in (local.JOB, local.HOLD) for name in running(kind)]
 
 
 def choose(
     word: str | None,
-    known: Sequence[Place],
-    newest: Callable[[Sequence[Place]], Place | None],
-) -> Place:
+    known: Sequence[NamedSocket],
+    newest: Callable[[Sequence[NamedSocket]], NamedSocket | None],
+) -> NamedSocket:
     """Return the place that a word means: a name, an unambiguous part of one, or `last`.
 
     Without a word it is the only job, or the only hold if there is no job.
@@ -81,8 +81,8 @@ READING = ("", "top", "stacks")
 def by_program(
     verb: str,
     word: str,
-    known: Sequence[Place],
-    programs: Callable[[Sequence[Place]], dict[str, str]],
+    known: Sequence[NamedSocket],
+    programs: Callable[[Sequence[NamedSocket]], dict[str, str]],
 ) -> str:
     """Return the job whose program a word names; the word itself if there is none.
 
@@ -112,7 +112,7 @@ def _runs(program: str, word: str) -> bool:
     return word in {first, first.rpartition("/")[2]}
 
 
-def _only(found: Sequence[Place], otherwise: str) -> Place:
+def _only(found: Sequence[NamedSocket], otherwise: str) -> NamedSocket:
     if not found:
         raise UsageError("dsrun-job: no job of yours is running on this machine")
     if len(found) > 1:
@@ -120,14 +120,14 @@ def _only(found: Sequence[Place], otherwise: str) -> Place:
     return found[0]
 
 
-def named(some: Iterable[Place]) -> str:
+def named(some: Iterable[NamedSocket]) -> str:
     """Return the names of the newest of them, for a message."""
     names = [one.name for one in some]
     more = [f"and {len(names) - NAMED} more"] if len(names) > NAMED else []
     return ", ".join([*names[-NAMED:], *more]) or "none"
 
 
-def open_place(place: Place) -> LocalClient:
+def open_place(place: NamedSocket) -> LocalClient:
     """Return a connection.
 
     Raises:
@@ -141,7 +141,7 @@ def open_place(place: Place) -> LocalClient:
     return client
 
 
-def ask(place: Place, request: dict[str, object]) -> dict[str, object]:
+def ask(place: NamedSocket, request: dict[str, object]) -> dict[str, object]:
     """Ask once, and return the answer.
 
     Raises:
@@ -152,7 +152,7 @@ def ask(place: Place, request: dict[str, object]) -> dict[str, object]:
 
 
 @contextmanager
-def named_in_errors(place: Place) -> Iterator[None]:
+def named_in_errors(place: NamedSocket) -> Iterator[None]:
     """Name the job or the hold in what it refuses, and its version if that is another one."""
     try:
         yield

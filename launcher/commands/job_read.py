@@ -15,7 +15,7 @@ from ..control.frames import BadFrame
 from ..control.job_status import from_answer
 from ..control.local_client import connect
 from ..specs.field_types import Misfit, reader
-from .job_names import Place
+from .job_names import NamedSocket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ..control.job_status import JobStatus
     from ..control.local_client import LocalClient, Message
-    from ..head.hold.json_types import Hold
-    from .json_types.jobs import Job, Jobs
+    from ..head.hold.json_types import HoldJson
+    from .json_types.jobs import JobJson, JobsJson
 
 PATIENCE = 2.0
 """Seconds for all of them to answer; one that is suspended does not."""
@@ -53,12 +53,12 @@ class KnownJobs(NamedTuple):
     """
 
     jobs: tuple[JobStatus, ...]
-    holds: tuple[Hold, ...]
+    holds: tuple[HoldJson, ...]
     silent: tuple[str, ...]
     unread: tuple[Unread, ...] = ()
 
 
-def read(places: Iterable[Place], patience: float = PATIENCE) -> KnownJobs:
+def read(places: Iterable[NamedSocket], patience: float = PATIENCE) -> KnownJobs:
     """Ask jobs and holds for their status; those that have ended meanwhile are left out."""
     clients = {place: client for place in places if (client := _asked(place)) is not None}
     try:
@@ -85,7 +85,7 @@ def _version(answer: Message) -> str:
     return version[:40] if isinstance(version, str) else ""
 
 
-def _asked(place: Place) -> LocalClient | None:
+def _asked(place: NamedSocket) -> LocalClient | None:
     """Return a connection on which the status was asked for; None if it has ended."""
     client = connect(place.kind, place.name)
     if client is not None:
@@ -96,9 +96,11 @@ def _asked(place: Place) -> LocalClient | None:
     return None
 
 
-def _answers(clients: dict[Place, LocalClient], deadline: float) -> dict[Place, Message]:
+def _answers(
+    clients: dict[NamedSocket, LocalClient], deadline: float
+) -> dict[NamedSocket, Message]:
     """Return the answers that arrive in time; {} of those that end without one, or refuse."""
-    answers: dict[Place, Message] = {}
+    answers: dict[NamedSocket, Message] = {}
     waiting = {client.fileno(): place for place, client in clients.items()}
     while waiting and (left := deadline - time.monotonic()) > 0:
         for fd in ready(waiting, left):
@@ -114,7 +116,7 @@ def _answers(clients: dict[Place, LocalClient], deadline: float) -> dict[Place, 
     return answers
 
 
-def _hold(answer: Message) -> Hold:
+def _hold(answer: Message) -> HoldJson:
     """Return what is shown of a hold, which may be of another version.
 
     Raises:
@@ -154,20 +156,20 @@ def _is_host(one: object) -> bool:
     return isinstance(one, dict) and isinstance(one.get("slots"), list) and "state" in one
 
 
-def newest(places: Iterable[Place]) -> Place | None:
+def newest(places: Iterable[NamedSocket]) -> NamedSocket | None:
     """Return the job that was started last, None if none of them answers."""
     known = max(read(places).jobs, key=lambda one: one.since, default=None)
-    return None if known is None else Place(local.JOB, known.job_id)
+    return None if known is None else NamedSocket(local.JOB, known.job_id)
 
 
-def running_programs(places: Iterable[Place]) -> dict[str, str]:
+def running_programs(places: Iterable[NamedSocket]) -> dict[str, str]:
     """Return the programs of running jobs with their arguments, by the names of the jobs."""
     return {one.job_id: one.program for one in read(places).jobs}
 
 
 def as_json(known: KnownJobs) -> str:
     """Return jobs and holds as JSON; without ranks, which were not asked for."""
-    fields: Jobs = {
+    fields: JobsJson = {
         "jobs": [job_fields(one) for one in known.jobs],
         "holds": known.holds,
         "silent": known.silent,
@@ -176,7 +178,7 @@ def as_json(known: KnownJobs) -> str:
     return json.dumps(versioned("jobs", fields))
 
 
-def job_fields(status: JobStatus) -> Job:
+def job_fields(status: JobStatus) -> JobJson:
     """Return a job without its ranks."""
     return {
         "version": status.version,

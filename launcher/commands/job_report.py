@@ -13,10 +13,10 @@ from ..common.values import NamedTuple
 from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached import journal
-from ..head.detached.job_folder import Damage, State
+from ..head.detached.job_folder import Damage, JobState
 from ..head.detached.journal_reader import JournalReader
-from ..head.picture.about import About
-from ..head.picture.replay import Past, Printed, replay
+from ..head.picture.about import PictureHead
+from ..head.picture.replay import Past, PrintedBlock, replay
 from ..head.run import events
 from .job_kept import without_end
 from .job_names import PATIENCE, named_in_errors, open_place
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Happened = list[Past]
 
 
-class Report(NamedTuple):
+class RunningReport(NamedTuple):
     """A job as it is now.
 
     Attributes:
@@ -51,14 +51,14 @@ class Report(NamedTuple):
     """
 
     job_id: str
-    state: State
+    state: JobState
     text: str
     report: dict[str, Any] | None
     seconds: float
     happened: Happened
     roles: Mapping[str, str]
-    tails: Sequence[Printed] = ()
-    about: About = About()
+    tails: Sequence[PrintedBlock] = ()
+    about: PictureHead = PictureHead()
 
 
 def show(found: KeptJob, *, as_json: bool, html: str) -> int:
@@ -78,7 +78,7 @@ def show(found: KeptJob, *, as_json: bool, html: str) -> int:
     if html:
         _draw(told, html)
     if as_json:
-        fields: json_types.Report = {
+        fields: json_types.ReportJson = {
             "job_id": told.job_id,
             "state": told.state,
             "text": told.text,
@@ -93,19 +93,19 @@ def show(found: KeptJob, *, as_json: bool, html: str) -> int:
 # -- where it comes from ----------------------------------------------------------------------
 
 
-def _ended(folder: JobFolder) -> Report:
+def _ended(folder: JobFolder) -> RunningReport:
     """Return the report of a detached job that does not run here."""
-    folder = settled(folder) if folder.state is State.RUNS else folder
+    folder = settled(folder) if folder.state is JobState.RUNS else folder
     about, end, state = folder.about, folder.end, folder.state
     happened = _kept(folder)
     seconds = happened[-1][0] if happened else 0.0
     if end is None:
         words = (
             f"job {about.job_id} runs on {about.process.machine}; ask there"
-            if state in {State.ELSEWHERE, State.RUNS}
+            if state in {JobState.ELSEWHERE, JobState.RUNS}
             else str(without_end(folder, state))
         )
-        return Report(
+        return RunningReport(
             *(about.job_id, state, f"dsrun: {words}", None, seconds, happened, about.roles),
             about=_about(folder),
         )
@@ -115,16 +115,16 @@ def _ended(folder: JobFolder) -> Report:
         text = f"dsrun: job {about.job_id} has ended with exit code {end.code}"
     if end.loss:
         text += f"\n{end.loss}"
-    return Report(
+    return RunningReport(
         *(about.job_id, state, text, end.report, seconds, happened, about.roles),
         about=_about(folder),
     )
 
 
-def _about(folder: JobFolder) -> About:
+def _about(folder: JobFolder) -> PictureHead:
     """Return what a detached job is."""
     about = folder.about
-    return About(about.program, about.version, about.since)
+    return PictureHead(about.program, about.version, about.since)
 
 
 def _kept(folder: JobFolder) -> Happened:
@@ -139,7 +139,7 @@ def _kept(folder: JobFolder) -> Happened:
     ]
 
 
-def _event(kept: journal.Entry) -> RunEvent | None:
+def _event(kept: journal.JournalEntry) -> RunEvent | None:
     if kept.kind in journal.OUTPUT:
         return events.RankOutput(kept.rank, kept.host, kept.kind, kept.data)
     if kept.kind != journal.EVENT:
@@ -151,7 +151,7 @@ def _event(kept: journal.Entry) -> RunEvent | None:
     return events.from_json(fields) if isinstance(fields, dict) else None
 
 
-def _running(found: KeptJob, html: str) -> Report:
+def _running(found: KeptJob, html: str) -> RunningReport:
     """Return the report of a running job, which is asked; of a detached one its journal tells."""
     detached = found.folder
     with open_place(found.place) as client, named_in_errors(found.place):
@@ -160,9 +160,9 @@ def _running(found: KeptJob, html: str) -> Report:
         answer = checked(arrived.pop().message)
     happened = [_past(one.message) for one in arrived if one.message.get("event") == "past"]
     report, seconds, roles = (answer.get(name) for name in ("report", "seconds", "roles"))
-    return Report(
+    return RunningReport(
         job_id=found.place.name,
-        state=State.RUNS,
+        state=JobState.RUNS,
         text=str(answer.get("text")),
         report=report if isinstance(report, dict) else None,
         seconds=seconds if isinstance(seconds, float) else 0.0,
@@ -173,12 +173,12 @@ def _running(found: KeptJob, html: str) -> Report:
     )
 
 
-def _told(about: object) -> About:
+def _told(about: object) -> PictureHead:
     """Return what a job tells that it is, which may be of another version."""
     match about:
         case {"command": str(command), "version": str(version), "since": float(since)}:
-            return About(command, version, since)
-    return About()
+            return PictureHead(command, version, since)
+    return PictureHead()
 
 
 def _words(roles: object) -> dict[str, str]:
@@ -186,7 +186,7 @@ def _words(roles: object) -> dict[str, str]:
     return {str(name): str(ends) for name, ends in roles.items()} if isinstance(roles, dict) else {}
 
 
-def _tails(arrived: Sequence[ArrivedFrame]) -> Iterator[Printed]:
+def _tails(arrived: Sequence[ArrivedFrame]) -> Iterator[PrintedBlock]:
     """Yield blocks of output; an event names the role of those behind it."""
     role = ""
     for one in arrived:
@@ -194,7 +194,7 @@ def _tails(arrived: Sequence[ArrivedFrame]) -> Iterator[Printed]:
             role = str(one.message.get("role"))
         elif one.kind == frames.CHUNK:
             rank, _, data = frames.unpack_output(one.data)
-            yield Printed(role, rank, data)
+            yield PrintedBlock(role, rank, data)
 
 
 def _until_answer(client: LocalClient, number: int) -> list[ArrivedFrame]:
@@ -221,7 +221,7 @@ def _past(message: dict[str, Any]) -> Past | None:
 # -- the picture --------------------------------------------------------------------------------
 
 
-def _draw(told: Report, path: str) -> None:
+def _draw(told: RunningReport, path: str) -> None:
     """Draw a job into a file.
 
     Raises:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .job_view import JobView, Line
+    from .job_view import JobView, ViewLine
 
 STYLES = {"host": "bold", "rank": "", "note": "dim"}
 
@@ -61,12 +61,12 @@ def _job(view: JobView, now: float, width: int, room: int) -> list[Text | Table]
     return [Text(""), head, table]
 
 
-def _is_used(field: str, rows: Sequence[Line]) -> bool:
+def _is_used(field: str, rows: Sequence[ViewLine]) -> bool:
     """Return whether a column is worth its place; the device and what is slow may be missing."""
     return field not in {"device", "slow"} or any(getattr(row, field) for row in rows)
 
 
-def _cell(row: Line, field: str) -> Text:
+def _cell(row: ViewLine, field: str) -> Text:
     """Return a cell as text alone, in which nothing is taken for markup."""
     text = str(getattr(row, field))
     if field == "name" and row.level == "rank":

@@ -14,10 +14,10 @@ from .job_names import named_in_errors, open_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .job_names import Place
+    from .job_names import NamedSocket
 
 
-def show(place: Place, request: dict[str, object], *, whole: bool, as_json: bool) -> int:
+def show(place: NamedSocket, request: dict[str, object], *, whole: bool, as_json: bool) -> int:
     """Print the stacks of a job's ranks; return the exit code.
 
     Args:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..control.job_status import JobStatus
-    from ..head.hold.json_types import Hold
+    from ..head.hold.json_types import HoldJson
     from .job_read import Unread
 
 HEADINGS = ("NAME", "STATE", "NODES", "RANKS", "SINCE", "PROGRAM", "LAST LINE")
@@ -22,7 +22,7 @@ PROGRAM = 32
 """Characters of the program at most, if the width is bounded."""
 
 
-class Row(NamedTuple):
+class JobRow(NamedTuple):
     """One line of the table."""
 
     name: str
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     last: str
 
 
-def of_job(job: JobStatus, now: float) -> Row:
+def of_job(job: JobStatus, now: float) -> JobRow:
     """Return the line of a job; `now` is in seconds since 1970."""
     lost = sum(node.state == "lost" for node in job.nodes)
     nodes = f"{len(job.nodes) - lost}/{len(job.nodes)}" if lost else str(len(job.nodes))
@@ -42,10 +42,12 @@ def of_job(job: JobStatus, now: float) -> Row:
     ranks = str(size) if job.running == size else f"{job.running}/{size}"
     state = f"{job.state}, round {job.round}" if job.round else job.state
     last = f"{job.last_rank}| {job.last}" if job.last else ""
-    return safe_row(Row(job.job_id, state, nodes, ranks, age(now - job.since), job.program, last))
+    return safe_row(
+        JobRow(job.job_id, state, nodes, ranks, age(now - job.since), job.program, last)
+    )
 
 
-def of_hold(hold: Hold, now: float) -> Row:
+def of_hold(hold: HoldJson, now: float) -> JobRow:
     """Return the line of a hold, as it describes itself."""
     hosts, runs = list(hold["hosts"]), list(hold["runs"])
     lost = sum(one["state"] == "lost" for one in hosts)
@@ -54,37 +56,37 @@ def of_hold(hold: Hold, now: float) -> Row:
     what = f"hold with {counted(len(runs), 'run')}"
     since = age(now - float(hold["since"]))
     state, last = str(hold["state"]), str(hold["last"])
-    return safe_row(Row(str(hold["name"]), state, nodes, str(slots), since, what, last))
+    return safe_row(JobRow(str(hold["name"]), state, nodes, str(slots), since, what, last))
 
 
-def of_silent(name: str) -> Row:
+def of_silent(name: str) -> JobRow:
     """Return the line of a job or hold that does not answer."""
-    return safe_row(Row(name, "no answer", "", "", "", "", ""))
+    return safe_row(JobRow(name, "no answer", "", "", "", "", ""))
 
 
-def of_unread(one: Unread) -> Row:
+def of_unread(one: Unread) -> JobRow:
     """Return the line of a job or hold whose answer is in another form."""
     state = f"of dsrun {one.version}" if one.version else "unreadable"
     last = "" if one.version else "its answer is not in the form of this dsrun"
-    return safe_row(Row(one.name, state, "", "", "", "", last))
+    return safe_row(JobRow(one.name, state, "", "", "", "", last))
 
 
-def safe_row(row: Row) -> Row:
+def safe_row(row: JobRow) -> JobRow:
     """Return a line without what could harm a terminal, or break the line."""
-    return Row(*(plain(cell).replace("\n", " ").replace("\t", " ") for cell in row))
+    return JobRow(*(plain(cell).replace("\n", " ").replace("\t", " ") for cell in row))
 
 
-def table(rows: Sequence[Row], width: int = 0) -> str:
+def table(rows: Sequence[JobRow], width: int = 0) -> str:
     """Return the table; with a width, lines are cut to it."""
     program = PROGRAM if width else 1 << 20
     rows = [row._replace(program=_cut(row.program, program)) for row in rows]
-    cells = [Row(*HEADINGS), *rows]
+    cells = [JobRow(*HEADINGS), *rows]
     widths = [max(len(row[at]) for row in cells) for at in range(len(HEADINGS))]
     lines = ("  ".join(_padded(row, widths)).rstrip() for row in cells)
     return "".join(f"{_cut(line, width) if width else line}\n" for line in lines)
 
 
-def _padded(row: Row, widths: Sequence[int]) -> list[str]:
+def _padded(row: JobRow, widths: Sequence[int]) -> list[str]:
     return [
         f"{cell:>{widths[at]}}" if at in NUMBERS else f"{cell:<{widths[at]}}"
         for at, cell in enumerate(row)

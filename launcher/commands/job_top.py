@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..control.job_messages import Usage
     from ..control.job_status import JobStatus
     from ..control.local_client import LocalClient, Message
-    from .job_names import Place
+    from .job_names import NamedSocket
     from .json_types import jobs as json_types
 
 PAUSE = 1.0
@@ -59,7 +59,7 @@ class WatchedJob:
         unread: why its answers are not, "" if they are.
     """
 
-    def __init__(self, place: Place, client: LocalClient) -> None:
+    def __init__(self, place: NamedSocket, client: LocalClient) -> None:
         self.place = place
         self.ended = False
         self.unread = self._version = ""
@@ -135,12 +135,12 @@ class WatchedJob:
         return JobView(self._status, self._used, self._cores, problem)
 
 
-class Jobs:
+class ShownJobs:
     """The jobs in the view: one, or all there are."""
 
-    def __init__(self, chosen: Place | None) -> None:
+    def __init__(self, chosen: NamedSocket | None) -> None:
         self._chosen = chosen
-        self._watched: dict[Place, WatchedJob] = {}
+        self._watched: dict[NamedSocket, WatchedJob] = {}
         self._looked = float("-inf")
 
     def look(self, now: float) -> None:
@@ -154,7 +154,7 @@ class Jobs:
         for one in self._watched.values():
             one.ask(now)
 
-    def _connect(self, place: Place) -> None:
+    def _connect(self, place: NamedSocket) -> None:
         with suppress(UsageError):  # it has ended
             self._watched[place] = WatchedJob(place, open_place(place))
 
@@ -195,14 +195,14 @@ class Jobs:
             one.close()
 
 
-def as_json(chosen: Place | None) -> int:
+def as_json(chosen: NamedSocket | None) -> int:
     """Print the jobs as they are now, as JSON; return the exit code."""
-    fields: json_types.Jobs = {"jobs": [_job(view) for view in _sampled(chosen, (0.0, 0.0))]}
+    fields: json_types.JobsJson = {"jobs": [_job(view) for view in _sampled(chosen, (0.0, 0.0))]}
     entry.write(f"{json.dumps(versioned('jobs', fields))}\n")
     return 0
 
 
-def once(chosen: Place | None) -> int:
+def once(chosen: NamedSocket | None) -> int:
     """Print the jobs as they are now, as text, of two samples; return the exit code."""
     from rich.console import Console
 
@@ -216,13 +216,13 @@ def once(chosen: Place | None) -> int:
     return 0
 
 
-def _sampled(chosen: Place | None, pauses: Sequence[float]) -> list[JobView]:
+def _sampled(chosen: NamedSocket | None, pauses: Sequence[float]) -> list[JobView]:
     """Return what is known of the jobs after a sample before each of these pauses, in seconds.
 
     Raises:
         UsageError: the one that was chosen is not understood.
     """
-    jobs = Jobs(chosen)
+    jobs = ShownJobs(chosen)
     for pause in pauses:
         jobs.look(time.monotonic())
         last = time.monotonic() + SLOW
@@ -235,7 +235,7 @@ def _sampled(chosen: Place | None, pauses: Sequence[float]) -> list[JobView]:
     return views
 
 
-def _check_read(jobs: Jobs, chosen: Place | None) -> None:
+def _check_read(jobs: ShownJobs, chosen: NamedSocket | None) -> None:
     """Check that the chosen job is understood; a line tells of others that are not."""
     for unread in jobs.unread:
         if chosen is not None:
@@ -243,7 +243,7 @@ def _check_read(jobs: Jobs, chosen: Place | None) -> None:
         tell(unread, "dsrun-job")
 
 
-def _job(view: JobView) -> json_types.Job:
+def _job(view: JobView) -> json_types.JobJson:
     job = job_fields(view.status)
     job["ranks"] = view.status.ranks
     job["used"] = [_used(*one) for one in view.used.items()]
@@ -263,12 +263,12 @@ def _used(host: str, usage: Usage) -> json_types.Used:
     }
 
 
-def watch(chosen: Place | None) -> int:
+def watch(chosen: NamedSocket | None) -> int:
     """Show the jobs until `q`, Ctrl-C or, if one was chosen, its end; return the exit code."""
     from rich.console import Console
     from rich.live import Live
 
-    jobs, console = Jobs(chosen), Console(markup=False, highlight=False)
+    jobs, console = ShownJobs(chosen), Console(markup=False, highlight=False)
     try:
         with _keys(), Live(console=console, screen=True, auto_refresh=False) as live:
             _loop(jobs, console, live)
@@ -282,7 +282,7 @@ def watch(chosen: Place | None) -> int:
     return 0
 
 
-def _loop(jobs: Jobs, console: Console, live: Live) -> None:
+def _loop(jobs: ShownJobs, console: Console, live: Live) -> None:
     from .job_screen import draw
 
     while not jobs.ended:

@@ -40,7 +40,7 @@ class JobView(NamedTuple):
     problem: str = ""
 
 
-class Line(NamedTuple):
+class ViewLine(NamedTuple):
     """One row of the view.
 
     Attributes:
@@ -108,7 +108,7 @@ def title(view: JobView, now: float) -> str:
     return safe("  ".join(parts))
 
 
-def lines(view: JobView, room: int) -> list[Line]:
+def lines(view: JobView, room: int) -> list[ViewLine]:
     """Return the rows of a job: hosts and ranks if they fit into so many rows, else hosts alone.
 
     If those do not fit either, hosts with a problem come first, and the rest is counted.
@@ -124,10 +124,10 @@ def lines(view: JobView, room: int) -> list[Line]:
         return alone
     alone.sort(key=lambda line: not line.bad)
     shown = max(0, room - 1)
-    return [*alone[:shown], Line("note", f"+{counted(len(alone) - shown, 'host')}")]
+    return [*alone[:shown], ViewLine("note", f"+{counted(len(alone) - shown, 'host')}")]
 
 
-def _node(view: JobView, node: NodeStatus, ranks: Sequence[RankStatus]) -> Iterator[Line]:
+def _node(view: JobView, node: NodeStatus, ranks: Sequence[RankStatus]) -> Iterator[ViewLine]:
     yield _host(view, node, ranks, alone=False)
     used = view.used.get(node.host)
     measured = {row.rank: row for row in used.ranks} if used else {}
@@ -135,12 +135,12 @@ def _node(view: JobView, node: NodeStatus, ranks: Sequence[RankStatus]) -> Itera
         yield _rank(view, rank, measured.get(rank.rank), used)
 
 
-def _host(view: JobView, node: NodeStatus, ranks: Sequence[RankStatus], *, alone: bool) -> Line:
+def _host(view: JobView, node: NodeStatus, ranks: Sequence[RankStatus], *, alone: bool) -> ViewLine:
     """Return the row of a host; with `alone`, it stands for its ranks as well."""
     used = view.used.get(node.host)
     failed = [rank for rank in ranks if rank.state == "failed"]
     last = node.reason or (_summary(ranks, failed) if alone else "")
-    return Line(
+    return ViewLine(
         "host",
         safe(node.host),
         safe(node.state),
@@ -167,12 +167,12 @@ def _summary(ranks: Sequence[RankStatus], failed: Sequence[RankStatus]) -> str:
     return words if newest is None else f"{words}; {newest.rank}| {newest.last}"
 
 
-def _rank(view: JobView, rank: RankStatus, row: RankUsage | None, used: Usage | None) -> Line:
+def _rank(view: JobView, rank: RankStatus, row: RankUsage | None, used: Usage | None) -> ViewLine:
     row = row if rank.state == "running" else None
     stuck = STUCK.get(row.state, "") if row else ""
     code = f" ({rank.code})" if rank.code else ""
     busy = view.cores.get(rank.rank) if row else None
-    return Line(
+    return ViewLine(
         "rank",
         str(rank.rank),
         safe(stuck or f"{rank.state}{code}"),

@@ -14,7 +14,7 @@ from ..common.formats import versioned
 from ..common.text import plain, read_json
 from ..control import frames, local
 from ..control.local_client import checked
-from ..head.detached.job_folder import End, State
+from ..head.detached.job_folder import JobState, KeptEnd
 from .job_kept import killed, without_end
 from .job_names import LOOK, named_in_errors, open_place
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..control.local_client import LocalClient
     from ..head.detached.job_folder import JobFolder
     from .job_kept import KeptJob
-    from .job_names import Place
-    from .json_types.jobs import Report
+    from .job_names import NamedSocket
+    from .json_types.jobs import ReportJson
 
 MOMENT = 5.0
 """Seconds for a job to write how it has ended."""
@@ -44,9 +44,9 @@ def wait(found: KeptJob, *, as_json: bool) -> int:
         raise UsageError(f"dsrun-job wait: {place.name} is a hold; name one of its jobs")
     end = until_told(place) if found.folder is None else until_end(found.folder)
     if as_json:
-        fields: Report = {
+        fields: ReportJson = {
             "job_id": place.name,
-            "state": State.ENDED,
+            "state": JobState.ENDED,
             "text": end.text,
             "report": end.report,
         }
@@ -56,7 +56,7 @@ def wait(found: KeptJob, *, as_json: bool) -> int:
     return end.code
 
 
-def show(end: End) -> None:
+def show(end: KeptEnd) -> None:
     """Print the report of a job on standard error."""
     lines = [plain(line) for line in (end.text, end.loss) if line]
     with suppress(OSError):
@@ -74,7 +74,7 @@ def settled(folder: JobFolder) -> JobFolder:
     return folder.now
 
 
-def until_end(folder: JobFolder, seconds: float | None = None) -> End:
+def until_end(folder: JobFolder, seconds: float | None = None) -> KeptEnd:
     """Wait for the end of a job.
 
     Args:
@@ -88,7 +88,7 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> End:
     deadline = None if seconds is None else time.monotonic() + seconds
     while (end := folder.end) is None:
         now = folder.now
-        if now.state in {State.KILLED, State.UNKNOWN, State.DAMAGED}:
+        if now.state in {JobState.KILLED, JobState.UNKNOWN, JobState.DAMAGED}:
             raise without_end(now, now.state)
         if deadline is not None and time.monotonic() >= deadline:
             raise TimeoutError(f"job {folder.about.job_id} has not ended within {seconds:g} s")
@@ -96,7 +96,7 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> End:
     return end
 
 
-def until_told(place: Place) -> End:
+def until_told(place: NamedSocket) -> KeptEnd:
     """Wait until a running job tells how it has ended.
 
     Raises:
@@ -111,7 +111,7 @@ def until_told(place: Place) -> End:
         time.sleep(LOOK)  # it has too many callers now, or ends
 
 
-def _told(client: LocalClient, place: Place) -> End | None:
+def _told(client: LocalClient, place: NamedSocket) -> KeptEnd | None:
     """Return what a job tells at its end; None if it has not taken the request.
 
     Raises:
@@ -124,14 +124,14 @@ def _told(client: LocalClient, place: Place) -> End | None:
                 code = int(checked(answer)["code"])
             file.seek(0)
             text, report = _report(file.read(), place)
-            return End(time.time(), code, text, report, last="", unkept="")
+            return KeptEnd(time.time(), code, text, report, last="", unkept="")
     if waits:
         process = f"pid {client.pid} on {os.uname().nodename}"
         raise killed(place.name, f"what ran it ({process}) was killed")
     return None
 
 
-def _report(data: bytes, place: Place) -> tuple[str, dict[str, Any]]:
+def _report(data: bytes, place: NamedSocket) -> tuple[str, dict[str, Any]]:
     """Return the report that a job has written, in words and as JSON.
 
     Raises:

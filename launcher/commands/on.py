@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..control.local_client import LocalClient
     from ..planning.roles.table import RoleTable
     from ..specs.job import JobSpec
-    from ..specs.roles import Role
+    from ..specs.roles import RoleSpec
 
     T = TypeVar("T")
 
@@ -62,9 +62,9 @@ def run(command: Command) -> int:
     with holds.find(options.on or "") as client:
         spec = _planned(command, client, partial(held.held_job, command))
         if spec.sync is not None:
-            from ..head.sync.source import Source
+            from ..head.sync.source import SyncSource
 
-            Source(spec.sync, os.environ)  # The hold finds the hashes in the cache.
+            SyncSource(spec.sync, os.environ)  # The hold finds the hashes in the cache.
         if options.dry_run:
             return _show(spec, as_json=options.json)
         request = {"do": "run", "spec": codec.encode(spec), "busy": options.on_busy}
@@ -116,7 +116,7 @@ def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int
     return requeueing(spec.supervision.requeue_codes, job)
 
 
-def _planned(command: Command, client: LocalClient, plan: Callable[[held.HeldNodes], T]) -> T:
+def _planned(command: Command, client: LocalClient, plan: Callable[[held.HoldAnswer], T]) -> T:
     """Return a job on the nodes of a hold, as `plan` makes it of these.
 
     Raises:
@@ -147,7 +147,7 @@ def _detach(
     client: LocalClient,
     options: Options,
     request: dict[str, Any],
-    roles: Sequence[Role] = (),
+    roles: Sequence[RoleSpec] = (),
 ) -> int:
     """Have a job run, and print its id once all workers run; return the exit code."""
     from ..head.detached.job_folder import remove

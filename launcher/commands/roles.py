@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..backends.base import Command as NodeCommand
+    from ..backends.base import StartCommand as NodeCommand
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..common.detach import Parent

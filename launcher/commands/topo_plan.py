@@ -13,7 +13,7 @@ from ..common.wording import counted
 from ..head.report import bindings
 from ..node.binding import conflicts, numa, sysfs, topology
 from ..node.binding import plan as binding
-from ..node.machine.devices import Devices
+from ..node.machine.devices import NodeDevices
 from ..node.workers.devices import WorkerDevices
 from ..node.workers.observed_affinity import placed
 from ..planning.binding import binding_policy, core_lists
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ..control.messages import NodeBindings, WorkerBinding
     from ..node.binding.plan import BindingPlan
     from ..specs.policies import BindingPolicy
-    from .json_types.topo import Topo, Worker
+    from .json_types.topo import Topo, WorkerJson
 
 
-class Survey(NamedTuple):
+class TopologySurvey(NamedTuple):
     """What dsrun-topo shows.
 
     Attributes:
@@ -47,7 +47,7 @@ class Survey(NamedTuple):
     notes: tuple[str, ...]
 
 
-def survey(options: Options) -> Survey:
+def survey(options: Options) -> TopologySurvey:
     """Return this machine, and the bindings that its workers would get.
 
     Raises:
@@ -55,7 +55,7 @@ def survey(options: Options) -> Survey:
     """
     tree = topology.read_topology(allowed=os.sched_getaffinity(0))
     try:
-        devices = Devices(os.environ, vendors.named(options.accelerator, "--accelerator"))
+        devices = NodeDevices(os.environ, vendors.named(options.accelerator, "--accelerator"))
         workers = devices.count() if options.num_gpus is None else options.num_gpus
         if workers < 1:
             raise ValueError(f"--num_gpus: expected 1 or more, not {workers}")
@@ -65,17 +65,17 @@ def survey(options: Options) -> Survey:
         raise UsageError(str(error)) from None
     plan = binding.plan(tree, owned.numa_nodes, policy, devices=owned.devices)
     notes = tuple(note for note in (*plan.notes, conflicts.conflicts(os.environ)) if note)
-    return Survey(_machine(devices, tree), policy.bind_to, _bound(owned, plan), notes)
+    return TopologySurvey(_machine(devices, tree), policy.bind_to, _bound(owned, plan), notes)
 
 
-def as_text(found: Survey) -> str:
+def as_text(found: TopologySurvey) -> str:
     """Return the machine as a tree, and a table of the bindings."""
     title = f"{counted(len(found.bound.workers), 'worker')}, bound by '{found.bind_to}':"
     table = bindings.table([(found.machine.name, found.bound)], title)
     return "\n".join([draw(found.machine), "", table, *(f"  {note}" for note in found.notes)])
 
 
-def as_json(found: Survey) -> str:
+def as_json(found: TopologySurvey) -> str:
     """Return the same as one JSON object, as docs/schemas/topo.schema.json describes it."""
     import json
 
@@ -95,7 +95,7 @@ def as_json(found: Survey) -> str:
     return json.dumps(versioned("topo", fields))
 
 
-def _worker(one: WorkerBinding) -> Worker:
+def _worker(one: WorkerBinding) -> WorkerJson:
     """Return the binding of a worker, which has no process yet."""
     return {
         "rank": one.rank,
@@ -118,7 +118,7 @@ def _policy(options: Options) -> BindingPolicy:
     return policy._replace(core_list=dict(by_host).get(host, core_list), report=True)
 
 
-def _machine(devices: Devices, tree: topology.Topology) -> Machine:
+def _machine(devices: NodeDevices, tree: topology.Topology) -> Machine:
     from ...accelerator.hardware import nics
 
     return Machine(
@@ -136,7 +136,7 @@ def _machine(devices: Devices, tree: topology.Topology) -> Machine:
     )
 
 
-def _things(devices: Devices) -> Iterator[TreeNode]:
+def _things(devices: NodeDevices) -> Iterator[TreeNode]:
     """Yield the devices, with what their driver reports about them."""
     from ...accelerator.hardware import nvml
 
@@ -170,5 +170,5 @@ def _bound(owned: WorkerDevices, plan: BindingPlan) -> NodeBindings:
     return unbound._replace(workers=placed(unbound.workers, shares)) if shares else unbound
 
 
-def _memory(one: binding.WorkerBinding) -> str:
+def _memory(one: binding.WorkerShare) -> str:
     return f"{one.policy}:{format_cpus(one.memory)}" if one.policy else ""

@@ -83,7 +83,7 @@ class Timers:
         return heapq.heappop(self._heap)[2].call if due is not None and due <= now else None
 
 
-class Alarm:
+class DueTimer:
     """One timer, for a state that says after each step when the next one is due."""
 
     def __init__(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..specs.field_types import Code, Id, Size
 
 
-class Command(NamedTuple):
+class ExecCommand(NamedTuple):
     """EXEC: a command, which runs beside whatever else runs on the node.
 
     Attributes:

@@ -28,7 +28,7 @@ class Listening(NamedTuple):
     addresses: tuple[Name, ...]
 
 
-class Measure(NamedTuple):
+class MeasureLink(NamedTuple):
     """Measure the link to another node.
 
     Attributes:

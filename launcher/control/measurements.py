@@ -57,7 +57,7 @@ class Prepare(NamedTuple):
     python: str
 
 
-class Ready(NamedTuple):
+class ReadyForCollectives(NamedTuple):
     """A node can take part in collectives, or it cannot.
 
     Attributes:
@@ -77,7 +77,7 @@ class Ready(NamedTuple):
     addresses: tuple[str, ...] = ()
 
 
-class Join(NamedTuple):
+class JoinGroup(NamedTuple):
     """Form a group with other nodes, and reduce with all of them.
 
     Attributes:
@@ -102,7 +102,7 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Reduce in pairs; the answer is as to `Join`."""
+    """Reduce in pairs; the answer is as to `JoinGroup`."""
 
     pairs: tuple[Pair, ...]
 

@@ -236,7 +236,7 @@ class NodeBindings(NamedTuple):
     workers: tuple[WorkerBinding, ...]
 
 
-class Started(NamedTuple):
+class WorkersStarted(NamedTuple):
     """STARTED: the workers on this node are running; `pids` are in the order of `ranks`."""
 
     ranks: tuple[Rank, ...]
@@ -250,7 +250,7 @@ class Stop(NamedTuple):
     grace: float
 
 
-class Exit(NamedTuple):
+class WorkerExit(NamedTuple):
     """EXIT: one worker has ended.
 
     Attributes:
@@ -302,7 +302,7 @@ class Done(NamedTuple):
     evidence: dict[str, str] = {}  # noqa: RUF012
 
 
-class End(NamedTuple):
+class SessionEnd(NamedTuple):
     """END: the job is over; its exit code, and its report as text."""
 
     code: int

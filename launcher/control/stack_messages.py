@@ -131,7 +131,7 @@ class Collective(NamedTuple):
     where: str
 
 
-class Stacks(NamedTuple):
+class StacksAnswer(NamedTuple):
     """STACKS: where the processes of workers are.
 
     Attributes:

@@ -20,7 +20,7 @@ class Shared(NamedTuple):
     shared: bool = True
 
 
-class Waiting(NamedTuple):
+class CopyBusy(NamedTuple):
     """Another job changes the copy."""
 
     waiting: bool = True
@@ -38,7 +38,7 @@ class Needed(NamedTuple):
     need: tuple[int, ...]
 
 
-class Ready(NamedTuple):
+class CopyReady(NamedTuple):
     """The copy is what the source is: where it is, the file that a run there locks, its number."""
 
     ready: str
@@ -54,18 +54,18 @@ class Blocked(NamedTuple):
     copy: str
 
 
-class Failed(NamedTuple):
+class NoCopy(NamedTuple):
     """There is no copy, and why."""
 
     failed: str
 
 
 if TYPE_CHECKING:
-    Answer: TypeAlias = Shared | Waiting | ManifestAsked | Needed | Ready | Blocked | Failed
+    Answer: TypeAlias = Shared | CopyBusy | ManifestAsked | Needed | CopyReady | Blocked | NoCopy
 
 _SHAPES: dict[str, type[Answer]] = {
     shape._fields[0]: shape
-    for shape in (Shared, Waiting, ManifestAsked, Needed, Ready, Blocked, Failed)
+    for shape in (Shared, CopyBusy, ManifestAsked, Needed, CopyReady, Blocked, NoCopy)
 }
 
 

@@ -29,7 +29,7 @@ LARGEST = 512 << 20
 _HEX = frozenset("0123456789abcdef")
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """A file, folder or link.
 
     Attributes:
@@ -54,12 +54,12 @@ class Manifest(NamedTuple):
         digest: identifies the contents.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[ManifestEntry]
     packed: bytes
     digest: str
 
 
-def manifest(entries: Iterable[Entry]) -> Manifest:
+def manifest(entries: Iterable[ManifestEntry]) -> Manifest:
     """Return the manifest of these entries, in any order."""
     ordered = sorted(entries)
     text = json.dumps(ordered, separators=(",", ":")).encode()
@@ -85,15 +85,15 @@ def unpack(packed: bytes) -> Manifest:
     return Manifest(entries, packed, hashlib.sha256(text).hexdigest())
 
 
-def _entry(row: object) -> Entry:
-    if not isinstance(row, list) or len(row) != len(Entry._fields):
+def _entry(row: object) -> ManifestEntry:
+    if not isinstance(row, list) or len(row) != len(ManifestEntry._fields):
         raise frames.BadFrame("not an entry of a manifest")
     path, kind, mode, size, content = row
     texts = all(isinstance(one, str) and _encodes(one) for one in (path, kind, content))
     numbers = all(type(one) is int and 0 <= one <= frames.MOST for one in (mode, size))
     if not (texts and numbers and mode <= 0o777 and _is_path(path) and _fits(kind, size, content)):
         raise frames.BadFrame(f"not valid in a manifest: {row!r:.200}")
-    return Entry(path, kind, mode, size, content)
+    return ManifestEntry(path, kind, mode, size, content)
 
 
 def _encodes(text: str) -> bool:
@@ -114,7 +114,7 @@ def _fits(kind: str, size: int, content: str) -> bool:
     return size == 0 and (bool(content) if kind == LINK else kind == FOLDER and not content)
 
 
-def _check_order(entries: Sequence[Entry]) -> None:
+def _check_order(entries: Sequence[ManifestEntry]) -> None:
     """Check that no path comes twice, and that each is in a folder of the manifest.
 
     Raises:

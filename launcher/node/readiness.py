@@ -97,7 +97,7 @@ class Server:
         self._over()
 
 
-class Trial:
+class ServerTrial:
     """Tries one address again and again, until its server has answered."""
 
     def __init__(self, loop: Loop, server: Server, number: int, kind: str, path: str) -> None:
@@ -230,7 +230,7 @@ class Trial:
             one.close()
 
 
-class Waiting:
+class PendingTrials:
     """All that is waited for."""
 
     def __init__(self, kind: str, path: str, servers: Sequence[tuple[Sequence[str], int]]) -> None:
@@ -239,7 +239,7 @@ class Waiting:
         for number, (addresses, port) in enumerate(servers):
             server = Server(number, self._loop, self._over)
             for at, address in enumerate(addresses):
-                Trial(self._loop, server, at, kind, path).begin(address, port)
+                ServerTrial(self._loop, server, at, kind, path).begin(address, port)
         if kind == "file":
             self._loop.call_later(0.0, lambda: self._look(path, FIRST_PAUSE))
 
@@ -265,7 +265,7 @@ def main(_arguments: Sequence[str]) -> int:
     """Wait; return the exit code."""
     try:
         asked = read_json(sys.stdin.buffer.readline(LONGEST))
-        waiting = Waiting(asked["kind"], asked["path"], asked["servers"])
+        waiting = PendingTrials(asked["kind"], asked["path"], asked["servers"])
     except (ValueError, KeyError, TypeError) as error:
         sys.stderr.write(f"ready: expected a request as JSON: {error!r}\n")
         return USAGE

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from ..cli.options import Options
     from ..specs.job import JobSpec
-    from .held import HeldNodes
+    from .held import HoldAnswer
 
 
-def plan_check(options: Options, script: Sequence[str], held: HeldNodes | None = None) -> JobSpec:
+def plan_check(options: Options, script: Sequence[str], held: HoldAnswer | None = None) -> JobSpec:
     """Return a job for these nodes.
 
     Args:

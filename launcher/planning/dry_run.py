@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from ..backends.base import Command
+from ..backends.base import StartCommand
 from ..backends.package.command import without_code
 from ..common.formats import versioned
 from ..common.wording import counted
@@ -34,7 +34,7 @@ HOST = "HOST"
 """Stands in the table for the name of each host that a command is run for."""
 
 
-def as_json(spec: JobSpec, commands: Sequence[Command]) -> str:
+def as_json(spec: JobSpec, commands: Sequence[StartCommand]) -> str:
     """Return the job as one JSON object; `world_size` is null while a node's slots are unknown.
 
     With a `rendezvous` ranks are counted from 0 on this machine, and with that of several nodes it
@@ -48,10 +48,10 @@ def _world_size(plan: Plan) -> int | None:
     return plan.world_size if alone else None
 
 
-def fields(spec: JobSpec, commands: Sequence[Command]) -> json_types.Plan:
+def fields(spec: JobSpec, commands: Sequence[StartCommand]) -> json_types.PlanJson:
     """Return the same as values."""
     plan = spec.plan
-    made: json_types.Plan = {
+    made: json_types.PlanJson = {
         "launcher": plan.launcher,
         "master_addr": plan.master_addr,
         "master_port": plan.master_port,
@@ -89,8 +89,8 @@ def fields(spec: JobSpec, commands: Sequence[Command]) -> json_types.Plan:
 
 def allocation_json(launcher: str, argv: Sequence[str], here: str) -> str:
     """Return the plan of a job whose nodes a scheduler chooses, with the command that asks it."""
-    command = Command(list(argv), [here])
-    plan: json_types.Allocation = {"launcher": launcher, "nodes": None, "commands": [command]}
+    command = StartCommand(list(argv), [here])
+    plan: json_types.AllocationJson = {"launcher": launcher, "nodes": None, "commands": [command]}
     return json.dumps(versioned("dry_run", plan))
 
 
@@ -129,7 +129,7 @@ def python_row(spec: JobSpec) -> list[tuple[str, str]]:
     return [("python", f"{interpreter(spec) or 'found on each node'} ({origin})")]
 
 
-def _node(node: Node, python: str | None) -> json_types.Node:
+def _node(node: Node, python: str | None) -> json_types.NodeJson:
     return {
         "node_rank": node.rank,
         "host": node.host.name,
@@ -139,7 +139,7 @@ def _node(node: Node, python: str | None) -> json_types.Node:
     }
 
 
-def as_table(spec: JobSpec, commands: Sequence[Command]) -> str:
+def as_table(spec: JobSpec, commands: Sequence[StartCommand]) -> str:
     """Return the job as a table."""
     plan, origin = spec.plan, spec.origin
     facts = [
@@ -162,7 +162,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(f"{c:<{w}}" for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
 
 
-def sent(spec: JobSpec, commands: Sequence[Command]) -> list[str]:
+def sent(spec: JobSpec, commands: Sequence[StartCommand]) -> list[str]:
     """Return what goes to the nodes, as lines: variables, and the commands that start there."""
     return [*_variables(spec.travel), "", *_commands(commands)]
 
@@ -220,12 +220,12 @@ def _quoted(value: str) -> str:
     return shlex.quote(value if len(value) <= 70 else f"{value[:67]}...")
 
 
-def _commands(commands: Sequence[Command]) -> list[str]:
+def _commands(commands: Sequence[StartCommand]) -> list[str]:
     shown = [line for command in commands[:ROWS] for line in _command(command)]
     return ["commands:", *shown]
 
 
-def _command(command: Command) -> list[str]:
+def _command(command: StartCommand) -> list[str]:
     argv, hosts, at = command
     named = ", ".join(hosts[:SHOWN]) + (" ..." if len(hosts) > SHOWN else "")
     if at is not None and len(hosts) > 1:

@@ -11,14 +11,14 @@ from ..common import output_file
 from ..common.errors import NodeError, UsageError
 from ..common.values import NamedTuple
 from ..resources.select import choose
-from ..resources.source import Source, is_here
+from ..resources.source import HostSource, is_here
 from ..specs import codec
 from ..specs.backend import BackendSettings
 from ..specs.environment import masks
 from ..specs.host import Host
 from .hosts import host_filter
 from .job import job_spec
-from .launcher import Choice
+from .launcher import BackendChoice
 from .planner import check_program, plan_on
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ NAMED = 3
 """Lost nodes that are named in one line."""
 
 
-class HeldNodes(NamedTuple):
+class HoldAnswer(NamedTuple):
     """What a hold says about its nodes.
 
     Attributes:
@@ -89,7 +89,7 @@ def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -
         )
 
 
-def nodes_of(answer: Mapping[str, Any]) -> HeldNodes:
+def nodes_of(answer: Mapping[str, Any]) -> HoldAnswer:
     """Return what a hold has answered about its nodes.
 
     Raises:
@@ -105,7 +105,7 @@ def nodes_of(answer: Mapping[str, Any]) -> HeldNodes:
         hosts = [Host(one["name"], tuple(one["slots"])) for one in answer["hosts"]]
         lost = {one["name"]: one["reason"] for one in answer["hosts"] if one["state"] == "lost"}
         settings = codec.decode(BackendSettings, answer["settings"])
-        return HeldNodes(name, answer["launcher"], hosts, lost, settings)
+        return HoldAnswer(name, answer["launcher"], hosts, lost, settings)
     except (LookupError, TypeError, UsageError) as error:
         why = f": {error}" if isinstance(error, UsageError) else ""
         raise UsageError(
@@ -113,7 +113,7 @@ def nodes_of(answer: Mapping[str, Any]) -> HeldNodes:
         ) from None
 
 
-def held_job(command: Command, held: HeldNodes) -> JobSpec:
+def held_job(command: Command, held: HoldAnswer) -> JobSpec:
     """Return the job of a command line on held nodes.
 
     Raises:
@@ -121,14 +121,14 @@ def held_job(command: Command, held: HeldNodes) -> JobSpec:
         NodeError: the nodes are lost at present.
     """
 
-    def plan(inventory: Source, hosts: Sequence[Host], choice: Choice) -> JobSpec:
+    def plan(inventory: HostSource, hosts: Sequence[Host], choice: BackendChoice) -> JobSpec:
         planned = plan_on(command, inventory, hosts, choice, alone=False)
         return _as_held(job_spec(planned, command.options), held, hosts)
 
     return _on_present(command.options, held, plan)
 
 
-def held_roles(command: Command, tables: Sequence[RoleTable], held: HeldNodes) -> RolesSpec:
+def held_roles(command: Command, tables: Sequence[RoleTable], held: HoldAnswer) -> RolesSpec:
     """Return a job of several roles on held nodes; it has all nodes that the options select.
 
     Args:
@@ -146,7 +146,7 @@ def held_roles(command: Command, tables: Sequence[RoleTable], held: HeldNodes) -
         if table.get("stdin") != "none":
             raise table.error("stdin", "not with --on, as held nodes get no standard input for it")
 
-    def plan(inventory: Source, hosts: Sequence[Host], choice: Choice) -> RolesSpec:
+    def plan(inventory: HostSource, hosts: Sequence[Host], choice: BackendChoice) -> RolesSpec:
         spec = roles_spec(command, tables, Nodes(inventory, hosts, choice))
         return spec._replace(job=_as_held(spec.job, held, hosts))
 
@@ -154,7 +154,9 @@ def held_roles(command: Command, tables: Sequence[RoleTable], held: HeldNodes) -
 
 
 def _on_present(
-    options: Options, held: HeldNodes, plan: Callable[[Source, Sequence[Host], Choice], T]
+    options: Options,
+    held: HoldAnswer,
+    plan: Callable[[HostSource, Sequence[Host], BackendChoice], T],
 ) -> T:
     """Return what `plan` makes of the nodes that are not lost.
 
@@ -162,10 +164,10 @@ def _on_present(
         UsageError: it can make nothing of them, nor of them with the lost ones.
         NodeError: it could, with the lost ones.
     """
-    inventory = Source(held.hosts, f"hold {held.name}")
+    inventory = HostSource(held.hosts, f"hold {held.name}")
     named = held.settings.python != sys.executable
     words = f"{held.launcher} (of hold {held.name})"
-    choice = Choice(held.launcher, words, names_python=named)
+    choice = BackendChoice(held.launcher, words, names_python=named)
     filters = host_filter(options, len(held.hosts))
     try:
         return plan(inventory, _present(inventory, filters, held), choice)
@@ -178,7 +180,7 @@ def _on_present(
         raise _missing(held, lost) from None
 
 
-def _as_held(spec: JobSpec, held: HeldNodes, hosts: Sequence[Host]) -> JobSpec:
+def _as_held(spec: JobSpec, held: HoldAnswer, hosts: Sequence[Host]) -> JobSpec:
     """Return a job as its hold gets it."""
     notes = (*spec.origin.notes, *_lost_note(held), *_mask_notes(hosts))
     spec = spec._replace(origin=spec.origin._replace(notes=notes), backend=held.settings)
@@ -193,7 +195,7 @@ def _from_the_hold(spec: JobSpec) -> JobSpec:
     return spec._replace(output=spec.output._replace(report_file=output_file.from_elsewhere(path)))
 
 
-def _present(inventory: Source, filters: HostFilter, held: HeldNodes) -> list[Host]:
+def _present(inventory: HostSource, filters: HostFilter, held: HoldAnswer) -> list[Host]:
     """Return the hosts that take part: those that the options select, without lost ones.
 
     Raises:
@@ -211,16 +213,16 @@ def _present(inventory: Source, filters: HostFilter, held: HeldNodes) -> list[Ho
     return [host for host in selected if host.name not in lost]
 
 
-def _missing(held: HeldNodes, lost: list[str]) -> NodeError:
+def _missing(held: HoldAnswer, lost: list[str]) -> NodeError:
     return NodeError(f"--on {held.name}: lost {_causes(held, lost)}; the hold looks for it")
 
 
-def _lost_note(held: HeldNodes) -> list[str]:
+def _lost_note(held: HoldAnswer) -> list[str]:
     """Return a note on hosts that are missing at present, if there are any."""
     return [f"missing at present: {_causes(held, list(held.lost))}"] if held.lost else []
 
 
-def _causes(held: HeldNodes, names: list[str]) -> str:
+def _causes(held: HoldAnswer, names: list[str]) -> str:
     shown = "; ".join(f"{name}: {held.lost[name]}" for name in names[:NAMED])
     rest = len(names) - NAMED
     return f"{shown}, and {rest} more" if rest > 0 else shown

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..specs.host import Host
 
 
-def select(options: Options, inventory: source.Source) -> list[Host]:
+def select(options: Options, inventory: source.HostSource) -> list[Host]:
     """Return the hosts of an inventory that take part.
 
     Raises:
@@ -108,7 +108,7 @@ def number_of_gpus(options: Options) -> int | None:
     return count
 
 
-def _check_named(options: Options, inventory: source.Source) -> None:
+def _check_named(options: Options, inventory: source.HostSource) -> None:
     """Check that hosts are named if several nodes are requested.
 
     Raises:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from ..backends import LOCAL
 from ..common import files
 from ..common.errors import UsageError, conflict, reason
-from ..resources.source import THIS_MACHINE, Source, is_here
+from ..resources.source import THIS_MACHINE, HostSource, is_here
 from ..specs.host import Host
 
 TYPE_CHECKING = False
@@ -24,11 +24,11 @@ DEFAULT_HOSTFILE = "/job/hostfile"
 JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "COBALT_JOBID")
 """Variables without which `allocation` finds no job of a scheduler."""
 
-UNNAMED = Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
+UNNAMED = HostSource([Host(THIS_MACHINE)], "this machine (no hostfile)")
 """What is used where nothing names hosts."""
 
 
-def find_hosts(options: Options) -> Source:
+def find_hosts(options: Options) -> HostSource:
     """Return the hosts that may take part.
 
     Raises:
@@ -36,28 +36,28 @@ def find_hosts(options: Options) -> Source:
     """
     _check(options)
     if options.standalone:
-        return Source([Host(THIS_MACHINE)], "this machine (--standalone)")
+        return HostSource([Host(THIS_MACHINE)], "this machine (--standalone)")
     named = _named(options)
     return _default(options) if named is None else named._replace(notes=_unused(named, options))
 
 
-def _named(options: Options) -> Source | None:
+def _named(options: Options) -> HostSource | None:
     """Return the hosts of the source that the user names."""
     if options.host is not None:
         from ..resources.hostfile import parse_hosts
 
-        return Source(parse_hosts(options.host), "--host")
+        return HostSource(parse_hosts(options.host), "--host")
     if options.host_discovery_script is not None:
         from ..resources.discovery import discover
 
         command = options.host_discovery_script
-        return Source(discover(command), f"program {command}")
+        return HostSource(discover(command), f"program {command}")
     if options.hostfile is not None:
-        return Source(_read(options.hostfile), f"hostfile {options.hostfile}")
+        return HostSource(_read(options.hostfile), f"hostfile {options.hostfile}")
     return None
 
 
-def _default(options: Options) -> Source:
+def _default(options: Options) -> HostSource:
     """Return the hosts of a scheduler or of the default hostfile, or this machine."""
     from ..resources.allocation import find as find_allocation
 
@@ -65,18 +65,18 @@ def _default(options: Options) -> Source:
     if allocation is not None and options.rank_per_task and allocation.scheduler == "slurm":
         from ..resources.slurm import with_tasks
 
-        return Source(with_tasks(allocation.hosts, os.environ), allocation.words)
+        return HostSource(with_tasks(allocation.hosts, os.environ), allocation.words)
     if allocation is not None:
         from ..resources.slurm_job import verified
 
         allocation = verified(allocation, os.environ)
-        return Source(allocation.hosts, allocation.words, allocation.notes)
+        return HostSource(allocation.hosts, allocation.words, allocation.notes)
     if os.path.exists(DEFAULT_HOSTFILE):
-        return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
+        return HostSource(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
     return UNNAMED
 
 
-def _unused(named: Source, options: Options) -> tuple[str, ...]:
+def _unused(named: HostSource, options: Options) -> tuple[str, ...]:
     """Return a line if hosts that are only this machine leave other nodes of a job unused."""
     meant = options.no_ssh or options.launcher.lower() == LOCAL
     if meant or not any(map(os.environ.get, JOBS)) or not all(map(is_here, named.hosts)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
-from ..backends.base import Command
+from ..backends.base import StartCommand
 from ..common.json_types import Natural
 from ..specs.backend import BackendSettings
 from ..specs.batch_plan import BatchPlan
@@ -27,7 +27,7 @@ from ..specs.rendezvous import Rendezvous
 from ..specs.sync import SyncSpec
 
 
-class Node(TypedDict):
+class NodeJson(TypedDict):
     """A node of the job. Its workers have the local ranks 0, 1, ... and ranks from `first_rank` on.
 
     Attributes:
@@ -87,12 +87,12 @@ class _EveryPlan(TypedDict):
     master_addr: str | None
     master_port: Annotated[int, ("minimum", 1), ("maximum", 65535)] | None
     world_size: Natural | None
-    nodes: list[Node]
+    nodes: list[NodeJson]
     program: Sequence[str]
     environment: Sequence[str]
     withheld: Sequence[str]
     world_info: str | None
-    commands: Sequence[Command]
+    commands: Sequence[StartCommand]
     workdir: str
     workers: WorkerPolicy
     backend: BackendSettings
@@ -112,7 +112,7 @@ class _EveryPlan(TypedDict):
     core_lists: Mapping[str, str]
 
 
-class Plan(_EveryPlan, total=False):
+class PlanJson(_EveryPlan, total=False):
     """A job whose hosts are known.
 
     Attributes:
@@ -125,7 +125,7 @@ class Plan(_EveryPlan, total=False):
     notes: Sequence[str]
 
 
-class Allocation(TypedDict):
+class AllocationJson(TypedDict):
     """A job whose hosts are not known before its allocation (--launcher slurm outside a Slurm job).
 
     Attributes:
@@ -136,4 +136,4 @@ class Allocation(TypedDict):
 
     launcher: str
     nodes: None
-    commands: Annotated[list[Command], ("minItems", 1), ("maxItems", 1)]
+    commands: Annotated[list[StartCommand], ("minItems", 1), ("maxItems", 1)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 
 
-class Choice(NamedTuple):
+class BackendChoice(NamedTuple):
     """The chosen backend.
 
     Attributes:
@@ -43,7 +43,7 @@ def is_auto(options: Options) -> bool:
     return options.launcher.lower() == AUTO
 
 
-def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
+def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> BackendChoice:
     """Return the backend of a job; with `alone`, the same command runs on every node.
 
     Raises:
@@ -55,7 +55,7 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
         text = f"--launcher {options.launcher}: expected one of {known}"
         raise UsageError(f"{text}{_meant(name)}")
     if alone:
-        return Choice(backends.NO_LAUNCHER, f"{backends.NO_LAUNCHER} (--no_ssh)")
+        return BackendChoice(backends.NO_LAUNCHER, f"{backends.NO_LAUNCHER} (--no_ssh)")
     remote = [host for host in hosts if options.force_multi or not source.is_here(host)]
     _check_addresses(remote)
     if name == AUTO:
@@ -67,7 +67,7 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
     if grows(options) and not spec.adds_hosts:
         able = either([name for name, spec in backends.BACKENDS.items() if spec.adds_hosts])
         raise UsageError(f"--launcher {name}: cannot add hosts to a running job; use {able}")
-    return Choice(name, name)
+    return BackendChoice(name, name)
 
 
 _SCHEDULERS = ("pbs", "torque", "lsf", "sge", "uge", "cobalt", "qsub", "bsub")
@@ -95,7 +95,7 @@ def _meant(name: str) -> str:
     return _OTHER_NAMES.get(name) or meant(name, backends.choosable())
 
 
-def as_it_calls_them(choice: Choice, hosts: list[Host]) -> list[Host]:
+def as_it_calls_them(choice: BackendChoice, hosts: list[Host]) -> list[Host]:
     """Return the hosts under the names that Slurm has for them, if Slurm starts the nodes.
 
     Raises:
@@ -143,7 +143,7 @@ def _check_addresses(remote: Sequence[Host]) -> None:
             raise UsageError(f"{host.where or '--host'}: {lacks_zone(host.name)}")
 
 
-def _first_able(candidates: Candidates, options: Options) -> Choice:
+def _first_able(candidates: Candidates, options: Options) -> BackendChoice:
     """Return the first backend that is installed here and can reach these hosts.
 
     Raises:
@@ -155,7 +155,7 @@ def _first_able(candidates: Candidates, options: Options) -> Choice:
         before, why_not = why_not, automatic.against(candidates) or _missing(automatic.program)
         if not why_not:
             words = automatic.words.format(why_not=before)
-            return Choice(name, f"{name} ({words})", automatic.noted)
+            return BackendChoice(name, f"{name} ({words})", automatic.noted)
     installable = either([one.install for _, one in backends_in_order if one.install])
     raise UsageError(f"no way to reach other hosts: install {installable}")
 

@@ -105,9 +105,9 @@ def check_program(command: Command) -> None:
 
 def plan_on(
     command: Command,
-    inventory: source.Source,
+    inventory: source.HostSource,
     hosts: Sequence[Host],
-    choice: launcher.Choice,
+    choice: launcher.BackendChoice,
     *,
     alone: bool,
 ) -> PlannedJob:
@@ -188,7 +188,7 @@ def _words(text: str) -> tuple[str, ...]:
         raise UsageError(f"--launcher_args {text!r}: {error}") from None
 
 
-def _notes(inventory: source.Source, program: Program, command: Command) -> list[str]:
+def _notes(inventory: source.HostSource, program: Program, command: Command) -> list[str]:
     from ..cli import common_mistakes
     from ..specs.host import repeats
 

@@ -38,7 +38,7 @@ WHY[NAME] = f"from the nearest {NAME} above the script"
 """What is said of a Python, by where it comes from."""
 
 
-class Place(NamedTuple):
+class PythonEnvironment(NamedTuple):
     """An environment that the workers' Python may be taken from.
 
     Attributes:
@@ -75,7 +75,7 @@ class ProjectPython(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def choose(places: Iterable[Place]) -> ProjectPython:
+def choose(places: Iterable[PythonEnvironment]) -> ProjectPython:
     """Return the Python of the first place that can be used. Pure.
 
     Args:
@@ -106,7 +106,7 @@ def find(environ: Mapping[str, str], start: str | None) -> ProjectPython:
     return choose(places(environ, start))
 
 
-def places(environ: Mapping[str, str], start: str | None) -> Iterator[Place]:
+def places(environ: Mapping[str, str], start: str | None) -> Iterator[PythonEnvironment]:
     """Yield the active environment, then the nearest `.venv` in a folder or above it.
 
     The user has chosen the first one, and everybody may make a `.venv` somewhere, so only that is
@@ -140,8 +140,8 @@ def nearest(start: str, home: str) -> str:
     return ""
 
 
-def _place(origin: str, folder: str) -> Place:
-    place = Place(origin, folder)
+def _place(origin: str, folder: str) -> PythonEnvironment:
+    place = PythonEnvironment(origin, folder)
     if not os.path.isabs(folder):
         return place._replace(problem="it is not an absolute path")
     bin_folder = os.path.join(os.path.normpath(folder), "bin")
@@ -170,7 +170,7 @@ def _libraries(folder: str) -> list[str]:
     return [name for name in names if name.startswith(LIBRARY)]
 
 
-def _danger(place: Place) -> str:
+def _danger(place: PythonEnvironment) -> str:
     """Return why a `.venv` must not be run: others own it, or can change it; "" if it may be."""
     folder = place.folder
     packages = [os.path.join("lib", one, "site-packages") for one in _libraries(folder)]

@@ -69,7 +69,7 @@ class ClusterEnvironment(NamedTuple):
     task: bool = True
 
 
-class _Process(NamedTuple):
+class _TaskVariables(NamedTuple):
     environ: Environ
     hostname: str
     terminal: bool
@@ -86,7 +86,7 @@ def find(environ: Environ, hostname: str, *, terminal: bool) -> ClusterEnvironme
     Raises:
         UsageError: a variable is malformed, two disagree, or there are several tasks per node.
     """
-    process = _Process(environ, hostname, terminal)
+    process = _TaskVariables(environ, hostname, terminal)
     return next(filter(None, (source(process) for source in _SOURCES)), None)
 
 
@@ -105,7 +105,7 @@ def check_agents(environ: Environ, places: int, *, terminal: bool) -> None:
     """
     if places == 1:
         return
-    step = _step_of(_Process(environ, "", terminal))
+    step = _step_of(_TaskVariables(environ, "", terminal))
     if step is not None:
         _, tasks, nodes, *_ = step
         if tasks > max(nodes, places):
@@ -138,7 +138,7 @@ def has_terminal() -> bool:
     return True
 
 
-def _torchrun(process: _Process) -> ClusterEnvironment | None:
+def _torchrun(process: _TaskVariables) -> ClusterEnvironment | None:
     environ = process.environ
     variable = _rank_variable(environ)
     rank = number(environ, variable)
@@ -224,7 +224,7 @@ def _workers(environ: Environ) -> int | None:
     return number(environ, variable, least=1, most=MAX_SLOTS)
 
 
-def _mpi_task(process: _Process) -> ClusterEnvironment | None:
+def _mpi_task(process: _TaskVariables) -> ClusterEnvironment | None:
     environ = process.environ
     if not any(name.endswith("_SIZE") for name in environ):
         return None  # not a task of any of them: save the import
@@ -259,7 +259,7 @@ _STEP = (
 )
 
 
-def _step_of(process: _Process) -> list[int] | None:
+def _step_of(process: _TaskVariables) -> list[int] | None:
     """Return the numbers in `_STEP` if this is a task of srun, else None."""
     environ = process.environ
     values = _numbers(environ, _STEP)
@@ -269,7 +269,7 @@ def _step_of(process: _Process) -> list[int] | None:
     return None if shell else values
 
 
-def _slurm_task(process: _Process) -> ClusterEnvironment | None:
+def _slurm_task(process: _TaskVariables) -> ClusterEnvironment | None:
     environ = process.environ
     values = _step_of(process)
     if values is None:
@@ -329,7 +329,7 @@ def _hosts(environ: Environ, variable: str) -> list[str]:
     return expand_nodelist(environ[variable], variable)
 
 
-def _indexed_job(process: _Process) -> ClusterEnvironment | None:
+def _indexed_job(process: _TaskVariables) -> ClusterEnvironment | None:
     """Return the place of an indexed Job's pod, unless it is the MPI Operator's launcher pod."""
     rank = number(process.environ, "JOB_COMPLETION_INDEX")
     if rank is None or _is_operators(process.environ):

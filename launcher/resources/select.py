@@ -6,7 +6,7 @@ import os
 
 from ..common.errors import UsageError, conflict
 from ..specs.host import MAX_SLOTS, listing
-from .source import Source, is_here, names_here
+from .source import HostSource, is_here, names_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Slots = tuple[Slot, ...] | None
 
 
-def choose(source: Source, filters: HostFilter) -> list[Host]:
+def choose(source: HostSource, filters: HostFilter) -> list[Host]:
     """Return the hosts of a source that take part.
 
     Raises:
@@ -50,7 +50,7 @@ def read_update(updates: HostUpdates, text: bytes) -> list[Host]:
     """
     from .hostfile import parse_hostfile
 
-    return choose(Source(parse_hostfile(text, updates.name), updates.name), updates.hosts)
+    return choose(HostSource(parse_hostfile(text, updates.name), updates.name), updates.hosts)
 
 
 def is_alone(hosts: Sequence[Host]) -> bool:

@@ -11,7 +11,7 @@ from ..specs.host import Host
 THIS_MACHINE = "localhost"
 
 
-class Source(NamedTuple):
+class HostSource(NamedTuple):
     """Hosts, where they come from as text for the user, and lines about what is odd there."""
 
     hosts: list[Host]
@@ -19,9 +19,9 @@ class Source(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def this_machine() -> Source:
+def this_machine() -> HostSource:
     """Return this machine by its own name, for a job whose other nodes are started elsewhere."""
-    return Source([Host(os.uname().nodename)], "this machine")
+    return HostSource([Host(os.uname().nodename)], "this machine")
 
 
 def is_here(host: Host) -> bool:

@@ -36,7 +36,7 @@ class Ready(NamedTuple):
     timeout: float = 600.0
 
 
-class Role(NamedTuple):
+class RoleSpec(NamedTuple):
     """One program of a job: a world of its own, with its own ranks and its own master.
 
     Attributes:
@@ -71,7 +71,7 @@ class RolesSpec(NamedTuple):
     """
 
     job: JobSpec
-    roles: tuple[Role, ...]
+    roles: tuple[RoleSpec, ...]
 
 
-register(Ready, Role, RolesSpec)
+register(Ready, RoleSpec, RolesSpec)

@@ -34,14 +34,18 @@ class Shell:
         """Return no problem."""
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+    def commands(
+        self, nodes: Sequence[Node], dial: base.DialBack | None
+    ) -> list[base.StartCommand]:
         """Return every command this machine would run."""
-        return [base.Command(self._argv, [node.host.name]) for node in nodes]
+        return [base.StartCommand(self._argv, [node.host.name]) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Start a shell for each node."""
         for node in nodes:
             self._start(node.rank, loop, emit)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.backends.base import Dial
+from dsrun.launcher.backends.base import DialBack
 from dsrun.launcher.backends.events import (
     EngineEnded,
     SessionEnded,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.backends.events import BackendEvent
     from dsrun.launcher.specs.plan import Node
 
-DIAL = Dial("10.0.0.1:7", "PIN")
+DIAL = DialBack("10.0.0.1:7", "PIN")
 
 
 def install(folder: Path, name: str, text: str) -> None:

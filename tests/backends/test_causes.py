@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher import __version__, backends
 from dsrun.launcher.backends import base, causes, retries
-from dsrun.launcher.backends.base import BOOT, Command, Dial
+from dsrun.launcher.backends.base import BOOT, DialBack, StartCommand
 from dsrun.launcher.backends.package.command import boot
 from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.backends.ssh.openssh import OpenSSH
@@ -375,7 +375,7 @@ def test_the_command_of_openssh_with_everything() -> None:
 
 def test_the_command_of_pdsh() -> None:
     nodes = lay_out([Host("w0", (0,)), Host("w1", (0,), user="me")])
-    dial = Dial("10.0.0.1,fd00::1:7", "ab12")
+    dial = DialBack("10.0.0.1,fd00::1:7", "ab12")
     dial_back = ("--dial=10.0.0.1,fd00::1:7", "--pin=ab12", "--node=%h")
     words = ["exec /py/bin/python -E -S -c", f"'{boot()}'", "/src", *KNOWN_BY, *dial_back]
     line = " ".join(words)
@@ -384,7 +384,7 @@ def test_the_command_of_pdsh() -> None:
         line,
     ]
     assert Pdsh(FULL).argv(nodes, dial)[9:11] == ["-o", "X=a b"]
-    every = Command(Pdsh(SETTINGS).argv(nodes, None), ["w0", "w1"])
+    every = StartCommand(Pdsh(SETTINGS).argv(nodes, None), ["w0", "w1"])
     assert Pdsh(SETTINGS).commands(nodes, None) == [every]
 
 
@@ -404,12 +404,12 @@ def test_the_environment_of_pdsh(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_commands_of_the_others() -> None:
     nodes = lay_out([Host("w0", (0,)), Host("w1")])
     own = ["/py/bin/python", "-E", "-S", "-c", BOOT, "/src", "--stdio"]
-    assert backends.load("local", SETTINGS).commands(nodes[:1], None) == [Command(own, ["w0"])]
+    assert backends.load("local", SETTINGS).commands(nodes[:1], None) == [StartCommand(own, ["w0"])]
     ((argv, hosts, host_at),) = backends.load("ssh", SETTINGS).commands(nodes, None)
     assert (hosts, host_at and argv[host_at]) == (["w0", "w1"], "w0")
     assert argv == OpenSSH(SETTINGS).argv(nodes[0].host)
     assert backends.load("openssh", SETTINGS).commands(nodes, None) == [(argv, hosts, host_at)]
-    assert backends.load("none", SETTINGS).commands(nodes, None)[1] == Command(
+    assert backends.load("none", SETTINGS).commands(nodes, None)[1] == StartCommand(
         ["dsrun", "--no_ssh", "--node_rank=1", "..."], ["w1"]
     )
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.backends import BACKENDS
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.control.messages import End
-from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.control.messages import SessionEnd
+from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.job import dial_in
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.job.start import prepare
@@ -52,7 +52,7 @@ class Runs:
         self.console = Console(self.loop)
         start = prepare(self.spec.plan, self.spec.backend)
         lease = self.spec.supervision.heartbeat_timeout
-        self.fleet = Fleet(start.plan.nodes, self.loop, self._log, lease)
+        self.fleet = NodeFleet(start.plan.nodes, self.loop, self._log, lease)
         self._parts = start.parts
         self.by_engine = BACKENDS[self.spec.plan.launcher].by_engine
         self._connected = False
@@ -116,7 +116,7 @@ class Runs:
 
     def close(self) -> None:
         """Let all nodes go."""
-        self.fleet.close(End(0, ""))
+        self.fleet.close(SessionEnd(0, ""))
         self.fleet.disconnect()
         self._stack.close()
         self.console.close()

@@ -9,10 +9,10 @@ from dsrun.launcher.commands import first_job
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.control.messages import Hello
 from dsrun.launcher.head.checks.answers import Answer
-from dsrun.launcher.head.checks.verdict import Verdict
+from dsrun.launcher.head.checks.verdict import CheckVerdict
 
 HELLO = Hello("1", "h", "m", "3", "cpu", (), 2, None, (), (), 1.0)
-TWO = Verdict({name: Answer(hello=HELLO) for name in ("n1", "n2")}, {}, [], [])
+TWO = CheckVerdict({name: Answer(hello=HELLO) for name in ("n1", "n2")}, {}, [], [])
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_the_job_has_the_options_of_the_check(typed: str, sync: str, expected: s
     assert first_job.words(command, sync) == expected.split()
 
 
-def lines(typed: str, verdict: Verdict) -> list[str]:
+def lines(typed: str, verdict: CheckVerdict) -> list[str]:
     return [*first_job.lines(parse("dsrun-check", typed.split(), {}), verdict)]
 
 

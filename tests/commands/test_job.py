@@ -16,7 +16,7 @@ from dsrun.launcher.commands import job_read
 from dsrun.launcher.common import entry
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import local
-from dsrun.launcher.head.local.server import Caller
+from dsrun.launcher.head.local.server import LocalCaller
 
 from ..support import schemas
 from ..support.jobs import status, verbs
@@ -88,7 +88,7 @@ def hold(capfd: pytest.CaptureFixture[str]) -> Iterator[Ran]:
         "last": "holding",
     }
 
-    def release(caller: Caller, _request: Any, _fds: Any) -> dict[str, Any]:
+    def release(caller: LocalCaller, _request: Any, _fds: Any) -> dict[str, Any]:
         caller._connection._loop.call_later(0.05, caller.close)
         return {"runs": 0}
 

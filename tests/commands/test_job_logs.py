@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.commands.job_logs import show
-from dsrun.launcher.commands.job_names import Place
+from dsrun.launcher.commands.job_names import NamedSocket
 from dsrun.launcher.common.errors import DsrunError, UsageError
 
 from ..support import schemas
@@ -17,10 +17,10 @@ from ..support.jobs import HOSTILE
 from ..support.local_control import serving
 
 if TYPE_CHECKING:
-    from dsrun.launcher.head.local.server import Caller, Message
+    from dsrun.launcher.head.local.server import LocalCaller, Message
 
 
-def logs(caller: Caller, request: Message, _fds: list[int]) -> Message | None:
+def logs(caller: LocalCaller, request: Message, _fds: list[int]) -> Message | None:
     """Send what a job sends; to a follower more, and then the end."""
     hosts = {"0": "n0", "3": HOSTILE}
     caller.event({"event": "rank", "rank": 0, "host": hosts["0"]})
@@ -46,7 +46,7 @@ def logs(caller: Caller, request: Message, _fds: list[int]) -> Message | None:
 def printed(capfd: pytest.CaptureFixture[str], **more: Any) -> tuple[str, str]:
     arguments: dict[str, Any] = {"ranks": None, "follow": False, "as_json": False} | more
     with serving({"logs": logs}) as server:
-        assert show(Place("job", server.name), **arguments) == 0
+        assert show(NamedSocket("job", server.name), **arguments) == 0
     out, err = capfd.readouterr()
     return out, err
 
@@ -90,7 +90,7 @@ def test_a_refusal_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
         printed(capfd, ranks=[9])
 
 
-def of_roles(caller: Caller, _request: Message, _fds: list[int]) -> Message:
+def of_roles(caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
     """Send what a job of roles sends if all are meant."""
     for role, host, data in (
         ("server", "n0", b"GET"),
@@ -106,7 +106,7 @@ def of_roles(caller: Caller, _request: Message, _fds: list[int]) -> Message:
 
 def test_roles_are_told_apart(capfd: pytest.CaptureFixture[str]) -> None:
     with serving({"logs": of_roles}) as server:
-        assert show(Place("job", server.name), None, follow=False, as_json=False) == 0
+        assert show(NamedSocket("job", server.name), None, follow=False, as_json=False) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[:2] == ["trainer/n1:0| step 1", "server/n0:0| GET 200"]
     assert lines[2].endswith("/n2:0| x")

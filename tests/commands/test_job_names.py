@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.commands.job_names import Place, by_program, choose
+from dsrun.launcher.commands.job_names import NamedSocket, by_program, choose
 from dsrun.launcher.common.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EARLY, LATE = Place("job", "20261122-101112-abcdef"), Place("job", "20261122-150000-123456")
-HOLD = Place("hold", "cosy")
+EARLY, LATE = (
+    NamedSocket("job", "20261122-101112-abcdef"),
+    NamedSocket("job", "20261122-150000-123456"),
+)
+HOLD = NamedSocket("hold", "cosy")
 ALL = (EARLY, LATE, HOLD)
 
 
-def newest(jobs: Sequence[Place]) -> Place | None:
+def newest(jobs: Sequence[NamedSocket]) -> NamedSocket | None:
     return jobs[0] if jobs else None
 
 
@@ -30,14 +33,16 @@ def newest(jobs: Sequence[Place]) -> Place | None:
         ("cosy", ALL, HOLD),
         ("os", ALL, HOLD),
         ("last", ALL, EARLY),
-        ("last", [Place("hold", "the-last")], Place("hold", "the-last")),
+        ("last", [NamedSocket("hold", "the-last")], NamedSocket("hold", "the-last")),
         (None, [EARLY], EARLY),
         (None, [EARLY, HOLD], EARLY),
         (None, [HOLD], HOLD),
-        ("a", [Place("job", "a"), Place("job", "ab")], Place("job", "a")),
+        ("a", [NamedSocket("job", "a"), NamedSocket("job", "ab")], NamedSocket("job", "a")),
     ],
 )
-def test_what_a_word_means(word: str | None, known: Sequence[Place], meant: Place) -> None:
+def test_what_a_word_means(
+    word: str | None, known: Sequence[NamedSocket], meant: NamedSocket
+) -> None:
     assert choose(word, known, newest) == meant
 
 
@@ -54,14 +59,14 @@ def test_what_a_word_means(word: str | None, known: Sequence[Place], meant: Plac
     ],
 )
 def test_a_word_that_means_nothing_or_too_much(
-    word: str | None, known: Sequence[Place], why: str
+    word: str | None, known: Sequence[NamedSocket], why: str
 ) -> None:
     with pytest.raises(UsageError, match=f"^dsrun-job: {why}"):
         choose(word, known, newest)
 
 
 def test_of_many_names_a_few_are_listed() -> None:
-    many = [Place("job", f"j{number}") for number in range(100)]
+    many = [NamedSocket("job", f"j{number}") for number in range(100)]
     with pytest.raises(UsageError, match=r"running: j94, .*, j99, and 94 more$"):
         choose("x", many, newest)
 

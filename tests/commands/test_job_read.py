@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.commands import job_read
-from dsrun.launcher.commands.job_names import Place
+from dsrun.launcher.commands.job_names import NamedSocket
 from dsrun.launcher.commands.job_read import as_json, newest, read
 from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
@@ -59,7 +59,7 @@ def test_all_are_asked_at_once_and_nobody_is_waited_for_long(
         for name in silent:
             stack.enter_context(closing(local.listener(local.JOB, name)))
         names = [job.name, wrong.name, *silent, "gone"]
-        known = read([Place(local.JOB, name) for name in names], patience=0.5)
+        known = read([NamedSocket(local.JOB, name) for name in names], patience=0.5)
     assert waits.waited == [0.5], "for all of them together"
     assert [one.job_id for one in known.jobs] == [status().job_id]
     assert known.jobs[0].ranks == ()
@@ -73,8 +73,8 @@ def test_the_newest_is_the_one_that_was_started_last(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(job_read, "read", partial(read, patience=HANG))
     early, late = status()._replace(since=NOW), status(job_id="late")._replace(since=NOW + 1)
     with serving(verbs(late, [])) as one, serving(verbs(early, [])) as two:
-        places = [Place(local.JOB, served.name) for served in (one, two)]
-        assert newest(places) == Place(local.JOB, "late")
+        places = [NamedSocket(local.JOB, served.name) for served in (one, two)]
+        assert newest(places) == NamedSocket(local.JOB, "late")
         assert newest(places[:0]) is None
 
 

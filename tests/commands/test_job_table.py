@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.commands.job_table import Row, age, of_hold, of_job, of_silent, table
+from dsrun.launcher.commands.job_table import JobRow, age, of_hold, of_job, of_silent, table
 
 from ..support.jobs import HOSTILE, NOW, status
 
 if TYPE_CHECKING:
-    from dsrun.launcher.head.hold.json_types import Hold
+    from dsrun.launcher.head.hold.json_types import HoldJson
 
-HOLD: Hold = {
+HOLD: HoldJson = {
     "name": "cosy",
     "version": "1",
     "launcher": "ssh",
@@ -48,7 +48,7 @@ def test_a_time_in_two_units(seconds: float, shown: str) -> None:
 def test_a_job_that_does_well() -> None:
     row = of_job(status(), NOW)
     job = "20261122-101112-abcdef"
-    assert row == Row(job, "running", "2", "4", "1h01m", "train.py --lr 1", "0| step 7")
+    assert row == JobRow(job, "running", "2", "4", "1h01m", "train.py --lr 1", "0| step 7")
 
 
 def test_a_job_with_losses_and_rounds() -> None:
@@ -64,7 +64,9 @@ def test_a_job_whose_size_is_not_known() -> None:
 
 def test_a_hold() -> None:
     row = of_hold(HOLD, NOW)
-    assert row == Row("cosy", "serving", "1/2", "4", "1m30s", "hold with 0 runs", "lost n1: power")
+    assert row == JobRow(
+        "cosy", "serving", "1/2", "4", "1m30s", "hold with 0 runs", "lost n1: power"
+    )
 
 
 def test_who_does_not_answer_is_listed_by_name() -> None:

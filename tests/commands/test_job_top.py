@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.commands import job_top
-from dsrun.launcher.commands.job_names import Place
-from dsrun.launcher.commands.job_top import Jobs, as_json, once
+from dsrun.launcher.commands.job_names import NamedSocket
+from dsrun.launcher.commands.job_top import ShownJobs, as_json, once
 from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
 
@@ -30,7 +30,7 @@ from ..support.local_control import Served, serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.head.local.server import Caller, Message, Verb
+    from dsrun.launcher.head.local.server import LocalCaller, Message, Verb
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def served() -> Iterator[Served]:
         yield server
 
 
-def place(served: Served) -> Place:
-    return Place(local.JOB, served.name)
+def place(served: Served) -> NamedSocket:
+    return NamedSocket(local.JOB, served.name)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_one_role_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     known: dict[str, Verb] = verbs(status(), [])
     asked: list[object] = []
 
-    def answer(name: str, caller: Caller, request: Message, fds: list[int]) -> Message | None:
+    def answer(name: str, caller: LocalCaller, request: Message, fds: list[int]) -> Message | None:
         asked.append((name, request.get("role")))
         return known[name](caller, request, fds)
 
@@ -88,7 +88,7 @@ def test_one_role_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_job_that_ends_is_known_to_have_ended(served: Served) -> None:
-    jobs = Jobs(place(served))
+    jobs = ShownJobs(place(served))
     jobs.look(0.0)
     while jobs.waits:
         jobs.wait(HANG)

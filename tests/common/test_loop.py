@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from dsrun.launcher.common.loop import AT_ONCE, Alarm, Loop, Turns
+from dsrun.launcher.common.loop import AT_ONCE, DueTimer, Loop, Turns
 
 from ..support.clock import Clock
 from ..support.limits import HANG
@@ -327,7 +327,7 @@ def test_a_posted_call_may_post() -> None:
 
 def test_an_alarm_is_for_the_newest_time_alone() -> None:
     clock, calls = Clock(), list[float]()
-    alarm = Alarm(clock.timers, clock.timers.clock, lambda: calls.append(clock.now))
+    alarm = DueTimer(clock.timers, clock.timers.clock, lambda: calls.append(clock.now))
     alarm.set(60.0)
     alarm.set(60.0)
     assert len(clock.timers) == 1

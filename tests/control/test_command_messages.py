@@ -15,7 +15,7 @@ LAST = (1 << 32) - 1
 @pytest.mark.parametrize(
     "message",
     [
-        command_messages.Command(1, (ODD, ""), {ODD: ODD}, ODD, True, 0.25, 1 << 18, 15.0),
+        command_messages.ExecCommand(1, (ODD, ""), {ODD: ODD}, ODD, True, 0.25, 1 << 18, 15.0),
         command_messages.CommandExit(LAST, -15, ODD),
         command_messages.LaneEnd(1, 69, ODD),
     ],

@@ -21,7 +21,7 @@ from ..support.own_names import own_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.head.local.server import Caller, Verb
+    from dsrun.launcher.head.local.server import LocalCaller, Verb
 
 __all__ = ["own_names"]
 
@@ -29,7 +29,7 @@ __all__ = ["own_names"]
 def started(since: object) -> dict[str, Verb]:
     """What a hold answers that was started then."""
 
-    def status(_: Caller, __: dict[str, Any], ___: list[int]) -> dict[str, Any]:
+    def status(_: LocalCaller, __: dict[str, Any], ___: list[int]) -> dict[str, Any]:
         return {"since": since}
 
     return {"status": status, "describe": lambda *_: {"since": since}}

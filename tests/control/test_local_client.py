@@ -26,7 +26,7 @@ from ..support.own_names import own_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.head.local.server import Caller
+    from dsrun.launcher.head.local.server import LocalCaller
 
 __all__ = ["own_names"]
 
@@ -39,29 +39,29 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
     return made
 
 
-def echo(_: Caller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+def echo(_: LocalCaller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
     texts = [os.read(fd, 99).decode() for fd in fds]
     for fd in fds:
         os.close(fd)
     return {"text": message["text"], "texts": texts}
 
 
-def talk(caller: Caller, message: dict[str, Any], _: list[int]) -> None:
+def talk(caller: LocalCaller, message: dict[str, Any], _: list[int]) -> None:
     caller.event({"event": "first"})
     caller.chunk(b"\0bytes")
     caller.answer({"said": 2}, message)
 
 
-def refuse(_: Caller, message: dict[str, Any], __: list[int]) -> None:
+def refuse(_: LocalCaller, message: dict[str, Any], __: list[int]) -> None:
     kinds = {2: UsageError, 69: NodeError, 75: LostError, 70: DsrunError}
     raise kinds[message["code"]]("because")
 
 
-def leave(caller: Caller, _: dict[str, Any], __: list[int]) -> None:
+def leave(caller: LocalCaller, _: dict[str, Any], __: list[int]) -> None:
     caller.close()
 
 
-def silent(_: Caller, __: dict[str, Any], ___: list[int]) -> None:
+def silent(_: LocalCaller, __: dict[str, Any], ___: list[int]) -> None:
     """Never answer."""
 
 

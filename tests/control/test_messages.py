@@ -61,7 +61,7 @@ TASK = messages.NodeJob(
         ),
         messages.Start(4, (0, "MIG-x"), 8, 1, 2, "10.0.0.1", 29500, 1 << 40),
         messages.Stop(15, 30.0),
-        messages.Exit(3, 77, -9, True, 0.1 + 0.2, ODD),
+        messages.WorkerExit(3, 77, -9, True, 0.1 + 0.2, ODD),
         round_messages.Finished(3),
         messages.Note(ODD),
         messages.Note("", 9),
@@ -106,8 +106,8 @@ def test_messages_with_other_fields_are_refused(body: bytes, match: str) -> None
 KINDS = [
     (messages.Stop(15, 1.0), {"number": "15"}, "number: expected Signal"),
     (messages.Stop(15, 1.0), {"grace": None}, "grace: expected float"),
-    (messages.Exit(0, 1, 0, False, 0.0), {"signalled": 1}, "signalled: expected bool"),
-    (messages.Exit(0, 1, 0, False, 0.0), {"rank": 1.5}, "rank: expected Rank"),
+    (messages.WorkerExit(0, 1, 0, False, 0.0), {"signalled": 1}, "signalled: expected bool"),
+    (messages.WorkerExit(0, 1, 0, False, 0.0), {"rank": 1.5}, "rank: expected Rank"),
     (messages.Note("x"), {"text": ["x"]}, "text: expected str"),
     (messages.Start(0, (0,), 1, 0, 1, "m", 1, 1), {"slots": [0.5]}, r"slots\[0\]: expected Slot"),
     (messages.Start(0, (0,), 1, 0, 1, "m", 1, 1), {"slots": 3}, "slots: expected tuple"),
@@ -169,7 +169,7 @@ def test_how_long_a_node_launcher_may_stand_still(elastic: bool, seconds: float)
     [(0, False, False), (1, False, True), (-9, False, True), (1, True, False), (0, True, False)],
 )
 def test_which_exits_are_failures(code: int, signalled: bool, failed: bool) -> None:
-    assert messages.Exit(3, 77, code, signalled, 0.0).failed is failed
+    assert messages.WorkerExit(3, 77, code, signalled, 0.0).failed is failed
 
 
 def test_each_end_gives_many_signs_of_life_in_the_time_allowed() -> None:

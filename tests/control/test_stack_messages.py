@@ -12,7 +12,7 @@ from dsrun.launcher.control.stack_messages import (
     Collective,
     NetworkUse,
     ProcessState,
-    Stacks,
+    StacksAnswer,
     StacksAsk,
     ThreadStack,
 )
@@ -24,14 +24,14 @@ COLLECTIVE = Collective(
     "main (/a.py:9)",
 )
 NETWORK = NetworkUse(3, 4003, CLIENTS, "", 1 << 40, -1.0)
-STACKS = Stacks(
+STACKS = StacksAnswer(
     7, (PROCESS,), (THREAD, THREAD._replace(frames=())), (COLLECTIVE,), network=(NETWORK,)
 )
 BODY = messages.pack(frames.STACKS, STACKS)[5:]
 
 
 def test_stacks_come_back_with_their_rows() -> None:
-    assert messages.unpack(Stacks, BODY) == STACKS
+    assert messages.unpack(StacksAnswer, BODY) == STACKS
 
 
 def test_a_question_comes_back_as_it_was() -> None:
@@ -56,4 +56,4 @@ def test_a_question_comes_back_as_it_was() -> None:
 def test_values_of_another_type_are_refused(wrong: dict[str, object], fault: str) -> None:
     changed = json.dumps({**json.loads(BODY), **wrong}).encode()
     with pytest.raises(frames.BadFrame, match=f"^{fault}"):
-        messages.unpack(Stacks, changed)
+        messages.unpack(StacksAnswer, changed)

@@ -10,20 +10,20 @@ import pytest
 from dsrun.launcher.control import frames, sync_answers
 from dsrun.launcher.control.sync_answers import (
     Blocked,
-    Failed,
+    CopyBusy,
+    CopyReady,
     ManifestAsked,
     Needed,
-    Ready,
+    NoCopy,
     Shared,
-    Waiting,
 )
 
 if TYPE_CHECKING:
     from dsrun.launcher.control.sync_answers import Answer
 
 ANSWERS = (
-    *(Shared(), Waiting(), ManifestAsked(), Needed(()), Needed((0, 7)), Failed("no space")),
-    *(Ready("/copy/\udcff", "/lock", 1), Blocked(("a", "\udcff"), 2, "/copy")),
+    *(Shared(), CopyBusy(), ManifestAsked(), Needed(()), Needed((0, 7)), NoCopy("no space")),
+    *(CopyReady("/copy/\udcff", "/lock", 1), Blocked(("a", "\udcff"), 2, "/copy")),
 )
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.control.frames import BadFrame
-from dsrun.launcher.control.sync_manifest import FILE, FOLDER, LINK, Entry, manifest, unpack
+from dsrun.launcher.control.sync_manifest import FILE, FOLDER, LINK, ManifestEntry, manifest, unpack
 
 SHA = "0" * 64
 
 
 def test_a_manifest_is_the_same_in_any_order() -> None:
     entries = [
-        Entry("a", FOLDER, 0o755, 0, ""),
-        Entry("a-b", FILE, 0o644, 1, SHA),
-        Entry("a/b", FILE, 0o644, 1, SHA),
-        Entry("link\udcff", LINK, 0, 0, "../x"),
+        ManifestEntry("a", FOLDER, 0o755, 0, ""),
+        ManifestEntry("a-b", FILE, 0o644, 1, SHA),
+        ManifestEntry("a/b", FILE, 0o644, 1, SHA),
+        ManifestEntry("link\udcff", LINK, 0, 0, "../x"),
     ]
     made = manifest(reversed(entries))
     assert made.entries == entries

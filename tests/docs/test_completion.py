@@ -13,7 +13,7 @@ import pytest
 
 from docs.generate.commands import commands, kind, quote, summary, values
 from docs.generate.completion import files
-from dsrun.launcher.cli.help.rows import Row
+from dsrun.launcher.cli.help.rows import OptionRow
 from dsrun.launcher.cli.option import named
 from dsrun.launcher.cli.options import all_options, shared
 from dsrun.launcher.cli.tool_options import OWN
@@ -295,6 +295,9 @@ def test_every_command_has_a_script_for_every_shell() -> None:
 
 
 def test_a_summary_is_the_first_sentence_and_short() -> None:
-    assert summary(Row(("-a",), "", "Do it. Then more.")) == "Do it"
-    assert summary(Row(("-a",), "", "Take NAME=VALUE,... Or not.")) == "Take NAME=VALUE,... Or not"
+    assert summary(OptionRow(("-a",), "", "Do it. Then more.")) == "Do it"
+    assert (
+        summary(OptionRow(("-a",), "", "Take NAME=VALUE,... Or not."))
+        == "Take NAME=VALUE,... Or not"
+    )
     assert max(len(summary(row)) for command in commands() for row in command.rows) <= 72

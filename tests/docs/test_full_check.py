@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.full_check.link_words import ADVICE
-from dsrun.launcher.head.full_check.verdict import METRICS, Metric
+from dsrun.launcher.head.full_check.verdict import METRICS, LinkMetric
 
 from ..support.checkout import CHECKOUT
 
@@ -16,7 +16,7 @@ SCALE = {"loss": 100, "latency": 1000}
 
 
 @pytest.mark.parametrize("metric", METRICS[1:], ids=lambda metric: str(metric.name))
-def test_the_page_has_the_values_of_a_metric(metric: Metric) -> None:
+def test_the_page_has_the_values_of_a_metric(metric: LinkMetric) -> None:
     (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{metric.name}`:")]
     amount = metric.amount * SCALE.get(metric.name, 0)
     shown = AMOUNTS.get(metric.name, "").format(amount)

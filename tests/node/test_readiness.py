@@ -213,7 +213,7 @@ def test_an_answer_without_an_end_is_read_for_a_while_only(
 ) -> None:
     clock = Clock()
     server = readiness.Server(0, clock.loop, lambda: None)
-    readiness.Trial(clock.loop, server, 0, "http", "/").begin(*listener.getsockname())
+    readiness.ServerTrial(clock.loop, server, 0, "http", "/").begin(*listener.getsockname())
     theirs, _ = listener.accept()
     with theirs:
         clock.settle()

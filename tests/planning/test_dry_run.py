@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsrun.launcher.backends.base import Command
+from dsrun.launcher.backends.base import StartCommand
 from dsrun.launcher.planning import dry_run
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.resources.hostfile import Host
@@ -40,8 +40,8 @@ SPEC = JobSpec(
     "j", PLAN, "/work", TRAVEL, origin=Origin("--host (a; b)", "ssh (why)", python="--python")
 )
 COMMANDS = [
-    Command(["ssh", "w0", "x y"], ["w0", "w2", "w3"], 1),
-    Command(["ssh", "-p", "2", "w1", "x y"], ["w1"], 3),
+    StartCommand(["ssh", "w0", "x y"], ["w0", "w2", "w3"], 1),
+    StartCommand(["ssh", "-p", "2", "w1", "x y"], ["w1"], 3),
 ]
 
 
@@ -137,7 +137,7 @@ def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
     hosts = [Host(f"w{at}", (0,)) for at in range(70)]
     plan = Plan(lay_out(hosts), Program("x", local_rank=False), "pdsh", "m", None)
     spec = JobSpec("j", plan, "/", backend=BackendSettings("/py"))
-    commands = [Command(["pdsh", "all"], [host.name for host in hosts])]
+    commands = [StartCommand(["pdsh", "all"], [host.name for host in hosts])]
     shown = dry_run.as_table(spec, commands)
     assert "workers   70 on 70 nodes\nmaster    m, on a free port\n" in shown
     assert "\n63    w63   63     0        /py\n... and 6 more nodes (--json shows all)\n\n" in shown

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.planning.launcher import Choice, as_it_calls_them, choose
+from dsrun.launcher.planning.launcher import BackendChoice, as_it_calls_them, choose
 from dsrun.launcher.resources import aliases
 from dsrun.launcher.specs.host import Host
 
@@ -37,12 +37,12 @@ def install(programs: Path, *names: str) -> None:
         (programs / name).touch(0o755)
 
 
-def chosen(*hosts: Host, **given: object) -> Choice:
+def chosen(*hosts: Host, **given: object) -> BackendChoice:
     return choose(Options(**given), hosts, alone=False)
 
 
 def test_a_named_one_is_taken_in_any_case() -> None:
-    assert chosen(FAR, launcher="PDSH") == Choice("pdsh", "pdsh")
+    assert chosen(FAR, launcher="PDSH") == BackendChoice("pdsh", "pdsh")
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_what_cannot_be_meant(given: dict[str, object], message: str) -> None:
 
 def test_nobody_starts_nodes_on_which_the_same_command_runs() -> None:
     options = Options(launcher="pdsh", no_ssh=True)
-    assert choose(options, [FAR], alone=True) == Choice("none", "none (--no_ssh)")
+    assert choose(options, [FAR], alone=True) == BackendChoice("none", "none (--no_ssh)")
 
 
 def test_this_machine_alone_needs_no_other() -> None:
-    assert chosen(HERE) == Choice("local", "local (only this machine)")
+    assert chosen(HERE) == BackendChoice("local", "local (only this machine)")
 
 
 @pytest.mark.parametrize("srun", [True, False])
@@ -136,15 +136,15 @@ def test_nodes_of_this_slurm_job_under_other_names(
     [
         (
             ("ssh", "pdsh"),
-            Choice(
+            BackendChoice(
                 "openssh", "openssh (the ssh program; paramiko does not use --launcher_args)", True
             ),
         ),
-        (("pdsh",), Choice("pdsh", "pdsh (neither paramiko nor ssh is installed)")),
+        (("pdsh",), BackendChoice("pdsh", "pdsh (neither paramiko nor ssh is installed)")),
     ],
 )
 def test_the_first_that_is_installed(
-    installed: tuple[str, ...], expected: Choice, programs: Path
+    installed: tuple[str, ...], expected: BackendChoice, programs: Path
 ) -> None:
     install(programs, *installed)
     assert chosen(FAR, **NO_PARAMIKO) == expected

@@ -11,8 +11,8 @@ import pytest
 from dsrun.launcher.planning import folders
 from dsrun.launcher.planning.project_python import (
     NO_TORCH,
-    Place,
     ProjectPython,
+    PythonEnvironment,
     choose,
     nearest,
     places,
@@ -20,8 +20,8 @@ from dsrun.launcher.planning.project_python import (
 
 from ..support.local_control import needs_root
 
-ACTIVE, CONDA = (Place(name, "/a", "/a/bin/python") for name in folders.ACTIVE)
-NEAR = Place(".venv", "/repo/.venv", "/repo/.venv/bin/python")
+ACTIVE, CONDA = (PythonEnvironment(name, "/a", "/a/bin/python") for name in folders.ACTIVE)
+NEAR = PythonEnvironment(".venv", "/repo/.venv", "/repo/.venv/bin/python")
 
 
 def environment(folder: Path, *, version: str = "3.12", python: str = "python") -> Path:
@@ -45,14 +45,14 @@ def environment(folder: Path, *, version: str = "3.12", python: str = "python") 
     ],
 )
 def test_the_first_place_is_taken_and_said(
-    found: list[Place], path: str, origin: str, words: str
+    found: list[PythonEnvironment], path: str, origin: str, words: str
 ) -> None:
     note = f"workers run on {path}, from {words}: {NO_TORCH}"
     assert choose(found) == ProjectPython(path, origin, (note,))
 
 
 def test_a_place_that_cannot_be_used_is_named_and_the_next_one_is_taken() -> None:
-    gone = Place("VIRTUAL_ENV", "/gone", problem="it has none")
+    gone = PythonEnvironment("VIRTUAL_ENV", "/gone", problem="it has none")
     chosen = choose([gone, NEAR])
     assert (chosen.path, chosen.origin) == (NEAR.python, ".venv")
     assert chosen.notes[0] == "VIRTUAL_ENV=/gone is not used: it has none"
@@ -67,13 +67,13 @@ def test_without_a_place_it_is_dsruns_own() -> None:
 
 
 def test_an_environment_that_dsrun_runs_on_ends_the_search() -> None:
-    gone = Place("VIRTUAL_ENV", "/gone", problem="it has none")
+    gone = PythonEnvironment("VIRTUAL_ENV", "/gone", problem="it has none")
     chosen = choose([gone, CONDA._replace(own=True), NEAR])
     assert (chosen.path, chosen.origin, len(chosen.notes)) == ("", "dsrun", 1)
 
 
 def test_what_is_printed_of_a_name_is_one_line() -> None:
-    (note,) = choose([Place("VIRTUAL_ENV", "/a\nb\x1b[1m", "", "no")]).notes
+    (note,) = choose([PythonEnvironment("VIRTUAL_ENV", "/a\nb\x1b[1m", "", "no")]).notes
     assert note.isprintable()
 
 
@@ -85,8 +85,8 @@ def test_the_active_environment_comes_first_and_the_nearest_venv_second(tmp_path
     near = environment(tmp_path / "repo" / ".venv", python="python3")
     found = list(places({"VIRTUAL_ENV": f"{active}/"}, str(tmp_path / "repo" / "src")))
     assert found == [
-        Place("VIRTUAL_ENV", f"{active}/", f"{active}/bin/python"),
-        Place(".venv", str(near), f"{near}/bin/python3"),
+        PythonEnvironment("VIRTUAL_ENV", f"{active}/", f"{active}/bin/python"),
+        PythonEnvironment(".venv", str(near), f"{near}/bin/python3"),
     ]
 
 
@@ -104,7 +104,7 @@ def test_without_a_script_no_venv_is_looked_for(tmp_path: Path) -> None:
 )
 def test_an_active_environment_that_is_none(folder: str, problem: str) -> None:
     assert list(places({"CONDA_PREFIX": folder}, None)) == [
-        Place("CONDA_PREFIX", folder, problem=problem)
+        PythonEnvironment("CONDA_PREFIX", folder, problem=problem)
     ]
 
 

@@ -343,8 +343,8 @@ NOBODY = 999
 """A rank that no world has."""
 
 LIES = (
-    messages.pack(frames.EXIT, messages.Exit(NOBODY, 7, 0, False, 0.0)),
-    messages.pack(frames.STARTED, messages.Started((NOBODY,), (7,))),
+    messages.pack(frames.EXIT, messages.WorkerExit(NOBODY, 7, 0, False, 0.0)),
+    messages.pack(frames.STARTED, messages.WorkersStarted((NOBODY,), (7,))),
     messages.pack(frames.NOTE, messages.Note("all is well")),
     messages.pack(frames.PROBED, messages.Probed(("", "", ""))),
     messages.pack(frames.READY, round_messages.Join(1, 0)),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.formats import versioned
 from dsrun.launcher.head.report.document import fields
-from dsrun.launcher.head.report.report import Failure, Loss, Report
+from dsrun.launcher.head.report.report import JobReport, Loss, WorkerFailure
 
 from .history import Event
 
@@ -35,7 +35,7 @@ class Maker:
         self.now = 0.0
         self._nodes = dict(nodes)
         self._pids: dict[tuple[int, int], tuple[str, int]] = {}
-        self._failures: list[Failure] = []
+        self._failures: list[WorkerFailure] = []
         self._losses: list[Loss] = []
         default = {"elastic": False, "least": 1, "max_restarts": 0}
         limits = {"grace": GRACE, "lease": LEASE, "bound": BOUND}
@@ -116,7 +116,7 @@ class Maker:
         host, pid = self._pids[number, rank]
         self.exits(number, rank, status)
         code = -(status & 127) if status & 127 else status >> 8
-        self._failures.append(Failure(self.now, rank, 0, host, pid, code))
+        self._failures.append(WorkerFailure(self.now, rank, 0, host, pid, code))
 
     def loses(self, host: str, reason: str = "no heartbeat for 10 s") -> None:
         """Lose a host, as the report has it."""
@@ -141,7 +141,9 @@ class Maker:
             if not (one.host == host and one.fields.get("pid") == pid)
             if one.kind not in {"printed", "shown"} or one.fields["rank"] != rank
         ]
-        self._failures.append(Failure(self.now, rank, 0, host, 0, 126, "not started: no memory"))
+        self._failures.append(
+            WorkerFailure(self.now, rank, 0, host, 0, 126, "not started: no memory")
+        )
 
     def finish(
         self, left: tuple[str, ...] = (), told: tuple[str, ...] = (), **known: Any
@@ -154,7 +156,7 @@ class Maker:
         return self.look(left)
 
     def _report(self, known: dict[str, Any]) -> None:
-        report = Report(
+        report = JobReport(
             *("job", sum(self._nodes.values()), tuple(self._nodes), 0.0, self.now),
             failures=tuple(self._failures),
             losses=tuple(self._losses),

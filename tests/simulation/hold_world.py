@@ -14,10 +14,10 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.control.messages import End
-from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.control.messages import SessionEnd
+from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.hold import requests
-from dsrun.launcher.head.hold.hold import Hold, Phase
+from dsrun.launcher.head.hold.hold import Hold, HoldPhase
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.node import main
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dsrun.launcher.common.loop import Timer
-    from dsrun.launcher.head.local.server import Caller
+    from dsrun.launcher.head.local.server import LocalCaller
     from dsrun.launcher.specs.job import JobSpec
 
     from .kernel import Process
@@ -105,7 +105,7 @@ class HoldWorld(World):
         loop = Loop()
         console = Console(loop, fold="never", environ={})
         lease = self.scenario.lease
-        fleet = Fleet(spec.plan.nodes, loop, lambda *said: hold.log(*said), lease, shares=True)  # noqa: PLW0108  # no hold yet
+        fleet = NodeFleet(spec.plan.nodes, loop, lambda *said: hold.log(*said), lease, shares=True)  # noqa: PLW0108  # no hold yet
         hold = Hold(HoldSpec("lab", spec), fleet, console)
 
         def act(number: int) -> None:
@@ -120,7 +120,7 @@ class HoldWorld(World):
             hold.begin()
             fleet.connect(parts)
             loop.run()
-            fleet.close(End(hold.code, ""))
+            fleet.close(SessionEnd(hold.code, ""))
         finally:
             fleet.disconnect()
             console.close()
@@ -206,7 +206,7 @@ STREAMS = ("out", "err")
 
 
 class Client:
-    """One client: what a hold uses of a `Caller`."""
+    """One client: what a hold uses of a `LocalCaller`."""
 
     pending = 0
 
@@ -259,7 +259,7 @@ class Script:
 
     def begin(self) -> None:
         """Use the nodes, if they can be used."""
-        if self._hold.phase is not Phase.SERVING:
+        if self._hold.phase is not HoldPhase.SERVING:
             return
         self._world.record("login", "serving")
         for number, command in enumerate(self._world.held.commands):
@@ -268,12 +268,12 @@ class Script:
 
     def _next(self) -> None:
         """Begin the jobs of a group, or release the nodes."""
-        if self._hold.phase is not Phase.SERVING:
+        if self._hold.phase is not HoldPhase.SERVING:
             return
         group = next(self._groups, None)
         self._look("after")
         if group is None:
-            client = cast("Caller", Client(_nothing, _nothing))
+            client = cast("LocalCaller", Client(_nothing, _nothing))
             requests.release(self._hold, client, {"do": "release"}, [])
             return
         self._look("before")
@@ -318,7 +318,7 @@ class Script:
         if job.stop:
             timers.append(self._loop.call_later(job.stop, lambda: self._interrupt(number, client)))
         try:
-            requests.run(self._hold, cast("Caller", client), request, fds)
+            requests.run(self._hold, cast("LocalCaller", client), request, fds)
         except DsrunError as error:
             for fd in fds:
                 system.close(fd)
@@ -330,7 +330,7 @@ class Script:
         if number in self._open and client.open:
             given = {"what": "signal job", "number": signal.SIGINT, "of": number}
             self._world.record("login", "fault", fault="signal", target="runner", **given)
-            caller = cast("Caller", client)
+            caller = cast("LocalCaller", client)
             requests.signal(self._hold, caller, {"number": int(signal.SIGINT)}, [])
 
     def _rest(self) -> None:
@@ -347,7 +347,7 @@ class PlayedCommand:
         self._number = number
         self._command = command
         self._client = Client(_nothing, self._on_event)
-        self._caller = cast("Caller", self._client)
+        self._caller = cast("LocalCaller", self._client)
 
     def begin(self) -> None:
         """Start it at its time."""

@@ -247,8 +247,9 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "an-elastic-job-without-nodes-ends-with-0": (
         Replacement(
             "launcher/head/run/node_frames.py",
-            "if run.phase is Phase.RUNNING:\n        run.restarts.on_done(node)",
-            "if run.phase is Phase.RUNNING and not node.lost:\n        run.restarts.on_done(node)",
+            "if run.phase is RunPhase.RUNNING:\n        run.restarts.on_done(node)",
+            "if run.phase is RunPhase.RUNNING and not node.lost:\n"
+            "        run.restarts.on_done(node)",
         ),
     ),
     "a-closed-pipe-hides-why-a-node-leaves": (

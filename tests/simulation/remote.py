@@ -21,7 +21,7 @@ from .engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.backends.base import Command, Dial
+    from dsrun.launcher.backends.base import DialBack, StartCommand
     from dsrun.launcher.backends.events import Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.specs.plan import Node
@@ -80,7 +80,7 @@ class Remote:
         del nodes
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
+    def commands(self, nodes: Sequence[Node], dial: DialBack | None) -> list[StartCommand]:
         """Return no command: nothing is executed."""
         del nodes, dial
         return []
@@ -95,7 +95,7 @@ class Remote:
             with suppress(BlockingIOError):
                 self._hear(self._heard)
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: DialBack | None) -> None:
         """Start the node launcher of every node."""
         del dial
         if self._runner is None:

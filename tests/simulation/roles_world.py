@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.job.start import Start
+from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.roles import launch
 from dsrun.launcher.head.run.events import Lost
@@ -18,7 +18,7 @@ from dsrun.launcher.node import main
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 from dsrun.launcher.specs.policies import ElasticPolicy
-from dsrun.launcher.specs.roles import Ready, Role, RolesSpec
+from dsrun.launcher.specs.roles import Ready, RoleSpec, RolesSpec
 
 from .labelled import lines_of
 from .streams import ERRORS
@@ -106,7 +106,7 @@ class RolesWorld(World):
         remote = cast("Any", self.remote)
         whole = self.job()._replace(held=True)
         spec = RolesSpec(whole, tuple(map(self._role, self.scenario.roles)))
-        start = Start(whole.plan, [Part(remote, whole.plan.nodes)])
+        start = PreparedStart(whole.plan, [Part(remote, whole.plan.nodes)])
         loop = Loop()
         console = Console(loop, fold="never", environ={})
 
@@ -118,7 +118,7 @@ class RolesWorld(World):
             system.write_error(f"dsrun: {ending.error}\n")
         return ending.code
 
-    def _role(self, part: RolePart) -> Role:
+    def _role(self, part: RolePart) -> RoleSpec:
         job = self.job()
         hosts = [Host(name, tuple(range(first, end))) for name, first, end in part.slots]
         log = job.output._replace(report_file=None, log_part=part.name)
@@ -128,7 +128,7 @@ class RolesWorld(World):
             limits = limits._replace(patience=patience(self.scenario.grace))
             job = job._replace(elastic=limits)
         ready = Ready("line", what=FIRST_LINE) if part.line else Ready()
-        return Role(
+        return RoleSpec(
             part.name,
             job,
             part.ends,

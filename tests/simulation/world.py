@@ -18,7 +18,7 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.job import launch
 from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.job.job_requests import check_size
-from dsrun.launcher.head.job.start import Start
+from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.decisions import Resize
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
@@ -53,7 +53,7 @@ from .torch_agent import TorchAgent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dsrun.launcher.head.job.job import Job
+    from dsrun.launcher.head.job.job import RunnerJob
     from dsrun.launcher.head.report.ending import Ending
     from dsrun.launcher.specs.plan import Node
 
@@ -353,14 +353,14 @@ class World:
         """Be the runner; return its exit code."""
         self.streams.open_others()
         spec, remote = self.job(), cast("Any", self.remote)
-        start = Start(spec.plan, [Part(remote, spec.plan.nodes)])
+        start = PreparedStart(spec.plan, [Part(remote, spec.plan.nodes)])
         loop = Loop()
         console = Console(loop, fold="never", environ={})
 
         def backend_for(node: Node) -> Part:
             return Part(remote, [node])
 
-        def conduct(job: Job) -> Ending:
+        def conduct(job: RunnerJob) -> Ending:
             return launch.conduct(job, start, backend_for, lambda _: self._observe(job))
 
         ending = launch.conclude(spec, loop, console, conduct)
@@ -413,7 +413,7 @@ class World:
         launcher = "openmpi" if self.scenario.engine else "ssh"
         return Plan(lay_out(hosts), program, launcher, None, None, rendezvous=met)
 
-    def _change(self, job: Job, change: Change) -> None:
+    def _change(self, job: RunnerJob, change: Change) -> None:
         """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
         if change.nodes:
             with suppress(UsageError):
@@ -429,7 +429,7 @@ class World:
         for name in (one for one in known if one not in change.hosts):
             self.record("login", "fault", fault="remove", target=name)
 
-    def _observe(self, job: Job, **number: int) -> None:
+    def _observe(self, job: RunnerJob, **number: int) -> None:
         """Record what observers of a job are told; `number` is its own, if there are several."""
         for change in self.scenario.changes:
             job.loop.call_later(change.after, partial(self._change, job, change))

@@ -18,7 +18,7 @@ from .checkout import IMPORTABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.node.binding.plan import BindingPlan, WorkerBinding
+    from dsrun.launcher.node.binding.plan import BindingPlan, WorkerShare
 
 Row = tuple[str, int, str]
 """The cpus of a worker, the number of its cores, and the rule for its memory."""
@@ -38,7 +38,7 @@ def written(made: BindingPlan) -> list[Row]:
     return [(format_cpus(b.cpus), b.cores, memory(b)) for b in made.bindings]
 
 
-def memory(binding: WorkerBinding) -> str:
+def memory(binding: WorkerShare) -> str:
     """The rule for a worker's memory."""
     return f"{binding.policy} {format_cpus(binding.memory)}" if binding.policy else ""
 

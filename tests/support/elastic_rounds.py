@@ -10,13 +10,13 @@ from dsrun.launcher.head.elastic import round_events as events
 from dsrun.launcher.head.elastic.round_actions import (
     CheckNodes,
     DropNode,
-    EndJob,
+    EndForFailure,
     Finish,
     ForgetFailures,
     Form,
     Notify,
-    Probe,
-    Release,
+    ProbeMaster,
+    ReleaseMember,
     StopRound,
     TooFew,
 )
@@ -101,7 +101,7 @@ class Job:
         return step.accepted
 
     def wake(self) -> None:
-        self.handle(events.TimePassed())
+        self.handle(events.RoundTimePassed())
 
     # -- the table of nodes ---------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Job:
     def act(self, action: RoundAction | Log) -> None:
         """Note what the rounds want done."""
         match action:
-            case Probe(first, nodes):
+            case ProbeMaster(first, nodes):
                 self.probed.append((first, list(nodes)))
                 self.answer(first, *nodes)
             case Form(members, address, restarts):
@@ -135,14 +135,14 @@ class Job:
                 self.called.append(list(nodes))
             case Notify(nodes):
                 self.noticed.append(list(nodes))
-            case Release(node):
+            case ReleaseMember(node):
                 self.released.append(node)
             case DropNode(node, reason, for_good):
                 self.for_good += [node] if for_good else []
                 self.lose_one(node, reason)
             case CheckNodes():
                 pass
-            case EndJob() | ForgetFailures():
+            case EndForFailure() | ForgetFailures():
                 self.decide(isinstance(action, ForgetFailures))
             case TooFew():
                 self.give_up()
@@ -202,7 +202,7 @@ class Job:
         self.handle(events.NodesChecked())
 
     def came(self, node: int) -> bool:
-        return self.handle(events.NodeConnected(node))
+        return self.handle(events.MemberConnected(node))
 
     def finished(self, node: int, generation: int) -> None:
         self.handle(events.NodeFinished(node, generation))
@@ -245,7 +245,7 @@ class Job:
     def arrive(self, *nodes: int) -> None:
         """Nodes come, or come back, and are ready soon."""
         for node in nodes:
-            assert self.handle(events.NodeConnected(node)), node
+            assert self.handle(events.MemberConnected(node)), node
         self.join(*nodes)
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.decisions import End
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
-from dsrun.launcher.head.run.run import Owner, Run
+from dsrun.launcher.head.run.run import Run, RunOverrides
 from dsrun.launcher.head.run.run_view import RunView
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
@@ -30,11 +30,11 @@ from .fake_nodes import FakeNode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dsrun.launcher.backends.base import Dial
+    from dsrun.launcher.backends.base import DialBack
     from dsrun.launcher.backends.events import BackendEvent, Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.head.output.console import Console
-    from dsrun.launcher.head.run.effects import Ready
+    from dsrun.launcher.head.run.effects import AllReady
     from dsrun.launcher.head.run.restart_policy import Course, RestartPolicy
     from dsrun.launcher.head.run.run import Asks
     from dsrun.launcher.head.run.run_node import RunNode
@@ -116,9 +116,9 @@ class FakeBackend:
         self.absent: set[str] = set()
         self.refusal = ""
         self.closed = 0
-        self.dial: Dial | None = None
+        self.dial: DialBack | None = None
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: DialBack | None) -> None:
         """Start nodes, all but the absent ones."""
         self.started.append([node.rank for node in nodes])
         self.emits.append(emit)
@@ -152,7 +152,7 @@ class FakeFleet:
         self.hosts = {one.name: one for one in map(_host, hosts or ("n0", "n1"))}
         self.plan = lay_out(list(self.hosts.values()))
         log = self.console.log
-        self.fleet = Fleet(
+        self.fleet = NodeFleet(
             self.plan, self.loop, log, lease, lambda node: self._part([node]), shares=shares
         )
         self.events: list[Any] = []
@@ -163,7 +163,7 @@ class FakeFleet:
 
     # -- connections ------------------------------------------------------------------------
 
-    def connect(self, dial: Dial | None = None) -> None:
+    def connect(self, dial: DialBack | None = None) -> None:
         """Have all nodes started."""
         self.fleet.connect([self._part(self.plan)], dial)
         self.step()
@@ -206,14 +206,14 @@ class FakeFleet:
         restarts: Callable[[Course], RestartPolicy] = NoRestarts,
         plan: dict[str, Any] | None = None,
         asks: Asks | None = None,
-        on_ready: Callable[[Ready], None] | None = None,
+        on_ready: Callable[[AllReady], None] | None = None,
         on_over: Callable[[], None] | None = None,
         **spec: Any,
     ) -> Run:
         """Return a run on some hosts, or on all, that has not begun."""
         console = cast("Console", self.console)
         wanted = self.spec(*names, plan=plan, **spec)
-        made = Run(wanted, self.fleet, console, restarts, asks, Owner(on_ready, on_over))
+        made = Run(wanted, self.fleet, console, restarts, asks, RunOverrides(on_ready, on_over))
         self.prepared.append(made)
         return self.prepared[-1]
 
@@ -265,7 +265,7 @@ class FakeFleet:
     def up(self, name: str, *ranks: int) -> None:
         """Have a node say that these workers run."""
         pids = tuple(4000 + rank for rank in ranks)
-        self.node(name).says(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
+        self.node(name).says(messages.pack(frames.STARTED, messages.WorkersStarted(ranks, pids)))
         self.step()
 
     def end_well(self, run: Run | RunView) -> None:
@@ -324,7 +324,7 @@ def nodes_of(run: Run | RunView) -> Sequence[RunNode]:
 
 def story(run: Run) -> dict[str, Any]:
     """Return how a run has ended, which is over, as --report_file has it."""
-    assert run.state.phase is Phase.OVER
+    assert run.state.phase is RunPhase.OVER
     return ending_of(run.view()).data
 
 
@@ -335,7 +335,7 @@ def losses(run: Run) -> dict[str, str]:
 
 def refusal(run: Run) -> list[str]:
     """Return the reasons why a run, which is over, was not started."""
-    assert run.state.phase is Phase.OVER
+    assert run.state.phase is RunPhase.OVER
     assert isinstance(run.state.error, NodeError)
     head, *reasons = str(run.state.error).split("\n")
     assert head == "the job cannot start, nothing was left running:"

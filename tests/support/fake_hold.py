@@ -22,7 +22,7 @@ from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.roles import Role, RolesSpec
+from dsrun.launcher.specs.roles import RoleSpec, RolesSpec
 
 from .fake_fleet import FakeFleet
 from .limits import HANG
@@ -160,7 +160,7 @@ class Client:
         fds = [null, *streams]
         more = {} if relay is None else {"relay": True}
         if role:
-            wanted, more["roles"] = RolesSpec(wanted, (Role(role, wanted, "job"),)), True
+            wanted, more["roles"] = RolesSpec(wanted, (RoleSpec(role, wanted, "job"),)), True
         sent = fds[: 3 if relay is None else 1 + relay]
         answer = self.ask("run", sent, spec=codec.encode(wanted), busy=busy, **more)
         for fd in fds:

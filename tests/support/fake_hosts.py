@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.exec.events import Command, HostEnded, HostFailed, HostOutput
+from dsrun.launcher.head.exec.events import HostCommand, HostEnded, HostFailed, HostOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,9 +30,9 @@ class FakeHosts:
         self.sent: list[bytes] = []
         self.waiting = 0
         self.said: list[str] = []
-        self.command = Command(())
+        self.command = HostCommand(())
 
-    def start(self, command: Command) -> None:
+    def start(self, command: HostCommand) -> None:
         self.command = command
         self.said.append("start")
 

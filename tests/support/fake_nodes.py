@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from dsrun.launcher.backends.base import Command, Dial
+    from dsrun.launcher.backends.base import DialBack, StartCommand
     from dsrun.launcher.backends.events import Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.specs.backend import BackendSettings
@@ -136,7 +136,7 @@ class FakeNode:
     def exits(self, rank: int, code: int, *, told: bool = False, **more: Any) -> None:
         """Report the end of a worker; `told`: it had been told to stop."""
         usual: dict[str, Any] = {"clock": self._loop.clock()}
-        ended = messages.Exit(rank, 4000 + rank, code, told, **usual | more)
+        ended = messages.WorkerExit(rank, 4000 + rank, code, told, **usual | more)
         self.says(messages.pack(frames.EXIT, ended))
 
     def notes(self, text: str, number: int = 0) -> None:
@@ -201,7 +201,7 @@ class FakeNodes:
 
     def __init__(self, history: History) -> None:
         self.nodes: list[FakeNode] = []
-        self.dial: Dial | None = None
+        self.dial: DialBack | None = None
         self._history = history
         self._steps: Iterator[Callable[[], bool]] = iter(())
         self._holds: Callable[[], bool] = lambda: False
@@ -214,14 +214,14 @@ class FakeNodes:
         """Nothing can be wrong."""
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
+    def commands(self, nodes: Sequence[Node], dial: DialBack | None) -> list[StartCommand]:
         """No command."""
         return []
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Nothing to prepare."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: DialBack | None) -> None:
         """Begin the history."""
         self.dial = dial
         loop.call_later(PATIENCE, _give_up)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.node.preload import wire
-from dsrun.launcher.node.preload.request import Request
+from dsrun.launcher.node.preload.request import PreloadRequest
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 
 from .limits import wait_for
@@ -31,7 +31,7 @@ REPORT: dict[str, Any] = {
     "folders": {},
 }
 
-REQUEST = Request(b"/python", ("m",), ("/scripts",), b"/", ENV)
+REQUEST = PreloadRequest(b"/python", ("m",), ("/scripts",), b"/", ENV)
 
 
 class FakeFork:
@@ -70,7 +70,7 @@ class FakePreloader:
         self.pid = 0
         self.forks: list[FakeFork] = []
 
-    def start(self, _request: Request) -> tuple[Process, socket.socket]:
+    def start(self, _request: PreloadRequest) -> tuple[Process, socket.socket]:
         """Start it, as `preloader.started` does; it has executed its program by then."""
         process = spawn(WorkerSpec(0, SLEEP, ENV, b"/"))
         self.pid = process.pid

@@ -10,7 +10,7 @@ from .clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dsrun.launcher.head.full_check.steps import Ask, Script, StepResult
+    from dsrun.launcher.head.full_check.steps import Script, StepRequest, StepResult
 
 
 class FakePrograms:
@@ -63,7 +63,7 @@ class FakePrograms:
         self.line(host, json.dumps({"id": self.asked[host].pop(0)["id"], **body}).encode())
 
 
-def play(script: Script, answer: Callable[[Ask, str, Any], Any]) -> StepResult:
+def play(script: Script, answer: Callable[[StepRequest, str, Any], Any]) -> StepResult:
     """Return a script's result; `answer` is given each ask, a node's name and its request."""
     answers: dict[str, Any] | None = None
     while True:

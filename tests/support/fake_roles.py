@@ -10,7 +10,7 @@ from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.control.role_messages import Ports
 from dsrun.launcher.head.roles.roles_job import RolesJob
 from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy
-from dsrun.launcher.specs.roles import Ready, Role, RolesSpec
+from dsrun.launcher.specs.roles import Ready, RoleSpec, RolesSpec
 
 from .fake_fleet import FakeFleet
 
@@ -44,8 +44,8 @@ class FakeRoles(FakeFleet):
         self.unbound: set[str] = set()
         self._said: set[tuple[int, int]] = set()
         roles = (
-            Role("server", self.spec("n0"), "never", ready=ready, **server),
-            Role(
+            RoleSpec("server", self.spec("n0"), "never", ready=ready, **server),
+            RoleSpec(
                 "trainer",
                 self.spec("n1", "n2", elastic=elastic),
                 "job",

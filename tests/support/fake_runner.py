@@ -163,7 +163,7 @@ class FakeRunner:
 
     def end(self, code: int = 0, story: str = "") -> None:
         """Send END."""
-        self.says(frames.END, messages.End(code, story))
+        self.says(frames.END, messages.SessionEnd(code, story))
 
     def says(self, kind: int, message: Any) -> None:
         """Send a message."""

@@ -12,7 +12,7 @@ from dsrun.launcher.control.job_status import JobStatus, NodeStatus, RankStatus,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.local.server import Caller, Message
+    from dsrun.launcher.head.local.server import LocalCaller, Message
 
 NOW = 1_795_000_000.0
 HOSTILE = "[red]bold[/] \x1b[2J\x1b]0;title\x07\u202e\r\n\tend ☃ 漢字"
@@ -68,17 +68,17 @@ def view(job: JobStatus) -> JobView:
 def verbs(job: JobStatus, asked: list[Message]) -> dict[str, Callable[..., Any]]:
     """Return what a job answers; `asked` gets all requests but those for its status."""
 
-    def note(caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def note(caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         asked.append(request)
         if request["do"] == "stop":
             caller._connection._loop.call_later(0.05, caller.close)
         return {"grace": 1.0, "words": "rounds of at most 3 nodes", "ranks": 4}
 
-    def told(_caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def told(_caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         shown = job if request.get("ranks") else job._replace(ranks=())
         return as_fields(shown)
 
-    def used(_caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    def used(_caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
         return {"nodes": [[one.host, usage(job, one.host)._asdict()] for one in job.nodes]}
 
     return {"status": told, "usage": used, "stop": note, "signal": note, "scale": note}

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dsrun.launcher.head.detached import job_folder, journal
-from dsrun.launcher.head.detached.job_folder import About, End
-from dsrun.launcher.head.detached.journal import Entry
+from dsrun.launcher.head.detached.job_folder import About, KeptEnd
+from dsrun.launcher.head.detached.journal import JournalEntry
 from dsrun.launcher.head.detached.process_identity import ProcessIdentity, identity
 from dsrun.launcher.head.run import events
 
@@ -35,14 +35,14 @@ def kept(environ: dict[str, str], *args: Any, **more: Any) -> Path:
     return Path(job_folder.create(environ, about(*args, **more)))
 
 
-def end(code: int = 0, **more: Any) -> End:
+def end(code: int = 0, **more: Any) -> KeptEnd:
     """How a job has ended."""
     text = f"dsrun: rank 0 exited with code {code}" if code else ""
     data = {"job_id": NAME.format(0), "exit_code": code, "hosts": ["n0"], "world_size": 2}
-    return End(2000.0, code, text, {**data, "seconds": 9.0}, "1| bye", "")._replace(**more)
+    return KeptEnd(2000.0, code, text, {**data, "seconds": 9.0}, "1| bye", "")._replace(**more)
 
 
-def write(path: Path, *entries: Entry) -> None:
+def write(path: Path, *entries: JournalEntry) -> None:
     """Add entries to the journal of a job, numbered from 1 on."""
     numbered = [one._replace(number=at) for at, one in enumerate(entries, 1)]
     with (path / job_folder.JOURNAL).open("ab") as file:
@@ -51,17 +51,17 @@ def write(path: Path, *entries: Entry) -> None:
 
 def output(
     rank: int, data: bytes, at: float = 1.0, host: str = "n0", stream: int = 1, role: str = ""
-) -> Entry:
+) -> JournalEntry:
     """What a rank has printed."""
-    return Entry(0, at, stream, data, rank, host, role)
+    return JournalEntry(0, at, stream, data, rank, host, role)
 
 
-def message(text: str, at: float = 1.0) -> Entry:
+def message(text: str, at: float = 1.0) -> JournalEntry:
     """What dsrun has said."""
-    return Entry(0, at, journal.MESSAGE, text.encode())
+    return JournalEntry(0, at, journal.MESSAGE, text.encode())
 
 
-def event(happened: events.RunEvent, at: float = 1.0, role: str = "") -> Entry:
+def event(happened: events.RunEvent, at: float = 1.0, role: str = "") -> JournalEntry:
     """What has happened."""
     data = json.dumps(events.as_json(happened)).encode()
-    return Entry(0, at, journal.EVENT, data, role=role)
+    return JournalEntry(0, at, journal.EVENT, data, role=role)

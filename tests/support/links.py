@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsrun.launcher.head.full_check.pairs import Pair
-    from dsrun.launcher.head.full_check.steps import Failed
+    from dsrun.launcher.head.full_check.steps import StepFailed
 
-Links = dict[tuple[str, str], "Link | Failed"]
+Links = dict[tuple[str, str], "Link | StepFailed"]
 
 HEALTHY = Link("10.0.0.1", 6e-5, 8e-5, 9e8, 9e8, 9e8, 9e8, 20_000, 0, 20_000, 0)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dsrun.launcher.head.local.server import Caller
+    from dsrun.launcher.head.local.server import LocalCaller
 
 
 class FakeHold:
@@ -44,7 +44,7 @@ class FakeHold:
         self.version = __version__
         self.starting = False
         self._streams: list[int] = []
-        self._caller: Caller
+        self._caller: LocalCaller
         self._request: dict[str, Any]
 
     @property
@@ -59,7 +59,7 @@ class FakeHold:
             "signal": self.signal,
         }
 
-    def describe(self, caller: Caller, request: dict[str, Any], _: object) -> Any:
+    def describe(self, caller: LocalCaller, request: dict[str, Any], _: object) -> Any:
         if not self.starting:
             return self.description()
         self._caller, self._request = caller, request
@@ -82,7 +82,7 @@ class FakeHold:
             "settings": codec.encode(BackendSettings()),
         }
 
-    def run(self, caller: Caller, request: dict[str, Any], fds: list[int]) -> None:
+    def run(self, caller: LocalCaller, request: dict[str, Any], fds: list[int]) -> None:
         if self.refusal:
             raise NodeError(self.refusal)
         self._caller, self._request = caller, request
@@ -90,7 +90,7 @@ class FakeHold:
         self._streams += fds
         self.requests.put((codec.decode(JobSpec, request["spec"]), request, list(fds)))
 
-    def signal(self, _: Caller, request: dict[str, Any], __: list[int]) -> dict[str, Any]:
+    def signal(self, _: LocalCaller, request: dict[str, Any], __: list[int]) -> dict[str, Any]:
         self.signals.put(request["number"])
         return {}
 

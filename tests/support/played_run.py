@@ -12,7 +12,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.node.checks.file_checks import check
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.run.run import NodeRun
-from dsrun.launcher.node.run.run_state import RunPhase
+from dsrun.launcher.node.run.run_state import NodeRunPhase
 
 from .fake_nodes import NAMES
 from .limits import HANG
@@ -72,7 +72,7 @@ class Played:
     def done(self) -> dict[str, Any]:
         """Run until DONE; returns it."""
         self.until(lambda: self.ends > 0)
-        assert (self.names()[-1], self.ends, self.run.phase) == ("DONE", 1, RunPhase.ENDED)
+        assert (self.names()[-1], self.ends, self.run.phase) == ("DONE", 1, NodeRunPhase.ENDED)
         return self.all(frames.DONE)[0]
 
     def prints(self, text: str) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.head.sync.source import Source
+from dsrun.launcher.head.sync.source import SyncSource
 from dsrun.launcher.node.sync.program import Conversation
 from dsrun.launcher.specs.sync import SyncSpec
 
@@ -48,7 +48,7 @@ class PlayedSync:
         at_end: called when everything is said, while the copy is held.
     """
 
-    def __init__(self, source: Source, probe: str = "") -> None:
+    def __init__(self, source: SyncSource, probe: str = "") -> None:
         self.told: list[dict[str, Any]] = []
         self.sent = 0
         self.at_end: Callable[[], None] = lambda: None
@@ -96,7 +96,7 @@ class PlayedSync:
 
 def sync(folder: Path, cache: Path, probe: str = "") -> PlayedSync:
     """Sync a folder to a node whose cache this is; return what was said."""
-    played = PlayedSync(Source(spec(folder), {"XDG_CACHE_HOME": str(cache / "runner")}), probe)
+    played = PlayedSync(SyncSource(spec(folder), {"XDG_CACHE_HOME": str(cache / "runner")}), probe)
     run_program(played, cache)
     return played
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.diagnosis.verdict import explanation
-from dsrun.launcher.head.report.report import Failure, Loss, Report
+from dsrun.launcher.head.report.report import JobReport, Loss, WorkerFailure
 
 HOSTS = ("w0", "w1")
 
 
-def failure(at: float = 112.5, rank: int = 5, code: int = 7, **more: object) -> Failure:
+def failure(at: float = 112.5, rank: int = 5, code: int = 7, **more: object) -> WorkerFailure:
     """Return a failure of a rank on the second host."""
     facts = {"local_rank": rank % 4, "host": HOSTS[rank // 4], "pid": 4321, **more}
-    return Failure(at=at, rank=rank, code=code, **facts)  # type: ignore[arg-type]
+    return WorkerFailure(at=at, rank=rank, code=code, **facts)  # type: ignore[arg-type]
 
 
-def report(**more: object) -> Report:
+def report(**more: object) -> JobReport:
     """Return the report of a job on two hosts."""
     facts = {"job_id": "j", "world_size": 8, "hosts": HOSTS, "began": 100.0, "ended": 113.25}
-    made = Report(**{**facts, **more})  # type: ignore[arg-type]
+    made = JobReport(**{**facts, **more})  # type: ignore[arg-type]
     return made._replace(explanation=explanation(made)) if made.exit_code else made
 
 

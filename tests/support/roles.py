@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.head.roles import role_actions as actions
 from dsrun.launcher.head.roles import role_events as events
 from dsrun.launcher.head.roles.policy import RolesPolicy
-from dsrun.launcher.specs.roles import Ready, Role
+from dsrun.launcher.specs.roles import Ready, RoleSpec
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.roles.role_events import RoleEvent
 
 
-def role(name: str, ends: str = "wait", *after: str, **more: Any) -> Role:
+def role(name: str, ends: str = "wait", *after: str, **more: Any) -> RoleSpec:
     """Return a role; its job does not matter."""
     ready = more.pop("ready", "started")
     limit = more.pop("timeout", 600.0)
     nothing: Any = None
-    return Role(name, nothing, ends, after, Ready(ready, timeout=limit), **more)
+    return RoleSpec(name, nothing, ends, after, Ready(ready, timeout=limit), **more)
 
 
 class RolesWorld:
@@ -34,7 +34,7 @@ class RolesWorld:
         ends: the exit codes of the job.
     """
 
-    def __init__(self, *roles: Role) -> None:
+    def __init__(self, *roles: RoleSpec) -> None:
         self.now = 0.0
         self.roles = {one.name: one for one in roles}
         self.policy = RolesPolicy(roles, self.now)
@@ -82,7 +82,7 @@ class RolesWorld:
         end = self.now + seconds
         while (due := self.policy.due) is not None and due <= end:
             self.now = max(self.now, due)
-            self.happens(events.TimePassed())
+            self.happens(events.RoleTimePassed())
         self.now = end
 
     # -- what is asked for ------------------------------------------------------------------
@@ -104,13 +104,13 @@ class RolesWorld:
             case actions.StopRole(name, number, kill):
                 assert name in self.prepared | self.running
                 self.stops.append((name, number, kill))
-            case actions.EndJob(code):
+            case actions.EndRoles(code):
                 assert not self.prepared | self.running
                 self.ends.append(code)
 
     def said(self) -> list[str]:
         """Return the lines for the user so far, but those for debugging."""
-        lines = [one for one in self.asked if isinstance(one, actions.Log)]
+        lines = [one for one in self.asked if isinstance(one, actions.RolesLog)]
         return [one.text for one in lines if one.level != "debug"]
 
     def stopped(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
-from dsrun.launcher.control.stack_messages import Collective, Stacks, ThreadStack
+from dsrun.launcher.control.stack_messages import Collective, StacksAnswer, ThreadStack
 from dsrun.launcher.head.watch import attach
 from dsrun.launcher.specs.policies import WatchPolicy
 
@@ -155,11 +155,11 @@ class Watched:
         self.asked += sorted(asks)
         self.fleet.step()
 
-    def _stacks(self, number: int, ranks: Sequence[Rank]) -> Stacks:
+    def _stacks(self, number: int, ranks: Sequence[Rank]) -> StacksAnswer:
         states = [process(one.number, 0, one.state, one.waits_in) for one in ranks]
         threads = [one for rank in ranks if rank.place for one in rank.stacks()]
         calls = [call for one in ranks for call in one.calls]
-        return Stacks(number, tuple(states), tuple(threads), tuple(calls), self.folder)
+        return StacksAnswer(number, tuple(states), tuple(threads), tuple(calls), self.folder)
 
     def _nodes(self) -> list[tuple[Any, list[Rank]]]:
         running = {one.rank: one.host for one in self.run.state.workers.running}

@@ -172,12 +172,14 @@ class Engine:
         refusal = self._find_tool() or self.refusal([host.name for host in self._hosts])
         return f"--launcher {self._name}: {refusal}" if refusal else ""
 
-    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+    def commands(
+        self, nodes: Sequence[Node], dial: base.DialBack | None
+    ) -> list[base.StartCommand]:
         """Return the one command for all hosts."""
         hosts = [*dict.fromkeys(node.host.name for node in nodes)]
-        return [base.Command(self.argv(nodes, dial), hosts)]
+        return [base.StartCommand(self.argv(nodes, dial), hosts)]
 
-    def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
+    def argv(self, nodes: Sequence[Node], dial: base.DialBack | None) -> list[str]:
         """Return the whole command; an option that the user gives replaces ours.
 
         Most engines refuse an option that is given twice, and some use both.
@@ -186,7 +188,7 @@ class Engine:
         arguments = [*self.arguments(placements(nodes)), *tolerance]
         return [*self.command_line(arguments), *self.task_argv(dial)]
 
-    def restart_argv(self, node: Node, dial: base.Dial | None) -> list[str]:
+    def restart_argv(self, node: Node, dial: base.DialBack | None) -> list[str]:
         """Return the command that starts the node launcher of one node again."""
         arguments = [*self.arguments(placements([node])), *self.fault_tolerance()]
         return [*self.command_line(arguments), *self.task_argv(dial, node.host.name)]
@@ -206,10 +208,10 @@ class Engine:
         name = dict(self.aliases).get(name, name)
         return " ".join([name, *words[1:2]]) if name in NAMED else name
 
-    def task_argv(self, dial: base.Dial | None, node: str = "") -> list[str]:
+    def task_argv(self, dial: base.DialBack | None, node: str = "") -> list[str]:
         """Return the command of every task, or of the one on that node."""
         settings = self._settings
-        dial = dial or base.Dial("ADDRESS:PORT", "SHA256")
+        dial = dial or base.DialBack("ADDRESS:PORT", "SHA256")
         part = f"--{'rank' if settings.rank_per_task else 'engine'}={self._name}"
         part = f"--node={node}" if node else part
         return base.remote_argv(settings, f"--dial={dial.target}", f"--pin={dial.pin}", part)
@@ -217,7 +219,9 @@ class Engine:
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Run the engine; its node launchers announce themselves on its output.
 
         Every later call restarts the node launcher of one lost node, in a separate run.

@@ -24,7 +24,7 @@ class IntelMpi(Hydra):
 
     mark = "Intel(R) MPI"
 
-    def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
+    def argv(self, nodes: Sequence[Node], dial: base.DialBack | None) -> list[str]:
         """Return the whole command; if counts differ, each host has a part after a colon."""
         places = engine.placements(nodes)
         if len({place.tasks for place in places}) == 1:

@@ -126,7 +126,7 @@ class Slurm(engine.Engine):
         """Return "": srun gets Slurm's own names, whatever the hosts are called."""
         return ""
 
-    def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
+    def argv(self, nodes: Sequence[Node], dial: base.DialBack | None) -> list[str]:
         """Return srun's command, with a part after a colon for every further component."""
         groups, argv = self._held.groups if self._held else (), super().argv
         if len(groups) < 2:
@@ -163,7 +163,9 @@ class Slurm(engine.Engine):
         order = {host.name: at for at, host in enumerate(self._held.hosts)}
         return sorted(nodes, key=lambda node: order[self._names([node.host.name])[0]])
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Run srun; tell which variables it does not get, and why it may wait: it does not say."""
         typed = sorted(TYPED & {name for name, value in os.environ.items() if value})
         untold = [name for name in typed if name not in self._stale]

@@ -56,12 +56,14 @@ class OpenSSH:
             self.read_config(_hosts(nodes))  # now, as a signal ends this process at once
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+    def commands(
+        self, nodes: Sequence[Node], dial: base.DialBack | None
+    ) -> list[base.StartCommand]:
         """Return one command for all hosts with the same options."""
         self.read_config(_hosts(nodes))
         return self.shown(nodes)
 
-    def shown(self, nodes: Sequence[Node]) -> list[base.Command]:
+    def shown(self, nodes: Sequence[Node]) -> list[base.StartCommand]:
         """Return the commands by what is known of the configuration."""
         alike: dict[tuple[object, ...], list[Host]] = {}
         for host in _hosts(nodes):
@@ -69,9 +71,9 @@ class OpenSSH:
             alike.setdefault(options, []).append(host)
         return [self._shown(hosts) for hosts in alike.values()]
 
-    def _shown(self, hosts: Sequence[Host]) -> base.Command:
+    def _shown(self, hosts: Sequence[Host]) -> base.StartCommand:
         argv = self.argv(hosts[0])
-        return base.Command(argv, [host.name for host in hosts], len(argv) - 2)
+        return base.StartCommand(argv, [host.name for host in hosts], len(argv) - 2)
 
     def argv(self, host: Host) -> list[str]:
         """Return the client's command; OpenSSH uses the first value of an option: the user's."""
@@ -96,7 +98,9 @@ class OpenSSH:
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Start one client per node, each in a turn of the loop, which hears of signals."""
         with suppress(UsageError):  # ssh reports it itself
             self.read_config(_hosts(nodes))

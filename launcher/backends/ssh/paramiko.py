@@ -66,7 +66,9 @@ class Ssh:
         problem = unsupported_host([node.host for node in nodes], self._settings.port)
         return f"--launcher ssh: {problem}; use --launcher openssh" if problem else ""
 
-    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+    def commands(
+        self, nodes: Sequence[Node], dial: base.DialBack | None
+    ) -> list[base.StartCommand]:
         """Return the `ssh` commands that would open the same sessions."""
         from .openssh import OpenSSH
 
@@ -75,7 +77,9 @@ class Ssh:
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Open each session in its own thread; its line exists from then on, and has data later.
 
         Each turn of the loop begins one, so that signals are heard of while there are thousands.

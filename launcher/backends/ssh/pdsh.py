@@ -79,12 +79,16 @@ class Pdsh:
         self._first = config_reader.overrides(hosts, self._settings.port, args)
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+    def commands(
+        self, nodes: Sequence[Node], dial: base.DialBack | None
+    ) -> list[base.StartCommand]:
         """Return one command for all hosts, unless two have one label."""
         groups = _told_apart(nodes)
-        return [base.Command(self.argv(one, dial), [n.host.name for n in one]) for one in groups]
+        return [
+            base.StartCommand(self.argv(one, dial), [n.host.name for n in one]) for one in groups
+        ]
 
-    def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
+    def argv(self, nodes: Sequence[Node], dial: base.DialBack | None) -> list[str]:
         """Return pdsh's command; pdsh replaces %h with the name of each host."""
         settings = self._settings
         logins = [f"{n.host.user}@{n.host.name}" if n.host.user else n.host.name for n in nodes]
@@ -116,7 +120,9 @@ class Pdsh:
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
+    ) -> None:
         """Run pdsh for all hosts, and again for those whose sshd refused for the moment."""
         for run in self._runs:
             run.forget([node.rank for node in nodes])
@@ -146,7 +152,7 @@ class _Start(NamedTuple):
 
     loop: Loop
     emit: Emit
-    dial: base.Dial | None
+    dial: base.DialBack | None
     retries: retries.Retries
 
 

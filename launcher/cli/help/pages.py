@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .rows import Row
+    from .rows import OptionRow
     from .tools import Tool
 
 SHORT, ALL = "short", "all"
@@ -112,7 +112,7 @@ def _rows(names: Iterable[str]) -> str:
     return "\n".join(_row(row(name)) for name in names)
 
 
-def _row(shown: Row) -> str:
+def _row(shown: OptionRow) -> str:
     return _columns(f"  {', '.join(shown.names)} {shown.metavar}".rstrip(), shown.words)
 
 

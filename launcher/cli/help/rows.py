@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..option import Option
 
 
-class Row(NamedTuple):
+class OptionRow(NamedTuple):
     """One option of a command.
 
     Attributes:
@@ -51,15 +51,15 @@ def groups() -> dict[str, tuple[str, ...]]:
     }
 
 
-def row(name: str) -> Row:
+def row(name: str) -> OptionRow:
     """Return an option of dsrun."""
     return of(name, all_options()[name])
 
 
-def of(name: str, option: Option) -> Row:
+def of(name: str, option: Option) -> OptionRow:
     """Return an option of any command."""
     values = option.suggestions
-    return Row(
+    return OptionRow(
         names=_spellings(name, option),
         metavar=option.metavar,
         text=option.text.replace("{values}", either(values)) if values else option.text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...common.values import NamedTuple
 from ..options import shared
 from ..tool_options import OWN
-from .rows import Row, of, row
+from .rows import OptionRow, of, row
 
 
 class Tool(NamedTuple):
@@ -24,22 +24,22 @@ class Tool(NamedTuple):
     title: str
     usage: tuple[str, ...]
     text: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[OptionRow, ...]
     more: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     shared_words: str = ""
 
 
-def _of_dsrun(name: str, text: str, otherwise: str = "none") -> Row:
+def _of_dsrun(name: str, text: str, otherwise: str = "none") -> OptionRow:
     """Return the row of an option that dsrun has as well."""
     known = row(name)
-    return Row((f"--{name}",), known.metavar, text, otherwise, known.choices, known.values)
+    return OptionRow((f"--{name}",), known.metavar, text, otherwise, known.choices, known.values)
 
 
-_HELP = Row(("-h", "--help"), "", "Print this help.")
+_HELP = OptionRow(("-h", "--help"), "", "Print this help.")
 
 
-def _own(command: str) -> tuple[Row, ...]:
+def _own(command: str) -> tuple[OptionRow, ...]:
     """Return the options that a command has of its own, and its help."""
     return (*(of(name, option) for name, option in OWN[command].items()), _HELP)
 
@@ -63,7 +63,7 @@ TOPO = Tool(
         _of_dsrun("bind_core_list", "Use only these CPUs: 0,2-5.", "all"),
         _of_dsrun("bind_smt", "Use all hardware threads of a core.", "yes"),
         _of_dsrun("bind_memory", "Where ranks allocate memory.", "auto"),
-        Row(("--json",), "", "Print one JSON object."),
+        OptionRow(("--json",), "", "Print one JSON object."),
         _HELP,
     ),
     (
@@ -80,19 +80,19 @@ ELASTIC = Tool(
         " the micro batch of a rank, the steps of gradient accumulation and the batch size.",
     ),
     (
-        Row(
+        OptionRow(
             ("-c", "--config"),
             "FILE",
             'The DeepSpeed config: JSON with a block "elasticity", version 0.1 or 0.2.',
             "none; required",
         ),
-        Row(
+        OptionRow(
             ("-w", "--world_size"),
             "N",
             "Show this number of ranks only. With version 0.2 it may be outside the plan.",
             "all world sizes of the plan",
         ),
-        Row(("--json",), "", "Print one JSON object, with the names of a DeepSpeed config."),
+        OptionRow(("--json",), "", "Print one JSON object, with the names of a DeepSpeed config."),
         _HELP,
     ),
     ("dsrun --elastic_config FILE requires that a job has a valid world size.",),

@@ -8,10 +8,10 @@ from typing import TypedDict
 from ...control.facts import Facts
 from ...head.checks.findings import Finding
 from ...head.full_check.json_types import MeasuredValues
-from ...head.full_check.steps import Fault
+from ...head.full_check.steps import MeasuredFault
 
 
-class Node(TypedDict):
+class CheckedNodeJson(TypedDict):
     """One node.
 
     Attributes:
@@ -40,7 +40,7 @@ class Node(TypedDict):
     report: dict[str, str]
 
 
-class Step(TypedDict):
+class StepJson(TypedDict):
     """One step of the full check.
 
     Attributes:
@@ -51,12 +51,12 @@ class Step(TypedDict):
     """
 
     step: str
-    faults: Sequence[Fault]
+    faults: Sequence[MeasuredFault]
     measured: MeasuredValues
     notes: Sequence[str]
 
 
-class Check(TypedDict):
+class CheckJson(TypedDict):
     """What nodes are, and what is wrong with them.
 
     Attributes:
@@ -78,8 +78,8 @@ class Check(TypedDict):
     errors: list[str]
     warnings: list[str]
     first_job: Sequence[str]
-    nodes: list[Node]
+    nodes: list[CheckedNodeJson]
     problems: Sequence[str]
     findings: Sequence[Finding]
     python: str
-    full: list[Step] | None
+    full: list[StepJson] | None

@@ -9,7 +9,7 @@ from ...common.json_types import Positive, one_of
 from ...planning.batch_settings import SCHEMAS
 
 
-class Share(TypedDict):
+class ShareJson(TypedDict):
     """How the ranks of one world size divide a batch. The names are those of a DeepSpeed config.
 
     Attributes:
@@ -37,4 +37,4 @@ class ElasticPlan(TypedDict):
 
     version: Annotated[str, one_of(SCHEMAS.values())]
     valid: Sequence[Positive]
-    shares: list[Share]
+    shares: list[ShareJson]

@@ -9,9 +9,9 @@ from ...common.json_types import one_of
 from ...control import local
 from ...control.job_messages import DeviceUsage, RankUsage
 from ...control.job_status import NodeStatus, RankStatus
-from ...head.detached.job_folder import State
-from ...head.hold.json_types import Hold
-from ...head.run.phase import Phase
+from ...head.detached.job_folder import JobState
+from ...head.hold.json_types import HoldJson
+from ...head.run.phase import RunPhase
 from ..job_read import Unread
 
 
@@ -64,7 +64,7 @@ class _ListedJob(TypedDict):
     version: str
     job_id: str
     pid: int
-    state: Annotated[str, one_of(one.name.lower() for one in Phase)]
+    state: Annotated[str, one_of(one.name.lower() for one in RunPhase)]
     since: float
     program: str
     workdir: str
@@ -79,7 +79,7 @@ class _ListedJob(TypedDict):
     last_rank: int | None
 
 
-class Job(_ListedJob, total=False):
+class JobJson(_ListedJob, total=False):
     """One job.
 
     Attributes:
@@ -98,10 +98,10 @@ class _AllJobs(TypedDict):
         jobs: the jobs that this user has started on this machine.
     """
 
-    jobs: list[Job]
+    jobs: list[JobJson]
 
 
-class Jobs(_AllJobs, total=False):
+class JobsJson(_AllJobs, total=False):
     """Running jobs, as list and top print them.
 
     Attributes:
@@ -110,12 +110,12 @@ class Jobs(_AllJobs, total=False):
         unread: jobs and holds whose answer is that of another version of dsrun; not with top.
     """
 
-    holds: Sequence[Hold]
+    holds: Sequence[HoldJson]
     silent: Sequence[str]
     unread: Sequence[Unread]
 
 
-class Done(TypedDict):
+class DoneJson(TypedDict):
     """What kill, signal, scale or forget has done.
 
     Attributes:
@@ -129,7 +129,7 @@ class Done(TypedDict):
     done: str
 
 
-class Line(TypedDict):
+class LineJson(TypedDict):
     """One line of logs.
 
     Attributes:
@@ -147,7 +147,7 @@ class Line(TypedDict):
     line: str
 
 
-class Message(TypedDict):
+class MessageJson(TypedDict):
     """A message of dsrun itself in the output of a detached job, as logs prints it.
 
     Attributes:
@@ -157,7 +157,7 @@ class Message(TypedDict):
     message: str
 
 
-class Report(TypedDict):
+class ReportJson(TypedDict):
     """How a job does, or has ended: what report and wait print.
 
     Attributes:
@@ -171,12 +171,12 @@ class Report(TypedDict):
     """
 
     job_id: str
-    state: State
+    state: JobState
     text: str
     report: Mapping[str, Any] | None
 
 
-class EndedJob(TypedDict):
+class EndedJobJson(TypedDict):
     """A detached job that does not run on this machine.
 
     Attributes:
@@ -195,7 +195,7 @@ class EndedJob(TypedDict):
     """
 
     job_id: str
-    state: State
+    state: JobState
     exit_code: int | None
     since: float
     ended: float | None
@@ -208,7 +208,7 @@ class EndedJob(TypedDict):
     damage: str
 
 
-class DamagedJob(TypedDict):
+class DamagedJobJson(TypedDict):
     """A detached job of which nothing can be read.
 
     Attributes:
@@ -220,7 +220,7 @@ class DamagedJob(TypedDict):
     reason: str
 
 
-class Ended(TypedDict):
+class EndedJobsJson(TypedDict):
     """What list --ended prints.
 
     Attributes:
@@ -228,8 +228,8 @@ class Ended(TypedDict):
         damaged: those of which nothing can be read.
     """
 
-    ended: list[EndedJob]
-    damaged: list[DamagedJob]
+    ended: list[EndedJobJson]
+    damaged: list[DamagedJobJson]
 
 
 class RemainsHost(TypedDict):
@@ -246,7 +246,7 @@ class RemainsHost(TypedDict):
     left: Sequence[str]
 
 
-class Unreached(TypedDict):
+class UnreachedJson(TypedDict):
     """One host that was not reached.
 
     Attributes:
@@ -269,4 +269,4 @@ class Remains(TypedDict):
 
     job_id: str
     hosts: list[RemainsHost]
-    unreached: list[Unreached]
+    unreached: list[UnreachedJson]

@@ -9,7 +9,7 @@ from ...node.binding.topology import Core
 from ..topo_tree import TreeNode
 
 
-class Memory(TypedDict):
+class MemoryJson(TypedDict):
     """The memory of one NUMA node.
 
     Attributes:
@@ -21,7 +21,7 @@ class Memory(TypedDict):
     bytes: int
 
 
-class Worker(TypedDict):
+class WorkerJson(TypedDict):
     """One worker.
 
     Attributes:
@@ -61,11 +61,11 @@ class Topo(TypedDict):
 
     host: str
     cores: Sequence[Core]
-    memory: list[Memory]
+    memory: list[MemoryJson]
     hidden: int
     accelerator: str
     devices: Sequence[TreeNode]
     nics: Sequence[TreeNode]
     bind_to: str
-    workers: list[Worker]
+    workers: list[WorkerJson]
     notes: Sequence[str]

@@ -46,7 +46,7 @@ class Answer(NamedTuple):
         return self.hello.problems if self.hello else ()
 
 
-class Question:
+class HostQuestion:
     """Asks some nodes at once.
 
     Attributes:
@@ -126,7 +126,7 @@ def without_files(first: Answer, again: Answer) -> Answer:
     return again._replace(hello=hello._replace(problems=first.problems, facts=facts))
 
 
-class _Line(NamedTuple):
+class _FactsLine(NamedTuple):
     """What the program `facts` prints."""
 
     hello: Hello
@@ -138,7 +138,7 @@ class _Line(NamedTuple):
 def _parsed(line: bytes, sent: float) -> Answer:
     """Return the answer in a line; every field of it is checked."""
     try:
-        said = messages.unpack(_Line, line)
+        said = messages.unpack(_FactsLine, line)
     except frames.BadFrame as error:
         return Answer(error=f"{INVALID}: {plain(str(error))[:200]}")
     return Answer(

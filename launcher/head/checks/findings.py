@@ -18,7 +18,7 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-class Rule(NamedTuple):
+class FindingRule(NamedTuple):
     """One row of the table.
 
     Attributes:
@@ -55,142 +55,142 @@ SAME_DRIVER = "update the driver on these nodes"
 ROOM = "remove files there, or name another folder"
 ULIMIT = "raise it there (ulimit, limits.conf, or the container's settings)"
 
-TABLE: dict[str, Rule] = {
-    "torch": Rule(
+TABLE: dict[str, FindingRule] = {
+    "torch": FindingRule(
         Severity.ERROR,
         "The first two parts of torch's version differ.",
         SAME_PACKAGES,
     ),
-    "torch-build": Rule(
+    "torch-build": FindingRule(
         Severity.WARNING,
         "The rest of torch's version differs, or torch is found on other nodes only.",
         SAME_PACKAGES,
     ),
-    "torch-missing": Rule(
+    "torch-missing": FindingRule(
         Severity.WARNING,
         "The workers' Python has no torch, and the script imports it, or `dsrun-check` is given no"
         " script.",
         "PYTHON -m pip install torch (or --python)",
     ),
-    "nccl": Rule(
+    "nccl": FindingRule(
         Severity.ERROR,
         "NCCL's version differs between nodes with devices.",
         SAME_PACKAGES,
     ),
-    "python": Rule(
+    "python": FindingRule(
         Severity.WARNING,
         "The first two parts of the version of the workers' Python differ.",
         "choose the same one on all nodes (--python)",
     ),
-    "packages": Rule(
+    "packages": FindingRule(
         Severity.WARNING,
         "Another package, or the CUDA that torch was built with, has another version.",
         SAME_PACKAGES,
     ),
-    "driver": Rule(
+    "driver": FindingRule(
         Severity.WARNING,
         "The version of the devices' driver differs.",
         SAME_DRIVER,
     ),
-    "driver-old": Rule(
+    "driver-old": FindingRule(
         Severity.WARNING,
         "The driver supports only an older major version of CUDA than torch was built with.",
         SAME_DRIVER,
     ),
-    "script": Rule(
+    "script": FindingRule(
         Severity.ERROR,
         "The content of the script differs.",
         "copy the same files to all nodes (--sync=DIR does)",
     ),
-    "files": Rule(
+    "files": FindingRule(
         Severity.WARNING,
         "Names or sizes of the `*.py` files below the working folder differ (at most 2,000 files).",
         "copy the same files to all nodes (--sync=DIR does)",
     ),
-    "clock": Rule(
+    "clock": FindingRule(
         Severity.WARNING,
         "The wall clock is off by more than 1 s, beyond what the measurement leaves open.",
         "synchronise the clock there (chronyd, ntpd)",
     ),
-    "device-model": Rule(
+    "device-model": FindingRule(
         Severity.WARNING,
         "The devices are of another model.",
         "select nodes with the same devices (--include)",
     ),
-    "device-count": Rule(
+    "device-count": FindingRule(
         Severity.WARNING,
         "Fewer devices than on most nodes, where dsrun uses all there are.",
         "look for a device that has failed, or set --num_gpus",
     ),
-    "device-problem": Rule(
+    "device-problem": FindingRule(
         Severity.WARNING,
         "The driver reports a problem of a device.",
         "have the device checked, or leave it out (--exclude)",
     ),
-    "device-users": Rule(
+    "device-users": FindingRule(
         Severity.WARNING,
         "Other processes use a device of the job.",
         "end them, or choose other devices (--exclude)",
     ),
-    "device-memory": Rule(
+    "device-memory": FindingRule(
         Severity.WARNING,
         "Less than 80 % of a device's memory is free, and no process on it is known.",
         "look for what uses it, or choose other devices (--exclude)",
     ),
-    "shm-full": Rule(
+    "shm-full": FindingRule(
         Severity.ERROR,
         "Less than 1 MiB, or no file, is left in /dev/shm: collectives and data loaders need it.",
         ROOM,
     ),
-    "space-low": Rule(
+    "space-low": FindingRule(
         Severity.WARNING,
         "Less than 1 GiB and less than 10 %, or fewer than 1,000 files, are left in a folder that"
         " the job may write to: the working folder, log folder, or folder of temporary files.",
         ROOM,
     ),
-    "shm": Rule(
+    "shm": FindingRule(
         Severity.WARNING,
         "Less than 64 MiB per worker is free in /dev/shm.",
         "remove what is left there, or make it larger (in a container: --shm-size)",
     ),
-    "tmp": Rule(
+    "tmp": FindingRule(
         Severity.WARNING,
         "The folder of temporary files is not writable.",
         "set TMPDIR to another folder",
     ),
-    "nofile": Rule(
+    "nofile": FindingRule(
         Severity.WARNING,
         "The limit of open files is below 1,024, or below 4,096 and a quarter of most nodes'.",
         ULIMIT,
     ),
-    "nproc": Rule(
+    "nproc": FindingRule(
         Severity.WARNING,
         "The limit of processes is below 1,024.",
         ULIMIT,
     ),
-    "memlock": Rule(
+    "memlock": FindingRule(
         Severity.WARNING,
         "The limit of locked memory on a node with devices is below a quarter of most nodes'.",
         ULIMIT,
     ),
-    "memory": Rule(
+    "memory": FindingRule(
         Severity.WARNING,
         "The memory (of the machine, or the cgroup's limit) is less than half of most nodes', or"
         " the cgroup's limit leaves less than 256 MiB per worker.",
         "look for a limit of the container or the scheduler",
     ),
-    "cpus": Rule(
+    "cpus": FindingRule(
         Severity.WARNING,
         "The workers may use only half of the CPUs of most nodes, or less.",
         "look for a limit of the container or the scheduler",
     ),
-    "mtu": Rule(
+    "mtu": FindingRule(
         Severity.WARNING,
         "A network interface has another MTU than that of the same name on other nodes; those of"
         " containers, virtual machines and tunnels are not compared.",
         "set the same MTU on all nodes and switches (ip link set INTERFACE mtu N)",
     ),
-    "env": Rule(
+    "env": FindingRule(
         Severity.WARNING,
         "A variable that libraries read has another value; those that name something of a node"
         " (interfaces, cards, folders, masks of devices) are not compared.",

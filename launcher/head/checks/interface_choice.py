@@ -32,7 +32,7 @@ WITHIN = "it leads back to the machine itself"
 """Why a loopback address is of no use, without a trial."""
 
 
-class Trial(NamedTuple):
+class AddressTrial(NamedTuple):
     """Whether a node reaches an address of another one."""
 
     by: int
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     """For each address of a node that was tried, "" or why some node does not reach it."""
 
 
-class Choice(NamedTuple):
+class InterfaceChoice(NamedTuple):
     """What was found for a node whose default does not work.
 
     Attributes:
@@ -69,7 +69,7 @@ def defaults(network: Network) -> dict[str, tuple[str, ...]]:
     return {variable: used for variable, used in found.items() if used}
 
 
-def first_trials(networks: Sequence[Network]) -> list[Trial]:
+def first_trials(networks: Sequence[Network]) -> list[AddressTrial]:
     """Return the trials of the defaults: each node dials its neighbours in a ring."""
     return _trials(
         networks,
@@ -78,7 +78,7 @@ def first_trials(networks: Sequence[Network]) -> list[Trial]:
     )
 
 
-def more_trials(networks: Sequence[Network], bad: Collection[int]) -> list[Trial]:
+def more_trials(networks: Sequence[Network], bad: Collection[int]) -> list[AddressTrial]:
     """Return the trials of all addresses, between the bad nodes and the others."""
     limit = MANY_PEERS if len(bad) <= FEW else FEW_PEERS
 
@@ -95,12 +95,12 @@ def more_trials(networks: Sequence[Network], bad: Collection[int]) -> list[Trial
     return _trials(networks, peers, _all_addresses)
 
 
-def newcomer_trials(networks: Sequence[Network]) -> list[Trial]:
+def newcomer_trials(networks: Sequence[Network]) -> list[AddressTrial]:
     """Return the trials of the defaults of the first node, which comes to a job that runs."""
     return _trials(networks[: NEIGHBOURS + 1], _the_first, _default_addresses)
 
 
-def more_newcomer_trials(networks: Sequence[Network], _bad: Collection[int]) -> list[Trial]:
+def more_newcomer_trials(networks: Sequence[Network], _bad: Collection[int]) -> list[AddressTrial]:
     """Return the trials of all addresses of the first node."""
     return _trials(networks[: FEW_PEERS + 1], _the_first, _all_addresses)
 
@@ -121,9 +121,9 @@ def _trials(
     networks: Sequence[Network],
     peers: Callable[[int], Sequence[int]],
     addresses: Callable[[Network], Collection[str]],
-) -> list[Trial]:
+) -> list[AddressTrial]:
     return [
-        Trial(by, to, address)
+        AddressTrial(by, to, address)
         for by in range(len(networks))
         for to in dict.fromkeys(peers(by))
         if to != by
@@ -147,7 +147,7 @@ def bad(networks: Sequence[Network], verdicts: Verdicts) -> set[int]:
     }
 
 
-def choices(networks: Sequence[Network], verdicts: Verdicts) -> list[Choice]:
+def choices(networks: Sequence[Network], verdicts: Verdicts) -> list[InterfaceChoice]:
     """Return what nodes whose defaults do not work are to use instead."""
     found = []
     for node, network in enumerate(networks):
@@ -161,7 +161,7 @@ def choices(networks: Sequence[Network], verdicts: Verdicts) -> list[Choice]:
             names = _working(node, network, verdicts)
             address, why = next(iter(faults.values()))
             variables = {one: _value(one, names, network) for one in faults} if names else {}
-            found.append(Choice(node, variables, address, why))
+            found.append(InterfaceChoice(node, variables, address, why))
     return found
 
 
@@ -183,7 +183,7 @@ def _fault(node: int, address: str, verdicts: Verdicts) -> str:
     return WITHIN if _loopback(address) else verdicts.get((node, address), "")
 
 
-def words(names: Sequence[str], found: Sequence[Choice]) -> list[str]:
+def words(names: Sequence[str], found: Sequence[InterfaceChoice]) -> list[str]:
     """Return what to tell the user: a line for what is set, and one for what does not work."""
     helped = [one for one in found if one.variables]
     helpless = [one for one in found if not one.variables]
@@ -203,7 +203,7 @@ def words(names: Sequence[str], found: Sequence[Choice]) -> list[str]:
     return lines
 
 
-def _problem(names: Sequence[str], found: Sequence[Choice]) -> str:
+def _problem(names: Sequence[str], found: Sequence[InterfaceChoice]) -> str:
     first = found[0]
     nodes = some_of([names[one.node] for one in found])
     example = f"{first.address} of {names[first.node]}: {first.why}"

@@ -26,14 +26,16 @@ OWN = ("hostname", "machine", "free.", "device.", "network.")
 """Beginnings of names of values that are a node's own, and therefore not compared."""
 
 
-class State(NamedTuple):
+class CheckedState(NamedTuple):
     """What was found of a node: in a few words, and a colour (SGR)."""
 
     words: str
     colour: str
 
 
-def table(answers: Mapping[str, Answer], states: Mapping[str, State], *, colour: bool) -> list[str]:
+def table(
+    answers: Mapping[str, Answer], states: Mapping[str, CheckedState], *, colour: bool
+) -> list[str]:
     """Return the table, in which nodes with the same line share it."""
     rows = fold((name, (_cells(answers[name]), states[name])) for name in answers)
     cells = [

@@ -8,7 +8,7 @@ from ...specs.origin import OWN_PYTHON
 from ..fleet.hosts import by_cause
 from .findings import Severity
 from .stages import UNRESOLVED, in_order
-from .tables import GREEN, RED, YELLOW, State
+from .tables import GREEN, RED, YELLOW, CheckedState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .findings import Finding
 
 
-class Verdict(NamedTuple):
+class CheckVerdict(NamedTuple):
     """Everything that was found.
 
     Attributes:
@@ -67,10 +67,10 @@ class Verdict(NamedTuple):
         answer = self.answers.get(name)
         return answer is not None and answer.hello is not None and not answer.hello.problems
 
-    def state(self, name: str) -> State:
+    def state(self, name: str) -> CheckedState:
         """Return what was found of a node."""
         if name in self.causes:
-            return State("not reached" if name in self.missing else "no answer", RED)
+            return CheckedState("not reached" if name in self.missing else "no answer", RED)
         mine = [one for one in self.found if name in one.nodes]
         answer = self.answers.get(name)
         own = len(answer.hello.problems) if answer is not None and answer.hello is not None else 0
@@ -78,8 +78,12 @@ class Verdict(NamedTuple):
         errors = problems + sum(map(self._is_error, mine))
         warnings = len(mine) + problems - errors
         if errors:
-            return State(_counted(errors, "error"), RED)
-        return State(_counted(warnings, "warning"), YELLOW) if warnings else State("ok", GREEN)
+            return CheckedState(_counted(errors, "error"), RED)
+        return (
+            CheckedState(_counted(warnings, "warning"), YELLOW)
+            if warnings
+            else CheckedState("ok", GREEN)
+        )
 
     def _is_error(self, one: Finding) -> bool:
         return self.strict or one.severity is Severity.ERROR

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...common.boundary import Log
     from ...specs.job import JobSpec
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..run.events import RunEvent
     from ..run.run_node import RunNode
     from ..run.workers import Workers
@@ -30,7 +30,7 @@ class Debugging:
     def __init__(
         self,
         spec: JobSpec,
-        fleet: Fleet,
+        fleet: NodeFleet,
         nodes: Sequence[RunNode],
         workers: Workers,
         log: Log,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..fleet.commands import WINDOW, CommandEnded, CommandLost, CommandOutput, InputTaken
+from ..fleet.commands import WINDOW, CommandEnded, CommandInputTaken, CommandLost, CommandOutput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Editor:
             case CommandOutput(_, _, data):
                 self._errors = (self._errors + data)[-TAIL:]
                 self._program.took(event)
-            case InputTaken():
+            case CommandInputTaken():
                 self._watch()
             case CommandEnded(_, code, hint):
                 words = hint or self._errors.decode("utf-8", "replace").strip()

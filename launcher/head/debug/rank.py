@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import socket
 
     from ...common.boundary import Log
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..run.run_node import RunNode
 
 PROGRAM = "debug"
@@ -22,7 +22,7 @@ PROGRAM = "debug"
 class DebuggedRank:
     """A rank that is debugged, in all rounds of its job; one editor at a time."""
 
-    def __init__(self, rank: int, fleet: Fleet, log: Log, debugging: set[int]) -> None:
+    def __init__(self, rank: int, fleet: NodeFleet, log: Log, debugging: set[int]) -> None:
         """Take a port of this machine.
 
         Args:

@@ -7,7 +7,7 @@ import os
 from ...common.errors import in_words
 from .all_running import AllRunning
 from .console import DetachedConsole
-from .keeper import Keeper
+from .keeper import JobKeeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Detachment:
     def __init__(self, loop: Loop, folder: str, screen: Console, level: str) -> None:
         """Keep a job in its folder, and print its messages on a screen until it runs."""
         self.complete = False
-        self._keeper = Keeper(folder, loop, lambda text: self.console.log(text, "warning"))
+        self._keeper = JobKeeper(folder, loop, lambda text: self.console.log(text, "warning"))
         self.console = DetachedConsole(screen, level, self._keeper.message)
 
     @property

@@ -96,7 +96,7 @@ class About(NamedTuple):
     process: ProcessIdentity
 
 
-class End(NamedTuple):
+class KeptEnd(NamedTuple):
     """How a job has ended.
 
     Attributes:
@@ -121,7 +121,7 @@ class End(NamedTuple):
         return f"dsrun: some of its output could not be kept: {self.unkept}" if self.unkept else ""
 
 
-class State(Enum):
+class JobState(Enum):
     """What is known of a job."""
 
     RUNS = "running"
@@ -156,7 +156,7 @@ class JobFolder(NamedTuple):
     is_over: bool
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> KeptEnd | None:
         """How it has ended; None if that is not known."""
         with suppress(Damage):
             return _end(self.path)
@@ -183,25 +183,25 @@ class JobFolder(NamedTuple):
         return os.path.join(self.path, JOURNAL)
 
     @property
-    def state(self) -> State:
+    def state(self) -> JobState:
         """Whether it runs, as far as is known here: KILLED if its process ended without a word.
 
         ELSEWHERE if that process is on another machine, UNKNOWN if the end could not be kept, and
         DAMAGED if it was, but cannot be read.
         """
         if self.end is not None:
-            return State.ENDED
+            return JobState.ENDED
         if self.is_over:
-            return State.UNKNOWN
+            return JobState.UNKNOWN
         found = life(self.about.process)
         if found is Life.RUNS:
-            return State.RUNS
+            return JobState.RUNS
         try:
             if _end(self.path) is not None:  # it may have written that before it ended
-                return State.ENDED
+                return JobState.ENDED
         except Damage:
-            return State.DAMAGED
-        return State.KILLED if found is Life.ENDED else State.ELSEWHERE
+            return JobState.DAMAGED
+        return JobState.KILLED if found is Life.ENDED else JobState.ELSEWHERE
 
 
 class DamagedFolder(NamedTuple):
@@ -271,7 +271,7 @@ def restore(path: str, about: About) -> None:
         _write_about(path, about)
 
 
-def finish(path: str, end: End) -> None:
+def finish(path: str, end: KeptEnd) -> None:
     """Write how a job has ended; on a full disk only what matters most, in place of the output.
 
     Raises:
@@ -394,7 +394,7 @@ def _open(path: str) -> JobFolder | None:
     return JobFolder(path, about, is_over=known[0] == OVER)
 
 
-def _end(path: str) -> End | None:
+def _end(path: str) -> KeptEnd | None:
     """Return how a job has ended; None if that is not written.
 
     Raises:
@@ -408,7 +408,7 @@ def _end(path: str) -> End | None:
         raise Damage(f"{END}: report: expected an object")
     for name, hint in TOTALS.items():
         _value(END, f"report.{name}", hint, report.get(name))
-    return _record(End, END, fields, report=report)
+    return _record(KeptEnd, END, fields, report=report)
 
 
 def _record(shape: type[Record], file: str, fields: object, **known: object) -> Record:
@@ -494,8 +494,8 @@ def surplus(known: Sequence[JobFolder], now: float) -> list[JobFolder]:
     A job of another machine, which may be gone for ever, is known by when it was last heard of.
     """
     states = [(one, one.state) for one in known]
-    ended = [one for one, state in states if state not in {State.RUNS, State.ELSEWHERE}]
-    far = [one for one, state in states if state is State.ELSEWHERE]
+    ended = [one for one, state in states if state not in {JobState.RUNS, JobState.ELSEWHERE}]
+    far = [one for one, state in states if state is JobState.ELSEWHERE]
     old = [one for one in (*ended, *far) if _last_heard(one) < now - MOST_AGE]
     known_once = {one.path: one for one in (*ended[: max(0, len(ended) - MOST_JOBS)], *old)}
     return [*known_once.values()]

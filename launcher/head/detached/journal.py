@@ -45,7 +45,7 @@ LATEST = 1e10
 """Seconds, some 300 years: a larger number is damage."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """Something that was printed, or that has happened.
 
     Attributes:
@@ -71,7 +71,7 @@ class Entry(NamedTuple):
         return self.role, self.rank
 
 
-def pack(entry: Entry) -> bytes:
+def pack(entry: JournalEntry) -> bytes:
     """Return the bytes of an entry."""
     role, host = (one.encode("utf-8", "surrogateescape")[:255] for one in (entry.role, entry.host))
     sizes = len(role), len(host), len(entry.data)
@@ -79,12 +79,12 @@ def pack(entry: Entry) -> bytes:
     return head + role + host + entry.data
 
 
-def size(entry: Entry) -> int:
+def size(entry: JournalEntry) -> int:
     """Return about how many bytes an entry has in a journal."""
     return _HEAD.size + len(entry.role) + len(entry.host) + len(entry.data)
 
 
-def unpack(data: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
+def unpack(data: bytes, at: int = 0) -> Iterator[tuple[JournalEntry, int]]:
     """Yield the whole entries from a place on, each with the place behind it.
 
     A journal may end within an entry, as its writer was killed; what is damaged ends it as well.
@@ -97,7 +97,7 @@ def unpack(data: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
             return
         role, host, payload = _split(data, at + _HEAD.size, sizes)
         names = (one.decode("utf-8", "surrogateescape") for one in (host, role))
-        yield Entry(number, seconds, kind, payload, rank, *names), end
+        yield JournalEntry(number, seconds, kind, payload, rank, *names), end
         at = end
 
 
@@ -108,7 +108,7 @@ def _split(data: bytes, at: int, sizes: Iterable[int]) -> Iterator[bytes]:
         at += part
 
 
-def entries(data: bytes) -> list[Entry]:
+def entries(data: bytes) -> list[JournalEntry]:
     """Return the entries of a journal."""
     return [entry for entry, _ in unpack(data)]
 
@@ -123,7 +123,7 @@ def limit(ranks: int) -> int:
     return room(ranks) * max(ranks, 1) + sum(OTHERS.values())
 
 
-def shortened(known: Sequence[Entry]) -> list[Entry]:
+def shortened(known: Sequence[JournalEntry]) -> list[JournalEntry]:
     """Return the newest entries: of each rank, and of what is no output, what there is room for."""
     space = room(len({entry.source for entry in output(known)}))
     left: dict[tuple[int, tuple[str, int]], int] = {}
@@ -138,6 +138,6 @@ def shortened(known: Sequence[Entry]) -> list[Entry]:
     return kept[::-1]
 
 
-def output(known: Iterable[Entry]) -> Iterator[Entry]:
+def output(known: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
     """Yield what ranks have printed."""
     return (entry for entry in known if entry.kind in OUTPUT)

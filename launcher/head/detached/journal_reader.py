@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from .journal import Entry
+    from .journal import JournalEntry
 
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
@@ -29,7 +29,7 @@ class JournalReader:
         self._file = (0, 0)
         self._at = self._number = 0
 
-    def new(self) -> list[Entry]:
+    def new(self) -> list[JournalEntry]:
         """Return the entries that have been written since the last call; [] if there is no file.
 
         Raises:
@@ -51,7 +51,7 @@ class JournalReader:
             self._number = found[-1].number
         return found
 
-    def _entries(self, file: BinaryIO) -> Iterator[Entry]:
+    def _entries(self, file: BinaryIO) -> Iterator[JournalEntry]:
         """Yield the whole entries from here on, and note what is behind them.
 
         No more is read behind what is damaged than one entry may have: a file has any size.

@@ -16,7 +16,7 @@ from ...common.errors import reason
 from ...common.write_all import write_all
 from . import journal
 from .job_folder import LONGEST
-from .journal import Entry
+from .journal import JournalEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class JournalWriter:
         It is called at the first loss, and at the first after the file could be written again.
         """
         self._failed = failed
-        self._file = _File(path)
-        self._queue: deque[Entry] = deque()
+        self._file = _JournalFile(path)
+        self._queue: deque[JournalEntry] = deque()
         self._queued = self._number = self._lost = 0
         self._changed = threading.Condition()
         self._closed = False
@@ -54,7 +54,7 @@ class JournalWriter:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: JournalEntry) -> None:
         """Queue an entry, which gets its number when it is written; never waits."""
         with self._changed:
             if self._queued > MOST_QUEUED:
@@ -79,12 +79,12 @@ class JournalWriter:
             self._write([])
         self._file.close()
 
-    def _take(self) -> list[Entry]:
+    def _take(self) -> list[JournalEntry]:
         """Return the next entries; [] at the end."""
         with self._changed:
             while not self._queue and not self._closed:
                 self._changed.wait()
-            batch: list[Entry] = []
+            batch: list[JournalEntry] = []
             length = 0
             while self._queue and length < AT_ONCE:
                 batch.append(self._queue.popleft())
@@ -92,7 +92,7 @@ class JournalWriter:
             self._queued -= length
             return batch
 
-    def _write(self, batch: list[Entry]) -> None:
+    def _write(self, batch: list[JournalEntry]) -> None:
         """Write entries, or count them as lost."""
         if time.monotonic() < self._next_try:
             self._lose(batch)
@@ -108,15 +108,15 @@ class JournalWriter:
         if gap:
             self._lost, self._why = 0, ""
 
-    def _numbered(self, entry: Entry) -> Entry:
+    def _numbered(self, entry: JournalEntry) -> JournalEntry:
         self._number += 1
         return entry._replace(number=self._number)
 
-    def _gap(self) -> Entry:
+    def _gap(self) -> JournalEntry:
         """Return a message in place of what is lost."""
         why = self._why or "the disk is slower than the job"
         text = f"{self._lost} bytes are missing here: {why}"
-        return Entry(0, self._at, journal.MESSAGE, text.encode())
+        return JournalEntry(0, self._at, journal.MESSAGE, text.encode())
 
     def _fail(self, why: str) -> None:
         self._next_try = time.monotonic() + REST
@@ -124,12 +124,12 @@ class JournalWriter:
             self._failed(why)
         self._why = why
 
-    def _lose(self, batch: list[Entry]) -> None:
+    def _lose(self, batch: list[JournalEntry]) -> None:
         with self._changed:
             self._lost += sum(len(entry.data) for entry in batch)
 
 
-class _File:
+class _JournalFile:
     """The file, which never has half an entry between two whole ones."""
 
     def __init__(self, path: str) -> None:
@@ -138,7 +138,7 @@ class _File:
         self._size = self._shortest = 0
         self._sources: set[tuple[str, int]] = set()
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[JournalEntry]) -> None:
         """Append entries, and shorten the file if it has become long.
 
         Raises:

@@ -29,7 +29,7 @@ REMOVED = "its file was removed while the job ran"
 """Why output is missing whose file is gone."""
 
 
-class Keeper:
+class JobKeeper:
     """Observes a run, or those of all roles of a job.
 
     Attributes:
@@ -73,7 +73,7 @@ class Keeper:
 
     def _put(self, kind: int, data: bytes, rank: int = 0, host: str = "", role: str = "") -> None:
         at = self._loop.clock() - self._began
-        self._journal.put(journal.Entry(0, at, kind, data, rank, host, role))
+        self._journal.put(journal.JournalEntry(0, at, kind, data, rank, host, role))
 
     def _failed(self, why: str) -> None:
         """Tell why something is lost; called in the thread of the journal."""
@@ -98,7 +98,7 @@ class Keeper:
             self._restore(self._known)
         now = time.time()
         text = ending.text
-        end = job_folder.End(now, ending.code, text, ending.data, self._last_line, self._unkept)
+        end = job_folder.KeptEnd(now, ending.code, text, ending.data, self._last_line, self._unkept)
         job_folder.finish(self.folder, end)
         job_folder.prune(os.path.dirname(self.folder), now)
 

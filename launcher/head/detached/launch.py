@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from ...specs.plan import Node
     from ...specs.roles import RolesSpec
     from ..job.control import JobControl
-    from ..job.start import Start
+    from ..job.start import PreparedStart
 
     Conduct: TypeAlias = Callable[[Loop, Any, "_Terminal"], Ending]
 
 
-def run(parent: Parent, spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int:
+def run(
+    parent: Parent, spec: JobSpec, start: PreparedStart, backend_for: Callable[[Node], Part]
+) -> int:
     """Run a job; return the exit code.
 
     Args:
@@ -50,7 +52,7 @@ def run(parent: Parent, spec: JobSpec, start: Start, backend_for: Callable[[Node
     return _run(parent, spec, start, folder, conduct, reconnects=spec.elastic is not None)
 
 
-def run_roles(parent: Parent, spec: RolesSpec, start: Start) -> int:
+def run_roles(parent: Parent, spec: RolesSpec, start: PreparedStart) -> int:
     """Run a job of several roles likewise; the parent is told once the workers of all roles run."""
     from ..roles import launch as roles
 
@@ -65,7 +67,7 @@ def run_roles(parent: Parent, spec: RolesSpec, start: Start) -> int:
 def _run(
     parent: Parent,
     spec: JobSpec,
-    start: Start,
+    start: PreparedStart,
     folder: str,
     conduct: Conduct,
     *,

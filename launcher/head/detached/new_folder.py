@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...specs.job import JobSpec
-    from ...specs.roles import Role
+    from ...specs.roles import RoleSpec
 
 
 def new_folder(
@@ -23,7 +23,7 @@ def new_folder(
     environ: Mapping[str, str],
     pid: int,
     hold: str = "",
-    roles: Sequence[Role] = (),
+    roles: Sequence[RoleSpec] = (),
 ) -> str:
     """Make the folder of a job, and return its path.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from ..report.report import Failure
+    from ..report.report import WorkerFailure
     from .last_words import RaisedException
 
     Done: TypeAlias = tuple[float, int, str]
@@ -84,7 +84,9 @@ class RowMatch(NamedTuple):
 
 
 def explain(
-    failures: Iterable[Failure], done: Sequence[Done] = (), unended: Iterable[Failure] = ()
+    failures: Iterable[WorkerFailure],
+    done: Sequence[Done] = (),
+    unended: Iterable[WorkerFailure] = (),
 ) -> RowMatch | None:
     """Return what explains the first of these failures, None for nothing.
 
@@ -112,7 +114,7 @@ def _left_alone(found: RowMatch, done: Done) -> RowMatch:
     return RowMatch(Row("left-alone", advice=AS_MANY), text, found.host)
 
 
-def _cause(other: Failure, words: str) -> RowMatch | None:
+def _cause(other: WorkerFailure, words: str) -> RowMatch | None:
     """Return how another rank has failed, if that is no consequence itself."""
     found = diagnose(other, logs=True) or _unexplained(other)
     if found is None or found.row.echo:
@@ -121,7 +123,7 @@ def _cause(other: Failure, words: str) -> RowMatch | None:
     return found._replace(sentence=_cut(f"{behind}: {found.sentence}"), own=False)
 
 
-def _unexplained(failure: Failure) -> RowMatch | None:
+def _unexplained(failure: WorkerFailure) -> RowMatch | None:
     """Return an end that no row explains, in its own words."""
     raised = said_by(failure).raised
     if raised:
@@ -133,7 +135,7 @@ def _unexplained(failure: Failure) -> RowMatch | None:
 
 
 @lru_cache(16)  # the report asks more than once
-def diagnose(failure: Failure, *, logs: bool = False) -> RowMatch | None:
+def diagnose(failure: WorkerFailure, *, logs: bool = False) -> RowMatch | None:
     """Return the row that explains a failure by itself, None for none.
 
     If `logs`, the output may be of a program that goes on, which logs exceptions in a line.
@@ -162,7 +164,7 @@ def _signal(code: int) -> int:
     return -code if code < 0 else code - 128 if code - 128 in SHOWN_BY_SHELLS else 0
 
 
-def said_by(failure: Failure) -> LastWords:
+def said_by(failure: WorkerFailure) -> LastWords:
     """Return what a worker has said last, on any stream or to torch's `record`."""
     errors = last_words(failure.stderr, failure.code)
     if errors.raised:
@@ -171,7 +173,7 @@ def said_by(failure: Failure) -> LastWords:
     return LastWords(output.raised or recorded.raised, (*output.lines, *errors.lines))
 
 
-def _by_exception(failure: Failure, raised: Sequence[RaisedException]) -> RowMatch | None:
+def _by_exception(failure: WorkerFailure, raised: Sequence[RaisedException]) -> RowMatch | None:
     """Return what explains the exception that has ended a program, or one that is behind it."""
     certain = [_of_raised(failure, each) for each in raised if each.certain]
     found = [one for one in certain if one]
@@ -183,7 +185,7 @@ def _by_exception(failure: Failure, raised: Sequence[RaisedException]) -> RowMat
     return max(found, key=_weight, default=None)
 
 
-def _by_bare(failure: Failure, lines: Sequence[str]) -> RowMatch | None:
+def _by_bare(failure: WorkerFailure, lines: Sequence[str]) -> RowMatch | None:
     """Return what explains an exception of which only the last lines are shown."""
     found = bare(lines) if failure.code in CODES_OF_EXCEPTIONS else None
     return _of_raised(failure, found) if found else None
@@ -194,14 +196,14 @@ def _weight(found: RowMatch) -> int:
     return 0 if found.row.echo else 1 + (found.row.kind is not FailureClass.UNKNOWN)
 
 
-def _warnings(failure: Failure, raised: RaisedException) -> str:
+def _warnings(failure: WorkerFailure, raised: RaisedException) -> str:
     """Return the lines in which a library says why it has failed."""
     wanted = [line for words, line in WARNED if words in raised.text]
     shown = said_by(failure).lines if wanted else ()
     return "\n".join(line for line in shown if any(one in line for one in wanted))
 
 
-def _of_raised(failure: Failure, raised: RaisedException) -> RowMatch | None:
+def _of_raised(failure: WorkerFailure, raised: RaisedException) -> RowMatch | None:
     more = _warnings(failure, raised)
     text = f"{raised.text}\n({raised.place})\n{more}"
     for row in EXCEPTIONS:
@@ -233,7 +235,7 @@ def _evident(row: Row, raised: RaisedException) -> str:
     return f"{shown} ({raised.place})" if raised.place else shown
 
 
-def _by_signal(failure: Failure, said: LastWords, number: int) -> RowMatch | None:
+def _by_signal(failure: WorkerFailure, said: LastWords, number: int) -> RowMatch | None:
     text = "\n".join(said.lines)
     for row in SIGNALS:
         if number not in row.signals or (row.needs and not _evidence(failure, row.needs)):
@@ -244,7 +246,7 @@ def _by_signal(failure: Failure, said: LastWords, number: int) -> RowMatch | Non
     return None
 
 
-def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> RowMatch | None:
+def _by_line(failure: WorkerFailure, lines: Sequence[str], *, apart: bool) -> RowMatch | None:
     looked = lines if apart else lines[-LAST:]
     text = "\n".join(looked)
     rows = [row for row in LINES if row.apart is apart and fits(row, text) is not None]
@@ -257,7 +259,7 @@ def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> RowMatch
     return None
 
 
-def _by_evidence(failure: Failure) -> RowMatch | None:
+def _by_evidence(failure: WorkerFailure) -> RowMatch | None:
     for row in EVIDENCE:
         for text in failure.evidence:
             if fits(row, text) is not None:
@@ -272,7 +274,7 @@ def _disagree(apart: RowMatch, found: RowMatch | None) -> bool:
 
 
 def _found(
-    row: Row, failure: Failure, groups: Mapping[str, str], own: str, evident: str = ""
+    row: Row, failure: WorkerFailure, groups: Mapping[str, str], own: str, evident: str = ""
 ) -> RowMatch:
     """Return a match; what its sentence does not name is in the words that are evident."""
     worded = row.sentence.format_map(groups)
@@ -282,7 +284,7 @@ def _found(
     return RowMatch(row, _cut(sentence or own), failure.host, own=not sentence)
 
 
-def _evidence(failure: Failure, name: str) -> str:
+def _evidence(failure: WorkerFailure, name: str) -> str:
     """Return what the node has found of this name, "" for nothing."""
     found = (text.partition(": ") for text in failure.evidence)
     return next((plain(text) for kind, _, text in found if name and kind == name), "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...specs.program import Program
-    from ..report.report import Failure
+    from ..report.report import WorkerFailure
 
 LOCAL_RANK = Verdict(
     FailureClass.SCRIPT,
@@ -64,7 +64,7 @@ _UNNAMED = (
 _MISSING = r"^ModuleNotFoundError: No module named '([^'.]+)"
 
 
-def hint(failure: Failure, program: Program | None, folder: str) -> Verdict | None:
+def hint(failure: WorkerFailure, program: Program | None, folder: str) -> Verdict | None:
     """Return the verdict on a failure to which one of these applies, None if none does.
 
     Args:
@@ -76,7 +76,7 @@ def hint(failure: Failure, program: Program | None, folder: str) -> Verdict | No
     return next((one for one in found if one), None)
 
 
-def _local_rank(failure: Failure, program: Program | None, _folder: str) -> Verdict | None:
+def _local_rank(failure: WorkerFailure, program: Program | None, _folder: str) -> Verdict | None:
     output = f"{failure.stderr}\n{failure.stdout}"
     if program is not None and not program.local_rank:
         return None
@@ -104,14 +104,14 @@ def _is_unknown(line: str) -> bool:
     )
 
 
-def _no_input(failure: Failure, _program: Program | None, _folder: str) -> Verdict | None:
+def _no_input(failure: WorkerFailure, _program: Program | None, _folder: str) -> Verdict | None:
     texts = [text.rstrip() for text in (failure.stderr, failure.stdout)]
     asked = any(word in text for text in texts for word in ("BdbQuit", "EOFError", "(Pdb)"))
     ends = asked and any(re.search(_NO_INPUT, text, re.MULTILINE) for text in texts)
     return NO_INPUT if ends else None
 
 
-def _missing(failure: Failure, _program: Program | None, folder: str) -> Verdict | None:
+def _missing(failure: WorkerFailure, _program: Program | None, folder: str) -> Verdict | None:
     names = re.findall(_MISSING, failure.stderr, re.MULTILINE)
     if not names or not folder or not _has_module(folder, names[-1]):
         return None
@@ -124,7 +124,7 @@ def _missing(failure: Failure, _program: Program | None, folder: str) -> Verdict
     return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, f"give --export {path}")
 
 
-def _shared_port(failure: Failure, _program: Program | None, _folder: str) -> Verdict | None:
+def _shared_port(failure: WorkerFailure, _program: Program | None, _folder: str) -> Verdict | None:
     said = (text.partition(": ") for text in failure.evidence)
     text = next((plain(text) for kind, _, text in said if kind == "shared"), "")
     who, _, what = text.partition("; ")
@@ -132,7 +132,7 @@ def _shared_port(failure: Failure, _program: Program | None, _folder: str) -> Ve
     return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, ONE_OR_OTHERS) if what else None
 
 
-HINTS: tuple[Callable[[Failure, Program | None, str], Verdict | None], ...] = (
+HINTS: tuple[Callable[[WorkerFailure, Program | None, str], Verdict | None], ...] = (
     _local_rank,
     _no_input,
     _missing,

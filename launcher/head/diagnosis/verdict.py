@@ -7,7 +7,7 @@ import signal
 from ...common.errors import NO_PROGRESS
 from ...common.text import plain
 from ...specs.verdict import Explanation, FailureClass, Retry, Verdict
-from ..report.report import NOT_FINITE, Failure, Loss
+from ..report.report import NOT_FINITE, Loss, WorkerFailure
 from .classify import explain
 from .differences import missing_here, not_installed, versions
 from .hints import hint
@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...control.messages import Exit
-    from ..report.report import Report
+    from ...control.messages import WorkerExit
+    from ..report.report import JobReport
     from .classify import RowMatch
 
 LOST = Verdict(FailureClass.NODE, Retry.YES)
@@ -31,7 +31,7 @@ FROM_SCHEDULERS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU})
 """Signals with which schedulers end a job."""
 
 
-def explanation(report: Report) -> Explanation:
+def explanation(report: JobReport) -> Explanation:
     """Return why a job has failed."""
     if report.stop_signal or report.broken_pipe:
         scheduler = report.stop_signal in FROM_SCHEDULERS and not report.stop_reason
@@ -39,7 +39,7 @@ def explanation(report: Report) -> Explanation:
     cause = report.cause
     if isinstance(cause, Loss):
         return Explanation(_of_loss(cause)._replace(sentence=plain(cause.reason)))
-    return _of_failures(report) if isinstance(cause, Failure) else Explanation(Verdict())
+    return _of_failures(report) if isinstance(cause, WorkerFailure) else Explanation(Verdict())
 
 
 def _of_loss(loss: Loss) -> Verdict:
@@ -49,7 +49,7 @@ def _of_loss(loss: Loss) -> Verdict:
     return Verdict(row.kind, row.retry, "", row.advice) if loss.sign == NOT_FINITE else Verdict()
 
 
-def _of_failures(report: Report) -> Explanation:
+def _of_failures(report: JobReport) -> Explanation:
     first = report.first
     assert first is not None
     known = hint(first, *report.ran)
@@ -67,7 +67,7 @@ def _of_failures(report: Report) -> Explanation:
     return Explanation(wanted or found.verdict, says_more=more or not found.own)
 
 
-def of_exit(host: str, ended: Exit, output: str, others: Iterable[str] = ()) -> Verdict:
+def of_exit(host: str, ended: WorkerExit, output: str, others: Iterable[str] = ()) -> Verdict:
     """Return the verdict on the end of one worker, as soon as that is known.
 
     Args:
@@ -77,8 +77,10 @@ def of_exit(host: str, ended: Exit, output: str, others: Iterable[str] = ()) -> 
         others: the newest output of each of the other ranks, whose failure may be behind it.
     """
     evidence = tuple(filter(None, ended.evidence.split("\n")))
-    first = Failure(ended.clock, ended.rank, 0, host, ended.pid, ended.code, evidence=evidence)
+    first = WorkerFailure(
+        ended.clock, ended.rank, 0, host, ended.pid, ended.code, evidence=evidence
+    )
     failures = [first._replace(stderr=output)]
-    failures += [Failure(ended.clock, -1, 0, "", 0, 1, stderr=text) for text in others]
+    failures += [WorkerFailure(ended.clock, -1, 0, "", 0, 1, stderr=text) for text in others]
     found: RowMatch | None = explain(failures)
     return found.verdict if found else Verdict()

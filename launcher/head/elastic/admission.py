@@ -11,9 +11,9 @@ from ..fleet.events import NO_MESSAGE
 from ..fleet.reconnector import Pauses, Reconnector
 from ..fleet.unreached import UnreachedNodes
 from ..run.decisions import Admit, DropStart
-from ..run.effects import Ask, CloseLine, Log, Reach, Unreached
+from ..run.effects import Ask, CloseLine, Log, ReachNode, Unreached
 from ..run.run_node import NodeState
-from .round_events import NodeConnected, NodeRemoved
+from .round_events import MemberConnected, NodeRemoved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class NodeAdmission:
         if problems and node.lost != problems[0]:
             node.lose(problems[0])
             self._log(f"cannot use {node.name}: {node.lost}")
-        if problems or self._closed or not self._handle(NodeConnected(node.number)):
+        if problems or self._closed or not self._handle(MemberConnected(node.number)):
             node.ask_again()
             self._do(CloseLine(node, node.lost))
             self._reconnector.failed(node)
@@ -244,4 +244,4 @@ class NodeAdmission:
         node.forget()
         self._do(DropStart(node))
         self._reached.add(node)
-        self._do(Ask(node) if fresh else Reach(node))
+        self._do(Ask(node) if fresh else ReachNode(node))

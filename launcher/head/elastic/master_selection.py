@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.wording import counted
-from .round_actions import Probe
+from .round_actions import ProbeMaster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Reachability:
         if free:
             known, addresses = self._verdicts[first], tuple(self._addresses(first))
             self._probes |= {node: [(known, addresses)] for node in free}
-            self._act(Probe(first, tuple(free)))
+            self._act(ProbeMaster(first, tuple(free)))
 
 
 def _reasons(verdicts: Mapping[str, str]) -> str:

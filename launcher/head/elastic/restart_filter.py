@@ -8,7 +8,7 @@ from ..run.events import RESULT, RankOutput, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...control.messages import Exit
+    from ...control.messages import WorkerExit
     from ..run.events import RunEvent
 
 KEPT = 1 << 20
@@ -33,7 +33,7 @@ class RestartFilter:
         elif type(event) is Round:
             self._tail = Tail(KEPT)
 
-    def refusal(self, host: str, ended: Exit) -> str:
+    def refusal(self, host: str, ended: WorkerExit) -> str:
         """Return why a failure does not lead to a restart, "" if it does."""
         texts = self._texts()
         own = texts.pop(ended.rank, "")

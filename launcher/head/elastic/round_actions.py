@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 
-class Probe(NamedTuple):
+class ProbeMaster(NamedTuple):
     """Each of `nodes` is to try the addresses of `first`, which may be the first of a round."""
 
     first: int
@@ -41,7 +41,7 @@ class Notify(NamedTuple):
     nodes: tuple[int, ...]
 
 
-class Release(NamedTuple):
+class ReleaseMember(NamedTuple):
     """This node is not needed any more, and is to end."""
 
     node: int
@@ -65,7 +65,7 @@ class CheckNodes(NamedTuple):
     nodes: tuple[int, ...]
 
 
-class EndJob(NamedTuple):
+class EndForFailure(NamedTuple):
     """A failure ends the job: no node was lost that could explain it."""
 
 
@@ -83,14 +83,14 @@ class Finish(NamedTuple):
 
 if TYPE_CHECKING:
     RoundAction: TypeAlias = (
-        Probe
+        ProbeMaster
         | Form
         | StopRound
         | Notify
-        | Release
+        | ReleaseMember
         | DropNode
         | CheckNodes
-        | EndJob
+        | EndForFailure
         | ForgetFailures
         | TooFew
         | Finish

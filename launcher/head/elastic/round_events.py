@@ -26,7 +26,7 @@ class JobStarted(NamedTuple):
     owed: Mapping[int, int]
 
 
-class NodeConnected(NamedTuple):
+class MemberConnected(NamedTuple):
     """A node is there, or there again. Accepted if a round can use it."""
 
     node: int
@@ -90,7 +90,7 @@ class WorkerFailed(NamedTuple):
     final: bool
 
 
-class RestartRequested(NamedTuple):
+class AlertRestart(NamedTuple):
     """A watch wants all workers to be restarted. Accepted if there is a restart left."""
 
     why: str
@@ -128,14 +128,14 @@ class JobStopped(NamedTuple):
     """The job is being stopped: there is no other round."""
 
 
-class TimePassed(NamedTuple):
+class RoundTimePassed(NamedTuple):
     """Nothing has happened, but something is due."""
 
 
 if TYPE_CHECKING:
     RoundEvent: TypeAlias = (
         JobStarted
-        | NodeConnected
+        | MemberConnected
         | NodeReady
         | NodeLost
         | NodeDone
@@ -143,12 +143,12 @@ if TYPE_CHECKING:
         | NodeReached
         | NodeRemoved
         | WorkerFailed
-        | RestartRequested
+        | AlertRestart
         | WorkerPrinted
         | SizeLimited
         | NodeVanishing
         | WorkersGone
         | NodesChecked
         | JobStopped
-        | TimePassed
+        | RoundTimePassed
     )

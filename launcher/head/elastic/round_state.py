@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...common.loop import Timer, Timers
 
 
-class NodeState(Enum):
+class MemberState(Enum):
     """The state of a node that the job can count on, or that is on its way out.
 
     Attributes:
@@ -33,9 +33,9 @@ class NodeStates:
 
     def __init__(self, nodes: int) -> None:
         """Begin with so many nodes, none of which is ready."""
-        self._state = dict.fromkeys(range(nodes), NodeState.STARTING)
-        self._nodes: dict[NodeState, set[int]] = {state: set() for state in NodeState}
-        self._nodes[NodeState.STARTING] |= self._state.keys()
+        self._state = dict.fromkeys(range(nodes), MemberState.STARTING)
+        self._nodes: dict[MemberState, set[int]] = {state: set() for state in MemberState}
+        self._nodes[MemberState.STARTING] |= self._state.keys()
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -43,29 +43,29 @@ class NodeStates:
 
     def __contains__(self, node: int) -> bool:
         """Return whether a node is there."""
-        return self._state.get(node, NodeState.LEAVING) is not NodeState.LEAVING
+        return self._state.get(node, MemberState.LEAVING) is not MemberState.LEAVING
 
     @property
     def starting(self) -> AbstractSet[int]:
         """The nodes that have not been ready for a round yet."""
-        return self._nodes[NodeState.STARTING]
+        return self._nodes[MemberState.STARTING]
 
     @property
     def ready(self) -> AbstractSet[int]:
         """Those that wait for a round."""
-        return self._nodes[NodeState.READY]
+        return self._nodes[MemberState.READY]
 
     @property
     def running(self) -> AbstractSet[int]:
         """Those that are in one."""
-        return self._nodes[NodeState.RUNNING]
+        return self._nodes[MemberState.RUNNING]
 
     @property
     def leaving(self) -> AbstractSet[int]:
         """Those that have been released."""
-        return self._nodes[NodeState.LEAVING]
+        return self._nodes[MemberState.LEAVING]
 
-    def move(self, nodes: Iterable[int], state: NodeState) -> None:
+    def move(self, nodes: Iterable[int], state: MemberState) -> None:
         """Set the state of nodes."""
         for node in nodes:
             self.remove(node)

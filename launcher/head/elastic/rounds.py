@@ -21,16 +21,16 @@ from .node_waits import LostTogether, MinNodesWait, ScaleUpDelay
 from .round_actions import (
     CheckNodes,
     DropNode,
-    EndJob,
+    EndForFailure,
     Finish,
     ForgetFailures,
     Form,
     Notify,
-    Release,
+    ReleaseMember,
     StopRound,
     TooFew,
 )
-from .round_state import CurrentRound, NodeState, NodeStates, RoundPhase
+from .round_state import CurrentRound, MemberState, NodeStates, RoundPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ SETTLE = 1.0
 workers often notice first, is known by then."""
 
 
-class Step(NamedTuple):
+class RoundsStep(NamedTuple):
     """What follows from an event.
 
     Attributes:
@@ -109,7 +109,7 @@ class Rounds:
         """Return what handles each kind of event, given its fields."""
         return {
             events.JobStarted: self._on_start,
-            events.NodeConnected: self._on_connected,
+            events.MemberConnected: self._on_connected,
             events.NodeReady: self._on_ready,
             events.NodeLost: self._on_lost,
             events.NodeDone: self._on_done,
@@ -117,17 +117,17 @@ class Rounds:
             events.NodeReached: self._on_reached,
             events.NodeRemoved: self._on_removed,
             events.WorkerFailed: self._on_failure,
-            events.RestartRequested: self._on_request,
+            events.AlertRestart: self._on_request,
             events.WorkerPrinted: self._scale_up.end,
             events.SizeLimited: self._on_size,
             events.NodeVanishing: self._on_vanishing,
             events.WorkersGone: self._on_workers_gone,
             events.NodesChecked: self._try_form,
             events.JobStopped: self._on_stop,
-            events.TimePassed: lambda: None,
+            events.RoundTimePassed: lambda: None,
         }
 
-    def step(self, now: float, event: RoundEvent) -> Step:
+    def step(self, now: float, event: RoundEvent) -> RoundsStep:
         """Handle an event at a time, and what is due by then.
 
         Args:
@@ -145,7 +145,7 @@ class Rounds:
             call()
         actions = tuple(self._actions)
         self._actions.clear()
-        return Step(accepted is not False, actions)
+        return RoundsStep(accepted is not False, actions)
 
     @property
     def due(self) -> float | None:
@@ -187,7 +187,7 @@ class Rounds:
 
     def _on_connected(self, node: int) -> bool:
         if node not in self._nodes and not self._ending and not self._closed:
-            self._nodes.move([node], NodeState.STARTING)
+            self._nodes.move([node], MemberState.STARTING)
             self._lost.found(node)
         return node in self._nodes
 
@@ -197,7 +197,7 @@ class Rounds:
         if node in self._nodes.ready:
             self._master.reachability.moved(node)
         ran = node in self._nodes.running
-        self._nodes.move([node], NodeState.READY)
+        self._nodes.move([node], MemberState.READY)
         if ran:
             self._stop_round()
         elif not self._scale_up.awaited:
@@ -360,7 +360,7 @@ class Rounds:
 
     def _end(self) -> None:
         self._closed = True
-        self._do(EndJob())
+        self._do(EndForFailure())
 
     def _on_vanishing(self, node: int, seconds: float) -> None:
         """Form no round before the workers of a node have ended: they have ranks of this one."""
@@ -432,8 +432,8 @@ class Rounds:
         ending = self._current.phase is RoundPhase.ENDING
         for node in sorted(self._retiring if ending else self._retiring - self.members):
             self._forget(node)
-            self._nodes.move([node], NodeState.LEAVING)
-            self._do(Release(node))
+            self._nodes.move([node], MemberState.LEAVING)
+            self._do(ReleaseMember(node))
 
     def _watch(self, seconds: float, nodes: AbstractSet[int], why: str) -> None:
         """Give up the nodes that are left of some, if there is no other round by then."""
@@ -494,7 +494,7 @@ class Rounds:
         self._awaited.clear()
         self.generation += 1
         self.members = set(members)
-        self._nodes.move(members, NodeState.RUNNING)
+        self._nodes.move(members, MemberState.RUNNING)
         self._master.cancel()
         self._current.end()
         self._current = CurrentRound(members, self._now)

@@ -7,7 +7,7 @@ from functools import partial
 
 from ...common.errors import NO_PROGRESS, NodeError
 from ...common.exit_codes import as_shell
-from ...common.loop import Alarm
+from ...common.loop import DueTimer
 from ...common.wording import counted
 from ...control import frames, messages, round_messages
 from ..run.decisions import (
@@ -22,7 +22,7 @@ from ..run.decisions import (
     ReplaceHost,
     Resize,
     SetError,
-    Stop,
+    StopAll,
 )
 from ..run.effects import CloseLine, Log, Send
 from ..run.restart_policy import BEYOND
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...control.messages import Hello
     from ...control.round_messages import Join
     from ...specs.policies import ElasticPolicy
-    from ..run.decisions import GiveUp, Start
+    from ..run.decisions import GiveUp, StartRun
     from ..run.events import Observer
     from ..run.restart_policy import Course
     from ..run.run_node import RunNode
@@ -75,8 +75,8 @@ class RunnerRounds:
         self._health = RoundHealth(needed=needed, clock=course.clock, do=self._do)
         directory = RunNodes(self._nodes, course.spec.batches, self._master, self._health)
         self._rounds = Rounds(len(self._nodes), limits, directory, self._timers.clock())
-        self._alarm = Alarm(
-            self._timers, self._timers.clock, partial(self._handle, events.TimePassed())
+        self._alarm = DueTimer(
+            self._timers, self._timers.clock, partial(self._handle, events.RoundTimePassed())
         )
         self._admission = NodeAdmission(course, self._rounds, self._handle, limits.most)
         self._filter = _filter(limits)
@@ -85,17 +85,17 @@ class RunnerRounds:
     def _table(self) -> dict[type, Callable[..., None]]:
         """Return what carries out each action of the rounds."""
         return {
-            actions.Probe: self._probe,
+            actions.ProbeMaster: self._probe,
             actions.Form: self._form,
             actions.StopRound: lambda it: self._send(it.nodes, frames.pack(frames.LEAVE_ROUND)),
             actions.Notify: self._notify,
-            actions.Release: lambda it: self._release(self._nodes[it.node]),
+            actions.ReleaseMember: lambda it: self._release(self._nodes[it.node]),
             actions.DropNode: self._drop,
             actions.CheckNodes: lambda it: self._health.check(self._some(it.nodes)),
-            actions.EndJob: lambda _it: self._do(Stop(signal.SIGTERM)),
+            actions.EndForFailure: lambda _it: self._do(StopAll(signal.SIGTERM)),
             actions.ForgetFailures: lambda _it: self._record.forget_exits(),
             actions.TooFew: lambda _it: self._too_few(),
-            actions.Finish: lambda _it: self._do(Stop(signal.SIGTERM, 0.0)),
+            actions.Finish: lambda _it: self._do(StopAll(signal.SIGTERM, 0.0)),
             Printed: self._on_printed,
             Resize: self._resize,
             ListHosts: lambda it: self._admission.membership.take(it.hosts),
@@ -109,7 +109,7 @@ class RunnerRounds:
 
     # -- the start --------------------------------------------------------------------------
 
-    def on_start(self, start: Start, first: RunNode, probes: Mapping[RunNode, int]) -> None:
+    def on_start(self, start: StartRun, first: RunNode, probes: Mapping[RunNode, int]) -> None:
         """Reach lost nodes again; the first round is formed when the others are ready."""
         self._running, self._plan = True, start.plan
         self._master.on_start(first, start.master, start.plan.master_addr)
@@ -157,7 +157,7 @@ class RunnerRounds:
             self._joins[node] = join
             self._handle(events.NodeReady(node.number))
 
-    def _probe(self, action: actions.Probe) -> None:
+    def _probe(self, action: actions.ProbeMaster) -> None:
         first = self._nodes[action.first]
         probe = messages.Probe(self._master.addresses(first), self._joins[first].probe)
         self._send(action.nodes, messages.pack(frames.PROBE, probe))
@@ -225,15 +225,15 @@ class RunnerRounds:
     def _too_few(self) -> None:
         if self._running:
             self._do(RecordGivenUp(TOO_FEW))
-            self._do(Stop(signal.SIGTERM))
+            self._do(StopAll(signal.SIGTERM))
 
     # -- failures and losses ----------------------------------------------------------------
 
-    def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
+    def on_failure(self, node: RunNode, ended: messages.WorkerExit) -> None:
         """Survive the failure of a worker with another round, or end the run."""
         if not self._running:
             self._record.exited(node, ended)
-            self._do(Stop(signal.SIGTERM))
+            self._do(StopAll(signal.SIGTERM))
             return
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
@@ -246,7 +246,7 @@ class RunnerRounds:
 
     def restart(self, why: str, otherwise: GiveUp) -> None:
         """Form another round of the same nodes for this reason, if there is a restart left."""
-        if not self._handle(events.RestartRequested(why, NO_PROGRESS)):
+        if not self._handle(events.AlertRestart(why, NO_PROGRESS)):
             self._do(otherwise)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
@@ -315,7 +315,7 @@ class RunnerRounds:
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._handle(events.NodeDone(node.number)):
             self._do(RecordLoss(node.name, ENDED_EARLY))
-            self._do(Stop(signal.SIGTERM))
+            self._do(StopAll(signal.SIGTERM))
         if was_leaving:
             self._admission.membership.gone(node)
 

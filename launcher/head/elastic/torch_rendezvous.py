@@ -10,7 +10,7 @@ import signal
 
 from ...common.errors import LostError, NodeError
 from ...control import frames, messages, round_messages
-from ..run.decisions import BeginRound, RecordLoss, SetError, Stop
+from ..run.decisions import BeginRound, RecordLoss, SetError, StopAll
 from ..run.effects import LabelNode, Log
 from ..run.restart_policy import NoRestarts
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...control.round_messages import AgentFailure, Ranks
     from ...specs.rendezvous import Rendezvous
-    from ..run.decisions import Start
+    from ..run.decisions import StartRun
     from ..run.restart_policy import Course
     from ..run.run_node import RunNode
 
@@ -38,7 +38,7 @@ class TorchRendezvous(NoRestarts):
         self._rendezvous = rendezvous
         self._world_size = self._number = 0
 
-    def on_start(self, _start: Start, _first: RunNode, _probes: Mapping[RunNode, int]) -> None:
+    def on_start(self, _start: StartRun, _first: RunNode, _probes: Mapping[RunNode, int]) -> None:
         """Log what it waits for."""
         rdzv = self._rendezvous
         self._do(Log(f"{rdzv.words}, --rdzv_id {rdzv.run_id}: waiting for {rdzv.nodes}"))
@@ -57,7 +57,7 @@ class TorchRendezvous(NoRestarts):
         self._do(LabelNode(node.node))
         self._do(Log(_place(ranks, len(node.node.slots or ()))))
 
-    def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
+    def on_failure(self, node: RunNode, ended: messages.WorkerExit) -> None:
         """Record the end of a worker; torch's agent decides what follows from it."""
         self._record.exited(node, ended)
 
@@ -72,7 +72,7 @@ class TorchRendezvous(NoRestarts):
             self._do(RecordLoss(node.name, failure.reason or NO_REASON))
         else:
             self._do(SetError(_refused(failure, text)))
-        self._do(Stop(signal.SIGTERM))
+        self._do(StopAll(signal.SIGTERM))
 
 
 def _place(ranks: Ranks, count: int) -> str:

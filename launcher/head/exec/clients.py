@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...specs.backend import BackendSettings
     from ...specs.host import Host
-    from .events import Command
+    from .events import HostCommand
 
 QUICK = {
     "KexAlgorithms": "^curve25519-sha256",
@@ -73,7 +73,7 @@ class Clients:
             return ["sh", "-c", BOOT]
         return [*self._openssh.client(host), *self._quick, "--", host.name, remote_line()]
 
-    def placed(self, host: Host, command: Command) -> Command:
+    def placed(self, host: Host, command: HostCommand) -> HostCommand:
         """Return the command for a host: as after a login, it runs in the home folder."""
         if command.workdir or not self.is_local(host):
             return command

@@ -40,7 +40,7 @@ class HostNote(NamedTuple):
     text: str
 
 
-class Command(NamedTuple):
+class HostCommand(NamedTuple):
     """What is run on every host.
 
     Attributes:
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         on_event: OnEvent
         on_room: Callable[[], None]
 
-        def start(self, command: Command) -> None:
+        def start(self, command: HostCommand) -> None:
             """Start it everywhere.
 
             Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ..output.console import Console
-    from .events import Command, HostEvent, Transport
+    from .events import HostCommand, HostEvent, Transport
     from .input_broadcast import InputBroadcast
 
     class Receiver(Protocol):
@@ -38,7 +38,7 @@ UNENDED = "it did not confirm that the command has ended"
 """The cause for hosts that did not answer in that time."""
 
 
-class Stop(NamedTuple):
+class StopCause(NamedTuple):
     """Why the command was stopped: a cause, and the exit code of hosts where it still ran."""
 
     cause: str
@@ -77,7 +77,7 @@ class Execution:
         self.console = console
         self._input = make_input(loop, transport) if make_input else None
         self._limit = limit
-        self._stop: Stop | None = None
+        self._stop: StopCause | None = None
         self.signal = 0
         self.results = {host: HostResult(host) for host in transport.hosts}
         self._waiting = dict.fromkeys(self.results)
@@ -93,7 +93,7 @@ class Execution:
         """Give the output of these hosts and streams to others than the results."""
         self._receivers |= receivers
 
-    def run(self, command: Command) -> None:
+    def run(self, command: HostCommand) -> None:
         """Run the command; return when all hosts have ended.
 
         Raises:
@@ -107,7 +107,7 @@ class Execution:
             self._pump()
             self._wait()
         except BaseException:
-            self.stop(Stop("stopped because of an error here", LOST))
+            self.stop(StopCause("stopped because of an error here", LOST))
             self._wait()
             raise
         finally:
@@ -120,9 +120,9 @@ class Execution:
         if self._stop is not None:
             self._give_up()
         else:
-            self.stop(Stop(f"ended by {signal.Signals(number).name}", 128 + number))
+            self.stop(StopCause(f"ended by {signal.Signals(number).name}", 128 + number))
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, why: StopCause) -> None:
         """End the command wherever it still runs."""
         if self._stop is not None:
             return
@@ -142,7 +142,7 @@ class Execution:
             self._done(self.results[host])
 
     def _on_limit(self) -> None:
-        self.stop(Stop(f"ended after --timeout {self._limit:g} s", TIMED_OUT))
+        self.stop(StopCause(f"ended after --timeout {self._limit:g} s", TIMED_OUT))
 
     def _pump(self) -> None:
         if self._input is not None and self._stop is None:
@@ -173,7 +173,7 @@ class Execution:
         try:
             self._receivers[host, stream].add(data)
         except OSError as error:
-            self.stop(Stop(f"its output cannot be kept: {reason(error)}", OUTPUT))
+            self.stop(StopCause(f"its output cannot be kept: {reason(error)}", OUTPUT))
 
     def _on_end(self, result: HostResult, code: int) -> None:
         if self._stop is not None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..fleet.events import FleetEvent
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
 
 LATE = "no answer in time (--start_timeout)"
@@ -28,7 +28,7 @@ class FleetConnect:
             ended before anything was said over it.
     """
 
-    def __init__(self, fleet: Fleet, connect: Callable[[], None], timeout: float) -> None:
+    def __init__(self, fleet: NodeFleet, connect: Callable[[], None], timeout: float) -> None:
         """Prepare it.
 
         Args:

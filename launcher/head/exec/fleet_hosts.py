@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...control.messages import End
-from .events import Command, HostFailed
+from ...control.messages import SessionEnd
+from .events import HostCommand, HostFailed
 from .fleet_connect import FleetConnect
 from .node_commands import NodeCommands
 from .ssh_hosts import NOT_READY, STOPPED
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from .events import HostEvent, OnEvent
 
@@ -24,7 +24,7 @@ EXPLAINED_WITHIN = 1.0
 class FleetHosts:
     """The transport over node launchers; see `events.Transport`."""
 
-    def __init__(self, fleet: Fleet, connect: Callable[[], None], timeout: float) -> None:
+    def __init__(self, fleet: NodeFleet, connect: Callable[[], None], timeout: float) -> None:
         """Prepare it.
 
         Args:
@@ -38,12 +38,12 @@ class FleetHosts:
         self.on_room: Callable[[], None] = _nothing
         self._fleet = fleet
         self._commands = NodeCommands(fleet.commands, self._on_host, self._room)
-        self._command = Command(())
+        self._command = HostCommand(())
         self._begun = self._paused = False
         self._kept: list[Callable[[], None]] = []
         self._heard: set[str] = set()
 
-    def start(self, command: Command) -> None:
+    def start(self, command: HostCommand) -> None:
         """Connect the nodes; the command begins when each is connected or has failed."""
         self._command = command
         self._fleet_connect.begin(self._failed, self._begin)
@@ -74,7 +74,7 @@ class FleetHosts:
 
     def close(self) -> None:
         """Have all node launchers exit."""
-        self._fleet.close(End(0, ""))
+        self._fleet.close(SessionEnd(0, ""))
         self._fleet.disconnect()
 
     def _failed(self, node: NodeConnection, cause: str) -> None:

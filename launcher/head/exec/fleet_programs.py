@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..fleet.commands import CommandEvent, RunningCommands
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from .programs import OnEnd, OnLine
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class FleetPrograms:
     """The programs on some nodes of a fleet."""
 
-    def __init__(self, fleet: Fleet, nodes: Sequence[NodeConnection]) -> None:
+    def __init__(self, fleet: NodeFleet, nodes: Sequence[NodeConnection]) -> None:
         """Use these nodes of the fleet."""
         self.names: Sequence[str] = [node.name for node in nodes]
         self.loop = fleet.loop

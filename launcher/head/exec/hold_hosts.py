@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...common.boundary import Log
     from ...common.loop import Loop
     from ...control.local_client import ArrivedFrame, LocalClient, Message
-    from .events import Command, OnEvent
+    from .events import HostCommand, OnEvent
 
 INVALID = "the hold has sent something invalid"
 
@@ -40,7 +40,7 @@ class HoldHosts:
         self._left = dict.fromkeys(hosts)
         self._input: OutPipe | None = None
 
-    def start(self, command: Command) -> None:
+    def start(self, command: HostCommand) -> None:
         """Send the request.
 
         Raises:

@@ -23,7 +23,7 @@ class _WholeOutput(TypedDict):
     stderr: str
 
 
-class HostOutput(_WholeOutput, total=False):
+class HostOutputJson(_WholeOutput, total=False):
     """What the command has written on one host, and how it has ended there.
 
     Attributes:
@@ -46,4 +46,4 @@ class Exec(TypedDict):
     """
 
     exit_code: int
-    nodes: list[HostOutput]
+    nodes: list[HostOutputJson]

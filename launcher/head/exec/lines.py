@@ -17,7 +17,7 @@ WINDOW = 4 << 20
 """Bytes that may wait to be printed; above it the hosts' output is not read."""
 
 
-class Lines:
+class HostLines:
     """The output of all hosts on the console.
 
     Attributes:
@@ -31,7 +31,7 @@ class Lines:
         for number, host in enumerate(transport.hosts):
             console.label(number, f"{host}| ", (1, 2))
         self.receivers = {
-            (host, stream): _Line(partial(self._print, number, stream))
+            (host, stream): _StreamLine(partial(self._print, number, stream))
             for number, host in enumerate(transport.hosts)
             for stream in (1, 2)
         }
@@ -49,7 +49,7 @@ class Lines:
             self._transport.pause(False)
 
 
-class _Line(NamedTuple):
+class _StreamLine(NamedTuple):
     """One stream of one host."""
 
     add: Callable[[bytes], None]

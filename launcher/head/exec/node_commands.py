@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..fleet.commands import CommandEvent, FleetCommands, RunningCommands
     from ..fleet.node_connection import NodeConnection
-    from .events import Command, HostEvent
+    from .events import HostCommand, HostEvent
 
     Taken: TypeAlias = Callable[[], None]
 
@@ -41,7 +41,7 @@ class NodeCommands:
         self._reading: RunningCommands | None = None
         self._running: list[RunningCommands] = []
 
-    def begin(self, nodes: Sequence[NodeConnection], command: Command) -> None:
+    def begin(self, nodes: Sequence[NodeConnection], command: HostCommand) -> None:
         """Start it on these nodes."""
         reading = [node for node in nodes if node.name in command.readers]
         others = [node for node in nodes if node.name not in command.readers]

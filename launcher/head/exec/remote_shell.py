@@ -12,7 +12,7 @@ import shlex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .events import Command
+    from .events import HostCommand
 
 BOOT = 'read -r c; eval "$c"'
 """The script of the shell; it passes through login shells of every kind in single quotes."""
@@ -54,7 +54,7 @@ def remote_line() -> str:
     return f"exec sh -c '{BOOT}'"
 
 
-def script(command: Command, mark: str, *, reads: bool) -> bytes:
+def script(command: HostCommand, mark: str, *, reads: bool) -> bytes:
     """Return what is sent first: one line that runs a command.
 
     Args:

@@ -28,7 +28,7 @@ class Captured:
     def __init__(self) -> None:
         self._data = bytearray()
         self._size = 0
-        self._file: _File | None = None
+        self._file: _UnnamedFile | None = None
 
     def add(self, data: bytes) -> None:
         """Append to it.
@@ -40,7 +40,7 @@ class Captured:
         if self._size > MOST:
             raise OSError(errno.EFBIG, f"more than {MOST} bytes; --no_fold keeps none")
         if self._file is None and len(self._data) + len(data) > IN_MEMORY:
-            self._file = _File()
+            self._file = _UnnamedFile()
             self._file.add(bytes(self._data))
             self._data.clear()
         (self._data.extend if self._file is None else self._file.add)(data)
@@ -60,7 +60,7 @@ class Captured:
             self._file.close()
 
 
-class _File:
+class _UnnamedFile:
     """A temporary file without a name."""
 
     def __init__(self) -> None:

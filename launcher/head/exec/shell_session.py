@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from ...backends.child import STDERR_TIMEOUT, Started, spawn
+from ...backends.child import STDERR_TIMEOUT, StartedChild, spawn
 from .login_noise import LoginNoiseFilter
 from .pipes import InPipe, OutPipe
 from .remote_shell import script
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
-    from .events import Command
+    from .events import HostCommand
 
 
 class ShellSession:
@@ -78,7 +78,7 @@ class ShellSession:
         """Bytes of input that the process has not taken."""
         return self._input.backlog
 
-    def begin(self, command: Command, *, reads: bool) -> None:
+    def begin(self, command: HostCommand, *, reads: bool) -> None:
         """Send the command; with `reads`, input follows."""
         self._input.send(script(command, self._mark, reads=reads))
 
@@ -133,7 +133,7 @@ class ShellSession:
         self._on_end(self._code)
 
 
-def _pidfd(started: Started) -> int:
+def _pidfd(started: StartedChild) -> int:
     """Return a pidfd of a process.
 
     Raises:

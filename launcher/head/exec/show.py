@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .json_types import Exec, HostOutput
+    from .json_types import Exec, HostOutputJson
     from .results import Captured, HostResult
 
 
@@ -69,10 +69,10 @@ def as_json(results: Sequence[HostResult]) -> str:
     return json.dumps(versioned("exec", fields)) + "\n"
 
 
-def _output(result: HostResult) -> HostOutput:
+def _output(result: HostResult) -> HostOutputJson:
     """Return outputs as text, and in base64 those that are not UTF-8."""
     stdout, stderr = (b"".join(result.outputs[stream].blocks()) for stream in (1, 2))
-    made: HostOutput = {
+    made: HostOutputJson = {
         "node": result.host,
         "exit_code": result.code,
         "error": result.cause or None,

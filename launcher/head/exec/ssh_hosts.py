@@ -12,7 +12,7 @@ from ...backends.retries import Retries
 from ...common.errors import is_full, reason
 from ...common.exit_codes import as_shell
 from .clients import Clients
-from .events import Command, HostEnded, HostFailed, HostNote, HostOutput
+from .events import HostCommand, HostEnded, HostFailed, HostNote, HostOutput
 from .remote_shell import pieces
 from .shell_session import ShellSession
 
@@ -60,11 +60,11 @@ class SshHosts:
         self._waiting = deque(hosts)
         self._sessions: dict[str, ShellSession] = {}
         self._clients = Clients(hosts, settings)
-        self._command = Command(())
+        self._command = HostCommand(())
         self._most = FAN_OUT
         self._paused = self._stopping = False
 
-    def start(self, command: Command) -> None:
+    def start(self, command: HostCommand) -> None:
         """Start it on the first `FAN_OUT` hosts; the others follow as these end."""
         self._command = command
         if command.readers:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    from .fleet import Fleet
+    from .fleet import NodeFleet
     from .node_connection import NodeConnection
 
 WINDOW = 256 * 1024
@@ -83,21 +83,21 @@ class CommandLost(NamedTuple):
     reason: str
 
 
-class InputTaken(NamedTuple):
+class CommandInputTaken(NamedTuple):
     """A node has taken input, so that more of it may be fed: see `RunningCommands.unread`."""
 
     node: NodeConnection
 
 
 if TYPE_CHECKING:
-    CommandEvent: TypeAlias = CommandOutput | CommandEnded | CommandLost | InputTaken
+    CommandEvent: TypeAlias = CommandOutput | CommandEnded | CommandLost | CommandInputTaken
     OnCommandEvent: TypeAlias = Callable[[CommandEvent], None]
 
 
 class FleetCommands:
-    """Runs commands on the nodes of a fleet; there is one of these per fleet: `Fleet.commands`."""
+    """Runs commands on the nodes of a fleet, which has one of these: `NodeFleet.commands`."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: NodeFleet) -> None:
         self._fleet = fleet
         self._ids = count(1)
         self._running: dict[int, RunningCommands] = {}
@@ -119,7 +119,7 @@ class FleetCommands:
         """
         number = next(self._ids)
         env = {to_wire(name): to_wire(value) for name, value in command.env.items()}
-        message = command_messages.Command(
+        message = command_messages.ExecCommand(
             id=number,
             argv=tuple(map(to_wire, command.argv)),
             env=env,
@@ -158,7 +158,7 @@ class FleetCommands:
         self._of(number).on_took(node, size)
 
 
-class _Part:
+class _NodeCommand:
     """A command on one node: the bytes of its streams that are on their way."""
 
     def __init__(self, on_close: Callable[[str], None]) -> None:
@@ -173,7 +173,7 @@ class RunningCommands:
         self,
         number: int,
         nodes: Sequence[NodeConnection],
-        fleet: Fleet,
+        fleet: NodeFleet,
         on_event: OnCommandEvent,
         over: Callable[[int], None],
     ) -> None:
@@ -182,7 +182,7 @@ class RunningCommands:
         self._fleet = fleet
         self._emit = on_event
         self._over = over
-        self._parts = {node: _Part(partial(self._on_loss, node)) for node in nodes}
+        self._parts = {node: _NodeCommand(partial(self._on_loss, node)) for node in nodes}
 
     @property
     def nodes(self) -> list[NodeConnection]:
@@ -228,7 +228,7 @@ class RunningCommands:
 
     # -- frames of nodes --------------------------------------------------------------------
 
-    def _part(self, node: NodeConnection) -> _Part:
+    def _part(self, node: NodeConnection) -> _NodeCommand:
         part = self._parts.get(node)
         if part is None:
             raise frames.BadFrame(f"command {self._number} does not run there")
@@ -256,7 +256,7 @@ class RunningCommands:
         if size > part.unread:
             raise frames.BadFrame(f"{size} bytes of input read, of {part.unread} sent")
         part.unread -= size
-        self._emit(InputTaken(node))
+        self._emit(CommandInputTaken(node))
 
     def on_exit(self, node: NodeConnection, ended: command_messages.CommandExit) -> None:
         """Handle its end on a node.

@@ -20,21 +20,21 @@ from ...common.event_queue import Remaining
 from ...control import frames, messages
 from ...control.connection import Connection
 from .events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
-from .heartbeats import Heartbeats
-from .node_connection import NodeConnection, NodeState, Starting
+from .heartbeats import FleetHeartbeats
+from .node_connection import ConnectionState, NodeConnection, Starting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...backends.base import Backend, Dial, Part
+    from ...backends.base import Backend, DialBack, Part
     from ...backends.events import BackendEvent
     from ...common.loop import Loop
     from ...control.stream import FrameStream
     from ...specs.plan import Node
     from .commands import FleetCommands
     from .events import FleetEvent
-    from .lanes import Lanes
+    from .lanes import FleetLanes
     from .node_queries import NodeQueries
     from .suspension import Suspension
 
@@ -61,7 +61,7 @@ FROM_NODES = (
 """Frames that an authenticated node launcher may send."""
 
 
-class Fleet:
+class NodeFleet:
     """Connects nodes, watches their heartbeats, reconnects them, and closes the connections.
 
     Attributes:
@@ -104,17 +104,17 @@ class Fleet:
         self._log, self.lease = log, lease
         self._backend_for = backend_for
         self._backends: dict[int, Backend] = {}
-        self._dial: Dial | None = None
+        self._dial: DialBack | None = None
         self._closing = False
-        self._heartbeats = Heartbeats(loop, lease, self._all, self._lose_silent, log)
+        self._heartbeats = FleetHeartbeats(loop, lease, self._all, self._lose_silent, log)
         self._suspension: Suspension | None = None
         self._runs: list[Callable[[FleetEvent], None]] = []
         self._awaited = Remaining(self._all, lambda node: not (node.connected and node.answered))
-        self._lanes: Lanes | None = None
+        self._lanes: FleetLanes | None = None
         if shares:
-            from .lanes import Lanes
+            from .lanes import FleetLanes
 
-            self._lanes = Lanes(self)
+            self._lanes = FleetLanes(self)
 
     # -- what runs on it --------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Fleet:
 
     # -- connections ------------------------------------------------------------------------
 
-    def connect(self, parts: Sequence[Part], dial: Dial | None = None) -> None:
+    def connect(self, parts: Sequence[Part], dial: DialBack | None = None) -> None:
         """Start the nodes with their backends.
 
         Args:
@@ -217,7 +217,7 @@ class Fleet:
         known = self._by_host.get(_key(node))
         if known is None or self._lanes is None or known.on_event is None:
             return known
-        given_up = known.state is NodeState.LOST and not known.returns
+        given_up = known.state is ConnectionState.LOST and not known.returns
         return known if given_up else self._lanes.free(known)
 
     @property
@@ -301,7 +301,7 @@ class Fleet:
     def on_session_end(self, rank: int, cause: str) -> None:
         """Handle the end of a node's session; the cause is the backend's."""
         node = self.nodes[rank]
-        if node.state is NodeState.CONNECTING:
+        if node.state is ConnectionState.CONNECTING:
             node.close(cause)
         elif node.connected:
             node.cause = cause
@@ -441,7 +441,7 @@ class Fleet:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def close(self, end: messages.End) -> None:
+    def close(self, end: messages.SessionEnd) -> None:
         """Send END to every node launcher, and wait at most `HANG_UP` until they have exited."""
         self._closing = True
         self._heartbeats.end()

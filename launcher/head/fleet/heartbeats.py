@@ -16,7 +16,7 @@ CHECKS = 300.0
 """Seconds beyond the lease for which a node may be silent while it makes the checks of a JOB."""
 
 
-class Heartbeats:
+class FleetHeartbeats:
     """Sends heartbeats to all nodes, and counts the silence of each."""
 
     def __init__(

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...control.job_messages import EndedJob, EndJob
     from .events import FleetEvent
-    from .fleet import Fleet
+    from .fleet import NodeFleet
     from .node_connection import NodeConnection
 
 MARGIN = 30.0
@@ -23,7 +23,7 @@ class JobEnd:
         unreached: why there is no answer, by host.
     """
 
-    def __init__(self, fleet: Fleet, order: EndJob, patience: float) -> None:
+    def __init__(self, fleet: NodeFleet, order: EndJob, patience: float) -> None:
         """Expect an answer of all nodes; `patience` is the time for them to connect, in seconds."""
         self.outcomes: dict[str, EndedJob] = {}
         self.unreached: dict[str, str] = {}

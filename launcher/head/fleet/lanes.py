@@ -14,14 +14,14 @@ from ...backends.causes import explain_end
 from ...backends.stdio import SessionStream
 from ...control import command_messages, frames, messages
 from .events import NodeDisconnected, NodeEnded, NodeSent, NodeSilent
-from .node_connection import NodeConnection, NodeState
+from .node_connection import ConnectionState, NodeConnection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .events import FleetEvent
-    from .fleet import Fleet
+    from .fleet import NodeFleet
 
 BLOCK = 256 * 1024
 """The most bytes of a LANE frame."""
@@ -71,7 +71,7 @@ class LaneStream(SessionStream):
         return len(data)
 
 
-class Lane:
+class FleetLane:
     """One lane, from its opening to the end of its process.
 
     Attributes:
@@ -85,13 +85,13 @@ class Lane:
         self.stream = LaneStream(number, first.send)
 
 
-class Lanes:
+class FleetLanes:
     """The lanes of a fleet."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: NodeFleet) -> None:
         self._fleet = fleet
         self._count = count(1)
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, FleetLane] = {}
         self._first_of: dict[NodeConnection, NodeConnection] = {}
         self._watched: set[NodeConnection] = set()
         self._unexplained: dict[NodeConnection, list[NodeConnection]] = {}
@@ -124,7 +124,7 @@ class Lanes:
         """Open a lost lane again, if its node is connected; events report the outcome."""
         first = self._first_of[connection]
         connection.try_again()
-        if first.state is NodeState.LOST:
+        if first.state is ConnectionState.LOST:
             connection.close(first.lost)
             self._fleet.emit(NodeEnded(connection, first.lost))
         else:
@@ -169,12 +169,12 @@ class Lanes:
         for lane in self._lanes.values():
             if lane.connection is connection:
                 lane.connection = None
-        self._lanes[number] = lane = Lane(first, connection, number)
+        self._lanes[number] = lane = FleetLane(first, connection, number)
         lane.stream.on_arrival = self._fleet.open(connection, lane.stream).receive
 
     # -- what comes of them ------------------------------------------------------------------
 
-    def _lane(self, first: NodeConnection, number: int) -> Lane:
+    def _lane(self, first: NodeConnection, number: int) -> FleetLane:
         lane = self._lanes.get(number)
         if lane is None or lane.first is not first:
             raise frames.BadFrame(f"there is no lane {number}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...common.text import one_line
 from .hosts import by_cause
-from .node_connection import NodeState
+from .node_connection import ConnectionState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,4 +84,4 @@ class MuteNodes:
 
 def _mute_since(node: NodeConnection) -> float | None:
     """Return since when nothing was heard of its node launcher; None if it was, or is lost."""
-    return None if node.state is NodeState.LOST else node.starting.mute_since
+    return None if node.state is ConnectionState.LOST else node.starting.mute_since

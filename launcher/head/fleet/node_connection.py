@@ -23,7 +23,7 @@ MOST_NOTES = 1000
 """Notes that a node may send between two heartbeats of the runner."""
 
 
-class NodeState(Enum):
+class ConnectionState(Enum):
     """The state of a node's connection."""
 
     CONNECTING = "connecting"
@@ -104,7 +104,7 @@ class NodeConnection:
     def __init__(self, node: Node, *, is_lane: bool = False) -> None:
         self.origin = node
         self.is_lane = is_lane
-        self.state = NodeState.CONNECTING
+        self.state = ConnectionState.CONNECTING
         self.lost = self.cause = ""
         self.answered = self.beats = self.returns = self.unconfirmed = False
         self.silence = Silence()
@@ -129,11 +129,11 @@ class NodeConnection:
     @property
     def connected(self) -> bool:
         """Whether there is a connection."""
-        return self.state is NodeState.CONNECTED
+        return self.state is ConnectionState.CONNECTED
 
     def open(self, connection: Connection) -> None:
         """Use this connection from now on."""
-        self.state, self.lost, self.cause = NodeState.CONNECTED, "", ""
+        self.state, self.lost, self.cause = ConnectionState.CONNECTED, "", ""
         self.answered = self.beats = self.unconfirmed = False
         self.unanswered, self.silence = 0, Silence()
         self._connection, self.starting.line = connection, connection.line
@@ -142,7 +142,7 @@ class NodeConnection:
         """Close the connection; a node launcher without one ends everything it has started."""
         connection, self._connection = self._connection, None
         self.starting.line = None
-        self.state, self.lost = NodeState.LOST, reason
+        self.state, self.lost = ConnectionState.LOST, reason
         if connection is not None:
             connection.close()
             told, self.on_close = self.on_close, []
@@ -153,7 +153,7 @@ class NodeConnection:
         """Close the connection, and wait for a new one."""
         self.close("")
         self.attempt += 1
-        self.state = NodeState.CONNECTING
+        self.state = ConnectionState.CONNECTING
 
     def send(self, frame: bytes) -> None:
         """Send a frame, if there is a connection."""

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ...control.job_messages import EndedJob, EndJob, Usage
-    from ...control.stack_messages import Stacks, StacksAsk
-    from .fleet import Fleet
+    from ...control.stack_messages import StacksAnswer, StacksAsk
+    from .fleet import NodeFleet
     from .node_connection import NodeConnection
 
     Used: TypeAlias = dict[NodeConnection, Usage]
-    Told: TypeAlias = dict[NodeConnection, Stacks]
+    Told: TypeAlias = dict[NodeConnection, StacksAnswer]
     OnEnded: TypeAlias = Callable[[NodeConnection, EndedJob], None]
 
 PATIENCE = 3.0
@@ -34,11 +34,11 @@ class NodeQueries:
             loop's clock: in this time workers do a little for that.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: NodeFleet) -> None:
         self._fleet = fleet
         self._owed: dict[NodeConnection, int] = {}
-        self._questions: list[Question] = []
-        self._about_stacks: dict[int, Question] = {}
+        self._questions: list[NodeQuestion] = []
+        self._about_stacks: dict[int, NodeQuestion] = {}
         self._asked = 0
         self.read = float("-inf"), float("-inf")
         self._endings: dict[NodeConnection, OnEnded] = {}
@@ -52,7 +52,7 @@ class NodeQueries:
 
     def ask_usage(
         self, nodes: Iterable[NodeConnection], answered: Callable[[Used], None]
-    ) -> Question:
+    ) -> NodeQuestion:
         """Ask what is used on these nodes; `answered` gets what has come after `PATIENCE`.
 
         It is called from the loop, sooner if all connected nodes have answered.
@@ -67,8 +67,8 @@ class NodeQueries:
 
     def _question(
         self, asked: list[NodeConnection], answered: Callable[[Any], None], patience: float
-    ) -> Question:
-        return Question(self._fleet.loop, asked, answered, patience)
+    ) -> NodeQuestion:
+        return NodeQuestion(self._fleet.loop, asked, answered, patience)
 
     def _on_usage(self, node: NodeConnection, body: bytes) -> None:
         if not self._owed.get(node):
@@ -87,7 +87,7 @@ class NodeQueries:
         ask: StacksAsk,
         answered: Callable[[Told], None],
         patience: float,
-    ) -> Question:
+    ) -> NodeQuestion:
         """Ask where workers on these nodes are; `answered` gets what has come after `patience` s.
 
         It is called from the loop, sooner if all connected nodes have answered. A node that has
@@ -106,7 +106,7 @@ class NodeQueries:
         return question
 
     def _on_stacks(self, node: NodeConnection, body: bytes) -> None:
-        told = messages.unpack(stack_messages.Stacks, body)
+        told = messages.unpack(stack_messages.StacksAnswer, body)
         if not 0 < told.number <= self._asked:
             raise frames.BadFrame("nobody has asked for STACKS")
         more = min(max(told.more, 0.0), MOST_MORE)
@@ -131,7 +131,7 @@ class NodeQueries:
         ended(node, messages.unpack(job_messages.EndedJob, body))
 
 
-class Question:
+class NodeQuestion:
     """One question to some nodes, until all have answered or the time is over.
 
     Attributes:

@@ -11,10 +11,18 @@ from itertools import combinations
 
 from ...common.text import plain
 from ...common.values import NamedTuple
-from ...control.measurements import Join, Pair, Pairs, Prepare, Ready, Reduced, Reductions
+from ...control.measurements import (
+    JoinGroup,
+    Pair,
+    Pairs,
+    Prepare,
+    ReadyForCollectives,
+    Reduced,
+    Reductions,
+)
 from . import pairs, verdict
 from .matrix import number
-from .steps import Ask, Failed, Fault, Step, StepResult, answered
+from .steps import MeasuredFault, Step, StepFailed, StepRequest, StepResult, answered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +47,8 @@ MOST = 8
 """Suspects that are measured again."""
 
 METRICS = (
-    verdict.Metric("latency", lambda one: one.latency, 5, 0.005),
-    verdict.Metric("bandwidth", lambda one: 1 / max(1.0, one.bandwidth), 4, 0),
+    verdict.LinkMetric("latency", lambda one: one.latency, 5, 0.005),
+    verdict.LinkMetric("bandwidth", lambda one: 1 / max(1.0, one.bandwidth), 4, 0),
 )
 """By how much a pair has to be worse than the others: in time, by more than a scheduler's tick."""
 
@@ -68,8 +76,10 @@ def step(python: str = "") -> Step:
 
 def _script(python: str, names: Sequence[str]) -> Script:
     requests = dict.fromkeys(names, Prepare(python))
-    answers = yield Ask("prepare", requests, Ready, PREPARE, "importing torch")
-    good, failed = answered(answers, Ready)
+    answers = yield StepRequest(
+        "prepare", requests, ReadyForCollectives, PREPARE, "importing torch"
+    )
+    good, failed = answered(answers, ReadyForCollectives)
     group = _group({name: good[name] for name in names if name in good}, failed)
     if len(group.names) < 2:
         nothing: Collectives = {"backend": group.backend, "all": [], "pairs": []}
@@ -90,7 +100,7 @@ def _script(python: str, names: Sequence[str]) -> Script:
     return StepResult(faults, measured, group.notes)
 
 
-def _group(good: Mapping[str, Ready], failed: Mapping[str, str]) -> _Group:
+def _group(good: Mapping[str, ReadyForCollectives], failed: Mapping[str, str]) -> _Group:
     """Return the nodes that use what most of them use, and a line about each other one."""
     why = {**failed, **{name: one.missing for name, one in good.items() if one.missing}}
     ready = {name: one.backend for name, one in good.items() if not one.missing}
@@ -101,14 +111,14 @@ def _group(good: Mapping[str, Ready], failed: Mapping[str, str]) -> _Group:
     return _Group(tuple(name for name in ready if name not in why), plain(backend), tuple(notes))
 
 
-def _joins(names: Sequence[str], good: Mapping[str, Ready]) -> dict[str, Join]:
+def _joins(names: Sequence[str], good: Mapping[str, ReadyForCollectives]) -> dict[str, JoinGroup]:
     first = good[names[0]]
     ranks = tuple(good[name].ranks for name in names)
     addresses = (*first.addresses, names[0])
-    return {name: Join(at, ranks, addresses, first.port) for at, name in enumerate(names)}
+    return {name: JoinGroup(at, ranks, addresses, first.port) for at, name in enumerate(names)}
 
 
-def _named(work: _Work, links: Links) -> Generator[Ask, Answers, list[Fault]]:
+def _named(work: _Work, links: Links) -> Generator[StepRequest, Answers, list[MeasuredFault]]:
     """Measure what is slow again, one pair at a time, and name what is slow again."""
     named = []
     suspects = [] if work.failed else [*verdict.suspects(links, METRICS)]
@@ -122,11 +132,11 @@ def _named(work: _Work, links: Links) -> Generator[Ask, Answers, list[Fault]]:
     return verdict.essential(named)
 
 
-def _slow(nodes: Sequence[str], links: Links) -> Fault:
+def _slow(nodes: Sequence[str], links: Links) -> MeasuredFault:
     here = [one for pair, one in links.items() if set(nodes) <= set(pair)]
     others = [one for pair, one in links.items() if not set(nodes) <= set(pair)]
     text = f"an all-reduce of two nodes takes {_shown(here)}, elsewhere {_shown(others)}"
-    return Fault("slow_collective", tuple(nodes), text, ADVICE["slow_collective"])
+    return MeasuredFault("slow_collective", tuple(nodes), text, ADVICE["slow_collective"])
 
 
 def _shown(some: Sequence[Reduced]) -> str:
@@ -160,12 +170,12 @@ class _Work:
 
     def ask(
         self, do: str, requests: Mapping[str, Any], seconds: float, doing: str
-    ) -> Generator[Ask, Answers, Found]:
+    ) -> Generator[StepRequest, Answers, Found]:
         """Return what was reduced, for each group the worst report of its members."""
-        answers = yield Ask(do, requests, Reductions, seconds, doing)
+        answers = yield StepRequest(do, requests, Reductions, seconds, doing)
         found: Found = {}
         for name, answer in answers.items():
-            if isinstance(answer, Failed):
+            if isinstance(answer, StepFailed):
                 self.failed[name] = answer.why
                 continue
             if answer.failed:
@@ -177,7 +187,7 @@ class _Work:
 
     def reduce(
         self, turns: Sequence[Sequence[tuple[str, str]]], doing: str
-    ) -> Generator[Ask, Answers, Links]:
+    ) -> Generator[StepRequest, Answers, Links]:
         """Reduce in rounds of pairs."""
         place = {name: at for at, name in enumerate(self.names)}
         rows = [
@@ -216,15 +226,17 @@ class _Work:
             if (names == wanted if wanted else len(names) == 2)
         ]
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[MeasuredFault]:
         """Return what was wrong, or has failed."""
         wrong = []
         if counts := {nodes: one.wrong for nodes, one in self._seen.items() if one.wrong}:
             text = f"up to {max(counts.values())} elements of a sum of all-reduce are wrong"
             nodes = blamed([*counts], [*self._seen])
-            wrong = [Fault("wrong_sum", nodes, text, ADVICE["wrong_sum"])]
+            wrong = [MeasuredFault("wrong_sum", nodes, text, ADVICE["wrong_sum"])]
         if not self.failed:
             return wrong
         texts = "; ".join(dict.fromkeys(self.failed.values()))
-        failed = Fault("failed_collective", (*self.failed,), texts, ADVICE["failed_collective"])
+        failed = MeasuredFault(
+            "failed_collective", (*self.failed,), texts, ADVICE["failed_collective"]
+        )
         return [*wrong, failed]

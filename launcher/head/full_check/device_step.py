@@ -11,7 +11,7 @@ from functools import partial
 from ...common.text import plain
 from ...control.measurements import Broken, Measure, Measured, Measurements
 from . import device_tests
-from .steps import Ask, Fault, Step, StepResult, answered
+from .steps import MeasuredFault, Step, StepRequest, StepResult, answered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from .device_tests import Compared
-    from .json_types import Devices
+    from .json_types import DevicesJson
     from .steps import Answers, Script
 
     Rows: TypeAlias = dict[str, list[Measured]]
-    Asking: TypeAlias = Generator[Ask, Answers, Rows]
+    Asking: TypeAlias = Generator[StepRequest, Answers, Rows]
 
 SECONDS = 0.5
 """Of a test of cores or memory, and of each of a device."""
@@ -54,7 +54,7 @@ def _script(measure: Measure, names: Sequence[str]) -> Script:
     for turn in _turns([*suspects]):
         named += yield from _again(tests, {name: suspects[name] for name in turn}, found)
     faults = [*tests.broken_devices(), *device_tests.faults(named)]
-    measured: Devices = {"values": device_tests.as_json(found)}
+    measured: DevicesJson = {"values": device_tests.as_json(found)}
     return StepResult(tuple(faults), measured, tuple(tests.notes))
 
 
@@ -64,7 +64,7 @@ def _turns(names: Sequence[str]) -> list[Sequence[str]]:
 
 def _again(
     tests: _Tests, suspects: Mapping[str, Sequence[Compared]], found: Rows
-) -> Generator[Ask, Answers, list[Compared]]:
+) -> Generator[StepRequest, Answers, list[Compared]]:
     """Measure some nodes and another one in turn, until each value was good or `TIMES` are over."""
     reference = _reference(suspects, found)
     wanted = _programs(suspects)
@@ -126,7 +126,7 @@ class _Tests:
         seconds = sum(LONGEST[test] for test in tests)
         words = " ".join((*tests, doing)).strip()
         requests = dict.fromkeys(names, request)
-        answers = yield Ask("measure", requests, Measurements, seconds, words)
+        answers = yield StepRequest("measure", requests, Measurements, seconds, words)
         good, failed = answered(answers, Measurements)
         self.notes += [f"{name}: {words}: {why}" for name, why in failed.items()]
         for name, one in good.items():
@@ -140,11 +140,11 @@ class _Tests:
                 if not part.startswith(device_tests.POOLED):
                     self.notes.append(f"{name}: {plain(part)}: {plain(text)}")
 
-    def broken_devices(self) -> list[Fault]:
+    def broken_devices(self) -> list[MeasuredFault]:
         """Return a fault for each device that does not work."""
         advice = "look for errors of the driver (dmesg, nvidia-smi -q), and reset or replace it"
         return [
-            Fault("broken_device", (name,), f"{plain(part)}: {text}", advice)
+            MeasuredFault("broken_device", (name,), f"{plain(part)}: {text}", advice)
             for (name, part), text in self._broken.items()
             if part.startswith(device_tests.POOLED)
         ]

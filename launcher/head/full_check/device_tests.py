@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...common.text import plain
 from ...common.values import NamedTuple
 from .matrix import number
-from .steps import Fault
+from .steps import MeasuredFault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,13 +236,14 @@ def _alike(row: Measured, place: Place) -> bool:
     return row.test == test and (row.part == part or pooled)
 
 
-def faults(named: Iterable[Compared]) -> list[Fault]:
+def faults(named: Iterable[Compared]) -> list[MeasuredFault]:
     """Return one fault for each node and kind, with all that shows it."""
     texts: dict[tuple[str, str], list[str]] = {}
     for one in named:
         texts.setdefault((one.test.fault, one.name), []).append(_text(one))
     return [
-        Fault(code, (name,), "; ".join(some), ADVICE[code]) for (code, name), some in texts.items()
+        MeasuredFault(code, (name,), "; ".join(some), ADVICE[code])
+        for (code, name), some in texts.items()
     ]
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from ...common.text import plain
 from ...control import frames, messages
 from .consequences import without_consequences
-from .steps import Failed, StepResult
+from .steps import StepFailed, StepResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Timer
     from ..exec.programs import NodePrograms, RunningProgram
-    from .steps import Ask, Script, Step
+    from .steps import Script, Step, StepRequest
 
 
 LONGEST = 1 << 20
@@ -66,7 +66,7 @@ class FullCheck:
         self._steps = list(steps)
         self._progress = progress
         self._on_result = on_result
-        self._part: _Part | None = None
+        self._part: _StepPart | None = None
 
     def begin(self) -> None:
         """Run the next step, or report the result."""
@@ -76,7 +76,7 @@ class FullCheck:
         step = self._steps.pop(0)
         self._progress(step.name)
         over = partial(self._over, step)
-        self._part = _Part(self._programs, step, self._progress, over)
+        self._part = _StepPart(self._programs, step, self._progress, over)
         self._part.begin()
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class FullCheck:
         self.begin()
 
 
-class _Part:
+class _StepPart:
     """One step: its programs, and the request that they are asked."""
 
     def __init__(
@@ -109,7 +109,7 @@ class _Part:
         self._ended: dict[str, str] = {}
         self._ids = count(1)
         self._id = 0
-        self._ask: Ask | None = None
+        self._ask: StepRequest | None = None
         self._waiting: set[str] = set()
         self._answers: dict[str, Any] = {}
         self._timer: Timer | None = None
@@ -139,7 +139,7 @@ class _Part:
         else:
             self._begin(ask)
 
-    def _begin(self, ask: Ask) -> None:
+    def _begin(self, ask: StepRequest) -> None:
         self._ask, self._id, self._answers = ask, next(self._ids), {}
         self._waiting = set(ask.requests)
         if ask.doing:
@@ -147,7 +147,7 @@ class _Part:
         self._timer = self._programs.loop.call_later(ask.seconds, self._on_timeout)
         for name, request in ask.requests.items():
             if name in self._ended:
-                self._answer(name, Failed(self._ended[name]))
+                self._answer(name, StepFailed(self._ended[name]))
             else:
                 fields = {"id": self._id, "do": ask.do, "with": request._asdict()}
                 self._send(name, json.dumps(fields).encode() + b"\n")
@@ -181,7 +181,7 @@ class _Part:
     def _on_timeout(self) -> None:
         seconds = self._ask.seconds if self._ask is not None else 0.0
         for name in tuple(self._waiting):
-            self._answer(name, Failed(f"no answer within {seconds:g} s"))
+            self._answer(name, StepFailed(f"no answer within {seconds:g} s"))
         self._settle()
 
     def _finish(self, result: StepResult) -> None:
@@ -210,14 +210,14 @@ class _Part:
         try:
             number, answer = _parse(line, self._ask.reply)
         except frames.BadFrame as error:
-            number, answer = self._id, Failed(plain(f"its answer is not valid: {error}"))
+            number, answer = self._id, StepFailed(plain(f"its answer is not valid: {error}"))
         if number == self._id:
             self._answer(name, answer)
             self._settle()
 
     def _on_end(self, name: str, code: int, why: str) -> None:
         self._ended[name] = plain(why) or f"the program has ended with exit code {code}"
-        self._answer(name, Failed(self._ended[name]))
+        self._answer(name, StepFailed(self._ended[name]))
         self._settle()
         self._report_if_ended()
 
@@ -235,7 +235,7 @@ def _parse(line: bytes, reply: type[Any]) -> tuple[int, Any]:
     if not isinstance(number, int):
         raise frames.BadFrame("id: expected int")
     if isinstance(error, str):
-        return number, Failed(plain(error[:1000]))
+        return number, StepFailed(plain(error[:1000]))
     if not isinstance(body, dict):
         raise frames.BadFrame("neither reply nor error")
     return number, messages.from_fields(reply, body)

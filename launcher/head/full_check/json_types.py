@@ -56,7 +56,7 @@ class MeasuredLink(TypedDict):
 LinkRow: TypeAlias = MeasuredLink | FailedLink
 
 
-class Network(TypedDict):
+class NetworkJson(TypedDict):
     """What the step `network` has measured.
 
     Attributes:
@@ -86,7 +86,7 @@ class Value(TypedDict):
     unit: Annotated[str, one_of(sorted({one.unit for one in TESTS.values()}))]
 
 
-class Devices(TypedDict):
+class DevicesJson(TypedDict):
     """What the step `devices` has measured.
 
     Attributes:
@@ -126,4 +126,4 @@ class Collectives(TypedDict):
     pairs: list[AllReduce]
 
 
-MeasuredValues: TypeAlias = Network | Devices | Collectives
+MeasuredValues: TypeAlias = NetworkJson | DevicesJson | Collectives

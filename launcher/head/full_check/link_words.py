@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...control.link_messages import Link
 from .matrix import number
-from .steps import Failed, Fault
+from .steps import MeasuredFault, StepFailed
 from .verdict import loss, median
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .verdict import Measured, Nodes
 
 
-def fault(nodes: Nodes, metrics: Sequence[str], measured: Measured) -> Fault:
+def fault(nodes: Nodes, metrics: Sequence[str], measured: Measured) -> MeasuredFault:
     """Return the fault of one node, or of the link between two.
 
     Args:
@@ -26,11 +26,11 @@ def fault(nodes: Nodes, metrics: Sequence[str], measured: Measured) -> Fault:
     others = {pair: link for pair, link in measured.items() if pair not in here}
     kind = "node" if len(nodes) == 1 else "link"
     said = "; ".join(_SAY[metric](nodes[0], here, others) for metric in metrics)
-    return Fault(f"{kind}_{metrics[0]}", nodes, said, ADVICE[metrics[0]])
+    return MeasuredFault(f"{kind}_{metrics[0]}", nodes, said, ADVICE[metrics[0]])
 
 
 def _reach(_one: str, here: Measured, _others: Measured) -> str:
-    failed = {pair: link.why for pair, link in here.items() if isinstance(link, Failed)}
+    failed = {pair: link.why for pair, link in here.items() if isinstance(link, StepFailed)}
     return ", ".join(
         f"{one} does not reach {other} ({why})" for (one, other), why in failed.items()
     )

@@ -6,10 +6,10 @@ import secrets
 from itertools import combinations
 
 from ...common.values import NamedTuple
-from ...control.link_messages import Link, Listen, Listening, Measure
+from ...control.link_messages import Link, Listen, Listening, MeasureLink
 from .link_words import fault
 from .pairs import rounds
-from .steps import Ask, Failed, Step, StepResult, answered
+from .steps import Step, StepFailed, StepRequest, StepResult, answered
 from .verdict import REACH, SURE, essential, suspects
 
 TYPE_CHECKING = False
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from .json_types import LinkRow, Network
+    from .json_types import LinkRow, NetworkJson
     from .pairs import Pair
-    from .steps import Answers, Fault, Script
+    from .steps import Answers, MeasuredFault, Script
     from .verdict import Nodes
 
-    Links: TypeAlias = dict[Pair, Link | Failed]
+    Links: TypeAlias = dict[Pair, Link | StepFailed]
 
 LISTEN, MEASURE = 20.0, 30.0
 """Seconds for an answer; the first one includes the start of the programs."""
@@ -60,22 +60,22 @@ class _Doors:
 
     def measure(
         self, pairs: Sequence[Pair], effort: Effort, doing: str
-    ) -> Generator[Ask, Answers, Links]:
+    ) -> Generator[StepRequest, Answers, Links]:
         """Measure disjoint links side by side: the first node of each calls the second."""
         requests = {one: self._request(other, effort) for one, other in pairs}
-        answers = yield Ask("measure", requests, Link, MEASURE, doing)
+        answers = yield StepRequest("measure", requests, Link, MEASURE, doing)
         return {(one, other): answers[one] for one, other in pairs}
 
-    def _request(self, name: str, effort: Effort) -> Measure:
+    def _request(self, name: str, effort: Effort) -> MeasureLink:
         door = self._listening[name]
-        return Measure(door.addresses, door.port, self._tokens[name], PINGS, *effort)
+        return MeasureLink(door.addresses, door.port, self._tokens[name], PINGS, *effort)
 
 
 def script(names: Sequence[str]) -> Script:
     """Measure the links between these nodes, and name what is bad twice."""
     tokens = {name: secrets.token_hex(16) for name in names}
     requests = {name: Listen(tokens[name], _peers(names, at)) for at, name in enumerate(names)}
-    answers = yield Ask("listen", requests, Listening, LISTEN)
+    answers = yield StepRequest("listen", requests, Listening, LISTEN)
     listening, failed = answered(answers, Listening)
     doors = _Doors(tokens, listening)
     links = yield from _all(doors)
@@ -86,7 +86,7 @@ def script(names: Sequence[str]) -> Script:
     notes = [f"{name} was not measured: {why}" for name, why in failed.items()]
     if len(suspected) > MOST:
         notes.append(f"{len(suspected)} nodes or links looked bad; {MOST} were measured again")
-    measured: Network = {
+    measured: NetworkJson = {
         "links": [_row(*one) for one in links.items()],
         "links_alone": [_row(*one) for one in alone.items()],
     }
@@ -101,7 +101,7 @@ def _peers(names: Sequence[str], at: int) -> tuple[str, ...]:
     return (*names[at + 1 : at + 4], *names[: max(0, min(at, at + 4 - len(names)))])
 
 
-def _all(doors: _Doors) -> Generator[Ask, Answers, Links]:
+def _all(doors: _Doors) -> Generator[StepRequest, Answers, Links]:
     """Measure all links, or enough of them, in rounds."""
     links: Links = {}
     turns = rounds(doors.names)
@@ -113,7 +113,7 @@ def _all(doors: _Doors) -> Generator[Ask, Answers, Links]:
 
 def _again(
     doors: _Doors, groups: Mapping[Nodes, Sequence[str]], links: Links
-) -> Generator[Ask, Answers, Links]:
+) -> Generator[StepRequest, Answers, Links]:
     """Measure the links of each suspect's group while nothing else is measured.
 
     Whoever is bad by little is measured several times: a busy machine may be slow for a while.
@@ -146,7 +146,7 @@ def _group(nodes: Nodes, names: Sequence[str], suspected: Iterable[Nodes]) -> li
     return [name for name in names if name in chosen]
 
 
-def _better(one: Link | Failed, before: Link | Failed | None) -> Link | Failed:
+def _better(one: Link | StepFailed, before: Link | StepFailed | None) -> Link | StepFailed:
     """Return a measurement with the best times and rates of both."""
     if not isinstance(before, Link):
         return one
@@ -163,7 +163,7 @@ def _better(one: Link | Failed, before: Link | Failed | None) -> Link | Failed:
 
 def _confirmed(
     groups: Mapping[Nodes, Sequence[str]], suspected: Mapping[Nodes, Sequence[str]], best: Links
-) -> list[Fault]:
+) -> list[MeasuredFault]:
     """Return the suspects that are bad again in their group, in one way at least.
 
     Of a link that had failed nothing else was known; it may carry something when it is alone.
@@ -177,9 +177,9 @@ def _confirmed(
     return essential(faults)
 
 
-def _row(pair: Pair, link: Link | Failed) -> LinkRow:
+def _row(pair: Pair, link: Link | StepFailed) -> LinkRow:
     """Return a measurement for the result."""
-    if isinstance(link, Failed):
+    if isinstance(link, StepFailed):
         return {"nodes": list(pair), "failed": link.why}
     return {
         "nodes": list(pair),

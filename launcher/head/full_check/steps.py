@@ -1,7 +1,7 @@
 """What a step of the full check is: a program on all nodes, and a script that asks it.
 
-A script is a generator: it yields an `Ask`, is sent the answers by the nodes' names, and returns a
-`StepResult`. So it reads as a sequence, and a test plays it without nodes::
+A script is a generator: it yields a `StepRequest`, is sent the answers by the nodes' names, and
+returns a `StepResult`. So it reads as a sequence, and a test plays it without nodes::
 
     def script(names: Sequence[str]) -> Script:
         answers = yield Ask("measure", {name: Measure(3.0) for name in names}, Measured, 10.0)
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypeVar
 
     Answers: TypeAlias = Mapping[str, Any]
-    """For each node asked its reply, of the shape asked for, or `Failed`."""
+    """For each node asked its reply, of the shape asked for, or `StepFailed`."""
 
-    Script: TypeAlias = "Generator[Ask, Answers, StepResult]"
+    Script: TypeAlias = "Generator[StepRequest, Answers, StepResult]"
 
     Reply = TypeVar("Reply")
 
 
-class Ask(NamedTuple):
+class StepRequest(NamedTuple):
     """One request for each of some nodes, which answer side by side.
 
     Attributes:
@@ -46,13 +46,13 @@ class Ask(NamedTuple):
     doing: str = ""
 
 
-class Failed(NamedTuple):
+class StepFailed(NamedTuple):
     """A node has not answered; `why` is text that is safe to print."""
 
     why: str
 
 
-class Fault(NamedTuple):
+class MeasuredFault(NamedTuple):
     """What the full check names, after it has measured it again.
 
     Attributes:
@@ -78,7 +78,7 @@ class StepResult(NamedTuple):
         notes: lines about what could not be measured, and why.
     """
 
-    faults: tuple[Fault, ...]
+    faults: tuple[MeasuredFault, ...]
     measured: Any
     notes: tuple[str, ...] = ()
 
@@ -100,5 +100,5 @@ class Step(NamedTuple):
 def answered(answers: Answers, reply: type[Reply]) -> tuple[dict[str, Reply], dict[str, str]]:
     """Divide answers into replies of this shape, and why each of the other nodes failed."""
     good = {name: one for name, one in answers.items() if isinstance(one, reply)}
-    failed = {name: one.why for name, one in answers.items() if isinstance(one, Failed)}
+    failed = {name: one.why for name, one in answers.items() if isinstance(one, StepFailed)}
     return good, failed

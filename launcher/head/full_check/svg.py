@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from .matrix import Matrix
-    from .steps import Fault
+    from .steps import MeasuredFault
 
 MOST = 64
 """Rows of a picture; with more nodes, neighbours share one."""
@@ -30,7 +30,7 @@ LETTER, LINE, MARGIN = 7, 20, 16
 STYLE = "text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.v{text-anchor:middle}"
 
 
-def draw(matrices: Sequence[Matrix], faults: Sequence[Fault]) -> str:
+def draw(matrices: Sequence[Matrix], faults: Sequence[MeasuredFault]) -> str:
     """Return a picture with all matrices one below the other, and the faults below them."""
     parts: list[str] = []
     top, width = MARGIN, 0

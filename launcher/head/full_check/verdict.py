@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from .pairs import Pair
-    from .steps import Failed, Fault
+    from .steps import MeasuredFault, StepFailed
 
-    Measured: TypeAlias = Mapping[Pair, Link | Failed]
+    Measured: TypeAlias = Mapping[Pair, Link | StepFailed]
     Nodes: TypeAlias = tuple[str, ...]
 
 DEVIATIONS = 4 * 1.4826
@@ -34,7 +34,7 @@ each other."""
 UNREACHED = 1e9
 
 
-class Metric(NamedTuple):
+class LinkMetric(NamedTuple):
     """One way in which a link may be bad; the badness of a link is greater where it is worse.
 
     Attributes:
@@ -55,23 +55,23 @@ class Metric(NamedTuple):
     excused: Callable[[Any], float | None] | None = None
 
 
-def _reach(link: Link | Failed) -> float | None:
+def _reach(link: Link | StepFailed) -> float | None:
     return 1.0 if isinstance(link, Link) else UNREACHED
 
 
-def _loss(link: Link | Failed) -> float | None:
+def _loss(link: Link | StepFailed) -> float | None:
     return max(NO_LOSS, *loss(link)) if isinstance(link, Link) else None
 
 
-def _latency(link: Link | Failed) -> float | None:
+def _latency(link: Link | StepFailed) -> float | None:
     return max(1e-6, link.best_s) if isinstance(link, Link) else None
 
 
-def _bandwidth(link: Link | Failed) -> float | None:
+def _bandwidth(link: Link | StepFailed) -> float | None:
     return 1 / max(1.0, min(link.out, link.back)) if isinstance(link, Link) else None
 
 
-def _free_bandwidth(link: Link | Failed) -> float | None:
+def _free_bandwidth(link: Link | StepFailed) -> float | None:
     """Return the badness without the time in which an end had no core."""
     if not isinstance(link, Link):
         return None
@@ -87,10 +87,10 @@ FEW = 5
 REACH = "reach"
 
 METRICS = (
-    Metric(REACH, _reach, 2, 0, UNREACHED),
-    Metric("loss", _loss, 5, 0.004, 0.02),
-    Metric("latency", _latency, 3, 0.0003),
-    Metric("bandwidth", _bandwidth, 2, 0, excused=_free_bandwidth),
+    LinkMetric(REACH, _reach, 2, 0, UNREACHED),
+    LinkMetric("loss", _loss, 5, 0.004, 0.02),
+    LinkMetric("latency", _latency, 3, 0.0003),
+    LinkMetric("bandwidth", _bandwidth, 2, 0, excused=_free_bandwidth),
 )
 """The most serious first. docs/full_check.md has the values."""
 
@@ -108,7 +108,7 @@ def _share(resent: int, sent: int) -> float:
 
 
 def suspects(
-    measured: Mapping[Pair, Any], metrics: Sequence[Metric] = METRICS
+    measured: Mapping[Pair, Any], metrics: Sequence[LinkMetric] = METRICS
 ) -> dict[Nodes, list[str]]:
     """Return the nodes, and the links by their ends, that are bad, with the metrics in which."""
     found: dict[Nodes, list[str]] = {}
@@ -128,14 +128,14 @@ def _values(
     return {pair: value for pair, value in found.items() if value is not None}
 
 
-def essential(faults: Sequence[Fault]) -> list[Fault]:
+def essential(faults: Sequence[MeasuredFault]) -> list[MeasuredFault]:
     """Leave out the links of nodes that are named themselves."""
     bad = {one.nodes[0] for one in faults if len(one.nodes) == 1}
     return [one for one in faults if len(one.nodes) == 1 or not bad & set(one.nodes)]
 
 
 def _bad_nodes(
-    metric: Metric, values: Mapping[Pair, float], excused: Mapping[Pair, float]
+    metric: LinkMetric, values: Mapping[Pair, float], excused: Mapping[Pair, float]
 ) -> list[str]:
     each = _usual(values)
     if not each:
@@ -150,7 +150,7 @@ def _bad_nodes(
 
 
 def _bad_links(
-    metric: Metric, values: Mapping[Pair, float], excused: Mapping[Pair, float]
+    metric: LinkMetric, values: Mapping[Pair, float], excused: Mapping[Pair, float]
 ) -> list[Pair]:
     """Return the links that are worse than the better ones of both their ends.
 
@@ -178,7 +178,7 @@ def _usual(values: Mapping[Pair, float]) -> dict[str, float]:
     return {node: _quartile(of) for node, of in _by_node(values).items() if len(of) > 1}
 
 
-def _is_worse(metric: Metric, value: float, usual: float, spread: float) -> bool:
+def _is_worse(metric: LinkMetric, value: float, usual: float, spread: float) -> bool:
     worse = value >= usual * metric.factor and value - usual >= metric.amount
     return worse and log(value / usual) > DEVIATIONS * spread
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from ...common.errors import UsageError
 from ...control import frames
-from ..exec.events import Command, HostEnded, HostFailed, HostOutput
+from ..exec.events import HostCommand, HostEnded, HostFailed, HostOutput
 from ..exec.node_commands import NodeCommands
 from ..exec.pipes import InPipe
 from ..fleet.commands import WINDOW, FleetCommands
-from .hold import Phase
+from .hold import HoldPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..exec.events import HostEvent
-    from ..local.server import Caller, Message
+    from ..local.server import LocalCaller, Message
     from .hold import Hold
     from .program_requests import HeldProgram
 
@@ -31,26 +31,26 @@ class HeldCommands:
     """The commands that run on the nodes of a hold."""
 
     def __init__(self, hold: Hold) -> None:
-        self._running: dict[HeldCommand | HeldProgram, Caller] = {}
+        self._running: dict[HeldCommand | HeldProgram, LocalCaller] = {}
         self._hold = hold
 
-    def begin(self, caller: Caller, command: Command, hosts: list[str], fd: int) -> None:
+    def begin(self, caller: LocalCaller, command: HostCommand, hosts: list[str], fd: int) -> None:
         """Start a command for a caller; `fd` is its input, -1 for none."""
         held = HeldCommand(self._hold, caller, hosts, self.over)
         self.add(held, caller)
         held.begin(self._hold.fleet.commands, command, fd)
 
-    def add(self, held: HeldCommand | HeldProgram, caller: Caller) -> None:
+    def add(self, held: HeldCommand | HeldProgram, caller: LocalCaller) -> None:
         """Stop this at the latest when its caller has gone; `over` is called when it has ended."""
         self._running[held] = caller
         self._hold.enter()
         caller.on_close.append(held.stop)
 
-    def of(self, caller: Caller) -> list[HeldCommand | HeldProgram]:
+    def of(self, caller: LocalCaller) -> list[HeldCommand | HeldProgram]:
         """Return what runs for a caller."""
         return [held for held, its_caller in self._running.items() if its_caller is caller]
 
-    def stop(self, caller: Caller | None = None) -> None:
+    def stop(self, caller: LocalCaller | None = None) -> None:
         """End the commands of a caller, or all."""
         for held in tuple(self._running) if caller is None else self.of(caller):
             held.stop()
@@ -67,7 +67,7 @@ class HeldCommand:
     def __init__(
         self,
         hold: Hold,
-        caller: Caller,
+        caller: LocalCaller,
         hosts: list[str],
         on_over: Callable[[HeldCommand], None],
     ) -> None:
@@ -80,7 +80,7 @@ class HeldCommand:
         self._commands: NodeCommands | None = None
         self._input: InPipe | None = None
 
-    def begin(self, fleet_commands: FleetCommands, command: Command, fd: int) -> None:
+    def begin(self, fleet_commands: FleetCommands, command: HostCommand, fd: int) -> None:
         """Start it on all hosts; those that are missing at present have failed."""
         self._commands = NodeCommands(fleet_commands, self._on_event, self._pump)
         if fd >= 0:
@@ -125,7 +125,7 @@ class HeldCommand:
             self._on_over(self)
 
 
-def execute(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Message:
+def execute(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> Message:
     """Run a command on some nodes; events follow.
 
     Raises:
@@ -139,7 +139,7 @@ def execute(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Mes
         raise UsageError("invalid request to run a command")
     check_serving(hold)
     hold.nodes.check_known(hosts)
-    command = Command(tuple(argv), workdir, frozenset(readers))
+    command = HostCommand(tuple(argv), workdir, frozenset(readers))
     commands_of(hold).begin(caller, command, hosts, fds[0] if fds else -1)
     return {"hosts": len(hosts)}
 
@@ -150,7 +150,7 @@ def check_serving(hold: Hold) -> None:
     Raises:
         UsageError: it starts, or ends.
     """
-    if hold.phase is not Phase.SERVING:
+    if hold.phase is not HoldPhase.SERVING:
         raise UsageError(f"hold {hold.spec.name} is {hold.phase.value}")
 
 

@@ -11,11 +11,11 @@ from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
 from ..job.control import control_of
-from ..job.job import Job
+from ..job.job import RunnerJob
 from ..local.relay import Relay
 from ..output.console import Console
 from ..report.ending import Ending
-from ..run.run import Owner
+from ..run.run import RunOverrides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...specs.roles import RolesSpec
     from ..detached.detachment import Detachment
     from ..job.control import JobControl
-    from ..local.server import Caller, Message
+    from ..local.server import LocalCaller, Message
     from ..roles.roles_job import RolesJob
     from .hold import Hold
 
@@ -53,7 +53,7 @@ class HeldRun:
         self,
         hold: Hold,
         spec: JobSpec,
-        caller: Caller,
+        caller: LocalCaller,
         request: Message,
         streams: Streams,
         roles: RolesSpec | None = None,
@@ -90,7 +90,7 @@ class HeldRun:
             console = self._detachment.console
         elif screen is None or request.get("relay") is True:
             console = self._relay = Relay(caller, spec.output.level, screen)
-        self.job = Job(spec, console, hold.loop, self._leave, self._writes)
+        self.job = RunnerJob(spec, console, hold.loop, self._leave, self._writes)
         self._had = False
         caller.on_close.append(self._on_client_gone)
 
@@ -117,7 +117,7 @@ class HeldRun:
         if self._roles is not None:
             self._begin_roles(self._roles)
             return
-        owner = Owner(on_over=self._finish)
+        owner = RunOverrides(on_over=self._finish)
         self.job.assemble(self._hold.fleet, owner, self._streams[0])
         self._watch(control_of(self.job))
         self.job.begin()
@@ -176,7 +176,7 @@ class HeldRun:
         """Handle a signal that the client has got."""
         if self._control is None:
             if number in self._ends | STOP_SIGNALS:
-                self._close(_Interrupted(number))
+                self._close(_ClientGone(number))
         elif self._relay is not None:
             self._control.send(number)
         elif number in self._ends:
@@ -199,7 +199,7 @@ class HeldRun:
         """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
         why = "" if number else RELEASED
         if self._control is None:
-            self._close(_Interrupted(number or signal.SIGTERM, why))
+            self._close(_ClientGone(number or signal.SIGTERM, why))
         else:
             self._control.end(number or signal.SIGTERM, why)
 
@@ -290,7 +290,7 @@ def _collect() -> None:
     gc.collect()
 
 
-class _Interrupted(DsrunError):
+class _ClientGone(DsrunError):
     """The client has given up waiting, or the hold has ended."""
 
     def __init__(self, number: int, why: str = "") -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...specs.hold import HoldSpec
     from ...specs.host import Slot
     from ...specs.plan import Plan
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..output.console import Console
     from .exec_requests import HeldCommands
     from .held_run import HeldRun
@@ -33,7 +33,7 @@ KEPT = 200
 """Lines of its own messages that are kept for those who ask later."""
 
 
-class Phase(Enum):
+class HoldPhase(Enum):
     """The phase of a hold.
 
     Attributes:
@@ -64,10 +64,10 @@ class Hold:
         code: the exit code, once it ends.
     """
 
-    def __init__(self, spec: HoldSpec, fleet: Fleet, console: Console) -> None:
+    def __init__(self, spec: HoldSpec, fleet: NodeFleet, console: Console) -> None:
         """Prepare a hold of all nodes of a fleet."""
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
-        self.phase = Phase.STARTING
+        self.phase = HoldPhase.STARTING
         self.since = system.time()
         self.runs: dict[str, HeldRun] = {}
         self.messages: deque[str] = deque(maxlen=KEPT)
@@ -97,16 +97,16 @@ class Hold:
 
     def when_ready(self, call: Callable[[], None]) -> None:
         """Call `call` once runs can use the nodes, or never can: the phase says which."""
-        if self.phase is Phase.STARTING:
+        if self.phase is HoldPhase.STARTING:
             self._waiting.append(call)
         else:
             call()
 
     def _on_survey(self) -> None:
-        if self.phase is Phase.STARTING:
+        if self.phase is HoldPhase.STARTING:
             self.error = self.nodes.keep()
-            self.phase = Phase.ENDING if self.error else Phase.SERVING
-        if self.phase is Phase.SERVING:
+            self.phase = HoldPhase.ENDING if self.error else HoldPhase.SERVING
+        if self.phase is HoldPhase.SERVING:
             self.log(self._ready_line())
             self._rest()
         else:
@@ -137,7 +137,7 @@ class Hold:
         self._rest()
 
     def _rest(self) -> None:
-        if self.phase is Phase.ENDING and not self._users:
+        if self.phase is HoldPhase.ENDING and not self._users:
             self.loop.stop()
         elif not self._users and self.spec.idle_timeout:
             self._idle = self.loop.call_later(self.spec.idle_timeout, self._expire)
@@ -150,7 +150,7 @@ class Hold:
 
     def _ask_allocation(self) -> None:
         """Ask whether the allocation has ended: then nodes that are lost do not come back."""
-        if self._asks or self.phase is not Phase.SERVING:
+        if self._asks or self.phase is not HoldPhase.SERVING:
             return
         from ..run.allocation_end import ask
 
@@ -159,7 +159,7 @@ class Hold:
 
     def _on_allocation(self, end: str) -> None:
         self._asks = False
-        if end and self.phase is Phase.SERVING:
+        if end and self.phase is HoldPhase.SERVING:
             self.log(f"{end}: releasing all nodes", "warning")
             self.end(signal.SIGTERM)
 
@@ -172,7 +172,7 @@ class Hold:
             UsageError: a host, or a slot of it, is not held.
             NodeError: a host is missing, or slots are in use; or the hold is ending.
         """
-        if self.phase is not Phase.SERVING:
+        if self.phase is not HoldPhase.SERVING:
             raise NodeError(f"hold {self.spec.name} is {self.phase.value}")
         self.nodes.check(plan)
         blockers = self._schedule.blockers(places(plan))
@@ -216,9 +216,9 @@ class Hold:
 
     def end(self, number: int) -> None:
         """Stop all runs, then release the nodes; `number` is the signal that is the cause, or 0."""
-        if self.phase is not Phase.ENDING:
+        if self.phase is not HoldPhase.ENDING:
             self.code = 128 + number if number else 0
-        starting, self.phase = self.phase is Phase.STARTING, Phase.ENDING
+        starting, self.phase = self.phase is HoldPhase.STARTING, HoldPhase.ENDING
         self.nodes.close()
         if starting:
             self.nodes.cancel(number)

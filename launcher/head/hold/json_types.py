@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, TypedDict
 
 from ...common.json_types import one_of
-from .hold import Phase
+from .hold import HoldPhase
 
 
 class HeldHost(TypedDict):
@@ -25,7 +25,7 @@ class HeldHost(TypedDict):
     reason: str
 
 
-class HeldRun(TypedDict):
+class HeldRunJson(TypedDict):
     """One job on a hold.
 
     Attributes:
@@ -43,7 +43,7 @@ class HeldRun(TypedDict):
     since: float | None
 
 
-class Hold(TypedDict):
+class HoldJson(TypedDict):
     """One hold.
 
     Attributes:
@@ -60,8 +60,8 @@ class Hold(TypedDict):
     name: str
     version: str
     since: float
-    state: Annotated[str, one_of(one.value for one in Phase)]
+    state: Annotated[str, one_of(one.value for one in HoldPhase)]
     launcher: str
     hosts: list[HeldHost]
-    runs: list[HeldRun]
+    runs: list[HeldRunJson]
     last: str

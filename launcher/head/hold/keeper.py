@@ -17,7 +17,7 @@ PAUSES = Pauses(first=2.0, longest=60.0)
 """Between two attempts on a node."""
 
 
-class Keeper:
+class NodeKeeper:
     """Reaches nodes again that no run uses; a run looks for its own.
 
     Attributes:

@@ -7,7 +7,7 @@ from ...common.wording import counted
 from ...specs.host import all_devices
 from ...specs.plan import lay_out
 from ..fleet.hosts import by_cause, some_of
-from .keeper import Keeper
+from .keeper import NodeKeeper
 from .survey import Survey, muted
 
 TYPE_CHECKING = False
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ...specs.hold import HoldSpec
     from ...specs.host import Host
     from ...specs.plan import Plan
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
     from ..run.run_node import RunNode
-    from .survey import Facts
+    from .survey import SurveyedNode
 
 LEFT_BEHIND = "its node launcher still had workers of an earlier run"
 """Why the hold itself ends a connection, after a run that did not wait for its workers."""
@@ -35,14 +35,14 @@ class HeldNodes:
         facts: what each node is, by the name of its host.
     """
 
-    def __init__(self, spec: HoldSpec, fleet: Fleet, log: Callable[[str, str], None]) -> None:
+    def __init__(self, spec: HoldSpec, fleet: NodeFleet, log: Callable[[str, str], None]) -> None:
         """Start without facts; `log` prints a message, given its text and level."""
-        self.facts: dict[str, Facts] = {}
+        self.facts: dict[str, SurveyedNode] = {}
         self._spec = spec
         self._fleet = fleet
         self._log = log
         self._nodes = {node.name: node for node in fleet.nodes.values()}
-        self._keeper = Keeper(fleet.loop, self._reach, lambda text: log(text, "warning"))
+        self._keeper = NodeKeeper(fleet.loop, self._reach, lambda text: log(text, "warning"))
         self._first: Survey | None = None
 
     def watch(self, on_missing: Callable[[], None]) -> None:
@@ -157,7 +157,7 @@ class HeldNodes:
         self._fleet.reach(node)
 
     def _on_reached(
-        self, node: NodeConnection, facts: Mapping[str, Facts], error: DsrunError | None
+        self, node: NodeConnection, facts: Mapping[str, SurveyedNode], error: DsrunError | None
     ) -> None:
         if error is not None or not node.connected:
             reason = str(error).rpartition("\n")[2].strip() if error else node.lost

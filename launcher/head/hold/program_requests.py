@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..fleet.commands import CommandEvent, RunningCommands
-    from ..local.server import Caller, Message
+    from ..local.server import LocalCaller, Message
     from .hold import Hold
 
 MOST_NUMBER = (1 << 32) - 1
@@ -33,7 +33,9 @@ class HeldProgram:
         number: that of the request.
     """
 
-    def __init__(self, caller: Caller, number: int, over: Callable[[HeldProgram], None]) -> None:
+    def __init__(
+        self, caller: LocalCaller, number: int, over: Callable[[HeldProgram], None]
+    ) -> None:
         """Prepare it; `over` is called at its end."""
         self.number = number
         self._caller = caller
@@ -77,7 +79,7 @@ class HeldProgram:
         self._over(self)
 
 
-def start(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
+def start(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Run a program on a node; its number is that of the request.
 
     Raises:
@@ -96,7 +98,7 @@ def start(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Mess
     return {}
 
 
-def feed(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
+def feed(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Send input to a program of the caller; one that has ended needs none."""
     data = request.get("data")
     if not isinstance(data, str):
@@ -106,14 +108,14 @@ def feed(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Messa
     return {}
 
 
-def stop(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
+def stop(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """End a program of the caller."""
     for program in _named(hold, caller, request):
         program.stop()
     return {}
 
 
-def _named(hold: Hold, caller: Caller, request: Message) -> list[HeldProgram]:
+def _named(hold: Hold, caller: LocalCaller, request: Message) -> list[HeldProgram]:
     running = commands_of(hold).of(caller)
     programs = [one for one in running if isinstance(one, HeldProgram)]
     return [one for one in programs if one.number == request.get("program")]

@@ -15,7 +15,7 @@ from ...specs.job import JobSpec
 from ...specs.origin import OWN_PYTHON
 from ...specs.program import NOTHING
 from .held_run import HeldRun
-from .hold import Phase, places
+from .hold import HoldPhase, places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ...specs.roles import RolesSpec
-    from ..local.server import Caller, Message, Verb
+    from ..local.server import LocalCaller, Message, Verb
     from . import json_types
     from .hold import Hold
 
-    HoldVerb: TypeAlias = Callable[[Hold, Caller, Message, list[int]], Message | None]
+    HoldVerb: TypeAlias = Callable[[Hold, LocalCaller, Message, list[int]], Message | None]
 
 
 def verbs(hold: Hold) -> dict[str, Verb]:
@@ -35,11 +35,11 @@ def verbs(hold: Hold) -> dict[str, Verb]:
     return {name: partial(verb, hold) for name, verb in VERBS.items()}
 
 
-def describe(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message | None:
+def describe(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message | None:
     """Answer what is held, once it is known."""
 
     def answer() -> None:
-        if hold.phase is Phase.SERVING:
+        if hold.phase is HoldPhase.SERVING:
             caller.answer(description(hold), request)
         else:
             caller.refuse(hold.error or UsageError(f"hold {hold.spec.name} is ending"), request)
@@ -83,10 +83,10 @@ def _host(hold: Hold, name: str, slots: tuple[int | str, ...]) -> json_types.Hel
     }
 
 
-def status(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+def status(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
     """Return the state of a hold and of its runs."""
     identity = _identity(hold)
-    told: json_types.Hold = {
+    told: json_types.HoldJson = {
         "name": identity["name"],
         "version": identity["version"],
         "since": identity["since"],
@@ -99,7 +99,7 @@ def status(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> M
     return {**identity, **told, "kind": "hold"}
 
 
-def _run(run: HeldRun, *, waits: bool) -> json_types.HeldRun:
+def _run(run: HeldRun, *, waits: bool) -> json_types.HeldRunJson:
     taken = places(run.spec.plan)
     return {
         "job": run.job_id,
@@ -110,12 +110,12 @@ def _run(run: HeldRun, *, waits: bool) -> json_types.HeldRun:
     }
 
 
-def logs(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+def logs(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
     """Return the last lines that a hold has printed about itself."""
     return {"lines": list(hold.messages)}
 
 
-def release(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+def release(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
     """Stop all runs and release the nodes; the end of the connection says that it is done."""
     hold.loop.call_later(0.0, lambda: hold.end(0))
     return {"name": hold.spec.name, "runs": len(hold.runs)}
@@ -124,7 +124,7 @@ def release(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> 
 # -- runs -----------------------------------------------------------------------------------
 
 
-def run(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> None:
+def run(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> None:
     """Run a job; the answer follows at its end, with the exit code and the report.
 
     Raises:
@@ -219,7 +219,7 @@ def _on_python(spec: JobSpec, own: JobSpec) -> JobSpec:
     return spec._replace(plan=plan, origin=origin)
 
 
-def signal(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
+def signal(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Pass a signal to the caller's own runs, or to the one of that job id."""
     number = request.get("number")
     if type(number) is not int or not 0 < number < 65:
@@ -229,14 +229,14 @@ def signal(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Mes
     return {}
 
 
-def stop(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
+def stop(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Stop the caller's own runs, or the one of that job id."""
     for one in _named(hold, caller, request):
         one.stop(request.get("grace"))
     return {}
 
 
-def _named(hold: Hold, caller: Caller, request: Message) -> list[HeldRun]:
+def _named(hold: Hold, caller: LocalCaller, request: Message) -> list[HeldRun]:
     job = request.get("job")
     if job is None:
         return [one for one in hold.runs.values() if one.caller is caller]
@@ -246,14 +246,14 @@ def _named(hold: Hold, caller: Caller, request: Message) -> list[HeldRun]:
     return [hold.runs[job]]
 
 
-def execute(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Message:
+def execute(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> Message:
     """Run a command on some nodes; see `exec_requests`."""
     from . import exec_requests
 
     return exec_requests.execute(hold, caller, request, fds)
 
 
-def program(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Message:
+def program(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> Message:
     """Start, feed or stop a program of dsrun on a node; see `program_requests`."""
     from . import program_requests
 
@@ -261,7 +261,7 @@ def program(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Mes
     return verbs.get(request["do"], program_requests.stop)(hold, caller, request, fds)
 
 
-def stop_commands(hold: Hold, caller: Caller, _request: Message, _fds: list[int]) -> Message:
+def stop_commands(hold: Hold, caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
     """End the commands of a caller."""
     if hold.commands is not None:
         hold.commands.stop(caller)

@@ -9,12 +9,12 @@ from contextlib import nullcontext, suppress
 
 from ...common.loop import Loop
 from ...common.values import NamedTuple
-from ...control.messages import End
-from ..fleet.fleet import Fleet
+from ...control.messages import SessionEnd
+from ..fleet.fleet import NodeFleet
 from ..job.start import prepare
 from ..local.server import LocalServer
 from ..output.console import Console
-from .hold import Hold, Phase
+from .hold import Hold, HoldPhase
 from .requests import verbs
 
 TYPE_CHECKING = False
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ...backends.base import Dial, Part
+    from ...backends.base import DialBack, Part
     from ...common.detach import Parent
     from ...specs.hold import HoldSpec
     from ...specs.job import JobSpec
-    from ..job.start import Start
+    from ..job.start import PreparedStart
 
 
-class Owner(NamedTuple):
+class HoldOwner(NamedTuple):
     """The program for which nodes are held.
 
     Attributes:
@@ -50,7 +50,7 @@ IDLE = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 
 
 def serve(
-    spec: HoldSpec, line: socket, parent: Parent | None = None, owner: Owner | None = None
+    spec: HoldSpec, line: socket, parent: Parent | None = None, owner: HoldOwner | None = None
 ) -> int:
     """Hold nodes until they are released; return the exit code.
 
@@ -90,9 +90,11 @@ def serve(
     return hold.code
 
 
-def _fleet(job: JobSpec, start: Start, loop: Loop, log: Callable[[str, str], None]) -> Fleet:
+def _fleet(
+    job: JobSpec, start: PreparedStart, loop: Loop, log: Callable[[str, str], None]
+) -> NodeFleet:
     nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
-    return Fleet(nodes, loop, log, job.supervision.heartbeat_timeout, shares=True)
+    return NodeFleet(nodes, loop, log, job.supervision.heartbeat_timeout, shares=True)
 
 
 def _freeze() -> None:
@@ -101,7 +103,7 @@ def _freeze() -> None:
     gc.freeze()
 
 
-def _servers(hold: Hold, line: socket, owner: Owner | None) -> list[LocalServer]:
+def _servers(hold: Hold, line: socket, owner: HoldOwner | None) -> list[LocalServer]:
     """Serve requests; the hold ends with callers that are connected already."""
     lines = [line] if owner is None else [line, owner.line]
     servers = [LocalServer(hold.loop, one, verbs(hold), hold.log) for one in lines]
@@ -163,7 +165,7 @@ def _handle_signals(hold: Hold) -> None:
 
 
 def _say_how_to_end(hold: Hold) -> None:
-    if hold.phase is Phase.SERVING:
+    if hold.phase is HoldPhase.SERVING:
         hold.log("Ctrl-C releases the nodes")
 
 
@@ -175,23 +177,23 @@ def _watch(parent: Parent, hold: Hold) -> None:
         hold.loop.remove(parent.fileno())
         parent.leave()
 
-    hold.when_ready(lambda: hold.console.flush(leave) if hold.phase is Phase.SERVING else None)
+    hold.when_ready(lambda: hold.console.flush(leave) if hold.phase is HoldPhase.SERVING else None)
 
 
-def _serve(hold: Hold, start: Start) -> None:
+def _serve(hold: Hold, start: PreparedStart) -> None:
     with _dial(hold, start.parts, hold.console) as dial:
         try:
             hold.begin()
             hold.fleet.connect(start.parts, dial)
             hold.loop.run()
-            hold.fleet.close(End(hold.code, ""))
+            hold.fleet.close(SessionEnd(hold.code, ""))
         finally:
             hold.fleet.disconnect()
 
 
 def _dial(
     hold: Hold, parts: Sequence[Part], console: Console
-) -> AbstractContextManager[Dial | None]:
+) -> AbstractContextManager[DialBack | None]:
     """Return a context with a listener, if node launchers dial in."""
     if not any(part.backend.transport == "dial" for part in parts):
         return nullcontext()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.values import NamedTuple
 from ..run.decisions import End, EndSignal
-from ..run.run import Owner, Run
+from ..run.run import Run, RunOverrides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ...common.errors import DsrunError
     from ...specs.host import Slot
     from ...specs.job import JobSpec
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..output.console import Console
-    from ..run.effects import Ready
+    from ..run.effects import AllReady
 
 
-class Facts(NamedTuple):
+class SurveyedNode(NamedTuple):
     """What a node is.
 
     Attributes:
@@ -41,13 +41,13 @@ class Survey:
     def __init__(
         self,
         spec: JobSpec,
-        fleet: Fleet,
+        fleet: NodeFleet,
         console: Console,
         on_over: Callable[[], None],
     ) -> None:
         """Prepare it; `on_over` is called from the loop once it is over."""
-        self._run = Run(spec, fleet, console, owner=Owner(self._on_ready, self._on_over))
-        self.facts: Mapping[str, Facts] = {}
+        self._run = Run(spec, fleet, console, owner=RunOverrides(self._on_ready, self._on_over))
+        self.facts: Mapping[str, SurveyedNode] = {}
         self._tell = on_over
 
     def begin(self) -> None:
@@ -63,10 +63,10 @@ class Survey:
         """Why some node cannot be used; None if all can."""
         return self._run.state.error
 
-    def _on_ready(self, ready: Ready) -> None:
+    def _on_ready(self, ready: AllReady) -> None:
         slots = {node.host.name: node.slots or () for node in ready.plan.nodes}
         self.facts = {
-            node.name: Facts(slots[node.name], node.hello.accelerator)
+            node.name: SurveyedNode(slots[node.name], node.hello.accelerator)
             for node in self._run.state.nodes
             if node.hello
         }

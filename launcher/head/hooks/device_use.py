@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
     from ...control.job_messages import DeviceUsage
     from ..fleet.node_connection import NodeConnection
-    from ..fleet.node_queries import Question, Used
+    from ..fleet.node_queries import NodeQuestion, Used
     from ..run.run_node import RunNode
 
-    AskUsage = Callable[[Iterable[NodeConnection], Callable[[Used], None]], Question]
+    AskUsage = Callable[[Iterable[NodeConnection], Callable[[Used], None]], NodeQuestion]
 
 ASKED = {"cuda"}
 """Accelerators whose nodes can tell how their devices are used."""
@@ -25,7 +25,7 @@ class DeviceUse:
     def __init__(self, ask_usage: AskUsage) -> None:
         """Ask with the method of `NodeQueries`."""
         self._ask_usage = ask_usage
-        self._question: Question | None = None
+        self._question: NodeQuestion | None = None
         self._used: dict[str, list[DeviceUsage]] = {}
 
     def ask(self, nodes: Iterable[RunNode]) -> None:

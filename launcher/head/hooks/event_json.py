@@ -45,7 +45,7 @@ def event_json(
     return versioned("event", {"event": fields["event"], **origin, **named, **fields})
 
 
-def _start(event: Started) -> json_types.Start:
+def _start(event: Started) -> json_types.StartJson:
     address, port = event.master
     return {
         "event": "start",
@@ -56,7 +56,7 @@ def _start(event: Started) -> json_types.Start:
     }
 
 
-def _failure(event: Exit) -> json_types.Failure | None:
+def _failure(event: Exit) -> json_types.FailureJson | None:
     if event.stopped or not event.code:
         return None
     return {
@@ -69,7 +69,7 @@ def _failure(event: Exit) -> json_types.Failure | None:
     }
 
 
-def _restart(event: Round) -> json_types.Restart | None:
+def _restart(event: Round) -> json_types.RestartJson | None:
     if event.number <= 1:
         return None
     return {
@@ -81,7 +81,7 @@ def _restart(event: Round) -> json_types.Restart | None:
     }
 
 
-def _lost(event: Lost) -> json_types.Lost:
+def _lost(event: Lost) -> json_types.LostJson:
     return {
         "event": "lost",
         "host": event.host,
@@ -90,15 +90,15 @@ def _lost(event: Lost) -> json_types.Lost:
     }
 
 
-def _alarm(event: Alarm) -> json_types.Alarm:
+def _alarm(event: Alarm) -> json_types.AlarmJson:
     return {"event": event.kind, "sentence": event.sentence, "then": event.then}
 
 
-def _alarm_over(event: AlarmOver) -> json_types.Over:
+def _alarm_over(event: AlarmOver) -> json_types.OverJson:
     return {"event": "over", "kind": event.kind, "sentence": event.sentence}
 
 
-def _end(event: JobEnded) -> json_types.End:
+def _end(event: JobEnded) -> json_types.EndJson:
     ending = event.ending
     return {
         "event": "end",

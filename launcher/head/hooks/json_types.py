@@ -45,7 +45,7 @@ class EveryEvent(_EveryEvent, total=False):
     role: str
 
 
-class Start(TypedDict):
+class StartJson(TypedDict):
     """All nodes were ready, and their workers are being started.
 
     Attributes:
@@ -63,7 +63,7 @@ class Start(TypedDict):
     master_port: int
 
 
-class Failure(TypedDict):
+class FailureJson(TypedDict):
     """A rank has failed by itself.
 
     Attributes:
@@ -83,7 +83,7 @@ class Failure(TypedDict):
     hint: str
 
 
-class Restart(TypedDict):
+class RestartJson(TypedDict):
     """The workers of an elastic job are started again.
 
     Attributes:
@@ -101,7 +101,7 @@ class Restart(TypedDict):
     world_size: int
 
 
-class Lost(TypedDict):
+class LostJson(TypedDict):
     """A node is gone.
 
     Attributes:
@@ -117,7 +117,7 @@ class Lost(TypedDict):
     goes_on: bool
 
 
-class Alarm(TypedDict):
+class AlarmJson(TypedDict):
     """A watch has found something wrong: a hang, or a broken rule on the output.
 
     Attributes:
@@ -131,7 +131,7 @@ class Alarm(TypedDict):
     then: Annotated[str, one_of(ALERT_ACTIONS)]
 
 
-class Over(TypedDict):
+class OverJson(TypedDict):
     """What a watch has found wrong is so no more.
 
     Attributes:
@@ -145,7 +145,7 @@ class Over(TypedDict):
     sentence: str
 
 
-class End(TypedDict):
+class EndJson(TypedDict):
     """The job has ended, or could not be started.
 
     Attributes:
@@ -162,4 +162,4 @@ class End(TypedDict):
     report: Mapping[str, Any] | None
 
 
-Event: TypeAlias = Start | Failure | Restart | Lost | Alarm | Over | End
+Event: TypeAlias = StartJson | FailureJson | RestartJson | LostJson | AlarmJson | OverJson | EndJson

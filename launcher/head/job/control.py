@@ -7,7 +7,7 @@ from functools import partial
 
 from ...common.errors import UsageError
 from ...common.values import NamedTuple
-from ..run.decisions import CallOff, EndSignal, OtherSignal, Refuse, SignalRanks, Stop
+from ..run.decisions import CallOff, EndSignal, OtherSignal, Refuse, SignalRanks, StopAll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ..run.run_view import ObservedRun, RunView
-    from .job import Job
+    from .job import RunnerJob
 
 
 class JobControl(NamedTuple):
@@ -46,7 +46,7 @@ class JobControl(NamedTuple):
     observe_runs: Callable[[Callable[[ObservedRun], None]], None]
 
 
-def control_of(job: Job) -> JobControl:
+def control_of(job: RunnerJob) -> JobControl:
     """Return the control of a job of one program, whose run is put together."""
     return JobControl(
         roles=("",),
@@ -97,4 +97,4 @@ def stop(
         raise UsageError(f"grace: expected seconds, not {grace!r}")
     if not run.ending:
         run.record.stop_signal = run.record.stop_signal or number
-        handle(Stop(number, float(grace)))  # type: ignore[arg-type]
+        handle(StopAll(number, float(grace)))  # type: ignore[arg-type]

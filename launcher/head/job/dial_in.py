@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from ...backends.base import Dial
+from ...backends.base import DialBack
 from ...common import system
 from ...common.errors import NodeError, UsageError
 from ...common.network import addresses_towards, own_addresses
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from ...backends.base import Part
     from ...common.loop import Loop
     from ...specs.job import JobSpec
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..output.console import Console
     from .control import JobControl
 
 
 @contextmanager
 def announced(
-    fleet: Fleet, parts: Sequence[Part], spec: JobSpec, console: Console
-) -> Iterator[Dial]:
+    fleet: NodeFleet, parts: Sequence[Part], spec: JobSpec, console: Console
+) -> Iterator[DialBack]:
     """Listen for node launchers that an engine starts.
 
     Each of them prints a token on the engine's output, and shows the same token when it dials.
@@ -49,7 +49,7 @@ def announced(
     port = spec.dial_in.port or 0
     with _open(fleet.loop, context, addresses, port, verifier, console) as listener:
         fleet.on_token = verifier.announce
-        yield Dial(target(addresses, listener.port), pin, verifier.again)
+        yield DialBack(target(addresses, listener.port), pin, verifier.again)
 
 
 def _towards(loop: Loop, hosts: Sequence[str]) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def _towards(loop: Loop, hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def shared(fleet: Fleet, spec: JobSpec, console: Console, job: JobControl) -> Iterator[None]:
+def shared(fleet: NodeFleet, spec: JobSpec, console: Console, job: JobControl) -> Iterator[None]:
     """Listen on node 0 of a --no_ssh job: the other nodes dial its control port and share a secret.
 
     Raises:

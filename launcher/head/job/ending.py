@@ -6,7 +6,7 @@ from ..report.ending import Ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..report.report import Report
+    from ..report.report import JobReport
     from ..run.run_view import RunView
 
 
@@ -20,12 +20,12 @@ def fails(run: RunView) -> bool:
     return run.error is not None or bool(_known(run).exit_code)
 
 
-def _known(run: RunView) -> Report:
+def _known(run: RunView) -> JobReport:
     clean = run.spec.supervision.graceful_term_ok
     return run.record.report(run.nodes, run.world_size, graceful_term_ok=clean)
 
 
-def _report(run: RunView) -> Report:
+def _report(run: RunView) -> JobReport:
     known = _known(run)
     told = [(node.name, node.hello) for node in run.nodes if node.hello]
     known = known._replace(
@@ -37,7 +37,7 @@ def _report(run: RunView) -> Report:
     return _explained(known, run.spec.supervision.no_requeue_code) if known.exit_code else known
 
 
-def _explained(known: Report, no_requeue_code: int) -> Report:
+def _explained(known: JobReport, no_requeue_code: int) -> JobReport:
     """Return the report of a job that has failed with the reason, and the exit code that follows.
 
     Args:

@@ -10,9 +10,9 @@ from ...common.errors import NodeError, exhausted
 from ...common.output_file import is_page
 from ..report.ending import Ending
 from ..run.decisions import ListHosts, OutputBroken
-from ..run.phase import Phase
+from ..run.phase import RunPhase
 from ..run.restart_policy import NoRestarts
-from ..run.run import Owner, Run
+from ..run.run import Run, RunOverrides
 from ..run.run_view import ObservedRun
 from ..watch.attach import attach, painter, report_text
 from .banner import banner
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...specs.host_updates import HostUpdates
     from ...specs.job import JobSpec
     from ...specs.program import Program
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..local.server import Verb
     from ..output.console import Console
     from ..run.restart_policy import Course, RestartPolicy
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .job_socket import JobSocket, RunHistory
 
 
-class Job:
+class RunnerJob:
     """A job: its run, what observes it, the socket for `dsrun-job`, and its end.
 
     A terminal, a hold and a Python program only give it another console and another exit.
@@ -96,7 +96,9 @@ class Job:
                 " (send one with --export NAME)"
             )
 
-    def assemble(self, fleet: Fleet, owner: Owner | None = None, input_fd: int = 0) -> None:
+    def assemble(
+        self, fleet: NodeFleet, owner: RunOverrides | None = None, input_fd: int = 0
+    ) -> None:
         """Prepare its run on a fleet, with its restart policy and all that observes it.
 
         Args:
@@ -118,7 +120,7 @@ class Job:
         self.console.on_broken_pipe = lambda: run.handle(OutputBroken())
         self._run = run
 
-    def _asks(self, fleet: Fleet) -> Asks | None:
+    def _asks(self, fleet: NodeFleet) -> Asks | None:
         """Return what makes what brings the folder of --sync to a node before its JOB."""
         sync = self.spec.sync
         if sync is None:
@@ -319,7 +321,7 @@ def list_hosts(
     view: Callable[[], RunView], handle: Callable[[object], None], hosts: Sequence[Host]
 ) -> bool:
     """Have an elastic run use these hosts; return False where it cannot yet, before the start."""
-    running = view().phase is Phase.RUNNING
+    running = view().phase is RunPhase.RUNNING
     if running:
         handle(ListHosts(hosts))
     return running

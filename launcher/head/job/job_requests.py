@@ -9,16 +9,16 @@ from ...common.wording import counted
 from ...control import frames
 from ...control.job_status import as_fields
 from ...resources.ranges import show_slots
-from ..run.decisions import EndSignal, Resize, SignalRanks, Stop
+from ..run.decisions import EndSignal, Resize, SignalRanks, StopAll
 from .job_status import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_queries import Used
-    from ..local.server import Caller, Message, Verb
+    from ..local.server import LocalCaller, Message, Verb
     from ..run.run_view import RunView
     from ..stacks.view import RankView
     from .job_socket import RunHistory
@@ -39,7 +39,7 @@ class JobRequests:
         view: Callable[[], RunView],
         handle: Callable[[object], None],
         log: Callable[[str, str], None],
-        fleet: Fleet,
+        fleet: NodeFleet,
         seen: RunHistory,
     ) -> None:
         """Prepare.
@@ -63,10 +63,10 @@ class JobRequests:
             "logs": self._logs,
         }
 
-    def _status(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _status(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         return as_fields(status(self._view(), self._seen, ranks=request.get("ranks") is True))
 
-    def _usage(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+    def _usage(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Answer with what each node that is connected reports: (host, usage) of each."""
 
         def answer(used: Used) -> None:
@@ -77,7 +77,7 @@ class JobRequests:
         question = self._fleet.node_queries.ask_usage(nodes, answer)
         caller.on_close.append(question.drop)
 
-    def _stacks(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+    def _stacks(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Answer once the nodes have told where the ranks are, after an event for each rank."""
         from ..stacks import collect, wire
 
@@ -100,7 +100,7 @@ class JobRequests:
 
     # -- signals ----------------------------------------------------------------------------
 
-    def _signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _signal(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Send a signal to every worker, whatever it does to them."""
         number, run = signal_of(request), self._view()
         if not run.runs:
@@ -109,7 +109,7 @@ class JobRequests:
         self._handle(SignalRanks(number))
         return {"ranks": len(run.workers.running)}
 
-    def _stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
         number = signal_of(request)
         self._warn("stopping the job, as dsrun-job asks")
@@ -117,13 +117,13 @@ class JobRequests:
         run = self._view()
         if request.get("now") is True and run.started and not run.ending:
             self._warn("killing all ranks now")
-            self._handle(Stop(number, 0.0))
+            self._handle(StopAll(number, 0.0))
         return {"grace": run.spec.supervision.grace}
 
     def _warn(self, text: str) -> None:
         self._log(text, "warning")
 
-    def _scale(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _scale(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         nodes = request.get("nodes")
         if type(nodes) is not int or not 0 < nodes < 10_000_000:
             raise UsageError("invalid request: expected nodes, a number above 0")
@@ -133,7 +133,7 @@ class JobRequests:
 
     # -- output -----------------------------------------------------------------------------
 
-    def _logs(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _logs(self, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Send the newest output of all ranks, or of some; with `follow` also what comes later."""
         ranks = ranks_of(request)
         reader = LogReader(caller, None if ranks is None else set(ranks))
@@ -150,7 +150,7 @@ class LogReader:
     Before the first output of a rank, and whenever it has moved, an event `rank` has its host.
     """
 
-    def __init__(self, caller: Caller, ranks: set[int] | None) -> None:
+    def __init__(self, caller: LocalCaller, ranks: set[int] | None) -> None:
         """Send the output of these ranks; None for all."""
         self._caller = caller
         self._ranks = ranks
@@ -189,7 +189,9 @@ def check_size(run: RunView, nodes: int) -> str:
     return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
 
-def follow(caller: Caller, seen: RunHistory, feed: Callable[[int, str, int, bytes], None]) -> None:
+def follow(
+    caller: LocalCaller, seen: RunHistory, feed: Callable[[int, str, int, bytes], None]
+) -> None:
     """Have a function called with all output from now on, as long as the caller is there."""
     seen.followers.append(feed)
     caller.on_close.append(lambda: seen.followers.remove(feed))

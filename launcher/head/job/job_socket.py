@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...common.loop import Loop
-    from ..fleet.fleet import Fleet
-    from ..local.server import Caller, LocalServer, Message, Verb
+    from ..fleet.fleet import NodeFleet
+    from ..local.server import LocalCaller, LocalServer, Message, Verb
     from ..local.waiters import Waiters
     from ..report.ending import Ending
     from ..run.events import RunEvent
@@ -140,7 +140,7 @@ def verbs_of(
     view: Callable[[], RunView],
     handle: Callable[[object], None],
     log: Callable[[str, str], None],
-    fleet: Fleet,
+    fleet: NodeFleet,
     seen: RunHistory,
 ) -> dict[str, Verb]:
     """Return what can be asked about a run; the arguments are as in `JobRequests`."""
@@ -155,14 +155,14 @@ def of_one_program(verbs: Mapping[str, Verb]) -> dict[str, Verb]:
     return {name: _without_role(verb) for name, verb in {**verbs, "restart": _restart}.items()}
 
 
-def _restart(_caller: Caller, _request: Message, _fds: list[int]) -> Message:
+def _restart(_caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
     raise UsageError("only a role of a job can be started again, with --role")
 
 
 def _without_role(verb: Verb) -> Verb:
     """Return a verb that refuses a request which names a role."""
 
-    def answer(caller: Caller, request: Message, fds: list[int]) -> Message | None:
+    def answer(caller: LocalCaller, request: Message, fds: list[int]) -> Message | None:
         if "role" in request:
             raise UsageError(f"--role {str(request['role'])[:40]}: this job has one program")
         return verb(caller, request, fds)

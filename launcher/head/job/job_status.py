@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...control.job_status import RankState
     from ..run.run_node import RunNode
     from ..run.run_view import RunView
-    from ..run.workers import Worker
+    from ..run.workers import RunningWorker
     from .job_socket import RunHistory
 
 
@@ -55,7 +55,7 @@ def _node(run: RunView, node: RunNode, hosts: set[str]) -> NodeStatus:
 
 
 def _ranks(
-    run: RunView, seen: RunHistory, running: dict[int, Worker], now: float
+    run: RunView, seen: RunHistory, running: dict[int, RunningWorker], now: float
 ) -> Iterator[RankStatus]:
     """Yield every rank of the plan; `now` is what to add to the loop's clock."""
     nodes = {node.node.rank: node for node in run.nodes if not node.over}

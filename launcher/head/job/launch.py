@@ -10,28 +10,28 @@ from ...common import signals, system
 from ...common.errors import DsrunError
 from ...common.loop import Loop
 from ...control import messages
-from ..fleet.fleet import Fleet
+from ..fleet.fleet import NodeFleet
 from ..output.console import Console
 from ..report.ending import Ending
 from .control import control_of
-from .job import Job
+from .job import RunnerJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ...backends.base import Dial, Part
+    from ...backends.base import DialBack, Part
     from ...specs.job import JobSpec
     from ...specs.plan import Node
     from .control import JobControl
-    from .start import Start
+    from .start import PreparedStart
 
 OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
 """Signals that dsrun handles besides those that end the job."""
 
 
-def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int:
+def run(spec: JobSpec, start: PreparedStart, backend_for: Callable[[Node], Part]) -> int:
     """Run a job in a terminal; return the exit code.
 
     Args:
@@ -53,7 +53,7 @@ def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int
 
 def launch(
     spec: JobSpec,
-    start: Start,
+    start: PreparedStart,
     backend_for: Callable[[Node], Part],
     loop: Loop,
     console: Console,
@@ -73,7 +73,7 @@ def launch(
 
 
 def conclude(
-    spec: JobSpec, loop: Loop, console: Console, conduct: Callable[[Job], Ending]
+    spec: JobSpec, loop: Loop, console: Console, conduct: Callable[[RunnerJob], Ending]
 ) -> Ending:
     """Run a job with `conduct`, and tell everybody how it has ended; return that."""
     ended: list[Ending] = []
@@ -82,7 +82,7 @@ def conclude(
         ended.append(ending)
         loop.stop()
 
-    job = Job(spec, console, loop, leave)
+    job = RunnerJob(spec, console, loop, leave)
     try:
         job.end(conduct(job))
         while not ended:
@@ -94,8 +94,8 @@ def conclude(
 
 
 def conduct(
-    job: Job,
-    start: Start,
+    job: RunnerJob,
+    start: PreparedStart,
     backend_for: Callable[[Node], Part],
     on_job: Callable[[JobControl], None],
 ) -> Ending:
@@ -106,7 +106,9 @@ def conduct(
     spec, loop, log = job.spec, job.loop, job.console.log
     try:
         job.open()
-        fleet = Fleet(nodes_of(start), loop, log, spec.supervision.heartbeat_timeout, backend_for)
+        fleet = NodeFleet(
+            nodes_of(start), loop, log, spec.supervision.heartbeat_timeout, backend_for
+        )
         job.assemble(fleet)
         control = control_of(job)
         on_job(control)
@@ -117,7 +119,9 @@ def conduct(
         return Ending(spec.job_id, error)
 
 
-def serve(job: Job, fleet: Fleet, parts: Sequence[Part], dial: Dial | None = None) -> Ending:
+def serve(
+    job: RunnerJob, fleet: NodeFleet, parts: Sequence[Part], dial: DialBack | None = None
+) -> Ending:
     """Connect the fleet of a job, wait until its run is over, then close the fleet.
 
     Args:
@@ -144,21 +148,21 @@ def serve(job: Job, fleet: Fleet, parts: Sequence[Part], dial: Dial | None = Non
     return job.conclude()
 
 
-def _end_message(job: Job) -> messages.End:
+def _end_message(job: RunnerJob) -> messages.SessionEnd:
     """Return END: the exit code, and the report for node launchers started with --no_ssh."""
     ending = job.conclude()
     text = ending.text if BACKENDS[job.spec.plan.launcher].joins else ""
-    return messages.End(ending.code, f"{text}\n" if text else "")
+    return messages.SessionEnd(ending.code, f"{text}\n" if text else "")
 
 
-def nodes_of(start: Start) -> list[Node]:
+def nodes_of(start: PreparedStart) -> list[Node]:
     """Return the nodes that are started, by their ranks."""
     return sorted((node for part in start.parts for node in part.nodes), key=lambda one: one.rank)
 
 
 def listening(
-    job: JobControl, fleet: Fleet, parts: Sequence[Part], spec: JobSpec, console: Console
-) -> AbstractContextManager[Dial | None]:
+    job: JobControl, fleet: NodeFleet, parts: Sequence[Part], spec: JobSpec, console: Console
+) -> AbstractContextManager[DialBack | None]:
     """Return a context in which a listener takes node launchers that dial in, if there are any."""
     if not any(part.backend.transport == "dial" for part in parts):
         return nullcontext()

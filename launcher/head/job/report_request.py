@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...specs.program import Program
-    from ..local.server import Caller, Message, Verb
-    from ..report.report import Report
+    from ..local.server import LocalCaller, Message, Verb
+    from ..report.report import JobReport
     from ..run.run_view import RunView
     from .job_socket import RunHistory
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def report(view: Callable[[], RunView], seen: RunHistory) -> Verb:
     """Return the verb of a run, given what returns how it is now."""
 
-    def answer(caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def answer(caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         run, now = view(), seen.clock()
         if request.get("events") is True:
             send_past(caller, seen, began(run, seen))
@@ -58,7 +58,7 @@ def began(run: RunView, seen: RunHistory) -> float:
     return min([run.record.began, *(at for at, _ in list(seen.past)[:1])])
 
 
-def words(run: RunView, report: Report) -> str:
+def words(run: RunView, report: JobReport) -> str:
     """Return how a job does, in words."""
     hosts = counted(len(report.hosts), "host")
     ranks = f"{len(run.workers.running)} of {counted(report.world_size, 'rank')}"
@@ -67,7 +67,7 @@ def words(run: RunView, report: Report) -> str:
     return "\n".join([head, *troubles(report)])
 
 
-def troubles(report: Report) -> list[str]:
+def troubles(report: JobReport) -> list[str]:
     """Return lines on what went wrong so far."""
     lines = [
         f"  rank {one.rank} ({one.host}) has failed with code {one.exit_code}"
@@ -82,7 +82,7 @@ def troubles(report: Report) -> list[str]:
     return lines
 
 
-def send_past(caller: Caller, seen: RunHistory, first: float, role: str = "") -> None:
+def send_past(caller: LocalCaller, seen: RunHistory, first: float, role: str = "") -> None:
     """Send what has happened since a time: events, each with its time, and the newest output."""
     caller.event({"event": "role", "role": role})
     for at, event in seen.past:

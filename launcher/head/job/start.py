@@ -15,15 +15,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...backends.base import Backend, Command
+    from ...backends.base import Backend, StartCommand
     from ...specs.backend import BackendSettings
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
 
-    Conduct = Callable[["JobSpec", "Start", Callable[["Node"], Part]], int]
+    Conduct = Callable[["JobSpec", "PreparedStart", Callable[["Node"], Part]], int]
 
 
-class Start(NamedTuple):
+class PreparedStart(NamedTuple):
     """The plan and the prepared backends of a job.
 
     Attributes:
@@ -35,7 +35,7 @@ class Start(NamedTuple):
     parts: Sequence[Part]
 
 
-def commands(spec: JobSpec) -> list[Command]:
+def commands(spec: JobSpec) -> list[StartCommand]:
     """Return every command that starts node launchers of a job, by the rank of its first host.
 
     Raises:
@@ -47,7 +47,9 @@ def commands(spec: JobSpec) -> list[Command]:
     return sorted(unsorted, key=lambda command: ranks[command.hosts[0]])
 
 
-def launch(spec: JobSpec, start: Start | None = None, conduct: Conduct | None = None) -> int:
+def launch(
+    spec: JobSpec, start: PreparedStart | None = None, conduct: Conduct | None = None
+) -> int:
     """Run a job and report on it; return the exit code.
 
     Args:
@@ -71,7 +73,7 @@ def launch(spec: JobSpec, start: Start | None = None, conduct: Conduct | None = 
     return requeueing(spec.supervision.requeue_codes, job)
 
 
-def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> Start:
+def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> PreparedStart:
     """Choose the backends of a plan, and start this machine's own node launcher.
 
     Raises:
@@ -81,7 +83,7 @@ def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> S
     chosen = parts(plan, settings, only)
     for backend, nodes in chosen:
         backend.prepare(nodes)
-    return Start(plan, chosen)
+    return PreparedStart(plan, chosen)
 
 
 def backend_for(spec: JobSpec) -> Callable[[Node], Part]:

@@ -12,7 +12,7 @@ from ..run.decisions import FailStart
 from ..run.tasks import is_child
 from ..sync.node_sync import NodeSync
 from ..sync.shared import SharedProbe
-from ..sync.source import Source
+from ..sync.source import SyncSource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...control.messages import NodeJob
     from ...specs.sync import SyncSpec
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..run.run import Handle, SendJob
     from ..run.run_node import RunNode
     from ..run.run_view import RunView
@@ -36,7 +36,7 @@ class SyncedStart:
     def __init__(
         self,
         sync: SyncSpec,
-        fleet: Fleet,
+        fleet: NodeFleet,
         log: Callable[..., None],
         send_job: SendJob,
         handle: Handle,
@@ -57,7 +57,7 @@ class SyncedStart:
         """
         self._fleet, self._log = fleet, log
         self._send_job, self._handle, self._view = send_job, handle, view
-        self._source = Source(sync, os.environ)
+        self._source = SyncSource(sync, os.environ)
         self._probe = SharedProbe(sync.source)
         self._unsettled: set[RunNode] = set()
         self._apart: dict[str, str] = {}

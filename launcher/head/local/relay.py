@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..output.console import Console
     from ..run.events import RunEvent
-    from .server import Caller
+    from .server import LocalCaller
 
 REPORT = 3
 """The stream with the report of a rank that calls a function; it is never printed."""
@@ -26,7 +26,9 @@ class Relay:
             connection is not reported here.
     """
 
-    def __init__(self, caller: Caller, level: str = "info", screen: Console | None = None) -> None:
+    def __init__(
+        self, caller: LocalCaller, level: str = "info", screen: Console | None = None
+    ) -> None:
         """Send everything to a caller; with a screen, output and messages are printed there."""
         self._caller = caller
         self._level = LEVELS.index(level)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
 
     Message: TypeAlias = dict[str, Any]
-    Verb: TypeAlias = Callable[["Caller", Message, list[int]], Message | None]
+    Verb: TypeAlias = Callable[["LocalCaller", Message, list[int]], Message | None]
 
 MOST_CALLERS = 64
 """Connections at a time."""
@@ -39,7 +39,7 @@ REST = 1.0
 """Seconds to wait after accept() has failed: without free descriptors it fails again at once."""
 
 
-class Caller:
+class LocalCaller:
     """One connection.
 
     Attributes:
@@ -161,7 +161,7 @@ class LocalServer:
     """Serves callers until it is closed.
 
     A verb gets the caller, the request and its descriptors. It returns the answer, or None if
-    `Caller.answer` follows; a DsrunError that it raises is the answer as well. Once it has
+    `LocalCaller.answer` follows; a DsrunError that it raises is the answer as well. Once it has
     returned, the descriptors are its own to close; if it raises, they are closed here.
     """
 
@@ -179,7 +179,7 @@ class LocalServer:
         self._log = log
         self._loop = loop
         self._verbs = verbs
-        self.callers: dict[Caller, None] = {}
+        self.callers: dict[LocalCaller, None] = {}
         self._listener: socket | None = None
         if line.getsockopt(SOL_SOCKET, SO_ACCEPTCONN):
             self._listener = line
@@ -187,7 +187,7 @@ class LocalServer:
         else:
             self._admit(line)
 
-    def close(self, keep: Container[Caller] = ()) -> None:
+    def close(self, keep: Container[LocalCaller] = ()) -> None:
         """Stop listening, and end all connections but those of the callers to keep."""
         if self._listener is not None:
             self._loop.remove(self._listener.fileno())
@@ -219,8 +219,8 @@ class LocalServer:
         else:
             line.close()
 
-    def _admit(self, line: socket) -> Caller:
-        caller = Caller(self._loop, local.LocalStream(line), self._verbs, self._log)
+    def _admit(self, line: socket) -> LocalCaller:
+        caller = LocalCaller(self._loop, local.LocalStream(line), self._verbs, self._log)
         self.callers[caller] = None
         caller.on_close.append(lambda: self.callers.pop(caller, None))
         return caller

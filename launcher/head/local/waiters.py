@@ -13,7 +13,7 @@ from ...common.write_all import write_all
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..report.ending import Ending
-    from .server import Caller, Message
+    from .server import LocalCaller, Message
 
 
 MOST = 48
@@ -29,12 +29,12 @@ class Waiters:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._waiting: dict[Caller, tuple[Message, int]] = {}
+        self._waiting: dict[LocalCaller, tuple[Message, int]] = {}
 
     def __contains__(self, caller: object) -> bool:
         return caller in self._waiting
 
-    def add(self, caller: Caller, request: Message, fds: list[int]) -> None:
+    def add(self, caller: LocalCaller, request: Message, fds: list[int]) -> None:
         """Answer a caller once the job has ended; it can ask for nothing else from now on.
 
         Raises:
@@ -57,7 +57,7 @@ class Waiters:
                 caller.answer({"code": ending.code}, request)
             caller.close()
 
-    def _leave(self, caller: Caller) -> None:
+    def _leave(self, caller: LocalCaller) -> None:
         _, fd = self._waiting.pop(caller)
         system.close(fd)
 

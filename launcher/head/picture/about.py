@@ -16,7 +16,7 @@ _LOGIN = re.compile(r"(://[^/@\s:]{0,64}:)[^/@\s]+@")
 """A password in a URL (RFC 3986, section 3.2.1)."""
 
 
-class About(NamedTuple):
+class PictureHead(NamedTuple):
     """A job.
 
     Attributes:

@@ -8,13 +8,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .timeline import Mark, Span
+    from .timeline import TimelineMark, WorkerSpan
 
 GOOD = "good"
 
 
 def seconds_by_cause(
-    spans: Iterable[Span], marks: Iterable[Mark], world_size: int, ended: float
+    spans: Iterable[WorkerSpan], marks: Iterable[TimelineMark], world_size: int, ended: float
 ) -> dict[str, float]:
     """Return for how many seconds all ranks ran and none hung (`good`), and what cost the others.
 
@@ -47,7 +47,7 @@ def seconds_by_cause(
     return {cause: round(seconds, 3) for cause, seconds in found.items() if seconds > 0}
 
 
-def _whole(spans: Iterable[Span], size: int, ended: float) -> Sequence[tuple[float, float]]:
+def _whole(spans: Iterable[WorkerSpan], size: int, ended: float) -> Sequence[tuple[float, float]]:
     """Return the times in which at least so many ranks ran."""
     changes: list[tuple[float, int]] = []
     for one in spans:

@@ -15,7 +15,7 @@ import os
 from functools import lru_cache
 
 from ...common.text import plain
-from .about import About
+from .about import PictureHead
 from .goodput import seconds_by_cause
 from .headline import headline
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .roles_timeline import RolesTimeline
-    from .timeline import Span, Timeline
+    from .timeline import Timeline, WorkerSpan
 
     AnyTimeline = Timeline | RolesTimeline
 
@@ -34,7 +34,7 @@ VERSION = 2
 MOST = 5_000_000
 """Bytes that a page may have."""
 
-UNKNOWN = About()
+UNKNOWN = PictureHead()
 """A job of which nothing is known."""
 
 _MARKED = {
@@ -65,7 +65,7 @@ script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
 
 
 def page(
-    report: Mapping[str, object], text: str, timeline: AnyTimeline, about: About = UNKNOWN
+    report: Mapping[str, object], text: str, timeline: AnyTimeline, about: PictureHead = UNKNOWN
 ) -> str:
     """Return the page of a job.
 
@@ -82,7 +82,7 @@ def page(
 
 
 def _page(
-    report: Mapping[str, object], text: str, timeline: AnyTimeline, about: About, keep: int
+    report: Mapping[str, object], text: str, timeline: AnyTimeline, about: PictureHead, keep: int
 ) -> str:
     data = {**_data(report, text, timeline, keep), "about": about.facts}
     style, script = _asset("page.css"), _asset("page.js")
@@ -141,7 +141,7 @@ def _tail(timeline: AnyTimeline, rank: int, keep: int) -> list[tuple[str, str]]:
     return [(life, plain(text[-keep:])) for life, text in timeline.tail(rank)] if keep else []
 
 
-def _served(timeline: AnyTimeline) -> list[Span]:
+def _served(timeline: AnyTimeline) -> list[WorkerSpan]:
     """Return the lives of workers in a job that ended well: services were stopped at its end."""
     spans = timeline.all_spans
     last = {one.rank: one for one in spans}

@@ -28,7 +28,7 @@ class Past(NamedTuple):
     event: RunEvent
 
 
-class Printed(NamedTuple):
+class PrintedBlock(NamedTuple):
     """A block of the output of a rank; `role` is as in `Past`."""
 
     role: str
@@ -40,7 +40,7 @@ def replay(
     happened: Iterable[Past],
     seconds: float,
     roles: Mapping[str, str] | None = None,
-    tails: Iterable[Printed] = (),
+    tails: Iterable[PrintedBlock] = (),
 ) -> AnyTimeline:
     """Return the timeline of a job.
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ..run.events import RunEvent
-    from .timeline import Mark, Span
+    from .timeline import TimelineMark, WorkerSpan
 
 MOST_RANKS = 1 << 20
 """What no role has more ranks than: the ranks of each role are numbered from a multiple of it."""
@@ -94,17 +94,17 @@ class RolesTimeline:
         return sum(one.restarts for one in self.parts.values())
 
     @property
-    def all_spans(self) -> list[Span]:
+    def all_spans(self) -> list[WorkerSpan]:
         """The lives of the workers of all roles."""
         return [span for role in self.parts for span in self._spans(role)]
 
     @property
-    def working_spans(self) -> list[Span]:
+    def working_spans(self) -> list[WorkerSpan]:
         """Those of the roles whose end is the end of the job."""
         return [span for role in self._working for span in self._spans(role)]
 
     @property
-    def all_marks(self) -> list[Mark]:
+    def all_marks(self) -> list[TimelineMark]:
         """What happened, in order of time."""
         every = self.parts.items()
         found = (self._mark(role, mark) for role, one in every for mark in one.all_marks)
@@ -126,14 +126,14 @@ class RolesTimeline:
     def _of_all(self, role: str, rank: int) -> int:
         return [*self.parts].index(role) * MOST_RANKS + rank
 
-    def _spans(self, role: str) -> Iterable[Span]:
+    def _spans(self, role: str) -> Iterable[WorkerSpan]:
         spans = self.parts[role].all_spans
         return (
             one._replace(rank=self._of_all(role, one.rank), host=f"{role}/{one.host}")
             for one in spans
         )
 
-    def _mark(self, role: str, mark: Mark) -> Mark:
+    def _mark(self, role: str, mark: TimelineMark) -> TimelineMark:
         host = f"{role}/{mark.host}" if mark.host else ""
         rank = None if mark.rank is None else self._of_all(role, mark.rank)
         return mark._replace(words=f"{role}: {mark.words}", host=host, rank=rank)

@@ -54,7 +54,7 @@ WORDS = 200
 """Bytes of such a line that are kept."""
 
 
-class Span(NamedTuple):
+class WorkerSpan(NamedTuple):
     """The life of one worker.
 
     Attributes:
@@ -73,7 +73,7 @@ class Span(NamedTuple):
     words: str = ""
 
 
-class Mark(NamedTuple):
+class TimelineMark(NamedTuple):
     """Something that happened at one time, or lasted until `until`.
 
     Attributes:
@@ -129,10 +129,10 @@ class Timeline:
         self.spans = BoundedList(MOST_SPANS)
         self.marks: dict[str, BoundedList] = {}
         self.findings: list[str] = []
-        self._running: dict[int, Span] = {}
+        self._running: dict[int, WorkerSpan] = {}
         self._tails: dict[int, list[tuple[str, bytes]]] = {}
         self.keep = TAIL
-        self._wrong: dict[str, Mark] = {}
+        self._wrong: dict[str, TimelineMark] = {}
         self._handlers: dict[type, Callable[[Any], None]] = {
             Started: self._on_start,
             RanksStarted: self._on_ranks,
@@ -158,12 +158,12 @@ class Timeline:
         return round(self._clock() - self.began, 3)
 
     @property
-    def all_spans(self) -> list[Span]:
+    def all_spans(self) -> list[WorkerSpan]:
         """The lives of workers: those that have ended, then those that run."""
         return [*self.spans.entries, *self._running.values()]
 
     @property
-    def working_spans(self) -> list[Span]:
+    def working_spans(self) -> list[WorkerSpan]:
         """The lives of the workers whose work is that of the job."""
         return self.all_spans
 
@@ -177,7 +177,7 @@ class Timeline:
         return rank
 
     @property
-    def all_marks(self) -> list[Mark]:
+    def all_marks(self) -> list[TimelineMark]:
         """What happened, in order of time."""
         kept = [mark for bounded in self.marks.values() for mark in bounded.entries]
         return sorted([*kept, *self._wrong.values()], key=lambda mark: mark.at)
@@ -209,9 +209,9 @@ class Timeline:
 
     def mark(self, kind: str, words: str, host: str = "", rank: int | None = None) -> None:
         """Add a mark, now."""
-        self._keep_mark(Mark(self.now, kind, words, host, rank))
+        self._keep_mark(TimelineMark(self.now, kind, words, host, rank))
 
-    def _keep_mark(self, mark: Mark) -> None:
+    def _keep_mark(self, mark: TimelineMark) -> None:
         self.marks.setdefault(mark.kind, BoundedList(MOST_MARKS)).add(mark)
 
     # -- events -----------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class Timeline:
         self.hosts.setdefault(event.host)
         for rank in event.ranks:
             self._close(rank, "stopped", "")
-            self._running[rank] = Span(rank, event.host, self.round, self.now)
+            self._running[rank] = WorkerSpan(rank, event.host, self.round, self.now)
             again = "started again" if self._tails.get(rank) else ""
             self.begin_life(rank, f"round {self.round}" if self.round else again)
 
@@ -265,7 +265,7 @@ class Timeline:
         self.mark("round", f"round {event.number}: {event.world_size} ranks{restarts}")
 
     def _on_alarm(self, event: Alarm) -> None:
-        self._wrong.setdefault(event.kind, Mark(self.now, event.kind, event.sentence))
+        self._wrong.setdefault(event.kind, TimelineMark(self.now, event.kind, event.sentence))
 
     def _on_alarm_over(self, event: AlarmOver) -> None:
         mark = self._wrong.pop(event.kind, None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...common.json_types import ExitCode, Natural
     from . import report as job
-    from .json_types import Cause, Crashed, Ended, Python, Verdict
+    from .json_types import Cause, Crashed, EndedJson, Python, VerdictJson
 
 
 class Failure(NamedTuple):
@@ -131,11 +131,11 @@ def _of_roles(data: Mapping[str, Any], text: str) -> Report:
     )
 
 
-def fields(report: job.Report) -> Ended:
+def fields(report: job.JobReport) -> EndedJson:
     """Return the report for --report_file."""
     order = sorted(report.failures, key=lambda failure: failure.at)
     failures = [_failure(one, report) for one in order]
-    made: Ended = {
+    made: EndedJson = {
         "job_id": report.job_id,
         "exit_code": report.exit_code,
         "seconds": round(report.ended - report.began, 3),
@@ -156,11 +156,11 @@ def fields(report: job.Report) -> Ended:
     return made
 
 
-def _python(report: job.Report, host: str, path: str) -> Python:
+def _python(report: job.JobReport, host: str, path: str) -> Python:
     return {"host": host, "path": path, "origin": report.python_origin}
 
 
-def _add_what_is_rare(made: Ended, report: job.Report) -> None:
+def _add_what_is_rare(made: EndedJson, report: job.JobReport) -> None:
     if report.bound:
         from . import bindings
 
@@ -193,7 +193,7 @@ def crash_fields(job_id: str, error: Exception) -> Crashed:
     }
 
 
-def _verdict(report: job.Report) -> Verdict:
+def _verdict(report: job.JobReport) -> VerdictJson:
     from ...specs.verdict import Explanation
 
     verdict = (report.explanation or Explanation()).verdict
@@ -205,7 +205,7 @@ def _verdict(report: job.Report) -> Verdict:
     }
 
 
-def _cause(report: job.Report) -> Cause:
+def _cause(report: job.JobReport) -> Cause:
     if report.stop_signal:
         return "signal"
     if report.broken_pipe:
@@ -215,7 +215,7 @@ def _cause(report: job.Report) -> Cause:
     return "no progress" if report.cause.code == NO_PROGRESS else "lost"
 
 
-def _failure(failure: job.Failure, report: job.Report) -> Failure:
+def _failure(failure: job.WorkerFailure, report: job.JobReport) -> Failure:
     return Failure(
         rank=failure.rank,
         local_rank=failure.local_rank,

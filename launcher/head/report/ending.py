@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...common.errors import INTERNAL, DsrunError
-from .report import Report
+from .report import JobReport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ class Ending:
         error: why it could not be started, or which fault of dsrun has ended it; None if neither.
     """
 
-    def __init__(self, job_id: str, outcome: Report | Exception) -> None:
+    def __init__(self, job_id: str, outcome: JobReport | Exception) -> None:
         """Tell of a report, or of what there is instead of one."""
         self.job_id = job_id
-        self.report = outcome if isinstance(outcome, Report) else None
-        self.error = None if isinstance(outcome, Report) else outcome
+        self.report = outcome if isinstance(outcome, JobReport) else None
+        self.error = None if isinstance(outcome, JobReport) else outcome
 
     @property
     def code(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from ...common import system
-from .report import Failure
+from .report import WorkerFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ VARIABLE = "TORCHELASTIC_ERROR_FILE"
 def text(ending: Ending) -> str:
     """Return what belongs into that file, "" if no worker has recorded why the job has failed."""
     cause = ending.report.cause if ending.report is not None and ending.code else None
-    if not isinstance(cause, Failure) or not cause.message:
+    if not isinstance(cause, WorkerFailure) or not cause.message:
         return ""
     if not cause.traceback:  # as signal handlers write it, and `record` leaves it
         return json.dumps({"message": cause.message})

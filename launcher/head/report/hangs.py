@@ -38,7 +38,7 @@ def lines(hangs: Iterable[Hang], headline: str) -> list[str]:
     return [f"  it hung before: {plain(one.sentence)}" for one in left[-1:]]
 
 
-def fields(hangs: Iterable[Hang], began: float) -> list[json_types.Hang]:
+def fields(hangs: Iterable[Hang], began: float) -> list[json_types.HangJson]:
     """Return them for --report_file."""
     return [
         {

@@ -14,7 +14,7 @@ Cause: TypeAlias = Literal["none", "failure", "lost", "signal", "broken pipe", "
 SlowCause: TypeAlias = Literal["quota", "cpu", "disk", "work", "network", "behind"]
 
 
-class Loss(TypedDict):
+class LossJson(TypedDict):
     """A node that was lost, or an engine that ended, while the job ran.
 
     Attributes:
@@ -55,7 +55,7 @@ class Binding(TypedDict):
     nic: str
 
 
-class Hang(TypedDict):
+class HangJson(TypedDict):
     """A time in which the job did nothing, for longer than --hang_timeout.
 
     Attributes:
@@ -75,7 +75,7 @@ class Hang(TypedDict):
     lasted: Seconds | None
 
 
-class Slow(TypedDict):
+class SlowJson(TypedDict):
     """A rank, a host or a link for which the others have waited.
 
     Attributes:
@@ -99,7 +99,7 @@ class Slow(TypedDict):
 _Class = TypedDict("_Class", {"class": verdict.FailureClass})
 
 
-class Verdict(_Class):
+class VerdictJson(_Class):
     """Why the job has failed, as far as it is known.
 
     Attributes:
@@ -161,15 +161,15 @@ class _EveryEnd(TypedDict):
     cause: Cause
     first_failure: Failure | None
     failures: list[Failure]
-    lost: list[Loss]
+    lost: list[LossJson]
     stopped: Natural
     signal: Positive | None
     left: Sequence[str]
     unseen: Sequence[str]
-    verdict: Verdict | None
+    verdict: VerdictJson | None
 
 
-class Ended(_EveryEnd, total=False):
+class EndedJson(_EveryEnd, total=False):
     """A job that was started.
 
     Attributes:
@@ -180,8 +180,8 @@ class Ended(_EveryEnd, total=False):
     """
 
     bindings: list[Binding]
-    hangs: list[Hang]
-    slow: list[Slow]
+    hangs: list[HangJson]
+    slow: list[SlowJson]
     restarts: Positive
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .slow import Slow
 
 
-class Failure(NamedTuple):
+class WorkerFailure(NamedTuple):
     """One worker that failed by itself.
 
     Attributes:
@@ -113,7 +113,7 @@ class ReportFields(NamedTuple):
     hosts: tuple[str, ...]
     began: float
     ended: float
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[WorkerFailure, ...] = ()
     losses: tuple[Loss, ...] = ()
     stopped: int = 0
     stop_signal: int = 0
@@ -131,24 +131,24 @@ class ReportFields(NamedTuple):
     unwritten: bool = False
     stop_reason: str = ""
     explanation: Explanation | None = None
-    unended: tuple[Failure, ...] = ()
+    unended: tuple[WorkerFailure, ...] = ()
     pythons: tuple[tuple[str, str], ...] = ()
     python_origin: str = OWN_PYTHON
     restarts: int = 0
 
 
-class Report(ReportFields):
+class JobReport(ReportFields):
     """How a job has ended: what has happened, and what follows from it, each worked out once."""
 
     @cached_property
-    def first(self) -> Failure | None:
+    def first(self) -> WorkerFailure | None:
         """The failure that came first in time."""
         return min(self.failures, key=lambda failure: failure.at, default=None)
 
     @cached_property
-    def cause(self) -> Failure | Loss | None:
+    def cause(self) -> WorkerFailure | Loss | None:
         """The first failure or loss; None if there was none."""
-        events: Sequence[Failure | Loss] = [*self.failures, *self.losses]
+        events: Sequence[WorkerFailure | Loss] = [*self.failures, *self.losses]
         return min(events, key=lambda event: event.at, default=None)
 
     @property
@@ -165,7 +165,7 @@ class Report(ReportFields):
             return 0 if self.stop_is_clean else 128 + self.stop_signal
         if self.broken_pipe:
             return 128 + signal.SIGPIPE
-        if isinstance(self.cause, Failure):
+        if isinstance(self.cause, WorkerFailure):
             return self.cause.exit_code
         if self.cause or self.left:
             return self.cause.code if self.cause else LOST

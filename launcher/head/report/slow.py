@@ -45,7 +45,7 @@ def causes(slow: Sequence[Slow], host: str, rank: int) -> str:
     )
 
 
-def fields(slow: Iterable[Slow], began: float) -> list[json_types.Slow]:
+def fields(slow: Iterable[Slow], began: float) -> list[json_types.SlowJson]:
     """Return them for --report_file."""
     return [
         {

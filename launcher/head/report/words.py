@@ -7,13 +7,13 @@ import signal
 from ...common.text import plain
 from ...common.wording import counted
 from . import hangs
-from .report import Failure, Loss, duration, signal_name
+from .report import Loss, WorkerFailure, duration, signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .report import Report
+    from .report import JobReport
 
 TAIL_LINES = 20
 
@@ -26,7 +26,7 @@ def _shows_nothing(lines: list[str]) -> bool:
     return not lines
 
 
-def words(report: Report, still_shown: Callable[[list[str]], bool] = _shows_nothing) -> str:
+def words(report: JobReport, still_shown: Callable[[list[str]], bool] = _shows_nothing) -> str:
     """Return the report as text, "" for a job that ended well.
 
     Lines that the screen shows anyway, as far as `still_shown` knows, are not repeated.
@@ -42,13 +42,13 @@ def words(report: Report, still_shown: Callable[[list[str]], bool] = _shows_noth
     return "\n".join(lines)
 
 
-def done(report: Report) -> str:
+def done(report: JobReport) -> str:
     """Return a line about a job that has ended well."""
     hosts = "" if report.losses else f" on {counted(len(report.hosts), 'host')}"
     return f"done {_after(report, report.ended)}: {counted(report.world_size, 'worker')}{hosts}"
 
 
-def _watched(report: Report, headline: str) -> list[str]:
+def _watched(report: JobReport, headline: str) -> list[str]:
     """Return what was found while the job ran, beneath the headline."""
     found = hangs.lines(report.hangs, headline)
     if report.slow:
@@ -58,7 +58,7 @@ def _watched(report: Report, headline: str) -> list[str]:
     return found
 
 
-def _headline(report: Report) -> list[str]:
+def _headline(report: JobReport) -> list[str]:
     ago = _after(report, report.ended)
     if report.stop_signal:
         name = report.stop_reason or signal.Signals(report.stop_signal).name
@@ -82,12 +82,12 @@ def _headline(report: Report) -> list[str]:
     return [f"dsrun: {where} {end}{_others(report)}"]
 
 
-def _after(report: Report, at: float) -> str:
+def _after(report: JobReport, at: float) -> str:
     again = f"{counted(report.restarts, 'restart')} and " if report.restarts else ""
     return f"after {again}{duration(at - report.began)}"
 
 
-def _end(failure: Failure) -> str:
+def _end(failure: WorkerFailure) -> str:
     """Return how a worker ended, as a verb."""
     hint = f" ({failure.hint})" if failure.hint else ""
     if failure.code >= 0:
@@ -96,8 +96,8 @@ def _end(failure: Failure) -> str:
     return f"was killed by {signal_name(number)} (signal {number}){hint}"
 
 
-def _others(report: Report) -> str:
-    also = len(report.failures) - isinstance(report.cause, Failure)
+def _others(report: JobReport) -> str:
+    also = len(report.failures) - isinstance(report.cause, WorkerFailure)
     parts = [f"{counted(also, 'other rank')} failed later"] if also > 0 else []
     whole = isinstance(report.cause, Loss) and not report.cause.host
     ranks = counted(report.stopped, "rank" if whole else "other rank")
@@ -105,9 +105,9 @@ def _others(report: Report) -> str:
     return f"; {', '.join(parts)}" if parts else ""
 
 
-def _details(report: Report, still_shown: Callable[[list[str]], bool]) -> list[str]:
+def _details(report: JobReport, still_shown: Callable[[list[str]], bool]) -> list[str]:
     failure = report.cause
-    if not isinstance(failure, Failure) or report.stop_signal or report.broken_pipe:
+    if not isinstance(failure, WorkerFailure) or report.stop_signal or report.broken_pipe:
         return []
     if not failure.pid:
         return []
@@ -123,7 +123,7 @@ def _details(report: Report, still_shown: Callable[[list[str]], bool]) -> list[s
     return [*lines, *(f"  {text}" for text in (found.lines if found else ()))]
 
 
-def _recorded(failure: Failure) -> list[str]:
+def _recorded(failure: WorkerFailure) -> list[str]:
     """Return the recorded exception, unless the last output has it."""
     if not failure.message or failure.message.split("\n")[0] in failure.stderr:
         return []
@@ -132,7 +132,7 @@ def _recorded(failure: Failure) -> list[str]:
     return ["  the exception recorded by @record:", *(f"    {line}" for line in lines)]
 
 
-def _tail(failure: Failure, still_shown: Callable[[list[str]], bool]) -> list[str]:
+def _tail(failure: WorkerFailure, still_shown: Callable[[list[str]], bool]) -> list[str]:
     name, text = ("error", failure.stderr) if failure.stderr.strip() else ("output", failure.stdout)
     # Of a progress bar, show only the last state.
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]

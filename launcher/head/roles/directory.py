@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..run.run_node import RunNode
 
 
-class Place(NamedTuple):
+class RoleNode(NamedTuple):
     """A node of a role.
 
     Attributes:
@@ -38,7 +38,7 @@ class Directory:
 
     def __init__(self, hosts: Iterable[str]) -> None:
         """Begin without places; the job uses these hosts."""
-        self.places: dict[str, tuple[Place, ...]] = {}
+        self.places: dict[str, tuple[RoleNode, ...]] = {}
         self._alone = len({*hosts}) == 1
         self._proven: dict[tuple[str, str], str] = {}
 
@@ -52,11 +52,11 @@ class Directory:
         moved = [one for one in places if before.get(one.host, one.ports) != one.ports]
         return [f"{role}: the former port on {_listed(one, before[one.host])}" for one in moved]
 
-    def _place(self, node: RunNode) -> Place:
+    def _place(self, node: RunNode) -> RoleNode:
         hello = node.hello
         assert hello is not None
         candidates = master_candidates(node.node, hello, None, self._alone)
-        return Place(node.name, candidates, hello.ports)
+        return RoleNode(node.name, candidates, hello.ports)
 
     def prove(self, role: str, answered: Mapping[str, Sequence[int]]) -> None:
         """Note which addresses have answered, by the name of the host: the first one counts."""
@@ -84,6 +84,6 @@ class Directory:
         }
 
 
-def _listed(place: Place, former: Sequence[int]) -> str:
+def _listed(place: RoleNode, former: Sequence[int]) -> str:
     changed = [(old, new) for old, new in zip(former, place.ports, strict=False) if old != new]
     return ", ".join(f"{place.host} is taken: {new} in place of {old}" for old, new in changed)

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..report.report import Report
+    from ..report.report import JobReport
     from .json_types import RoleEnd, RolesEnded
     from .policy import Cause
 
@@ -41,7 +41,7 @@ class Section(NamedTuple):
     unseen: tuple[str, ...] = ()
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> JobReport | None:
         """What has happened in its last run."""
         return self.ending.report if self.ending is not None else None
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from ...common.loop import Timer
     from ..exec.programs import RunningProgram
-    from ..fleet.fleet import Fleet
-    from .directory import Place
+    from ..fleet.fleet import NodeFleet
+    from .directory import RoleNode
 
 AGAIN = 0.5
 """Seconds until the program is started again, if it has ended too early."""
@@ -32,7 +32,7 @@ ANY_PORT = 1
 NONE = -1
 
 
-class Question(NamedTuple):
+class ReadyQuestion(NamedTuple):
     """What the program `ready` is asked.
 
     Attributes:
@@ -44,7 +44,7 @@ class Question(NamedTuple):
 
     kind: str
     path: str
-    places: tuple[Place, ...]
+    places: tuple[RoleNode, ...]
     port: int = 0
 
     @property
@@ -60,9 +60,9 @@ class Inquiry:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: NodeFleet,
         hosts: Sequence[str],
-        question: Question,
+        question: ReadyQuestion,
         on_done: Callable[[dict[str, list[int]]], None],
         on_why: Callable[[str], None],
         on_lost: Callable[[], None] | None = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict, get_args
 from ...common.json_types import ExitCode, Natural, Positive, Seconds, one_of
 from ...specs.roles import ENDS
 from ..report.document import Failure
-from ..report.json_types import Cause, Verdict
+from ..report.json_types import Cause, VerdictJson
 from .policy import RoleState
 
 
@@ -57,7 +57,7 @@ class RolesEnded(TypedDict):
     role: str | None
     sentence: str
     first_failure: Failure | None
-    verdict: Verdict | None
+    verdict: VerdictJson | None
     signal: Positive | None
     left: Sequence[str]
     unseen: Sequence[str]

@@ -7,8 +7,8 @@ from functools import partial
 from ...backends import BACKENDS
 from ...common.errors import DsrunError
 from ...common.loop import Loop
-from ...control.messages import End
-from ..fleet.fleet import Fleet
+from ...control.messages import SessionEnd
+from ..fleet.fleet import NodeFleet
 from ..job.launch import conclude, handle_signals, listening, nodes_of
 from ..job.start import backend_for, prepare
 from ..output.console import Console
@@ -20,18 +20,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...backends.base import Dial, Part
+    from ...backends.base import DialBack, Part
     from ...specs.plan import Node
     from ...specs.roles import RolesSpec
     from ..job.control import JobControl
-    from ..job.job import Job
-    from ..job.start import Start
+    from ..job.job import RunnerJob
+    from ..job.start import PreparedStart
 
 
 def launch(
     spec: RolesSpec,
-    start: Start | None = None,
-    run: Callable[[RolesSpec, Start], int] | None = None,
+    start: PreparedStart | None = None,
+    run: Callable[[RolesSpec, PreparedStart], int] | None = None,
 ) -> int:
     """Run a job of roles and report on it; return the exit code.
 
@@ -54,7 +54,7 @@ def launch(
     return requeueing(job.supervision.requeue_codes, conducted)
 
 
-def _run(spec: RolesSpec, start: Start) -> int:
+def _run(spec: RolesSpec, start: PreparedStart) -> int:
     """Run a job of roles in a terminal; return the exit code.
 
     Raises:
@@ -70,7 +70,7 @@ def _run(spec: RolesSpec, start: Start) -> int:
 
 def conduct(
     spec: RolesSpec,
-    start: Start,
+    start: PreparedStart,
     loop: Loop,
     console: Console,
     on_job: Callable[[JobControl], None] = lambda _: None,
@@ -93,9 +93,9 @@ def conduct(
 
 
 def _conduct(
-    whole: Job,
+    whole: RunnerJob,
     spec: RolesSpec,
-    start: Start,
+    start: PreparedStart,
     on_job: Callable[[JobControl], None],
     later: Callable[[Node], Part],
 ) -> Ending:
@@ -103,7 +103,7 @@ def _conduct(
     loop, console, lease = whole.loop, whole.console, spec.job.supervision.heartbeat_timeout
     try:
         whole.open()
-        fleet = Fleet(nodes_of(start), loop, console.log, lease, later, shares=True)
+        fleet = NodeFleet(nodes_of(start), loop, console.log, lease, later, shares=True)
         job = RolesJob(spec, fleet, console, loop.stop)
         fleet.on_idle = job.on_idle
         whole.draw, whole.tell = job.painter(), job.tell
@@ -119,7 +119,7 @@ def _conduct(
         return Ending(spec.job.job_id, error)
 
 
-def _serve(job: RolesJob, start: Start, dial: Dial | None) -> Ending:
+def _serve(job: RolesJob, start: PreparedStart, dial: DialBack | None) -> Ending:
     """Connect the fleet, wait until the job is over, then close the fleet."""
     fleet, loop = job.fleet, job.loop
     try:
@@ -130,7 +130,7 @@ def _serve(job: RolesJob, start: Start, dial: Dial | None) -> Ending:
         if not job.abandoned:
             joins = BACKENDS[job.spec.job.plan.launcher].joins
             text = f"{ending.text}\n" if joins and ending.text else ""
-            fleet.close(End(ending.code, text))
+            fleet.close(SessionEnd(ending.code, text))
         return ending
     finally:
         fleet.disconnect()

@@ -17,7 +17,7 @@ from ...common.errors import NO_PROGRESS
 from ...common.loop import Timers
 from ...common.values import NamedTuple
 from . import role_events as events
-from .role_actions import CheckReady, EndJob, Log, PrepareRole, StartRole, StopRole
+from .role_actions import CheckReady, EndRoles, PrepareRole, RolesLog, StartRole, StopRole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...common.loop import Timer
-    from ...specs.roles import Role
+    from ...specs.roles import RoleSpec
     from .role_actions import RoleAction
     from .role_events import RoleEvent
 
@@ -88,7 +88,7 @@ class RoleCourse:
         code: its last exit code; None before its first end.
     """
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: RoleSpec) -> None:
         self.role = role
         self.state = RoleState.WAITING
         self.prepared = self.known = self.alive = self.ran = self.well = False
@@ -124,7 +124,7 @@ class RolesPolicy:
         over: whether nothing is left.
     """
 
-    def __init__(self, roles: Sequence[Role], now: float) -> None:
+    def __init__(self, roles: Sequence[RoleSpec], now: float) -> None:
         """Begin with all roles waiting, at this time in seconds."""
         self.courses = {role.name: RoleCourse(role) for role in roles}
         self._dependants_first = sorted(
@@ -148,7 +148,7 @@ class RolesPolicy:
             events.RestartRequested: self._on_restart,
             events.Interrupted: self._on_interrupt,
             events.Killed: self._on_kill,
-            events.TimePassed: lambda: None,
+            events.RoleTimePassed: lambda: None,
         }
 
     def step(self, now: float, event: RoleEvent) -> tuple[RoleAction, ...]:
@@ -385,7 +385,7 @@ class RolesPolicy:
         if self.over or states != {RoleState.ENDED}:
             return
         self.over = True
-        self._do(EndJob(self._code))
+        self._do(EndRoles(self._code))
 
     @property
     def _code(self) -> int:
@@ -398,7 +398,7 @@ class RolesPolicy:
         return 128 + self.cause.number if any(ran) or not ran else 0
 
     def _say(self, text: str, level: str = "info") -> None:
-        self._do(Log(text, level))
+        self._do(RolesLog(text, level))
 
 
 def _restarts(course: RoleCourse) -> bool:

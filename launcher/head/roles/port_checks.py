@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
 
 
@@ -21,7 +21,7 @@ class PortChecks:
     A node that sees another user's program on such a port does not answer: it stops its workers.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: NodeFleet) -> None:
         self._numbers = count(1)
         self._open: dict[int, tuple[set[NodeConnection], Callable[[], None]]] = {}
         fleet.services[frames.PORTS] = self._on_answer

@@ -14,9 +14,9 @@ from functools import partial
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ..run.events import RESULT, RankOutput
-from ..watch.lines import Lines, matches
+from ..watch.lines import OutputLines, matches
 from ..watch.time_limit import TimeLimit, TooSlow
-from .inquiry import NONE, Inquiry, Question
+from .inquiry import NONE, Inquiry, ReadyQuestion
 from .role_events import NotReadyYet, RoleReady
 
 TYPE_CHECKING = False
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ...common.loop import Timer
-    from ...specs.roles import Role
-    from ..fleet.fleet import Fleet
+    from ...specs.roles import RoleSpec
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from ..run.events import Observer, RunEvent
     from .directory import Directory
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .role_events import RoleEvent
 
     Stop: TypeAlias = Callable[[], None]
-    Whom: TypeAlias = tuple[tuple[str, ...], Question]
+    Whom: TypeAlias = tuple[tuple[str, ...], ReadyQuestion]
 
 SEARCH = 0.2
 """Seconds of processor time for the search for a line in one block of output."""
@@ -56,7 +56,7 @@ class LineWatch:
         self.found = False
         self.on_found: Callable[[], None] = lambda: None
         self._pattern = re.compile(expression.encode(), re.MULTILINE)
-        self._lines, self._limit = Lines(), TimeLimit(SEARCH)
+        self._lines, self._limit = OutputLines(), TimeLimit(SEARCH)
         self._warn = warn
         self._given_up = False
 
@@ -99,11 +99,11 @@ class RoleReadiness:
 
     def __init__(
         self,
-        role: Role,
+        role: RoleSpec,
         users: Sequence[str],
         nodes: Callable[[], Sequence[NodeConnection]],
         ports: PortChecks,
-        fleet: Fleet,
+        fleet: NodeFleet,
         directory: Directory,
         tell: Callable[[RoleEvent], None],
     ) -> None:
@@ -196,11 +196,11 @@ class RoleReadiness:
         own, ready = [place.host for place in places], self._role.ready
         if kind == "file":
             path = os.path.join(self._role.job.workdir, ready.what)
-            return tuple(own[:1]), Question(kind, path, ())
+            return tuple(own[:1]), ReadyQuestion(kind, path, ())
         path = "" if kind == "reach" else ready.what
         # A role's own port may be another user's until its workers listen there.
         port = NONE if kind == "reach" else self._role.ports.index(ready.port)
-        return self._askers(own), Question(kind, path, places, port)
+        return self._askers(own), ReadyQuestion(kind, path, places, port)
 
     def _askers(self, own: Sequence[str]) -> tuple[str, ...]:
         """Return hosts that ask: a connected one of each user, if possible one without a server."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..fleet.node_queries import Used
     from ..job.job_socket import RunHistory
-    from ..local.server import Caller, Message, Verb
+    from ..local.server import LocalCaller, Message, Verb
     from ..run.run_view import RunView
     from .role_run import RoleRun
     from .roles_job import RolesJob
@@ -58,7 +58,7 @@ class RolesRequests:
         self.verbs["restart"] = self._restart
 
     def _choose(
-        self, name: str, of_all: Verb, caller: Caller, request: Message, fds: list[int]
+        self, name: str, of_all: Verb, caller: LocalCaller, request: Message, fds: list[int]
     ) -> Message | None:
         """Answer for the role that a request names, or for all."""
         if request.get("role") is None:
@@ -76,7 +76,7 @@ class RolesRequests:
             raise UsageError(f"{role} has not begun")
         return known[role], run
 
-    def _needs_role(self, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    def _needs_role(self, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
         raise UsageError(f"--role NAME: expected one of {', '.join(self._job.roles)}")
 
     # -- all roles --------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class RolesRequests:
         runs = ((name, role.view) for name, role in self._job.roles.items())
         return [(name, run, self._job.histories[name]) for name, run in runs if run is not None]
 
-    def _status(self, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    def _status(self, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
         job, spec = self._job, self._job.spec.job
         every = [status(run, seen, ranks=False) for _, run, seen in self._runs]
         newest = max(every, key=lambda one: bool(one.last), default=None)
@@ -116,7 +116,7 @@ class RolesRequests:
         )
         return as_fields(whole)
 
-    def _report(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _report(self, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Answer how the job does; send what has happened, too, if that is asked for."""
         job, now = self._job, self._job.loop.clock()
         if request.get("events") is True:
@@ -145,11 +145,11 @@ class RolesRequests:
         yield f"  {name}: {course.state.value}, {ranks}{again}"
         yield from (f"  {line}" for line in (troubles(told) if told is not None else ()))
 
-    def _send_past(self, caller: Caller) -> None:
+    def _send_past(self, caller: LocalCaller) -> None:
         for name, _, seen in self._runs:
             send_past(caller, seen, self._job.began, name)
 
-    def _logs(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _logs(self, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Send the newest output of all roles; with `follow` also what comes later."""
         ranks = ranks_of(request)
         reader = RolesLogReader(caller, None if ranks is None else set(ranks))
@@ -160,7 +160,7 @@ class RolesRequests:
                 follow(caller, seen, partial(reader.feed, name))
         return {}
 
-    def _usage(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+    def _usage(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Answer with what each node reports."""
 
         def answer(used: Used) -> None:
@@ -171,7 +171,7 @@ class RolesRequests:
         question = fleet.node_queries.ask_usage(list(fleet.nodes.values()), answer)
         caller.on_close.append(question.drop)
 
-    def _signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _signal(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         number = signal_of(request)
         ranks = pass_on(self._job, number)
         if not ranks:
@@ -179,7 +179,7 @@ class RolesRequests:
         self._job.log(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks", "warning")
         return {"ranks": ranks}
 
-    def _stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
         number = signal_of(request)
         self._job.log("stopping the job, as dsrun-job asks", "warning")
@@ -188,7 +188,7 @@ class RolesRequests:
             self._job.handle(events.Killed(number))
         return {"grace": sum(run.spec.supervision.grace for _, run, _ in self._runs)}
 
-    def _restart(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+    def _restart(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Start a role again, whose workers run."""
         if request.get("role") is None:
             self._needs_role(_caller, request, _fds)

@@ -40,14 +40,14 @@ class StopRole(NamedTuple):
     kill: bool = False
 
 
-class Log(NamedTuple):
+class RolesLog(NamedTuple):
     """A line for the user."""
 
     text: str
     level: str = "info"
 
 
-class EndJob(NamedTuple):
+class EndRoles(NamedTuple):
     """Nothing of any role is left: the job is over.
 
     Attributes:
@@ -58,4 +58,4 @@ class EndJob(NamedTuple):
 
 
 if TYPE_CHECKING:
-    RoleAction: TypeAlias = PrepareRole | StartRole | CheckReady | StopRole | Log | EndJob
+    RoleAction: TypeAlias = PrepareRole | StartRole | CheckReady | StopRole | RolesLog | EndRoles

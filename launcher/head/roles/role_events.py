@@ -88,7 +88,7 @@ class Killed(NamedTuple):
     number: int
 
 
-class TimePassed(NamedTuple):
+class RoleTimePassed(NamedTuple):
     """It is the time that `RolesPolicy.due` has named."""
 
 
@@ -104,5 +104,5 @@ if TYPE_CHECKING:
         | RestartRequested
         | Interrupted
         | Killed
-        | TimePassed
+        | RoleTimePassed
     )

@@ -6,12 +6,12 @@ from functools import partial
 
 from ...common.errors import DsrunError, NodeError
 from ..job.ending import fails
-from ..job.job import Job
+from ..job.job import RunnerJob
 from ..report.ending import Ending
-from ..run.decisions import Abandon, End, Refuse, Start, Stop
+from ..run.decisions import Abandon, End, Refuse, StartRun, StopAll
 from ..run.events import Alarm, Exit, Lost, RanksStarted
-from ..run.phase import Phase
-from ..run.run import Owner
+from ..run.phase import RunPhase
+from ..run.run import RunOverrides
 from .role_events import RoleEnded, RoleFailing, RolePrepared, RoleStarted
 
 TYPE_CHECKING = False
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...specs.job import JobSpec
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from ..job.job_socket import RunHistory
     from ..local.server import Verb
     from ..output.console import Console
-    from ..run.effects import Ready
+    from ..run.effects import AllReady
     from ..run.events import RunEvent
     from ..run.run_view import ObservedRun, RunView
     from .role_events import RoleEvent
@@ -49,12 +49,12 @@ class RoleRun:
     def __init__(
         self,
         spec: JobSpec,
-        fleet: Fleet,
+        fleet: NodeFleet,
         console: Console,
         tell: Tell,
         observe: Callable[[ObservedRun], None],
         on_left: Callable[[], None],
-        owner: Owner,
+        owner: RunOverrides,
     ) -> None:
         """Begin without a run.
 
@@ -74,8 +74,8 @@ class RoleRun:
         self._tell, self._observe, self._on_left = tell, observe, on_left
         self._owner = owner._replace(on_ready=self._on_ready, on_over=self._finish)
         self.loss, self._published = "", b""
-        self._job: Job | None = None
-        self._ready: Ready | None = None
+        self._job: RunnerJob | None = None
+        self._ready: AllReady | None = None
         self._watched: list[tuple[NodeConnection, Callable[[str], None]]] = []
         self._started: set[int] = set()
         self._stopped = False
@@ -124,7 +124,7 @@ class RoleRun:
         `former_ports` are as in `JobSpec`.
         """
         spec = self.spec._replace(former_ports=former_ports)
-        job = Job(spec, self._console, self._fleet.loop, self._left)
+        job = RunnerJob(spec, self._console, self._fleet.loop, self._left)
         self._job, self._ready, self._stopped = job, None, False
         self.loss, self._published = "", b""
         self._started.clear()
@@ -151,7 +151,7 @@ class RoleRun:
         for connection in lost:
             self._fleet.reach(connection)
 
-    def _on_ready(self, ready: Ready) -> None:
+    def _on_ready(self, ready: AllReady) -> None:
         """Wait with the start; a node that is lost meanwhile is not noticed by the run."""
         job, self._ready = self._job, ready
         assert job is not None
@@ -166,20 +166,20 @@ class RoleRun:
             self._console.log(f"waiting {waits:.0f} s until its workers on lost nodes have ended")
         self._fleet.loop.call_later(max(waits, 0.0), lambda: self._tell_prepared(ready))
 
-    def _tell_prepared(self, ready: Ready) -> None:
+    def _tell_prepared(self, ready: AllReady) -> None:
         """Tell that the nodes are ready, unless the run has been given up meanwhile."""
         run = self.view
         if self._ready is ready and run is not None and not run.ending:
             self._tell(RolePrepared(self.name))
 
-    def _watch(self, job: Job, connection: NodeConnection) -> None:
+    def _watch(self, job: RunnerJob, connection: NodeConnection) -> None:
         """Give the run up if this connection is lost before the start."""
         if not any(one is connection for one, _ in self._watched):
             watch = partial(self._on_early_loss, job, connection)
             connection.on_close.append(watch)
             self._watched.append((connection, watch))
 
-    def _on_early_loss(self, job: Job, connection: NodeConnection, reason: str) -> None:
+    def _on_early_loss(self, job: RunnerJob, connection: NodeConnection, reason: str) -> None:
         _refuse(job, _early(connection, reason))
 
     def publish(self, frame: bytes, *, starts: bool = False) -> None:
@@ -201,7 +201,7 @@ class RoleRun:
         if lost is not None:
             _refuse(job, _early(lost, lost.lost))
         elif self._ready is not None:
-            job.handle(Start(*self._ready))
+            job.handle(StartRun(*self._ready))
 
     def _forget_watches(self) -> None:
         for connection, watch in self._watched:
@@ -236,7 +236,7 @@ class RoleRun:
         run = self.view
         if self._stopped or run is None:
             return
-        if run.phase is Phase.STOPPING and fails(run):
+        if run.phase is RunPhase.STOPPING and fails(run):
             self._stopped = True
             self._tell(RoleFailing(self.name))
 
@@ -257,7 +257,7 @@ class RoleRun:
         if why is not None:
             run.record.stopped_by(number, why)
         if run.started:
-            self.handle(Stop(number, 0.0 if kill else None))
+            self.handle(StopAll(number, 0.0 if kill else None))
         else:
             self.handle(End())
 
@@ -292,7 +292,7 @@ class RoleRun:
         seconds = max(alive) + run.spec.supervision.grace if alive else 0.0
         self._free_at = self._fleet.loop.clock() + seconds
 
-    def _end(self, job: Job, ending: Ending) -> None:
+    def _end(self, job: RunnerJob, ending: Ending) -> None:
         """Tell at once, so that what follows does not wait for files and programs of hooks."""
         self.ending = ending
         job.end(ending)
@@ -303,7 +303,7 @@ class RoleRun:
         self._on_left()
 
 
-def _refuse(job: Job, why: str) -> None:
+def _refuse(job: RunnerJob, why: str) -> None:
     if not job.view().started and not job.view().ending:
         job.handle(Refuse(NodeError(why)))
 

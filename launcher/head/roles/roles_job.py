@@ -6,7 +6,7 @@ import signal
 from functools import partial
 
 from ...common.event_queue import EventQueue
-from ...common.loop import Alarm
+from ...common.loop import DueTimer
 from ...common.output_file import is_page
 from ...control import frames, messages
 from ...control.role_messages import Lease
@@ -15,8 +15,8 @@ from ..job.ending import ending_of
 from ..job.job_socket import JobSocket, RunHistory
 from ..run.decisions import CallOff, OtherSignal, Refuse, ReplaceHost
 from ..run.events import Lost, Round
-from ..run.phase import Phase
-from ..run.run import Owner
+from ..run.phase import RunPhase
+from ..run.run import RunOverrides
 from ..run.run_signals import StopRequests, StopStep
 from ..watch.attach import roles_painter
 from . import role_events as events
@@ -25,7 +25,7 @@ from .ending import RolesEnding, Section
 from .policy import RolesPolicy
 from .port_checks import PortChecks
 from .readiness import RoleReadiness
-from .role_actions import CheckReady, EndJob, Log, PrepareRole, StartRole, StopRole
+from .role_actions import CheckReady, EndRoles, PrepareRole, RolesLog, StartRole, StopRole
 from .role_console import RoleConsole
 from .role_run import RoleRun
 from .spares import Spares
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from ...common.errors import DsrunError
     from ...specs.job import JobSpec
     from ...specs.program import Program
-    from ...specs.roles import Role, RolesSpec
+    from ...specs.roles import RoleSpec, RolesSpec
     from ..fleet.events import FleetEvent
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from ..local.server import Verb
     from ..output.console import Console
@@ -70,7 +70,7 @@ class RolesJob:
     """
 
     def __init__(
-        self, spec: RolesSpec, fleet: Fleet, console: Console, on_over: Callable[[], None]
+        self, spec: RolesSpec, fleet: NodeFleet, console: Console, on_over: Callable[[], None]
     ) -> None:
         """Prepare it; `on_over` is called from the loop once nothing of it is left."""
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
@@ -92,16 +92,16 @@ class RolesJob:
         self._hooks = self._told()
         self.abandoned, self._over, self._code = False, False, 0
         self._requests = StopRequests()
-        expire = partial(self.handle, events.TimePassed())
-        self._alarm = Alarm(self.loop, self.loop.awake, expire)
+        expire = partial(self.handle, events.RoleTimePassed())
+        self._alarm = DueTimer(self.loop, self.loop.awake, expire)
 
-    def _role(self, number: int, role: Role) -> RoleRun:
+    def _role(self, number: int, role: RoleSpec) -> RoleRun:
         console: Any = RoleConsole(self._console, role.name, number)
         job = job_of(role, self.spec.job)
-        owner = Owner(greeting=self.directory.frame, on_unreached=self._on_unreached)
+        owner = RunOverrides(greeting=self.directory.frame, on_unreached=self._on_unreached)
         return RoleRun(job, self.fleet, console, self.handle, self._observe, self._look, owner)
 
-    def _ready(self, role: Role, ports: PortChecks) -> RoleReadiness:
+    def _ready(self, role: RoleSpec, ports: PortChecks) -> RoleReadiness:
         users = [other.name for other in self.spec.roles if role.name in other.after]
         nodes = lambda: self.roles[role.name].connections  # noqa: E731
         return RoleReadiness(role, users, nodes, ports, self.fleet, self.directory, self.handle)
@@ -296,9 +296,9 @@ class RolesJob:
                 cause = self.policy.cause
                 why = cause.why if cause is not None and cause.number else None
                 self.roles[name].stop(number, kill=kill, why=why)
-            case Log(text, level):
+            case RolesLog(text, level):
                 self.log(text, level)
-            case EndJob(code):
+            case EndRoles(code):
                 self._code = code
 
     def _prepare(self, name: str) -> None:
@@ -330,7 +330,7 @@ class RolesJob:
         """Have a spare in place of a lost node in the next round of each elastic role there."""
         for name, role in self.roles.items():
             run = role.view
-            if run is None or run.phase is not Phase.RUNNING or run.spec.elastic is None:
+            if run is None or run.phase is not RunPhase.RUNNING or run.spec.elastic is None:
                 continue
             for spare in self._move(name, lost).values():
                 nodes = role.spec.plan.nodes
@@ -425,7 +425,7 @@ class RolesJob:
             self.handle(events.Interrupted(signal.SIGPIPE))
 
 
-def job_of(role: Role, whole: JobSpec) -> JobSpec:
+def job_of(role: RoleSpec, whole: JobSpec) -> JobSpec:
     """Return the job of a role as it is run: on the nodes of the whole job, and as a part of it."""
     job, service = role.job, role.ends == "never"
     supervision, output = whole.supervision, job.output

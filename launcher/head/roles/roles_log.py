@@ -6,13 +6,13 @@ from ..job.job_requests import LogReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..local.server import Caller
+    from ..local.server import LocalCaller
 
 
 class RolesLogReader:
     """Sends output as `LogReader` does; before that of another role, an event `role` names it."""
 
-    def __init__(self, caller: Caller, ranks: set[int] | None) -> None:
+    def __init__(self, caller: LocalCaller, ranks: set[int] | None) -> None:
         """Send the output of these ranks of each role; None for all."""
         self._caller, self._ranks = caller, ranks
         self._role = ""

@@ -9,7 +9,7 @@ import re
 import signal
 from functools import partial
 
-from ...backends.child import Child, Started, execute, with_pipes
+from ...backends.child import Child, StartedChild, execute, with_pipes
 from ...common import system
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def ask(
     return give_up
 
 
-def _started(argv: Sequence[str], environ: Mapping[str, str]) -> Started | None:
+def _started(argv: Sequence[str], environ: Mapping[str, str]) -> StartedChild | None:
     """Start a program that prints on one pipe; None if there is none."""
     try:
         return with_pipes(lambda fds: execute(argv, environ, (fds[0], fds[2], fds[2])))

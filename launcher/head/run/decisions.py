@@ -20,7 +20,7 @@ class Begin(NamedTuple):
     """Send JOB to every connected node; the others get it when they connect."""
 
 
-class Start(NamedTuple):
+class StartRun(NamedTuple):
     """Start the workers: the plan, MASTER_ADDR and MASTER_PORT are those of `effects.Ready`."""
 
     plan: Plan
@@ -47,7 +47,7 @@ class Refuse(NamedTuple):
     error: DsrunError
 
 
-class Stop(NamedTuple):
+class StopAll(NamedTuple):
     """Stop every node; a second one passes on its signal, and can shorten the grace.
 
     Attributes:

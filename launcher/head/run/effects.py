@@ -49,7 +49,7 @@ class SendBeats(NamedTuple):
     """Send heartbeats to all nodes from now on, and check that theirs arrive."""
 
 
-class Reach(NamedTuple):
+class ReachNode(NamedTuple):
     """Start the node launcher of a lost or an added node."""
 
     node: RunNode
@@ -115,7 +115,7 @@ class LabelNode(NamedTuple):
     node: Node
 
 
-class Ready(NamedTuple):
+class AllReady(NamedTuple):
     """All nodes are ready; `Start` starts their workers.
 
     Attributes:

@@ -228,7 +228,7 @@ class Observers:
         """Tell what a worker has written."""
         self.tell(RankOutput(rank, node.name, stream, data))
 
-    def exited(self, node: RunNode, ended: messages.Exit) -> None:
+    def exited(self, node: RunNode, ended: messages.WorkerExit) -> None:
         """Tell that a worker has ended."""
         stopped, hint = ended.signalled, ended.hint
         self._tell(Exit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))

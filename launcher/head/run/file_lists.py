@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...common.loop import Timer
     from ..checks.compared_node import Outlier
     from ..exec.fleet_programs import FleetProgram
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from .run_node import RunNode
 
 PATIENCE = 3.0
@@ -29,7 +29,7 @@ SIDES = 4
 class FileLists:
     """Asks nodes for the names and sizes of their Python files."""
 
-    def __init__(self, fleet: Fleet, job_id: str) -> None:
+    def __init__(self, fleet: NodeFleet, job_id: str) -> None:
         self._fleet, self._job_id = fleet, job_id
         self._program: FleetProgram | None = None
         self._timer: Timer | None = None

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.policies import CheckPolicy
     from ..fleet.commands import CommandEvent
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from .run_node import RunNode
 
 
 class Health:
     """Runs the health command on nodes of a run, with the run's variables and in its folder."""
 
-    def __init__(self, spec: JobSpec, fleet: Fleet) -> None:
+    def __init__(self, spec: JobSpec, fleet: NodeFleet) -> None:
         """Check no node of this job on a fleet yet."""
         self._spec, self._fleet = spec, fleet
         self._checks: dict[RunNode, _Check] = {}
@@ -66,7 +66,7 @@ class _Check:
         self._over = over
         self._output = Tail()
 
-    def begin(self, checks: CheckPolicy, fleet: Fleet) -> None:
+    def begin(self, checks: CheckPolicy, fleet: NodeFleet) -> None:
         """Start the command."""
         task = self.node.task
         assert task is not None

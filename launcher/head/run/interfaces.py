@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...common.loop import Timer, Timers
     from ...control.messages import Hello
     from ...control.reach_messages import Network
-    from ..checks.interface_choice import Trial
+    from ..checks.interface_choice import AddressTrial
     from .run_node import RunNode
 
     Known: TypeAlias = Sequence[tuple[RunNode, Network]]
@@ -37,7 +37,7 @@ class PendingRequest(NamedTuple):
 
     examination: Examination
     node: RunNode
-    trials: Sequence[Trial]
+    trials: Sequence[AddressTrial]
 
 
 class Interfaces:
@@ -151,8 +151,8 @@ class Examination:
 
     def begin(
         self,
-        first: Callable[[Sequence[Network]], list[Trial]],
-        more: Callable[[Sequence[Network], set[int]], list[Trial]],
+        first: Callable[[Sequence[Network]], list[AddressTrial]],
+        more: Callable[[Sequence[Network], set[int]], list[AddressTrial]],
     ) -> None:
         """Begin, given which trials are made at first, and which if nodes turn out to be bad."""
         self._more = more
@@ -161,7 +161,7 @@ class Examination:
         else:
             self._done()
 
-    def answered(self, number: int, verdicts: Iterable[tuple[Trial, str]]) -> None:
+    def answered(self, number: int, verdicts: Iterable[tuple[AddressTrial, str]]) -> None:
         """Handle the answer to a request."""
         for trial, why in verdicts:
             at = trial.to, trial.address
@@ -177,8 +177,8 @@ class Examination:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _ask(self, trials: Sequence[Trial]) -> None:
-        own: dict[int, list[Trial]] = {}
+    def _ask(self, trials: Sequence[AddressTrial]) -> None:
+        own: dict[int, list[AddressTrial]] = {}
         for trial in trials:
             own.setdefault(trial.by, []).append(trial)
         for by, some in own.items():
@@ -189,7 +189,7 @@ class Examination:
         else:
             self._go_on()
 
-    def _dial(self, trial: Trial) -> Dial:
+    def _dial(self, trial: AddressTrial) -> Dial:
         network = self._networks[trial.to]
         return Dial(trial.address, network.port, network.token)
 

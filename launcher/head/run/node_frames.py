@@ -8,7 +8,7 @@ from functools import partial
 from ...backends import BACKENDS
 from ...control import frames, messages
 from .effects import CheckHealth
-from .phase import Phase
+from .phase import RunPhase
 from .restart_policy import BEYOND
 from .run_signals import on_late_signal
 
@@ -149,7 +149,7 @@ def _accept(run: RunState, node: RunNode, hello: messages.Hello, asked: float) -
 
 def on_started(run: RunState, node: RunNode, body: bytes) -> None:
     """Handle STARTED: workers run."""
-    started = messages.unpack(messages.Started, body)
+    started = messages.unpack(messages.WorkersStarted, body)
     for rank in started.ranks:
         node.limits.check_rank(rank)
     run.workers.started(node, started)
@@ -159,7 +159,7 @@ def on_started(run: RunState, node: RunNode, body: bytes) -> None:
 
 def on_exit(run: RunState, node: RunNode, body: bytes) -> None:
     """Handle EXIT: a worker has ended."""
-    ended = messages.unpack(messages.Exit, body)
+    ended = messages.unpack(messages.WorkerExit, body)
     node.limits.check_end(ended.rank)
     run.staged.on_answer(node)
     node.connection.read_clock(ended.clock, run.now)
@@ -242,7 +242,7 @@ def on_done(run: RunState, node: RunNode, body: bytes) -> None:
     if not node.lost:  # else it may have been left out of the start
         check_started(run)
     node.end(messages.unpack(messages.Done, body))
-    if run.phase is Phase.RUNNING:
+    if run.phase is RunPhase.RUNNING:
         run.restarts.on_done(node)
     else:
         run.end_when_over()

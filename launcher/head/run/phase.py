@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Phase(IntEnum):
+class RunPhase(IntEnum):
     """The phases of a run, in their order; a run never goes back."""
 
     STARTING = 0

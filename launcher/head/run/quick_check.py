@@ -22,7 +22,7 @@ OF_PYTHON = frozenset({"torch", "nccl"})
 """Errors about packages of the workers' Python."""
 
 
-class Verdict(NamedTuple):
+class QuickVerdict(NamedTuple):
     """What follows from the findings.
 
     Attributes:
@@ -48,7 +48,7 @@ class QuickCheck:
 
     def compare(
         self, nodes: Sequence[RunNode], files: Mapping[str, list[str]] | None = None
-    ) -> Verdict:
+    ) -> QuickVerdict:
         """Compare nodes that have sent HELLO.
 
         `files` tells for nodes with other files than most which these are.
@@ -77,7 +77,7 @@ class QuickCheck:
         env = {name: text for name, text in found.facts.env.items() if name != "PYTHONPATH"}
         return found._replace(facts=found.facts._replace(files="", env=env))
 
-    def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding]) -> Verdict:
+    def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding]) -> QuickVerdict:
         errors = [one for one in found if self._is_error(one)]
         for line in show.lines([one for one in found if one not in errors]):
             if line not in self._told:
@@ -88,7 +88,7 @@ class QuickCheck:
             for name in one.nodes:
                 causes.setdefault(name, []).append(one.text)
         refused = {node: "; ".join(causes[node.name]) for node in nodes if node.name in causes}
-        return Verdict(refused, show.lines(errors))
+        return QuickVerdict(refused, show.lines(errors))
 
     def _is_error(self, one: Finding) -> bool:
         """Return whether a finding ends the start.

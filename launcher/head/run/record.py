@@ -6,14 +6,14 @@ import signal
 
 from ...common.errors import LOST, TOO_FEW
 from ...control.messages import Done
-from ..report.report import Failure, Loss, Report
+from ..report.report import JobReport, Loss, WorkerFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ...backends.events import EngineEnded
-    from ...control.messages import Exit
+    from ...control.messages import WorkerExit
     from ..report.hangs import Hang
     from ..report.slow import Slow
     from .run_node import RunNode
@@ -57,7 +57,7 @@ class JobRecord:
         self.asks_allocation = False
         self.outliving: dict[str, float] = {}
         self._by_node: float | None = None
-        self._exits: list[tuple[RunNode, Exit]] = []
+        self._exits: list[tuple[RunNode, WorkerExit]] = []
         self._losses: list[Loss] = []
         self._lost: set[str] = set()
         self._unexplained: set[str] = set()
@@ -65,7 +65,7 @@ class JobRecord:
         self._own_words: set[str] = set()
         self._by_engine = False
 
-    def exited(self, node: RunNode, ended: Exit) -> bool:
+    def exited(self, node: RunNode, ended: WorkerExit) -> bool:
         """Record the end of a worker; return whether it failed by itself."""
         self._exits.append((node, ended))
         return ended.failed
@@ -133,7 +133,7 @@ class JobRecord:
             and _is_by({number}, first[1])
         )
 
-    def is_consequence(self, node: RunNode, ended: Exit) -> bool:
+    def is_consequence(self, node: RunNode, ended: WorkerExit) -> bool:
         """Return whether a worker was ended by a scheduler or an engine as the run was stopped."""
         first = self._first_failure()
         causes = [loss.at for loss in self._losses] + ([first[0]] if first else [])
@@ -242,11 +242,11 @@ class JobRecord:
 
     def report(
         self, nodes: Sequence[RunNode], world_size: int, *, graceful_term_ok: bool
-    ) -> Report:
+    ) -> JobReport:
         """Return the report as of now."""
         exits = [ended for _, ended in self._exits]
         well = bool(exits) and all(ended.code == 0 for ended in exits)
-        return Report(
+        return JobReport(
             job_id=self.job_id,
             world_size=world_size,
             hosts=tuple(dict.fromkeys(node.name for node in nodes)),
@@ -283,12 +283,12 @@ def _is_by(numbers: Collection[int], code: int) -> bool:
     return -code in numbers or code - 128 in numbers
 
 
-def _failure(node: RunNode, ended: Exit) -> Failure:
+def _failure(node: RunNode, ended: WorkerExit) -> WorkerFailure:
     rank, done = str(ended.rank), node.done or Done((), {})
     stdout, stderr = done.tails.get(rank, ("", ""))
     message, traceback = done.recorded.get(rank, ("", ""))
     found = done.evidence.get(rank, "")
-    return Failure(
+    return WorkerFailure(
         at=ended.clock + node.connection.offset,
         rank=ended.rank,
         local_rank=node.node.local_rank(ended.rank),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from ...common.values import NamedTuple
-from .decisions import EndWhenOver, Stop
+from .decisions import EndWhenOver, StopAll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ...common.loop import Timers
-    from ...control.messages import Exit, Hello
+    from ...control.messages import Hello, WorkerExit
     from ...specs.host import Host
     from ...specs.job import JobSpec
-    from .decisions import GiveUp, Start
+    from .decisions import GiveUp, StartRun
     from .events import Observer
     from .record import JobRecord
     from .run_node import RunNode
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
             """What observes the run for it; None for nothing."""
             ...
 
-        def on_start(self, start: Start, first: RunNode, probes: Mapping[RunNode, int]) -> None:
+        def on_start(self, start: StartRun, first: RunNode, probes: Mapping[RunNode, int]) -> None:
             """Handle the start: START is sent to all connected nodes.
 
             Args:
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
             """Handle the HELLO of a node that connects after the start."""
             ...
 
-        def on_failure(self, node: RunNode, ended: Exit) -> None:
+        def on_failure(self, node: RunNode, ended: WorkerExit) -> None:
             """Handle a worker that has failed by itself: restart, or stop the run."""
             ...
 
@@ -158,7 +158,7 @@ class NoRestarts:
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
         self.actions: Mapping[type, Callable[..., None]] = {}
 
-    def on_start(self, start: Start, first: RunNode, probes: Mapping[RunNode, int]) -> None:
+    def on_start(self, start: StartRun, first: RunNode, probes: Mapping[RunNode, int]) -> None:
         """Nothing to do."""
 
     def on_health(self, node: RunNode, why: str) -> None:
@@ -167,10 +167,10 @@ class NoRestarts:
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Nothing to do: no node is reached again."""
 
-    def on_failure(self, node: RunNode, ended: Exit) -> None:
+    def on_failure(self, node: RunNode, ended: WorkerExit) -> None:
         """Stop the run."""
         self._record.exited(node, ended)
-        self._do(Stop(signal.SIGTERM))
+        self._do(StopAll(signal.SIGTERM))
 
     def restart(self, why: str, otherwise: GiveUp) -> None:
         """Give up: there is no other round."""

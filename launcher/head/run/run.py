@@ -7,7 +7,7 @@ import signal
 from functools import partial
 
 from ...common.event_queue import EventQueue
-from ...common.loop import Alarm
+from ...common.loop import DueTimer
 from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...specs.plan import Node
@@ -15,7 +15,7 @@ from ..fleet.events import NodeSent
 from ..output.filter import OutputFilter
 from . import decisions, effects
 from .output import RunOutput
-from .phase import Phase
+from .phase import RunPhase
 from .restart_policy import NoRestarts
 from .run_node import RunNode, members
 from .run_state import RunState
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ...control.messages import NodeJob
     from ...specs.host import Host
     from ...specs.job import JobSpec
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
     from ..report.ending import Ending
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Asks = Callable[[SendJob, Handle, Callable[[], RunView]], Callable[[RunNode], None]]
 
 
-class Owner(NamedTuple):
+class RunOverrides(NamedTuple):
     """What whoever has a run does in place of the usual; None for that.
 
     Attributes:
@@ -57,7 +57,7 @@ class Owner(NamedTuple):
         on_unreached: is called with a node that could not be reached again, and is tried again.
     """
 
-    on_ready: Callable[[effects.Ready], None] | None = None
+    on_ready: Callable[[effects.AllReady], None] | None = None
     on_over: Callable[[], None] | None = None
     greeting: Callable[[], bytes] | None = None
     on_unreached: Callable[[RunNode], None] | None = None
@@ -87,11 +87,11 @@ class Run:
     def __init__(
         self,
         spec: JobSpec,
-        fleet: Fleet,
+        fleet: NodeFleet,
         console: Console,
         restarts: Restarts = NoRestarts,
         asks: Asks | None = None,
-        owner: Owner | None = None,
+        owner: RunOverrides | None = None,
     ) -> None:
         """Prepare a run of the fleet's nodes that the plan has.
 
@@ -99,7 +99,7 @@ class Run:
         soon as it may have that; None for at once.
         """
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
-        self._console, self._owner = console, owner or Owner()
+        self._console, self._owner = console, owner or RunOverrides()
         self._task = tasks(spec)
         nodes = members(spec.plan, fleet)
         times = self.loop.clock(), self.loop.awake()
@@ -107,7 +107,7 @@ class Run:
         self.debugging: set[int] = set()
         self.output = RunOutput(console, OutputFilter(spec), self.state.window)
         self._queue = EventQueue()
-        self._alarm = Alarm(
+        self._alarm = DueTimer(
             self.loop, self.loop.awake, partial(self.handle, decisions.TimePassed())
         )
         self._ask = asks(self.send_job, self.handle, self.view) if asks else self.send_job
@@ -125,7 +125,7 @@ class Run:
             effects.CloseLine: lambda it: it.node.connection.close(it.reason),
             effects.ExpectBeats: lambda it: fleet.expect_beats(it.node.connection),
             effects.SendBeats: lambda _it: fleet.watch(),
-            effects.Reach: lambda it: fleet.reach(it.node.connection),
+            effects.ReachNode: lambda it: fleet.reach(it.node.connection),
             effects.Unreached: lambda it: self._on_unreached(it.node),
             effects.Log: lambda it: console.log(*it),
             effects.Status: lambda it: console.status(it.text),
@@ -136,7 +136,8 @@ class Run:
             effects.ForwardInput: lambda it: self._forward_input(it.node),
             effects.Label: lambda it: output.label(it.plan),
             effects.LabelNode: lambda it: output.label_node(it.node),
-            effects.Ready: self._owner.on_ready or (lambda it: self.handle(decisions.Start(*it))),
+            effects.AllReady: self._owner.on_ready
+            or (lambda it: self.handle(decisions.StartRun(*it))),
             effects.AskAllocation: lambda _it: self._ask_allocation(),
             effects.Suspend: lambda _it: fleet.suspend(),
             effects.ShowStacks: lambda _it: self._show_stacks(),
@@ -157,7 +158,7 @@ class Run:
         self._queue.put(self._step, event)
 
     def _step(self, event: object) -> None:
-        if self.state.phase is Phase.OVER:
+        if self.state.phase is RunPhase.OVER:
             if type(event) is decisions.EndSignal:  # until somebody is told of another end
                 self.state.record.stopped_late(*event)
             return
@@ -214,7 +215,7 @@ class Run:
     def wait(self) -> None:
         """Wait until the run is over, then give its nodes back to the fleet."""
         try:
-            if self.state.phase is not Phase.OVER:
+            if self.state.phase is not RunPhase.OVER:
                 self.loop.run()
         finally:
             self.leave()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...control.messages import Done, Hello, NodeBindings, NodeJob
     from ...specs.plan import Node, Plan
-    from ..fleet.fleet import Fleet
+    from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
 
 OVERDRAFT = 1 << 20
@@ -265,7 +265,7 @@ def assigned(plan: Plan, nodes: Sequence[RunNode]) -> Plan:
     return plan
 
 
-def members(plan: Plan, fleet: Fleet) -> list[RunNode]:
+def members(plan: Plan, fleet: NodeFleet) -> list[RunNode]:
     """Return the nodes of a plan that are in the fleet; some jobs have only one of theirs in it.
 
     Raises:

@@ -17,10 +17,10 @@ from .decisions import (
     FailStart,
     FilesListed,
     HealthChecked,
-    Start,
+    StartRun,
 )
 from .effects import Ask, CloseLine, ExpectBeats, ForwardInput, ListFiles, SendBeats
-from .phase import Phase
+from .phase import RunPhase
 from .startup import StartLimits, Startup
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ def table(run: RunState) -> dict[type, Callable[..., None]]:
         Compare: lambda it: compare(run, it.nodes),
         FilesListed: lambda it: on_files(run, it),
         HealthChecked: partial(node_frames.on_health, run),
-        Start: partial(start, run),
+        StartRun: partial(start, run),
     }
 
 
@@ -83,7 +83,7 @@ def begin(run: RunState) -> None:
 
 def call_off(run: RunState, reason: str) -> None:
     """Give up the start for this reason; if the program is running already, only warn."""
-    if run.phase is Phase.STARTING:
+    if run.phase is RunPhase.STARTING:
         run.startup.give_up([reason])
     else:
         run.warn(reason)
@@ -124,7 +124,7 @@ def _leave_out(run: RunState, causes: dict[RunNode, str]) -> None:
     run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
 
 
-def start(run: RunState, place: Start) -> None:
+def start(run: RunState, place: StartRun) -> None:
     """Start, unless the plan as it is known now contradicts the user's request."""
     cpu_only = all(node.hello.accelerator == "cpu" for node in run.nodes if node.hello)
     misfit = run.spec.misfit(place.plan, bare=cpu_only)
@@ -132,7 +132,7 @@ def start(run: RunState, place: Start) -> None:
         run.refuse(UsageError(misfit))
         return
     _log_folders(run)
-    run.phase, run.started, run.master = Phase.RUNNING, True, place.master
+    run.phase, run.started, run.master = RunPhase.RUNNING, True, place.master
     run.record.began = run.now
     present = [node for node in run.nodes if not node.over]
     for node in present:
@@ -152,7 +152,7 @@ def start(run: RunState, place: Start) -> None:
     run.timers.call_later(SETTLED, _prepare_for_failures)
 
 
-def _send_start(run: RunState, present: list[RunNode], place: Start) -> None:
+def _send_start(run: RunState, present: list[RunNode], place: StartRun) -> None:
     starts = [run.start_message(node.node, place.master, place.port) for node in present]
     packed = [messages.pack(frames.START, one) for one in starts]
     rounds = run.restarts.least is not None  # with which workers begin
@@ -183,7 +183,7 @@ def _log_start(run: RunState, port: int, *, cpu_only: bool) -> None:
 def _tell_of_imports(run: RunState, nodes: Sequence[RunNode]) -> None:
     """Say which of these nodes have started no workers, as they import preloaded modules."""
     waiting = [one.name for one in nodes if not one.over and not run.workers.began(one)]
-    if waiting and run.phase is Phase.RUNNING:
+    if waiting and run.phase is RunPhase.RUNNING:
         modules = ", ".join(run.spec.workers.preload)
         run.log(f"waiting for the import of {modules} on {some_of(waiting)} (--preload)")
 

@@ -14,7 +14,7 @@ from ...common.event_queue import Remaining
 from ...common.loop import Timers
 from ...control import frames, messages
 from . import decisions, effects, fleet_events, run_rounds, run_signals, run_start
-from .phase import Phase
+from .phase import RunPhase
 from .record import JobRecord
 from .restart_policy import Course
 from .run_node import RunNode
@@ -71,7 +71,7 @@ class RunState:
         do: takes an effect, or a decision, which is carried out once what is under way has ended.
     """
 
-    phase, master, now = Phase.STARTING, "", 0.0
+    phase, master, now = RunPhase.STARTING, "", 0.0
     started = abandoned = False
     observers: Observers | None = None
     error: DsrunError | None = None
@@ -142,7 +142,7 @@ class RunState:
             **run_rounds.table(self),
             **self.restarts.actions,
             decisions.Refuse: lambda it: self.refuse(it.error),
-            decisions.Stop: lambda it: self.stop(it.number, it.grace),
+            decisions.StopAll: lambda it: self.stop(it.number, it.grace),
             decisions.GiveUp: self._give_up,
             decisions.Restart: lambda it: self.restarts.restart(*it),
             decisions.Lose: lambda it: self.lose(*it[:2], over=it.over, explained=it.explained),
@@ -248,12 +248,12 @@ class RunState:
     @property
     def stopping(self) -> bool:
         """Whether it is being stopped, or has ended on all nodes."""
-        return self.phase >= Phase.STOPPING
+        return self.phase >= RunPhase.STOPPING
 
     @property
     def ending(self) -> bool:
         """Whether it has ended on all nodes."""
-        return self.phase >= Phase.ENDING
+        return self.phase >= RunPhase.ENDING
 
     # -- rounds -----------------------------------------------------------------------------
 
@@ -298,8 +298,8 @@ class RunState:
         self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(number, grace)))
         self.staged.cancel()
         self.workers.close()
-        if self.phase is Phase.RUNNING:
-            self.phase = Phase.STOPPING
+        if self.phase is RunPhase.RUNNING:
+            self.phase = RunPhase.STOPPING
             self._last_wait = self.timers.call_later(grace + LAST_MARGIN, self._give_up_waiting)
         self.end_when_over()
 
@@ -309,7 +309,7 @@ class RunState:
 
     def _give_up_waiting(self) -> None:
         for node in self.nodes:
-            if not node.over and self.phase < Phase.ENDING:
+            if not node.over and self.phase < RunPhase.ENDING:
                 self.lose(node, "it did not report the end of its workers")
 
     def lose(
@@ -372,14 +372,14 @@ class RunState:
 
     def end_when_over(self) -> None:
         """End if nothing more is expected of any node."""
-        if Phase.RUNNING <= self.phase < Phase.ENDING and not self._present:
+        if RunPhase.RUNNING <= self.phase < RunPhase.ENDING and not self._present:
             self.end()
 
     def end(self) -> None:
         """End the run, once backends have had time to report why connections have ended."""
-        if self.phase >= Phase.ENDING:
+        if self.phase >= RunPhase.ENDING:
             return
-        self.phase = Phase.ENDING
+        self.phase = RunPhase.ENDING
         self.record.ended = self.now
         self.startup.close()
         self._begin_nothing_more()
@@ -415,9 +415,9 @@ class RunState:
             self._finish()
 
     def _finish(self) -> None:
-        if self.phase is Phase.OVER:
+        if self.phase is RunPhase.OVER:
             return
-        self.phase = Phase.OVER
+        self.phase = RunPhase.OVER
         if self._last_wait is not None:
             self._last_wait.cancel()
         self.do(effects.Over())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from .phase import Phase
+from .phase import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class RunView(NamedTuple):
 
     spec: JobSpec
     plan: Plan
-    phase: Phase
+    phase: RunPhase
     started: bool
     abandoned: bool
     error: DsrunError | None
@@ -53,12 +53,12 @@ class RunView(NamedTuple):
     @property
     def stopping(self) -> bool:
         """Whether it is being stopped, or has ended on all nodes."""
-        return self.phase >= Phase.STOPPING
+        return self.phase >= RunPhase.STOPPING
 
     @property
     def ending(self) -> bool:
         """Whether it has ended on all nodes."""
-        return self.phase >= Phase.ENDING
+        return self.phase >= RunPhase.ENDING
 
 
 class ObservedRun(NamedTuple):

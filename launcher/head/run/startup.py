@@ -13,7 +13,7 @@ from ...specs.plan import settle
 from ..checks import before_start
 from ..fleet.hosts import by_cause, waiting_line
 from .decisions import Compare, Refuse
-from .effects import Ask, Log, Ready, Send, Status
+from .effects import AllReady, Ask, Log, Send, Status
 from .run_node import NodeState, assigned
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
     from ..fleet.mutes import MuteNodes
     from .interfaces import Interfaces
-    from .quick_check import Verdict
+    from .quick_check import QuickVerdict
     from .run_node import RunNode
 
 SHOW_AFTER = 0.5
@@ -103,7 +103,7 @@ class Startup:
             plan: of the run.
             nodes: in rank order.
             timers: for its limits.
-            do: takes effects; the outcome is `Ready`, or the decision to `Refuse`.
+            do: takes effects; the outcome is `AllReady`, or the decision to `Refuse`.
             limits: of the start.
             leave_out: goes on without these nodes, each with the reason why it cannot take part.
         """
@@ -238,7 +238,7 @@ class Startup:
         else:
             self._settle()
 
-    def on_compared(self, verdict: Verdict) -> None:
+    def on_compared(self, verdict: QuickVerdict) -> None:
         """Go on, without the nodes that differ if enough others remain."""
         if self._closed:
             return
@@ -345,7 +345,7 @@ class Startup:
         self._master = address
         if self._master and self._examined:
             self.close()
-            self._do(Ready(self._plan, address, self._port))
+            self._do(AllReady(self._plan, address, self._port))
 
     def give_up(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""

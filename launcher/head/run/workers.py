@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.loop import Timer, Timers
-    from ...control.messages import Exit, Started
+    from ...control.messages import WorkerExit, WorkersStarted
     from .run_node import RunNode
 
 PATIENCE = 10.0
@@ -26,7 +26,7 @@ LISTED = 64
 """Hosts in the table, one line each."""
 
 
-class Worker(NamedTuple):
+class RunningWorker(NamedTuple):
     """A running worker; `since` is its start on the loop's clock."""
 
     rank: int
@@ -54,27 +54,27 @@ class Workers:
         """
         self._clock, self._timers, self._log = clock, timers, log
         self.place = ""
-        self._running: dict[int, Worker] = {}
+        self._running: dict[int, RunningWorker] = {}
         self._ended: set[int] = set()
         self._began: set[str] = set()
         self._timer: Timer | None = None
         self._closed = False
 
-    def started(self, node: RunNode, message: Started) -> None:
+    def started(self, node: RunNode, message: WorkersStarted) -> None:
         """Record the workers of a node; ranks that are not on this node are ignored."""
         theirs = node.node.ranks
         now = self._clock()
         self._began.add(node.name)
         for rank, pid in zip(message.ranks, message.pids, strict=False):
             if rank in theirs:
-                self._running[rank] = Worker(rank, node.name, pid, now)
+                self._running[rank] = RunningWorker(rank, node.name, pid, now)
                 self._ended.discard(rank)
 
     def began(self, node: RunNode) -> bool:
         """Return whether a node has started its workers."""
         return node.name in self._began
 
-    def ended(self, message: Exit) -> None:
+    def ended(self, message: WorkerExit) -> None:
         """Record the end of a worker."""
         known = self._running.pop(message.rank, None)
         if known is None or message.code or message.signalled:
@@ -84,7 +84,7 @@ class Workers:
             self._timer = self._timers.call_later(PATIENCE, self._look)
 
     @property
-    def running(self) -> list[Worker]:
+    def running(self) -> list[RunningWorker]:
         """The running workers, by rank."""
         return sorted(self._running.values())
 
@@ -112,7 +112,7 @@ class Workers:
 
     def table(self) -> str:
         """Return a table of the running ranks: one line per host with pids and run time."""
-        hosts: dict[str, list[Worker]] = {}
+        hosts: dict[str, list[RunningWorker]] = {}
         for worker in self.running:
             hosts.setdefault(worker.host, []).append(worker)
         running = len(self._running)
@@ -121,7 +121,7 @@ class Workers:
         rest = len(hosts) - LISTED
         return "\n".join([*lines, *([f"  and {rest} more hosts"] if rest > 0 else [])])
 
-    def _line(self, host: str, some: Sequence[Worker]) -> str:
+    def _line(self, host: str, some: Sequence[RunningWorker]) -> str:
         ranks, pids = show_slots([one.rank for one in some]), show_slots([one.pid for one in some])
         plural = "s" if len(some) > 1 else ""
         up = duration(self._clock() - min(one.since for one in some))

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from ...control.stack_messages import Stacks
-    from ..fleet.fleet import Fleet
-    from ..fleet.node_queries import Question, Told
+    from ...control.stack_messages import StacksAnswer
+    from ..fleet.fleet import NodeFleet
+    from ..fleet.node_queries import NodeQuestion, Told
     from ..run.run_node import RunNode
-    from ..run.workers import Worker, Workers
+    from ..run.workers import RunningWorker, Workers
 
     Views: TypeAlias = dict[int, RankView]
 
@@ -38,7 +38,7 @@ NATIVE_PATIENCE = 10.0
 
 
 def collect(
-    fleet: Fleet,
+    fleet: NodeFleet,
     nodes: Sequence[RunNode],
     workers: Workers,
     answered: Callable[[Views], None],
@@ -46,7 +46,7 @@ def collect(
     ranks: Iterable[int] = (),
     native: bool = False,
     save: bool = False,
-) -> Question:
+) -> NodeQuestion:
     """Ask where the running workers are; `answered` gets a view of each, called from the loop.
 
     Ranks of nodes that have not answered in time, or are not connected, have that as their
@@ -76,12 +76,14 @@ def collect(
     return fleet.node_queries.ask_stacks(lines.values(), ask, seen, patience)
 
 
-def _patience(running: Iterable[Worker]) -> float:
+def _patience(running: Iterable[RunningWorker]) -> float:
     most = max(Counter(one.host for one in running).values(), default=0)
     return PATIENCE + EACH * max(0, most - FEW)
 
 
-def views(workers: Iterable[Worker], answers: Mapping[str, Stacks], patience: float) -> Views:
+def views(
+    workers: Iterable[RunningWorker], answers: Mapping[str, StacksAnswer], patience: float
+) -> Views:
     """Return a view of each worker, given the answers by host; rows of others are left out."""
     return {
         one.rank: _view(one, answers[one.host])
@@ -91,7 +93,7 @@ def views(workers: Iterable[Worker], answers: Mapping[str, Stacks], patience: fl
     }
 
 
-def _view(worker: Worker, stacks: Stacks) -> RankView:
+def _view(worker: RunningWorker, stacks: StacksAnswer) -> RankView:
     """Return what a node has told of a worker."""
     processes = tuple(one for one in stacks.processes if one.rank == worker.rank)
     pids = {one.pid for one in processes}

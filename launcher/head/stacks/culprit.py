@@ -61,7 +61,7 @@ class Reason(Enum):
     NOBODY = "nobody"
 
 
-class Explanation(NamedTuple):
+class WaitExplanation(NamedTuple):
     """What is known about who waits for whom.
 
     Attributes:
@@ -120,13 +120,15 @@ class JobSnapshot(NamedTuple):
         rest = [rank for rank in self.waiters if rank not in some]
         return f"{at_places(rest, self.places)}; " if rest else ""
 
-    def named(self, reason: Reason, odd: Sequence[int], words: str, *, sure: bool) -> Explanation:
+    def named(
+        self, reason: Reason, odd: Sequence[int], words: str, *, sure: bool
+    ) -> WaitExplanation:
         """Return an explanation: where the others wait, and words about the odd ranks."""
         waiting = tuple(rank for rank in self.waiters if rank not in odd)
-        return Explanation(f"{self.others(odd)}{words}", reason, tuple(odd), waiting, sure)
+        return WaitExplanation(f"{self.others(odd)}{words}", reason, tuple(odd), waiting, sure)
 
 
-def explain(views: Mapping[int, RankView]) -> Explanation:
+def explain(views: Mapping[int, RankView]) -> WaitExplanation:
     """Return who waits for whom among the ranks of a job."""
     snapshot = _snapshot(views)
     found = next(one for rule in RULES if (one := rule(snapshot)) is not None)
@@ -152,7 +154,7 @@ def _in_state(snapshot: JobSnapshot, states: str) -> list[int]:
     return [rank for rank, one in sorted(workers.items()) if one and one.state in states]
 
 
-def _stopped(snapshot: JobSnapshot) -> Explanation | None:
+def _stopped(snapshot: JobSnapshot) -> WaitExplanation | None:
     odd = _in_state(snapshot, "Tt")
     words = _state_words(snapshot, odd)
     return snapshot.named(Reason.STOPPED, odd, words, sure=True) if odd else None
@@ -170,7 +172,7 @@ def _state_words(snapshot: JobSnapshot, ranks: Sequence[int]) -> str:
     return f"{who(ranks, snapshot.views)} {STATES[view.worker.state].replace('is', 'are', 1)}"
 
 
-def _silent(snapshot: JobSnapshot) -> Explanation | None:
+def _silent(snapshot: JobSnapshot) -> WaitExplanation | None:
     if not snapshot.silent or (snapshot.outside and snapshot.waiting):
         return None
     return snapshot.named(Reason.SILENT, snapshot.silent, _silence(snapshot), sure=False)
@@ -180,7 +182,7 @@ def _silence(snapshot: JobSnapshot) -> str:
     return f"{who(snapshot.silent, snapshot.views)}: {snapshot.views[snapshot.silent[0]].problem}"
 
 
-def _mismatch(snapshot: JobSnapshot) -> Explanation | None:
+def _mismatch(snapshot: JobSnapshot) -> WaitExplanation | None:
     found = flight.mismatch(snapshot.views)
     if found is None:
         return None
@@ -194,7 +196,7 @@ def _mismatch(snapshot: JobSnapshot) -> Explanation | None:
     return known.named(Reason.MISMATCH, odd if clear else (), words, sure=clear)
 
 
-def _behind(snapshot: JobSnapshot) -> Explanation | None:
+def _behind(snapshot: JobSnapshot) -> WaitExplanation | None:
     """Find ranks that have not come to a collective and wait for nobody, or else fewest."""
     found = [*flight.behind(snapshot.views)]
     for one in found:
@@ -214,7 +216,7 @@ def _more_wait(found: Behind) -> int:
     return len(found.waiting) - len(found.missing)
 
 
-def _missing(snapshot: JobSnapshot, found: Behind, odd: Sequence[int]) -> Explanation:
+def _missing(snapshot: JobSnapshot, found: Behind, odd: Sequence[int]) -> WaitExplanation:
     stuck = [rank for rank in found.missing if rank not in odd]
     known, one = snapshot._replace(waiting=(*found.waiting, *stuck)), found.one
     words = at_places(odd, snapshot.places, snapshot.views)
@@ -222,7 +224,7 @@ def _missing(snapshot: JobSnapshot, found: Behind, odd: Sequence[int]) -> Explan
     return known.named(Reason.BEHIND, odd, words, sure=True)
 
 
-def _opposed(snapshot: JobSnapshot, found: Behind) -> Explanation:
+def _opposed(snapshot: JobSnapshot, found: Behind) -> WaitExplanation:
     """Blame the ranks in a collective to which most do not come, as these wait for others too."""
     odd = found.waiting if _more_wait(found) < 0 else ()
     known = snapshot._replace(waiting=found.missing if odd else (), perhaps=())
@@ -231,7 +233,7 @@ def _opposed(snapshot: JobSnapshot, found: Behind) -> Explanation:
     return known.named(Reason.MISMATCH, odd, words, sure=bool(odd))
 
 
-def _outside(snapshot: JobSnapshot) -> Explanation | None:
+def _outside(snapshot: JobSnapshot) -> WaitExplanation | None:
     """Find ranks that do not wait for others; without any, those that wait in native code."""
     native = [rank for rank in snapshot.perhaps if snapshot.places[rank].kind is Kind.NATIVE]
     odd = snapshot.outside or native
@@ -242,7 +244,7 @@ def _outside(snapshot: JobSnapshot) -> Explanation | None:
     return snapshot.named(Reason.OUTSIDE, odd, words, sure=sure)
 
 
-def _child(snapshot: JobSnapshot) -> Explanation | None:
+def _child(snapshot: JobSnapshot) -> WaitExplanation | None:
     held = {
         rank: child.state
         for rank, place in snapshot.places.items()
@@ -254,7 +256,7 @@ def _child(snapshot: JobSnapshot) -> Explanation | None:
     return snapshot.named(Reason.CHILD, [*held], words, sure=sure) if held else None
 
 
-def _blocked(snapshot: JobSnapshot) -> Explanation | None:
+def _blocked(snapshot: JobSnapshot) -> WaitExplanation | None:
     odd = [rank for rank in _in_state(snapshot, "D") if rank not in snapshot.waiters]
     if not odd or {*snapshot.outside}.difference(odd):
         return None
@@ -262,7 +264,7 @@ def _blocked(snapshot: JobSnapshot) -> Explanation | None:
     return snapshot.named(Reason.BLOCKED, odd, words, sure=bool(snapshot.waiting))
 
 
-def _unknown(snapshot: JobSnapshot) -> Explanation | None:
+def _unknown(snapshot: JobSnapshot) -> WaitExplanation | None:
     odd = [rank for rank, place in snapshot.places.items() if not place.known]
     if not odd or not snapshot.waiters:
         return None
@@ -272,7 +274,7 @@ def _unknown(snapshot: JobSnapshot) -> Explanation | None:
     return snapshot.named(Reason.UNKNOWN, odd, words, sure=False)
 
 
-def _different(snapshot: JobSnapshot) -> Explanation | None:
+def _different(snapshot: JobSnapshot) -> WaitExplanation | None:
     """Find the minority of ranks that wait for others, or may do so, elsewhere than most."""
     ranks = [*snapshot.waiting, *snapshot.perhaps]
     groups = grouped(ranks, snapshot.places)
@@ -287,7 +289,7 @@ def _different(snapshot: JobSnapshot) -> Explanation | None:
     return some.named(Reason.DIFFERENT, odd if clear else (), words, sure=False)
 
 
-def _nobody(snapshot: JobSnapshot) -> Explanation:
+def _nobody(snapshot: JobSnapshot) -> WaitExplanation:
     ranks = [*snapshot.places]
     words = at_places(ranks, snapshot.places, snapshot.views)
     if len(ranks) > 1 and len(grouped(ranks, snapshot.places)) == 1:
@@ -295,10 +297,10 @@ def _nobody(snapshot: JobSnapshot) -> Explanation:
         words = f"all {counted(len(ranks), 'rank')} {place.words(several=True)}"
     elif not ranks:
         words = "no rank is running"
-    return Explanation(words, Reason.NOBODY, (), snapshot.waiting, sure=False)
+    return WaitExplanation(words, Reason.NOBODY, (), snapshot.waiting, sure=False)
 
 
-RULES: tuple[Callable[[JobSnapshot], Explanation | None], ...] = (
+RULES: tuple[Callable[[JobSnapshot], WaitExplanation | None], ...] = (
     *(_stopped, _mismatch, _behind, _silent, _blocked),
     *(_child, _outside, _unknown, _different, _nobody),
 )

@@ -10,7 +10,7 @@ from .culprit import Reason
 from .places import Kind
 
 
-class Place(TypedDict):
+class PlaceJson(TypedDict):
     """Where a thread is.
 
     Attributes:
@@ -41,7 +41,7 @@ class Thread(TypedDict):
     frames: Sequence[str]
 
 
-class Process(TypedDict):
+class ProcessJson(TypedDict):
     """One process of a rank.
 
     Attributes:
@@ -66,7 +66,7 @@ class Process(TypedDict):
     threads: list[Thread]
 
 
-class Collective(TypedDict):
+class CollectiveJson(TypedDict):
     """One collective operation of a rank.
 
     Attributes:
@@ -113,12 +113,12 @@ class Rank(TypedDict):
     idle: float
     problem: str
     saved: str
-    place: Place | None
-    processes: list[Process]
-    collectives: list[Collective]
+    place: PlaceJson | None
+    processes: list[ProcessJson]
+    collectives: list[CollectiveJson]
 
 
-class Stacks(TypedDict):
+class StacksJson(TypedDict):
     """Where the ranks of a job are in their code.
 
     Attributes:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from . import places
     from .fold import Picture, Stack
     from .frames import Frame
-    from .json_types import Collective, Place, Process, Rank, Stacks, Thread
+    from .json_types import CollectiveJson, PlaceJson, ProcessJson, Rank, StacksJson, Thread
     from .view import RankView
 
 BOLD, DIM, NORMAL = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -80,7 +80,7 @@ def _line(text: str) -> str:
 def as_json(job_id: str, views: Mapping[int, RankView]) -> dict[str, Any]:
     """Return what `dsrun-job stacks --json` prints."""
     found = explain(views)
-    fields: Stacks = {
+    fields: StacksJson = {
         "job_id": job_id,
         "sentence": found.sentence,
         "reason": found.reason,
@@ -106,13 +106,13 @@ def _rank(view: RankView) -> Rank:
     }
 
 
-def _place(place: places.Place) -> Place | None:
+def _place(place: places.Place) -> PlaceJson | None:
     if not place.known:
         return None
     return {"kind": place.kind.name.lower(), "function": place.call, "where": place.at}
 
 
-def _process(process: ProcessState, view: RankView) -> Process:
+def _process(process: ProcessState, view: RankView) -> ProcessJson:
     return {
         "pid": process.pid,
         "parent": process.parent,
@@ -134,7 +134,7 @@ def _thread(thread: ThreadStack) -> Thread:
     }
 
 
-def _collective(collective: messages.Collective) -> Collective:
+def _collective(collective: messages.Collective) -> CollectiveJson:
     return {
         "group": collective.group,
         "members": collective.members,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...control.local_client import LocalClient, Message
-    from ..local.server import Caller
+    from ..local.server import LocalCaller
 
 EVENT = "stacks"
 """The type of these events."""
@@ -26,7 +26,7 @@ MARGIN = 10.0
 """Seconds beyond the patience with nodes for the runner to answer."""
 
 
-def send(caller: Caller, views: Iterable[RankView]) -> None:
+def send(caller: LocalCaller, views: Iterable[RankView]) -> None:
     """Send views to a caller."""
     for view in views:
         fits = caller.pending < MOST_PENDING

@@ -11,10 +11,10 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...common.wording import counted
 from ...control import frames, sync_answers
-from ...control.sync_answers import Blocked, Failed, ManifestAsked, Needed, Ready, Shared
+from ...control.sync_answers import Blocked, CopyReady, ManifestAsked, Needed, NoCopy, Shared
 from ...control.sync_manifest import FILE
 from ...specs.environment import to_wire
-from ..fleet.commands import WINDOW, CommandEnded, CommandOutput, CommandSpec, InputTaken
+from ..fleet.commands import WINDOW, CommandEnded, CommandInputTaken, CommandOutput, CommandSpec
 from .scan import shown
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..fleet.commands import CommandEvent, FleetCommands
     from ..fleet.node_connection import NodeConnection
     from .shared import SharedProbe
-    from .source import Source
+    from .source import SyncSource
 
     Outcome = Callable[["Copy | str"], None]
 
@@ -58,7 +58,7 @@ class NodeSync:
 
     def __init__(
         self,
-        source: Source,
+        source: SyncSource,
         probe: SharedProbe,
         on_outcome: Outcome,
         wanted: Callable[[], bool],
@@ -107,7 +107,7 @@ class NodeSync:
             case CommandOutput(_, _, data):
                 self._running.took(event)
                 self._errors = (self._errors + data)[-KEPT:]
-            case InputTaken():
+            case CommandInputTaken():
                 self._pump()
             case CommandEnded(_, code, hint):
                 self._end_probe()
@@ -142,12 +142,12 @@ class NodeSync:
                 self._send(self._source.announced())
             case Needed(positions):
                 self._give(positions)
-            case Ready(folder, lock, number):
+            case CopyReady(folder, lock, number):
                 self._finish(Copy(folder, lock, number))
                 self._running.feed(b"")
             case Blocked(paths, count, copy):
                 self._finish(_blocked(paths[:NAMED], count, copy))
-            case Failed(why):
+            case NoCopy(why):
                 self._finish(f"--sync: {plain(why)}")
 
     def _give(self, positions: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ import time
 
 from ...common.errors import UsageError, reason
 from ...common.files import open_regular
-from ...control.sync_manifest import FILE, Entry, manifest
+from ...control.sync_manifest import FILE, ManifestEntry, manifest
 from . import scan
 from .hashes import Hashes
 
@@ -24,7 +24,7 @@ BLOCK = 64 * 1024
 """Bytes that are sent at a time."""
 
 
-class Source:
+class SyncSource:
     """The folder on this machine.
 
     Attributes:
@@ -87,7 +87,7 @@ class Source:
         if pieces:
             yield bytes(pieces)
 
-    def _file(self, entry: Entry) -> Iterator[bytes]:
+    def _file(self, entry: ManifestEntry) -> Iterator[bytes]:
         path = os.path.join(os.fsencode(self.spec.source), _bytes(entry.path))
         left = entry.size
         with open(open_regular(path), "rb") as file:
@@ -98,11 +98,11 @@ class Source:
             raise OSError(0, "has changed since the job was started", path)
 
 
-def _entry(source: str, item: scan.Item, hashes: Hashes, now: float) -> Entry:
+def _entry(source: str, item: scan.Item, hashes: Hashes, now: float) -> ManifestEntry:
     if item.kind != FILE:
-        return Entry(item.path, item.kind, item.mode, 0, item.target)
+        return ManifestEntry(item.path, item.kind, item.mode, 0, item.target)
     size, digest = hashes.of(source, item, now)
-    return Entry(item.path, FILE, item.mode, size, digest)
+    return ManifestEntry(item.path, FILE, item.mode, size, digest)
 
 
 def _key(source: str) -> str:

@@ -13,7 +13,7 @@ from ... import __version__
 from ...common import system
 from ...common.output_file import is_page
 from ...specs.program import command_lines
-from ..run.phase import Phase
+from ..run.phase import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ...specs.job import JobSpec
     from ...specs.program import Program
-    from ..fleet.node_queries import Question
+    from ..fleet.node_queries import NodeQuestion
     from ..report.ending import Ending
     from ..run.events import Observer
     from ..run.run import Run
@@ -41,7 +41,7 @@ def alert_action(run: Run) -> AlertAction:
         run.log(text, "warning")
 
     state = run.state
-    return AlertAction(lambda: state.phase is Phase.RUNNING, run.tell, warn, run.handle)
+    return AlertAction(lambda: state.phase is RunPhase.RUNNING, run.tell, warn, run.handle)
 
 
 def rules(run: Run) -> None:
@@ -76,13 +76,13 @@ def hang(run: Run) -> None:
 
     def take_stacks(
         answered: Callable[[Mapping[int, RankView]], None], *, save: bool = False
-    ) -> Question:
+    ) -> NodeQuestion:
         from ..stacks.collect import collect
 
         return collect(run.fleet, state.nodes, state.workers, answered, save=save)
 
     def exempt() -> bool:
-        stands = state.phase is not Phase.RUNNING or bool(run.debugging)
+        stands = state.phase is not RunPhase.RUNNING or bool(run.debugging)
         return stands or run.output.held_up(state.nodes)
 
     report = HangReport(

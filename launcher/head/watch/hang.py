@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ...specs.policies import WatchPolicy
-    from ..fleet.node_queries import Question
+    from ..fleet.node_queries import NodeQuestion
     from ..report.hangs import Hang
     from ..run.events import RunEvent
     from ..run.run_node import RunNode
     from ..run.workers import Workers
-    from ..stacks.culprit import Explanation
+    from ..stacks.culprit import WaitExplanation
     from ..stacks.view import RankView
     from .hang_incident import HangIncident
     from .stack_sampling import StackSampling
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
         def __call__(
             self, answered: Callable[[Mapping[int, RankView]], None], *, save: bool = False
-        ) -> Question:
+        ) -> NodeQuestion:
             """Call `answered` with a view of each rank; `save` writes them to files as well."""
             ...
 
@@ -237,7 +237,7 @@ class HangWatch:
             if known is not None:
                 self._take(known, seen, now)
 
-    def _take(self, known: Explanation, views: Mapping[int, RankView], now: float) -> None:
+    def _take(self, known: WaitExplanation, views: Mapping[int, RankView], now: float) -> None:
         """Tell of a hang; not of what may be none, and has gone on from there before."""
         from .hang_incident import HangIncident, places_of
 

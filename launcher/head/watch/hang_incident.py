@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from ..stacks.culprit import Explanation
+    from ..stacks.culprit import WaitExplanation
     from ..stacks.view import RankView
     from .hang import HangReport
     from .idle_times import RankIdleTimes
@@ -42,7 +42,7 @@ class HangIncident:
     def __init__(
         self,
         report: HangReport,
-        known: Explanation,
+        known: WaitExplanation,
         views: Mapping[int, RankView],
         ended: Mapping[int, str],
         now: float,
@@ -159,13 +159,13 @@ def is_elsewhere(before: RankView, now: RankView) -> bool:
     return answers or (there and not here) or has_moved(before, now)
 
 
-def places_of(known: Explanation, views: Mapping[int, RankView]) -> Hashable:
+def places_of(known: WaitExplanation, views: Mapping[int, RankView]) -> Hashable:
     """Return where the odd ranks are, or all if none is odd."""
     return tuple((rank, place_of(views[rank])[:3]) for rank in known.odd or views)
 
 
 def hang_of(
-    known: Explanation, views: Mapping[int, RankView], ended: Mapping[int, str], now: float
+    known: WaitExplanation, views: Mapping[int, RankView], ended: Mapping[int, str], now: float
 ) -> Hang:
     """Return a hang as the report has it, given who waits for whom; see `HangIncident`."""
     odd, sentence = known.odd, plain(known.sentence)

@@ -33,7 +33,7 @@ NEVER = float("-inf"), float("-inf")
 """When stacks were read, if they were not."""
 
 
-class Answer(NamedTuple):
+class LookAnswer(NamedTuple):
     """What a rank does to say where it is, in one look; times as below.
 
     Attributes:
@@ -68,7 +68,7 @@ class RankIdleTime(NamedTuple):
     gap: float
     traced: bool
     row: RankActivity
-    answer: Answer = Answer()
+    answer: LookAnswer = LookAnswer()
 
 
 class RankIdleTimes:
@@ -125,7 +125,7 @@ class RankIdleTimes:
         return gap > STALE * max(self._interval, DELAY)
 
     def _is_by_look(
-        self, last: RankIdleTime, row: RankActivity, now: float, answer: Answer
+        self, last: RankIdleTime, row: RankActivity, now: float, answer: LookAnswer
     ) -> bool:
         """Return whether a rank has moved what it answers, at the time at which it was asked."""
         began, ended = self._read
@@ -138,12 +138,12 @@ class RankIdleTimes:
             and not _prints(last.row, row)
         )
 
-    def _answer(self, last: RankIdleTime, row: RankActivity, now: float) -> Answer:
+    def _answer(self, last: RankIdleTime, row: RankActivity, now: float) -> LookAnswer:
         """Return what a rank has done since stacks were asked for, with this report."""
         asked, moved = self._read[0], abs(row.moved - last.row.moved)
         before = last.answer
         if before.asked != asked:
-            before = Answer(asked, rested=asked - last.since >= self._rest)
+            before = LookAnswer(asked, rested=asked - last.since >= self._rest)
         active = bool(moved) or not row.idle
         since = min(before.since, now) if active else before.since
         return before._replace(since=since, moved=before.moved + moved)

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..stacks.culprit import Explanation
+    from ..stacks.culprit import WaitExplanation
     from ..stacks.view import RankView
 
     Views = Mapping[int, RankView]
@@ -85,7 +85,7 @@ class Judgement(NamedTuple):
         again: seconds after which it may be one, if that is known, or else 0.0.
     """
 
-    hang: Explanation | None
+    hang: WaitExplanation | None
     working: tuple[int, ...] = ()
     again: float = 0.0
 
@@ -128,7 +128,7 @@ def judge(
     return Judgement(known._replace(doubt=_doubt(known, now, outside)))
 
 
-def _doubt(known: Explanation, now: Views, outside: Outside) -> str:
+def _doubt(known: WaitExplanation, now: Views, outside: Outside) -> str:
     """Return what it may be in place of a hang, "" if nothing speaks for that."""
     if outside:
         return MAY_BE_A_SERVER
@@ -232,7 +232,7 @@ def _unfinished(view: RankView) -> bool:
     return any(one.state != COMPLETED for one in view.collectives)
 
 
-def _is_hang(known: Explanation, before: Views, views: Views) -> bool:
+def _is_hang(known: WaitExplanation, before: Views, views: Views) -> bool:
     """Return whether there is a reason why ranks that do nothing will not go on."""
     if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
         return True
@@ -253,7 +253,7 @@ def _is_silent(views: Views, seconds: float) -> bool:
     return waits and all(view.idle >= seconds for view in views.values())
 
 
-def _may_go_on(known: Explanation, views: Views) -> bool:
+def _may_go_on(known: WaitExplanation, views: Views) -> bool:
     """Return whether no rank waits for another, and some rank may be given what it waits for."""
     kinds = {rank: place_of(view).kind for rank, view in views.items()}
     others = FOR_OTHERS | PERHAPS_FOR_OTHERS - LOCKED

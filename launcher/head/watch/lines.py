@@ -11,7 +11,7 @@ LIMIT = 4096
 """Bytes of a line that count; what follows is ignored, as it costs memory and time."""
 
 
-class Lines:
+class OutputLines:
     """Puts the blocks of each rank and stream together to lines.
 
     A carriage return ends a line as well: so each state of a progress bar is one.

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..stacks.culprit import Explanation
+    from ..stacks.culprit import WaitExplanation
     from ..stacks.view import RankView
 
     Views = Mapping[int, RankView]
@@ -51,7 +51,7 @@ class Loops:
         self._timeout = timeout
         self._seen: dict[int, _BusyRank] = {}
 
-    def look(self, views: Views, working: Sequence[int], now: float) -> Explanation | None:
+    def look(self, views: Views, working: Sequence[int], now: float) -> WaitExplanation | None:
         """Take the stacks of all ranks; return a hang that there may be.
 
         Args:

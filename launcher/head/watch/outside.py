@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ...control.stack_messages import ThreadStack
-    from ..stacks.culprit import Explanation
+    from ..stacks.culprit import WaitExplanation
     from ..stacks.view import RankView
 
 SERVING = re.compile(r"\b(serve_forever|wait_for_termination|accept|_serve) \(")
@@ -59,7 +59,7 @@ class Outside(IntEnum):
     YES = 3
 
 
-def waits_outside(known: Explanation, views: Mapping[int, RankView]) -> Outside:
+def waits_outside(known: WaitExplanation, views: Mapping[int, RankView]) -> Outside:
     """Return whether those ranks do that stand between the job and its progress."""
     requests = [place_of(views[rank]) for rank in known.waiting if rank not in known.odd]
     served = all(one.kind in FOR_OTHERS and FROM_ONE.fullmatch(one.call) for one in requests)

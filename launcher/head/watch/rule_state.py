@@ -25,7 +25,7 @@ NO_NUMBER = "no number"
 """What is wrong if the expression has captured something else: nothing follows from that."""
 
 
-class Finding(NamedTuple):
+class RuleFinding(NamedTuple):
     """A sentence about a rule.
 
     Attributes:
@@ -61,7 +61,7 @@ class RuleState:
         """Do not count this time: nothing could be read."""
         self._since += seconds
 
-    def take(self, output: RankOutput, lines: bytes, now: float) -> Iterator[Finding]:
+    def take(self, output: RankOutput, lines: bytes, now: float) -> Iterator[RuleFinding]:
         """Look at lines of a rank.
 
         Args:
@@ -85,7 +85,7 @@ class RuleState:
     def _counts(self, rank: int) -> bool:
         return not self.rule.ranks or rank in self.rule.ranks
 
-    def _check(self, rank: int, place: str, match: Match[bytes]) -> Iterator[Finding]:
+    def _check(self, rank: int, place: str, match: Match[bytes]) -> Iterator[RuleFinding]:
         """Look at the numbers in a line."""
         for group, check in ((self.rule.finite, self._finite), (self.rule.falls, self._falls)):
             text = match[int(group) if group.isdecimal() else group] if group else None
@@ -111,8 +111,8 @@ class RuleState:
         over = self.rule.over
         return "falls", f"has not fallen below {low:g} in {over} lines" if lines >= over else ""
 
-    def _finding(self, text: str, sign: str = "", *, broken: bool = True) -> Finding:
-        return Finding(f"{self.rule.name}: {text}", broken, sign)
+    def _finding(self, text: str, sign: str = "", *, broken: bool = True) -> RuleFinding:
+        return RuleFinding(f"{self.rule.name}: {text}", broken, sign)
 
     @property
     def matched(self) -> bool:
@@ -125,7 +125,7 @@ class RuleState:
         limit = self.rule.every if self._last else self.rule.within or self.rule.every
         return self._since + limit if limit and not self._missing else math.inf
 
-    def missed(self, now: float) -> Iterator[Finding]:
+    def missed(self, now: float) -> Iterator[RuleFinding]:
         """Look whether a line should have come by now."""
         if now < self.due:
             return

@@ -7,7 +7,7 @@ from functools import partial
 from ...common.text import plain
 from ...specs.policies import EXPECT
 from ..run.events import RESULT, Exit, JobEnded, RankOutput
-from .lines import Lines
+from .lines import OutputLines
 from .rule_state import RuleState
 from .time_limit import TimeLimit, TooSlow
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...specs.policies import Rule
     from ..run.events import RunEvent
     from .alert_action import AlertAction
-    from .rule_state import Finding
+    from .rule_state import RuleFinding
 
 LOOK = 5.0
 """Longest time between two looks, in seconds, as far as all limits are longer: a line that comes
@@ -57,7 +57,7 @@ class RuleWatch:
         self._states = [RuleState(rule) for rule in rules]
         self._expected = [state for state in self._states if state.rule.name == EXPECT]
         self._begins = begins
-        self._lines = Lines()
+        self._lines = OutputLines()
         self._limit = TimeLimit(SEARCH)
         self._action = action
         limits = [one for s in self._states for one in (s.rule.within, s.rule.every) if one]
@@ -115,7 +115,7 @@ class RuleWatch:
         """Return whether an expected line has come in this round, as far as that is known."""
         return any(one.matched or one not in self._states for one in self._expected)
 
-    def _act(self, state: RuleState, findings: Iterable[Finding]) -> None:
+    def _act(self, state: RuleState, findings: Iterable[RuleFinding]) -> None:
         for finding in findings:
             if finding.broken:
                 self._action.perform("rule", state.rule.then, finding.text, finding.sign)
@@ -142,5 +142,5 @@ class RuleWatch:
             self._look_later()
 
 
-def _found(state: RuleState, event: RankOutput, lines: bytes, now: float) -> list[Finding]:
+def _found(state: RuleState, event: RankOutput, lines: bytes, now: float) -> list[RuleFinding]:
     return list(state.take(event, lines, now))

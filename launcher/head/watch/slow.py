@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..run.run_node import RunNode
     from ..run.workers import Workers
     from .alert_action import AlertAction
-    from .slowness import Finding
+    from .slowness import SlowFinding
 
     Subject: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
 
@@ -42,12 +42,12 @@ class Streak:
 
     def __init__(self, enough: int) -> None:
         self._enough = enough
-        self._last: Finding | None = None
+        self._last: SlowFinding | None = None
         self._count = 0
         self._told: dict[Subject, int] = {}
-        self.found: Finding | None = None
+        self.found: SlowFinding | None = None
 
-    def add(self, finding: Finding | None) -> bool:
+    def add(self, finding: SlowFinding | None) -> bool:
         """Return whether `found` has changed."""
         subject = _subject(finding)
         weight = finding.weight if finding is not None else slowness.SURE
@@ -61,7 +61,7 @@ class Streak:
         return True
 
 
-def _subject(finding: Finding | None) -> Subject:
+def _subject(finding: SlowFinding | None) -> Subject:
     """Return what is slow, whatever the cause."""
     return (finding.ranks, finding.hosts) if finding is not None else ((), ())
 
@@ -135,7 +135,7 @@ class SlowWatch:
             self._lags = now, count, lags
             self._judge(self._late, slowness.behind(known, lags, now - began, hosts), now)
 
-    def _judge(self, streak: Streak, finding: Finding | None, now: float) -> None:
+    def _judge(self, streak: Streak, finding: SlowFinding | None, now: float) -> None:
         before = streak.found
         if not streak.add(finding):
             return

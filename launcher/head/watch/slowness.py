@@ -44,7 +44,7 @@ TOGETHER = 0.05
 """The same for all others, at most."""
 
 
-class Finding(NamedTuple):
+class SlowFinding(NamedTuple):
     """What is slow.
 
     Attributes:
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
     weight: int = SURE
 
 
-def slow(span: Span) -> Finding | None:
+def slow(span: Span) -> SlowFinding | None:
     """Return what is slow in a span, None if nothing stands out."""
     ranks = tuple(rank for rank, one in span.ranks.items() if one.busy >= BUSY)
     others = [one.busy for one in span.ranks.values() if one.busy < BUSY]
@@ -81,7 +81,7 @@ def _belong_together(span: Span, ranks: tuple[int, ...]) -> bool:
     }
 
 
-def _rank_finding(span: Span, ranks: tuple[int, ...], busy: float, others: float) -> Finding:
+def _rank_finding(span: Span, ranks: tuple[int, ...], busy: float, others: float) -> SlowFinding:
     host = span.ranks[ranks[0]].host
     cause, why = _cause(span, ranks, host)
     name = f"rank{'s' if len(ranks) > 1 else ''} {show_slots(sorted(ranks))} ({host})"
@@ -91,7 +91,7 @@ def _rank_finding(span: Span, ranks: tuple[int, ...], busy: float, others: float
         f" while the others wait and are busy for at most {others:.0%}; {why}"
     )
     weight = SURE if others <= MUCH_IDLER * busy else 1
-    return Finding(tuple(sorted(ranks)), (host,), cause, sentence, weight)
+    return SlowFinding(tuple(sorted(ranks)), (host,), cause, sentence, weight)
 
 
 def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[SlowCause, str]:
@@ -124,7 +124,7 @@ def _mean(values: Iterable[float]) -> float:
     return sum(known) / len(known)
 
 
-def _slow_link(links: Sequence[LinkSpan]) -> Finding | None:
+def _slow_link(links: Sequence[LinkSpan]) -> SlowFinding | None:
     """Return the slow link, or the host to and from which all links are slow."""
     compared = sorted((one for one in links if one.sent >= SENT), key=lambda one: one.rate)
     if len({end for one in compared for end in (one.host, one.peer)}) < 3:
@@ -137,7 +137,7 @@ def _slow_link(links: Sequence[LinkSpan]) -> Finding | None:
     hosts = tuple(sorted(common))
     name = f"network of {hosts[0]}" if len(hosts) == 1 else f"link between {' and '.join(hosts)}"
     rates = f"{_rate(slow[0].rate)}, while others carry {_rate(usual)}"
-    return Finding((), hosts, "network", f"the {name} slows the job down: it carries {rates}")
+    return SlowFinding((), hosts, "network", f"the {name} slows the job down: it carries {rates}")
 
 
 def _rate(rate: float) -> str:
@@ -149,7 +149,7 @@ def behind(
     after: Mapping[int, float],
     seconds: float,
     hosts: Mapping[int, str],
-) -> Finding | None:
+) -> SlowFinding | None:
     """Return the rank that falls behind, from the lag of each at two times."""
     both = before.keys() & after.keys()
     growth = {rank: (after[rank] - before[rank]) / seconds for rank in both}
@@ -162,4 +162,4 @@ def behind(
         f"rank {rank} ({host}) falls behind: its lines come {after[rank]:.1f} s after those of the"
         f" first rank, {after[rank] - before[rank]:.1f} s more than {seconds:.0f} s before"
     )
-    return Finding((rank,), (host,), "behind", sentence)
+    return SlowFinding((rank,), (host,), "behind", sentence)

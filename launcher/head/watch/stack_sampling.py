@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..stacks.culprit import Explanation
+    from ..stacks.culprit import WaitExplanation
     from ..stacks.view import RankView
     from .idle_times import RankIdleTimes
 
@@ -95,7 +95,7 @@ class StackSampling:
         over = now + self._timeout - idle
         return (min(again, over) if over > self._judged else again) - now
 
-    def look(self, views: Mapping[int, RankView], now: float) -> Explanation | None:
+    def look(self, views: Mapping[int, RankView], now: float) -> WaitExplanation | None:
         """Take the stacks of all ranks; return who waits for whom if the job hangs, or may do so.
 
         The `idle` of each is the time for which it has done nothing.

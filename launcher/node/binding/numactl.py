@@ -11,15 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .plan import WorkerBinding
+    from .plan import WorkerShare
 
 # Source: numactl(8). `--preferred` takes one node; `--preferred-many` exists since 2.0.15.
 _OPTIONS = {"bind": "-m", "preferred": "-p", "preferred-many": "-P", "interleave": "-i"}
 
 
-def prefixes(
-    bindings: Sequence[WorkerBinding], note: Callable[[str], None]
-) -> list[tuple[str, ...]]:
+def prefixes(bindings: Sequence[WorkerShare], note: Callable[[str], None]) -> list[tuple[str, ...]]:
     """Return the command to put in front of each worker; none if its memory has no rule.
 
     There is none either if there is no numactl, or it does not work here; then `note` is called.
@@ -38,19 +36,19 @@ def prefixes(
     return [tuple(argv(one, tool)) if form(one) in usable else () for one in bindings]
 
 
-def argv(binding: WorkerBinding, numactl: str) -> list[str]:
+def argv(binding: WorkerShare, numactl: str) -> list[str]:
     """Return the words to put in front of a command to bind it."""
     memory = [_OPTIONS[form(binding)], format_cpus(binding.memory)] if binding.memory else []
     return [numactl, "-C", format_cpus(binding.cpus), *memory, "--"]
 
 
-def form(binding: WorkerBinding) -> str:
+def form(binding: WorkerShare) -> str:
     """Return the memory policy of numactl that the binding needs; "" for none."""
     many = binding.policy == "preferred" and len(binding.memory) > 1
     return "preferred-many" if many else binding.policy
 
 
-def works(binding: WorkerBinding, numactl: str) -> bool:
+def works(binding: WorkerShare, numactl: str) -> bool:
     """Return whether numactl can do this: containers may forbid policies, old versions lack some.
 
     The command that it is tried with is numactl again, the one program that certainly exists.

@@ -24,7 +24,7 @@ _UNSHARED = ("core", "exclusive")
 _SHARED = {"core": ("core", "cores"), "core-complex": ("core complex", "core complexes")}
 
 
-class WorkerBinding(NamedTuple):
+class WorkerShare(NamedTuple):
     """One worker's share of the node.
 
     Attributes:
@@ -48,7 +48,7 @@ class BindingPlan(NamedTuple):
         notes: lines about anything unexpected.
     """
 
-    bindings: tuple[WorkerBinding, ...]
+    bindings: tuple[WorkerShare, ...]
     notes: tuple[str, ...]
 
 
@@ -83,7 +83,7 @@ def plan(
     notes = [*homes.notes, *_notes(policy.bind_to, cores, shares), *(rule.note for rule in rules)]
     return BindingPlan(
         tuple(
-            WorkerBinding(_cpus(share), len(share), rule.nodes, rule.policy)
+            WorkerShare(_cpus(share), len(share), rule.nodes, rule.policy)
             for share, rule in zip(shares, rules, strict=True)
         ),
         tuple(dict.fromkeys(filter(None, notes))),

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from typing import Any, TextIO, TypeAlias
 
     from ...control.messages import NodeJob
-    from ..machine.devices import Devices
+    from ..machine.devices import NodeDevices
 
     At: TypeAlias = Callable[[str], object]
 
 
-def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> FileFindings:
+def check(task: NodeJob, at: At = str, devices: NodeDevices | None = None) -> FileFindings:
     """Make every check. This may block for good.
 
     Args:
@@ -53,12 +53,12 @@ def check(task: NodeJob, at: At = str, devices: Devices | None = None) -> FileFi
     return made._replace(facts=collect(setup, at))
 
 
-def with_devices(found: FileFindings, task: NodeJob, devices: Devices | None) -> FileFindings:
+def with_devices(found: FileFindings, task: NodeJob, devices: NodeDevices | None) -> FileFindings:
     """Return what was found with the devices, unless --venv_script may have changed these."""
     return found._replace(devices=devices) if found.base == environment_of(task) else found
 
 
-def write(task: NodeJob, devices: Devices | None, pipe: TextIO) -> None:
+def write(task: NodeJob, devices: NodeDevices | None, pipe: TextIO) -> None:
     """Make every check: write each path before it is touched, and last what was found, as JSON.
 
     If the workers may run in a synced folder, this process keeps it as it is until it is killed.

@@ -45,7 +45,7 @@ class Probes:
     def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
         self._loop = loop
         self._send = send
-        self._probes: deque[Probe] = deque()
+        self._probes: deque[AddressProbe] = deque()
 
     @property
     def pids(self) -> list[int]:
@@ -54,7 +54,7 @@ class Probes:
 
     def begin(self, message: messages.Probe) -> None:
         """Try these addresses, and answer within `SECONDS`."""
-        probe = Probe(self._loop, message.candidates, message.port, self._answer)
+        probe = AddressProbe(self._loop, message.candidates, message.port, self._answer)
         self._probes.append(probe)
         probe.begin()
 
@@ -69,7 +69,7 @@ class Probes:
             self._send(messages.pack(frames.PROBED, messages.Probed(verdicts)))
 
 
-class Probe:
+class AddressProbe:
     """One attempt to connect to a port at several addresses at once.
 
     Attributes:

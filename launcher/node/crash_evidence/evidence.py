@@ -33,7 +33,7 @@ SMALL_SHM = 1 << 30
 the worker has had there is gone with it."""
 
 
-class RunHistory:
+class MachineHistory:
     """What has happened on this machine since the workers were started."""
 
     def __init__(

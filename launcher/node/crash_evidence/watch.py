@@ -31,10 +31,12 @@ class DeathWatch:
         """
         if code == 0 or ended.signalled:
             return "", ""
-        from .evidence import RunHistory
+        from .evidence import MachineHistory
 
         self._messages += self._log.read()
-        seen = RunHistory(self._messages, self._before, memory.kills(), readable=self._log.readable)
+        seen = MachineHistory(
+            self._messages, self._before, memory.kills(), readable=self._log.readable
+        )
         found = seen.of(ended, code)
         return _hint(found, -code), "\n".join(found)
 

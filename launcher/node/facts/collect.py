@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..workers.prepare import NodeSetup
-    from .devices import DeviceQuestion
+    from .devices import DeviceFactsQuestion
 
 DRIVER = "/dev/nvidiactl"
 """Without this file NVIDIA's driver cannot be asked."""
@@ -93,7 +93,7 @@ def _script(setup: NodeSetup, workdir: str) -> bytes | None:
     return code.content(os.path.join(workdir, text_from_wire(setup.program.script)))
 
 
-def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceQuestion | None:
+def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceFactsQuestion | None:
     """Have a child ask NVIDIA's driver, if there is one."""
     if setup.devices.kind != "cuda" or not system.exists(DRIVER):
         return None
@@ -102,12 +102,14 @@ def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceQuestion | None:
     visible = setup.devices.visible
     addresses = dict.fromkeys(visible, "") | setup.devices.addresses(visible)
     try:
-        return devices.DeviceQuestion(lambda: devices.read(addresses, folders))
+        return devices.DeviceFactsQuestion(lambda: devices.read(addresses, folders))
     except OSError:
         return None
 
 
-def _answered(question: DeviceQuestion | None) -> tuple[tuple[DeviceFacts, ...], dict[str, str]]:
+def _answered(
+    question: DeviceFactsQuestion | None,
+) -> tuple[tuple[DeviceFacts, ...], dict[str, str]]:
     """Return the devices, and the version of CUDA that their driver supports."""
     if question is None:
         return (), {}

@@ -33,7 +33,7 @@ ASKED = ("name", "uuid", "address", "total", "used", "processes", "uncorrected",
 """What is asked of each device."""
 
 
-class DeviceQuestion:
+class DeviceFactsQuestion:
     """Asks while other facts are collected: `begin`, then `answer`."""
 
     def __init__(self, ask: Callable[[], list[Any]]) -> None:

@@ -60,7 +60,7 @@ def main() -> int:
     own = {"ranks": ranks, "port": store.port, "addresses": [*given["interfaces"]]}
     say(missing="", torch=torch.__version__, backend="nccl" if gpus else "gloo", **own)
     local, orders = _forked(ranks)
-    process = _Process(torch, dist, local, given["interfaces"], gpu=gpus > 0)
+    process = _ReducingProcess(torch, dist, local, given["interfaces"], gpu=gpus > 0)
     try:
         process.serve(orders)
     except Exception as error:
@@ -87,7 +87,7 @@ def _passed_on(pipes: Sequence[int]) -> Iterator[Fields]:
         yield json.loads(line)
 
 
-class _Process:
+class _ReducingProcess:
     """One process of this node."""
 
     def __init__(

@@ -10,7 +10,14 @@ import sys
 from ...common import network
 from ...common.errors import NodeError
 from ...control import frames, messages
-from ...control.measurements import Join, Pairs, Prepare, Ready, Reduced, Reductions
+from ...control.measurements import (
+    JoinGroup,
+    Pairs,
+    Prepare,
+    ReadyForCollectives,
+    Reduced,
+    Reductions,
+)
 from ..machine import devices
 from .answers import serve
 from .devices import TORCH_KINDS
@@ -28,11 +35,11 @@ ALL_REDUCE = os.path.join(os.path.dirname(__file__), "all_reduce.py")
 
 
 def main(_: Sequence[str]) -> int:
-    """Answer `Prepare`, then one `Join`, then any number of `Pairs`."""
-    node = Collective()
+    """Answer `Prepare`, then one `JoinGroup`, then any number of `Pairs`."""
+    node = CollectiveProcess()
     requests: dict[str, Request] = {
         "prepare": (Prepare, node.prepare),
-        "join": (Join, node.reduce),
+        "join": (JoinGroup, node.reduce),
         "pairs": (Pairs, node.reduce),
     }
     try:
@@ -41,20 +48,20 @@ def main(_: Sequence[str]) -> int:
         node.close()
 
 
-class Collective:
+class CollectiveProcess:
     """The process of the workers' Python, as soon as it is asked for."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def prepare(self, request: Prepare) -> Ready:
+    def prepare(self, request: Prepare) -> ReadyForCollectives:
         """Start the process, and wait until torch is imported.
 
         Raises:
             OSError: there is no such Python.
             NodeError: the process has ended at once, or has printed something else.
         """
-        found = devices.Devices(os.environ, {})
+        found = devices.NodeDevices(os.environ, {})
         gpus = len(found.visible) if found.kind in TORCH_KINDS else 0
         named = {address: name for name, address in network.interfaces()}
         addresses = {address: named.get(address, "") for address in network.own_addresses()}
@@ -62,9 +69,9 @@ class Collective:
         command = [request.python or sys.executable, ALL_REDUCE, given]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
-        return _fitting(Ready, self._read())
+        return _fitting(ReadyForCollectives, self._read())
 
-    def reduce(self, request: Join | Pairs) -> Reductions:
+    def reduce(self, request: JoinGroup | Pairs) -> Reductions:
         """Have it reduce with the others.
 
         Raises:

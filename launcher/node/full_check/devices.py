@@ -51,7 +51,7 @@ def _disk(request: Measure) -> Measurements:
 
 def _gpu(request: Measure) -> Measurements:
     """Test the devices, if torch has them: in a process of the workers' Python, one by one."""
-    if devices.Devices(os.environ, {}).kind not in TORCH_KINDS:
+    if devices.NodeDevices(os.environ, {}).kind not in TORCH_KINDS:
         return Measurements((), ())
     return of_python([request.python or sys.executable, GPU, str(request.seconds / 2)])
 

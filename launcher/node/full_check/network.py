@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from ...common.errors import NodeError, reason
 from ...common.network import addresses_towards, any_address
-from ...control.link_messages import Link, Listen, Listening, Measure
+from ...control.link_messages import Link, Listen, Listening, MeasureLink
 from .answers import serve
-from .streams import Caller, serve_caller
+from .streams import StreamCaller, serve_caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MOST_CALLERS = 64
 
 def main(_arguments: Sequence[str]) -> int:
     """Answer the requests on standard input."""
-    return serve({"listen": (Listen, listen), "measure": (Measure, measure)})
+    return serve({"listen": (Listen, listen), "measure": (MeasureLink, measure)})
 
 
 def listen(request: Listen) -> Listening:
@@ -57,7 +57,7 @@ def _serve(line: socket.socket, token: str, free: threading.BoundedSemaphore) ->
     free.release()
 
 
-def measure(request: Measure) -> Link:
+def measure(request: MeasureLink) -> Link:
     """Measure the link to another node.
 
     Raises:
@@ -77,14 +77,14 @@ def _fastest(streams: Sequence[Rates]) -> tuple[float, float]:
     return max(one.rate for one in streams), max(one.free for one in streams)
 
 
-def _connect(request: Measure) -> tuple[str, socket.socket, Caller]:
+def _connect(request: MeasureLink) -> tuple[str, socket.socket, StreamCaller]:
     """Return the first address at which the other node itself answers, and the connection."""
     problems = []
     for address in request.addresses[:MOST_ADDRESSES]:
         try:
             line = socket.create_connection((address, request.port), CONNECT)
             try:
-                return address, line, Caller(line, request.token)
+                return address, line, StreamCaller(line, request.token)
             except BaseException:
                 line.close()
                 raise

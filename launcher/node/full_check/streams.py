@@ -175,7 +175,7 @@ def serve_caller(line: socket.socket, token: str) -> None:
             line.sendall(TOLD.pack(*counters(line)))
 
 
-class Caller:
+class StreamCaller:
     """The end that gives the orders."""
 
     def __init__(self, line: socket.socket, token: str) -> None:

@@ -19,7 +19,7 @@ NONE = "; docs/accelerators.md says how they are found, and without --accelerato
 """What to do about a machine without the devices that are asked for."""
 
 
-class Devices:
+class NodeDevices:
     """The devices of this node."""
 
     def __init__(self, own: Mapping[str, str], sent: Mapping[str, str], root: str = "/") -> None:

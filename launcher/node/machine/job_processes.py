@@ -149,7 +149,7 @@ def _name(pid: int) -> str:
     return f" ({words})" if words else ""
 
 
-class Ending:
+class JobEnder:
     """Ends one job's processes: first by their node launcher, whose guard misses none."""
 
     def __init__(self, loop: Loop, order: EndJob, ended: Callable[[EndedJob], None]) -> None:

@@ -27,7 +27,7 @@ MOST = 30
 """Checks after which a fork is ended whose program does not run yet."""
 
 
-class Phase(Enum):
+class ForkPhase(Enum):
     """The phase of a fork; phases only go forward.
 
     Attributes:
@@ -62,7 +62,7 @@ class Fork:
         `note` is called with what the user should know about the worker.
         """
         self.pid = 0
-        self.phase = Phase.ASKED
+        self.phase = ForkPhase.ASKED
         self._loop = loop
         self._line = line
         self._changed = changed
@@ -98,21 +98,21 @@ class Fork:
         finally:
             for fd in (*theirs, null):
                 os.close(fd)
-        self.phase, self._rank = Phase.ORDERED, spec.rank
+        self.phase, self._rank = ForkPhase.ORDERED, spec.rank
         self._await(MOST)
         return started(spec, self.pid, ours)
 
     def end(self) -> None:
         """End it if it is no worker: it ends by itself if its pid is not known yet."""
-        if self.phase is Phase.WAITING:
+        if self.phase is ForkPhase.WAITING:
             processes.send(self.pid, signal.SIGKILL)
-        if self.phase is not Phase.ORDERED:
+        if self.phase is not ForkPhase.ORDERED:
             self.close()
 
     def close(self) -> None:
         """Close the socket."""
-        if self.phase is not Phase.CLOSED:
-            self.phase = Phase.CLOSED
+        if self.phase is not ForkPhase.CLOSED:
+            self.phase = ForkPhase.CLOSED
             if self._timer is not None:
                 self._timer.cancel()
             self._loop.remove(self._line.fileno())
@@ -138,7 +138,7 @@ class Fork:
             received = None
         if received is None:
             self.close()
-        elif self.phase is Phase.ORDERED:
+        elif self.phase is ForkPhase.ORDERED:
             self._on_remark(received[0])
         else:
             self._on_pid(received[0].get("pid"))
@@ -147,7 +147,7 @@ class Fork:
     def _on_pid(self, pid: object) -> None:
         """Take its pid, if it is a child of this process: only those are signalled."""
         if isinstance(pid, int) and processes.parent(pid) == os.getpid():
-            self.pid, self.phase = pid, Phase.WAITING
+            self.pid, self.phase = pid, ForkPhase.WAITING
         else:
             self.close()
 

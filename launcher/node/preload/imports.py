@@ -9,7 +9,7 @@ import time
 import traceback
 
 from . import environment, libraries, safety
-from .surroundings import Surroundings
+from .surroundings import ProcessSurroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ImportedModules:
         report: dict[str, Any],
         changed: dict[bytes, bytes | None],
         own: dict[bytes, bytes | None],
-        before: Surroundings,
+        before: ProcessSurroundings,
         foreign: set[str],
         libraries: set[str] | None,
     ) -> None:
@@ -58,7 +58,7 @@ def preload(
 
     `usual` are the modules that every interpreter has when it begins to run a script.
     """
-    variables, surroundings, began = environment.initial(), Surroundings(), time.time_ns()
+    variables, surroundings, began = environment.initial(), ProcessSurroundings(), time.time_ns()
     began_with = environment.current()
     known, injected = safety.open_files(), safety.other_libraries()
     with environment.observed() as read:

@@ -23,7 +23,7 @@ class NotResettable(Exception):
     """Python has to be executed; the text is the reason for the user, "" for none."""
 
 
-class Program:
+class CommandProgram:
     """What a command runs.
 
     Attributes:
@@ -38,7 +38,7 @@ class Program:
         self.folders = folders
 
 
-def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]) -> Program:
+def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]) -> CommandProgram:
     """Return what a command runs, if this process can run it.
 
     Args:
@@ -60,7 +60,7 @@ def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]
             raise NotResettable(
                 f"{folder} has another module {name!r} than the one that was preloaded"
             )
-    return Program(words, code, folders)
+    return CommandProgram(words, code, folders)
 
 
 def _code(script: str) -> CodeType:
@@ -106,7 +106,7 @@ def _is_in(folder: str, name: str) -> bool:
     return os.path.realpath(file).startswith(f"{folder}/")
 
 
-def renewed(program: Program, fresh: Mapping[str, Any]) -> Callable[[], object]:
+def renewed(program: CommandProgram, fresh: Mapping[str, Any]) -> Callable[[], object]:
     """Make this interpreter a new one; returns what runs the program.
 
     `fresh` is what Python puts into the `__main__` of any script.

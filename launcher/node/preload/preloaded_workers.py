@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..workers.spawn import spawn as spawn_cold
 from . import fitness
-from .preloader import Phase, Preloader
+from .preloader import Preloader, PreloaderPhase
 from .request import request
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ..workers.prepare import NodeSetup
     from ..workers.spawn import Process, WorkerSpec
-    from .request import Request
+    from .request import PreloadRequest
 
 
 class PreloadedWorkers:
@@ -26,7 +26,7 @@ class PreloadedWorkers:
         setup: NodeSetup,
         note: Callable[[str], None],
         kept: Preloader | None = None,
-        make: Callable[[Loop, Request, Callable[[str], None]], Preloader] = Preloader,
+        make: Callable[[Loop, PreloadRequest, Callable[[str], None]], Preloader] = Preloader,
     ) -> None:
         """Use the preloader that was kept of an earlier run if it fits, else another one.
 
@@ -106,7 +106,7 @@ class PreloadedWorkers:
             SpawnFailed: it could not be started.
         """
         process = None
-        if self._preloader is not None and self._preloader.phase is Phase.READY:
+        if self._preloader is not None and self._preloader.phase is PreloaderPhase.READY:
             first = [spec.workdir] if self._folder_first else []
             why = unfit(self._preloader, spec, *first)
             self._tell(why)
@@ -158,12 +158,12 @@ class PreloadedWorkers:
             self._note(f"workers import {modules} themselves: {why}")
 
 
-def misfit(kept: Preloader, wanted: Request) -> str:
+def misfit(kept: Preloader, wanted: PreloadRequest) -> str:
     """Return why a preloader that was kept cannot be used for this, "" if it can be.
 
     One that still imports is judged when its workers are started.
     """
-    if kept.phase in {Phase.UNUSABLE, Phase.CLOSED}:
+    if kept.phase in {PreloaderPhase.UNUSABLE, PreloaderPhase.CLOSED}:
         return kept.problem or "it has ended"
     former, imported = kept.request, kept.imported
     if (former.python, former.modules) != (wanted.python, wanted.modules):

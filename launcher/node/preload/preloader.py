@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop, Timer
     from ..workers.spawn import Process
     from .fitness import Imported
-    from .request import Request
+    from .request import PreloadRequest
 
 PROGRAM = os.fsencode(os.path.join(os.path.dirname(__file__), "process.py"))
 
@@ -37,7 +37,7 @@ BATCH = 200
 """Forks in one request; a message carries 253 descriptors."""
 
 
-class Phase(Enum):
+class PreloaderPhase(Enum):
     """The phase of a preloader; phases only go forward.
 
     Attributes:
@@ -66,13 +66,13 @@ class Preloader:
     def __init__(
         self,
         loop: Loop,
-        request: Request,
+        request: PreloadRequest,
         note: Callable[[str], None],
-        start: Callable[[Request], tuple[Process, socket.socket]] | None = None,
+        start: Callable[[PreloadRequest], tuple[Process, socket.socket]] | None = None,
     ) -> None:
         """Start the process, by `start` if that is given: it returns the process and its socket."""
         self.request = request
-        self.phase = Phase.STARTING
+        self.phase = PreloaderPhase.STARTING
         self.problem = ""
         self.imported: Imported | None = None
         self.note = note
@@ -116,7 +116,7 @@ class Preloader:
         It is called at once if there is nothing to wait for.
         """
         self._then, self._wanted = then, count
-        if self.phase is Phase.READY:
+        if self.phase is PreloaderPhase.READY:
             self._ask()
         self._settle()
 
@@ -158,27 +158,27 @@ class Preloader:
 
     def dismiss(self, gone: Callable[[], None] | None = None) -> None:
         """End all forks that wait, and call `gone` once they are gone; nobody waits any more."""
-        if self.phase is not Phase.STARTING:
+        if self.phase is not PreloaderPhase.STARTING:
             self._cancel_timer()
         self._then, self._wanted, self._gone = None, 0, gone
         self._dying.update(one.pid for one in self._waiting())
         for one in self._forks:
             one.end()
-        self._forks = [one for one in self._forks if one.phase is fork.Phase.ORDERED]
+        self._forks = [one for one in self._forks if one.phase is fork.ForkPhase.ORDERED]
         self._await_gone(self._loop.clock() + descendants.GIVE_UP)
 
     def close(self, gone: Callable[[], None] | None = None) -> None:
         """End it; `gone` is called once nothing of it is left."""
-        if self.phase is not Phase.UNUSABLE:
-            self.phase = Phase.CLOSED
+        if self.phase is not PreloaderPhase.UNUSABLE:
+            self.phase = PreloaderPhase.CLOSED
         self._kill()
         self.dismiss(gone)
 
     def give_up(self, problem: str) -> None:
         """Become unusable for this reason, and call who waits."""
-        if self.phase in {Phase.UNUSABLE, Phase.CLOSED}:
+        if self.phase in {PreloaderPhase.UNUSABLE, PreloaderPhase.CLOSED}:
             return
-        self.phase, self.problem = Phase.UNUSABLE, problem
+        self.phase, self.problem = PreloaderPhase.UNUSABLE, problem
         then = self._then
         self.dismiss()
         self._kill()
@@ -196,12 +196,12 @@ class Preloader:
             pipe = OutputPipe(fd)
             self._outputs.append(pipe)
             self._loop.add_reader(fd, lambda pipe=pipe: self._read(pipe))  # type: ignore[misc]
-        counted = progress.Progress(lambda: progress.activity(self._pid))
+        counted = progress.PreloadProgress(lambda: progress.activity(self._pid))
         self._check(counted)
 
-    def _check(self, counted: progress.Progress) -> None:
+    def _check(self, counted: progress.PreloadProgress) -> None:
         """Check from time to time that the import gets on."""
-        if self.phase is not Phase.STARTING:
+        if self.phase is not PreloaderPhase.STARTING:
             return
         if problem := counted.check():
             self.give_up(problem)
@@ -220,7 +220,7 @@ class Preloader:
             message = None
         if message is None:
             self.give_up(self._last_words())
-        elif self.phase is Phase.STARTING:
+        elif self.phase is PreloaderPhase.STARTING:
             self._on_imported(message)
 
     def _on_imported(self, imported: Imported) -> None:
@@ -232,7 +232,7 @@ class Preloader:
             self.give_up(problem)
             return
         self._cancel_timer()
-        self.phase, self.imported = Phase.READY, imported
+        self.phase, self.imported = PreloaderPhase.READY, imported
         self._ask()
         self._settle()
 
@@ -253,10 +253,10 @@ class Preloader:
     # -- forks ------------------------------------------------------------------------------
 
     def _waiting(self) -> list[Fork]:
-        return [one for one in self._forks if one.phase is fork.Phase.WAITING]
+        return [one for one in self._forks if one.phase is fork.ForkPhase.WAITING]
 
     def _coming(self) -> int:
-        phases = {fork.Phase.ASKED, fork.Phase.WAITING}
+        phases = {fork.ForkPhase.ASKED, fork.ForkPhase.WAITING}
         return sum(one.phase in phases for one in self._forks)
 
     def _ask(self) -> None:
@@ -282,7 +282,7 @@ class Preloader:
                 theirs.close()
 
     def _on_fork(self, one: Fork) -> None:
-        if one.phase is fork.Phase.CLOSED and one in self._forks:
+        if one.phase is fork.ForkPhase.CLOSED and one in self._forks:
             self._forks.remove(one)
             if not one.pid:
                 self.give_up("it could not fork")
@@ -293,9 +293,9 @@ class Preloader:
 
     def _settle(self) -> None:
         """Call who waits, if there is nothing to wait for; else set the limit."""
-        if self._then is None or self.phase is Phase.STARTING:
+        if self._then is None or self.phase is PreloaderPhase.STARTING:
             return
-        if self.phase is Phase.READY and len(self._waiting()) < self._wanted:
+        if self.phase is PreloaderPhase.READY and len(self._waiting()) < self._wanted:
             self._limit_forks()
             return
         self._cancel_timer()
@@ -334,7 +334,9 @@ class Preloader:
         """
         if self._gone is None:
             return
-        stays = {self._pid} if self.phase in {Phase.STARTING, Phase.READY} else set()
+        stays = (
+            {self._pid} if self.phase in {PreloaderPhase.STARTING, PreloaderPhase.READY} else set()
+        )
         if not self.pids - stays and all(map(_command, processes.children())):
             self._call_gone()
 
@@ -354,7 +356,7 @@ class Preloader:
             gone()
 
 
-def started(request: Request) -> tuple[Process, socket.socket]:
+def started(request: PreloadRequest) -> tuple[Process, socket.socket]:
     """Start the process of a preloader; return it and our end of its socket.
 
     Raises:

@@ -29,7 +29,7 @@ READ = ("rchar", "read_bytes")
 """Lines of /proc/PID/io that count what was read, from whatever file and from disks."""
 
 
-class Activity(NamedTuple):
+class ProcessActivity(NamedTuple):
     """What a process has done so far.
 
     Attributes:
@@ -41,13 +41,13 @@ class Activity(NamedTuple):
     reads: tuple[str, ...] = ()
 
 
-class Progress:
+class PreloadProgress:
     """Counts checks, not seconds: time for which the whole job is stopped does not count."""
 
-    def __init__(self, activity: Callable[[], Activity]) -> None:
+    def __init__(self, activity: Callable[[], ProcessActivity]) -> None:
         """Check what `activity` returns."""
         self._activity = activity
-        self._last = Activity(-LEAST)
+        self._last = ProcessActivity(-LEAST)
         self._checks = 0
         self._still = 0
 
@@ -63,7 +63,7 @@ class Progress:
         return f"not done after {MOST * EVERY:.0f} s" if self._checks >= MOST else ""
 
 
-def activity(pid: int) -> Activity:
+def activity(pid: int) -> ProcessActivity:
     """Return what a process has done (proc(5), stat and io)."""
     ticks, faults = 0, "0"
     with suppress(OSError):  # it has ended
@@ -71,4 +71,4 @@ def activity(pid: int) -> Activity:
         ticks, faults = sum(map(int, fields[11:15])), fields[9]
     # This may be forbidden.
     read = (line for line in lines_of(f"/proc/{pid}/io") if line.startswith(READ))
-    return Activity(ticks / os.sysconf("SC_CLK_TCK"), (faults, *read))
+    return ProcessActivity(ticks / os.sysconf("SC_CLK_TCK"), (faults, *read))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..workers.prepare import NodeSetup
 
 
-class Request(NamedTuple):
+class PreloadRequest(NamedTuple):
     """What a preloader is started with.
 
     Attributes:
@@ -33,13 +33,13 @@ class Request(NamedTuple):
     env: Mapping[bytes, bytes]
 
 
-def request(setup: NodeSetup) -> Request:
+def request(setup: NodeSetup) -> PreloadRequest:
     """Return what the task of a node needs.
 
     Raises:
         DsrunError, ValueError: its workers cannot be started as requested.
     """
-    return Request(
+    return PreloadRequest(
         python=setup.python,
         modules=setup.task.workers.preload,
         folders=tuple(map(to_wire, _folders(setup))),

@@ -131,7 +131,7 @@ _PARTS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 """How each is read, and set. The working folder is that of the order."""
 
 
-class Surroundings:
+class ProcessSurroundings:
     """What the process was like when this was made.
 
     Attributes:

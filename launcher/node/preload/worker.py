@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from .imports import ImportedModules
-    from .surroundings import Surroundings
+    from .surroundings import ProcessSurroundings
 
 
 def become(
@@ -63,7 +63,7 @@ def _clear_of(numbers: Sequence[int], line: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, above))
 
 
-def _set_up(order: dict[str, Any], files: Sequence[int], before: Surroundings) -> None:
+def _set_up(order: dict[str, Any], files: Sequence[int], before: ProcessSurroundings) -> None:
     if problem := before.restore():
         raise interpreter.NotResettable(problem)
     taken = safety.open_files() & set(order["fds"]) - set(files)

@@ -13,13 +13,13 @@ from ...common.values import NamedTuple
 from ...control import frames, messages
 from ..machine import leftovers, processes
 from ..machine.blocking import Calls
-from ..workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
+from ..workers.events import Exited, GroupEnded, InputTaken, OrphansStopped, WorkerOutput
 from ..workers.group import WorkerGroup
 from ..workers.group_state import StopPolicy
 from ..workers.prepare import NodeSetup
 from ..workers.spawn import SpawnFailed, spawn
 from ..workers.worker_specs import WorkerSpecs
-from .run_state import NOT_EXECUTED, GroupEnd, RunPhase, RunState
+from .run_state import NOT_EXECUTED, GroupEnd, NodeRunPhase, NodeRunState
 from .services import Services
 from .watches import Watches
 
@@ -45,7 +45,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-class Surroundings(NamedTuple):
+class RunContext(NamedTuple):
     """What a run has from the session that it is part of.
 
     Attributes:
@@ -65,7 +65,7 @@ class Surroundings(NamedTuple):
     queue: EventQueue | None = None
 
 
-ALONE = Surroundings()
+ALONE = RunContext()
 
 
 class NodeRun:
@@ -84,7 +84,7 @@ class NodeRun:
         send: Callable[[bytes], None],
         ended: Callable[[], None],
         found: FileFindings,
-        around: Surroundings = ALONE,
+        around: RunContext = ALONE,
     ) -> None:
         """Prepare a task; frames are sent with `send`, and `ended` is called once.
 
@@ -111,12 +111,14 @@ class NodeRun:
         self._services = Services(loop, send, self._note, shard_queue=task.workers.shard_queue)
         self._watches = Watches(loop, send, self._on_port_taken)
         self._calls = Calls(loop)
-        self._state = RunState(self, elastic=task.has_rounds, preloads=self._preloaded is not None)
+        self._state = NodeRunState(
+            self, elastic=task.has_rounds, preloads=self._preloaded is not None
+        )
 
     # -- what is known of it ----------------------------------------------------------------
 
     @property
-    def phase(self) -> RunPhase:
+    def phase(self) -> NodeRunPhase:
         """Its phase."""
         return self._state.phase
 
@@ -138,7 +140,7 @@ class NodeRun:
     @property
     def active(self) -> bool:
         """Whether processes of it may be running."""
-        return self.phase in {RunPhase.RUNNING, RunPhase.DISMISSING}
+        return self.phase in {NodeRunPhase.RUNNING, NodeRunPhase.DISMISSING}
 
     @property
     def workers(self) -> Sequence[Process]:
@@ -165,7 +167,7 @@ class NodeRun:
         from ...control.role_messages import RolePeers
 
         peers = messages.unpack(RolePeers, body).peers
-        if self.phase in {RunPhase.PREPARED, RunPhase.RUNNING}:
+        if self.phase in {NodeRunPhase.PREPARED, NodeRunPhase.RUNNING}:
             self._setup.tell_peers(peers)
 
     def start(self, start: messages.Start, *, looks: bool = False) -> None:
@@ -190,7 +192,7 @@ class NodeRun:
         return others
 
     def _name_leftovers(self, found: Collection[int]) -> None:
-        if self.phase is not RunPhase.RUNNING:
+        if self.phase is not NodeRunPhase.RUNNING:
             return
         for pid in leftovers.leftovers():
             if pid in found:
@@ -204,7 +206,7 @@ class NodeRun:
         Raises:
             BadFrame: the frame is not valid in this run.
         """
-        if self.phase in {RunPhase.DISMISSING, RunPhase.ENDED}:
+        if self.phase in {NodeRunPhase.DISMISSING, NodeRunPhase.ENDED}:
             return
         if kind in frames.TO_ROUNDS:
             if self._rounds is None:
@@ -285,10 +287,10 @@ class NodeRun:
 
     def _on_group_event(self, event: GroupEvent) -> None:
         """Send what workers write at once; all else waits for what is under way."""
-        if self.phase is RunPhase.ENDED:
+        if self.phase is NodeRunPhase.ENDED:
             return  # of a worker that could not be ended
         match event:
-            case Output(rank, stream, data):
+            case WorkerOutput(rank, stream, data):
                 self._send(frames.pack_output(rank, stream, data))
             case InputTaken(size):
                 self._send(frames.pack_count(frames.INPUT_ACK, size))
@@ -298,7 +300,7 @@ class NodeRun:
                 self._queue.put(self._state.worker_ended, process, code)
             case OrphansStopped(names):
                 self._queue.put(self._note, f"left running by the job, stopped: {names}")
-            case Ended(left):
+            case GroupEnded(left):
                 group = self.group
                 failed = bool(group.failed() or group.unended)
                 self._queue.put(self._state.group_ended, GroupEnd(left, group.may_stay(), failed))
@@ -368,7 +370,7 @@ class NodeRun:
         self._started()
         pids = tuple(one.pid for one in group.processes)
         ranks = tuple(one.spec.rank for one in group.processes)
-        self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
+        self._send(messages.pack(frames.STARTED, messages.WorkersStarted(ranks, pids)))
         self._watches.started(self._setup, start.master_port, group)
         if self.task.ports:
             self._watches.watch_role_ports(self._setup, group)
@@ -394,13 +396,13 @@ class NodeRun:
         rank = process.spec.rank
         self._services.ended(rank)
         now, causes = system.monotonic(), self._watches.causes(process, code)
-        ended = messages.Exit(rank, process.pid, code, process.signalled, now, *causes)
+        ended = messages.WorkerExit(rank, process.pid, code, process.signalled, now, *causes)
         self._send(messages.pack(frames.EXIT, ended))
 
     def report_not_started(self, rank: int, reason: str) -> None:
         """Report the worker that did not start as one that exited with 126, as shells do."""
         text = f"not started: {reason}"
-        failed = messages.Exit(rank, 0, NOT_EXECUTED, False, system.monotonic(), text)
+        failed = messages.WorkerExit(rank, 0, NOT_EXECUTED, False, system.monotonic(), text)
         self._send(messages.pack(frames.EXIT, failed))
 
     def find_failures(self) -> None:

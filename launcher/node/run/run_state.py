@@ -24,7 +24,7 @@ NOT_EXECUTED = 126
 """The exit code of a worker that could not be started, as in shells."""
 
 
-class RunPhase(Enum):
+class NodeRunPhase(Enum):
     """The phase of a run; phases only go forward.
 
     Attributes:
@@ -40,7 +40,7 @@ class RunPhase(Enum):
     ENDED = 4
 
 
-class Workers(Enum):
+class WorkersCourse(Enum):
     """The workers that were requested last.
 
     Attributes:
@@ -54,7 +54,7 @@ class Workers(Enum):
     RUNNING = 3
 
 
-class Rounds(Enum):
+class RoundsCourse(Enum):
     """The rounds of an elastic job.
 
     Attributes:
@@ -122,18 +122,18 @@ if TYPE_CHECKING:
             """Start the agent of an elastic job."""
 
         def preload(self, start: Start) -> None:
-            """Prepare the preloader for these workers; `RunState.preloaded` follows."""
+            """Prepare the preloader for these workers; `NodeRunState.preloaded` follows."""
 
         def settle(self, start: Start) -> None:
             """Act on signals that wait for each other, which may stop the run.
 
-            `RunState.workers_due` follows.
+            `NodeRunState.workers_due` follows.
             """
 
         def start_group(self, start: Start, early: Sequence[bytes]) -> None:
             """Start the workers, and pass them this standard input.
 
-            `RunState.not_started` follows if one cannot be started.
+            `NodeRunState.not_started` follows if one cannot be started.
             """
 
         def look_for_leftovers(self) -> None:
@@ -146,16 +146,16 @@ if TYPE_CHECKING:
             """Tell the runner of a worker that was not started."""
 
         def find_failures(self) -> None:
-            """Read what failed workers have left; `RunState.failures_found` follows."""
+            """Read what failed workers have left; `NodeRunState.failures_found` follows."""
 
         def kill_agent(self) -> None:
-            """End all that the agent has started; `RunState.group_ended` follows."""
+            """End all that the agent has started; `NodeRunState.group_ended` follows."""
 
         def close_rounds(self) -> None:
-            """End the agent; `RunState.rounds_closed` follows once no notice is left."""
+            """End the agent; `NodeRunState.rounds_closed` follows once no notice is left."""
 
         def end_preloader(self) -> None:
-            """End what no later run needs of the preloader; `RunState.preloader_gone` follows."""
+            """End what no later run needs of it; `NodeRunState.preloader_gone` follows."""
 
         def release(self) -> None:
             """Release all that was reserved or opened for the run."""
@@ -184,7 +184,7 @@ class GroupEnd(NamedTuple):
     failed: bool
 
 
-class RunState:
+class NodeRunState:
     """A run on a node, from JOB to DONE.
 
     Attributes:
@@ -198,11 +198,11 @@ class RunState:
 
         With `elastic` an agent requests its workers; with `preloads` there is a preloader.
         """
-        self.phase = RunPhase.PREPARED
+        self.phase = NodeRunPhase.PREPARED
         self.leaves_background = False
         self._do = do
         self._elastic, self._preloads = elastic, preloads
-        self._workers, self._rounds = Workers.NONE, Rounds.NONE
+        self._workers, self._rounds = WorkersCourse.NONE, RoundsCourse.NONE
         self.looks = False
         self._last: GroupEnd | None = None
         self._early: list[bytes] = []
@@ -217,9 +217,9 @@ class RunState:
 
         With `looks`, look after that for what jobs that have ended have left.
         """
-        self.phase, self.looks = RunPhase.RUNNING, looks
+        self.phase, self.looks = NodeRunPhase.RUNNING, looks
         if self._elastic:
-            self._rounds = Rounds.OPEN
+            self._rounds = RoundsCourse.OPEN
             self._do.begin_rounds(start)
         else:
             self.workers_requested(start)
@@ -227,20 +227,20 @@ class RunState:
     def workers_requested(self, start: Start) -> None:
         """Start the workers that the runner, or the agent, has asked for."""
         if self._preloads:
-            self._workers = Workers.WAITING
+            self._workers = WorkersCourse.WAITING
             self._do.preload(start)
         else:
             self._do.settle(start)
 
     def preloaded(self, start: Start) -> None:
         """Start these workers: the preloader is ready for them."""
-        self._workers = Workers.NONE
+        self._workers = WorkersCourse.NONE
         self._do.settle(start)
 
     def workers_due(self, start: Start) -> None:
         """Start these workers now, unless the run was stopped."""
-        if self.phase is RunPhase.RUNNING and self._rounds is not Rounds.OVER:
-            self._workers = Workers.RUNNING
+        if self.phase is NodeRunPhase.RUNNING and self._rounds is not RoundsCourse.OVER:
+            self._workers = WorkersCourse.RUNNING
             early, self._early = self._early, []
             self._do.start_group(start, early)
             self._look()
@@ -257,38 +257,38 @@ class RunState:
         The agent is told of the others of `start` as if they had failed.
         """
         self._do.report_not_started(rank, reason)
-        if self._rounds is not Rounds.NONE:
+        if self._rounds is not RoundsCourse.NONE:
             for other in range(rank, start.first_rank + len(start.slots)):
                 self._do.rounds.exited(other, NOT_EXECUTED)
         self._do.group.stop(signal.SIGTERM, 0)
 
     def input_came(self, data: bytes) -> None:
         """Pass on standard input, or keep it until the workers have been started; b"" ends it."""
-        if self._workers is Workers.WAITING:
+        if self._workers is WorkersCourse.WAITING:
             self._early.append(data)
-        elif self._workers is Workers.RUNNING:
+        elif self._workers is WorkersCourse.RUNNING:
             self._do.group.feed(data)
 
     def signal_came(self, number: int) -> None:
         """Pass a signal on to the workers."""
-        if self.phase is RunPhase.RUNNING and self._workers is Workers.RUNNING:
+        if self.phase is NodeRunPhase.RUNNING and self._workers is WorkersCourse.RUNNING:
             self._do.group.signal_all(number)
 
     def round_stopped(self, number: int, grace: float) -> None:
         """Stop the workers of a round; those that wait for the preloader are not started."""
-        if self._workers is Workers.WAITING:
-            self._workers = Workers.NONE
+        if self._workers is WorkersCourse.WAITING:
+            self._workers = WorkersCourse.NONE
             self._do.preloader.cancel()
             self._do.rounds.not_started(number)
-        elif self._workers is Workers.RUNNING:
+        elif self._workers is WorkersCourse.RUNNING:
             self._do.group.stop(number, grace)
 
     def worker_ended(self, process: Process, code: int) -> None:
         """Tell the runner, and the agent if there is one."""
-        if self.phase is RunPhase.ENDED:
+        if self.phase is NodeRunPhase.ENDED:
             return  # it could not be ended
         self._do.report_exit(process, code)
-        if self._rounds is not Rounds.NONE:
+        if self._rounds is not RoundsCourse.NONE:
             self._do.rounds.exited(process.spec.rank, code)
 
     # -- the end ----------------------------------------------------------------------------
@@ -305,18 +305,18 @@ class RunState:
             delivered: whether the workers have already got the signal.
         """
         self._reason = reason or self._reason
-        if self.phase is RunPhase.PREPARED:
+        if self.phase is NodeRunPhase.PREPARED:
             self._finish()
-        elif self.phase is RunPhase.RUNNING:
+        elif self.phase is NodeRunPhase.RUNNING:
             self._stop_running(number, grace, delivered=delivered)
 
     def _stop_running(self, number: int, grace: float, *, delivered: bool) -> None:
         if self._preloads:
             self._do.preloader.cancel()
-        if self._rounds is not Rounds.NONE:
-            self._rounds = Rounds.OVER
+        if self._rounds is not RoundsCourse.NONE:
+            self._rounds = RoundsCourse.OVER
             self._do.rounds.stop()
-        if self._workers is Workers.RUNNING:
+        if self._workers is WorkersCourse.RUNNING:
             self._do.group.stop(number, grace, delivered=delivered)
         else:
             self._end_workers()
@@ -327,20 +327,20 @@ class RunState:
 
     def group_ended(self, end: GroupEnd) -> None:
         """Continue with the next round, or with the end of the agent, or of the run."""
-        if self.phase is RunPhase.ENDED:
+        if self.phase is NodeRunPhase.ENDED:
             return
-        self._workers, self._last = Workers.NONE, end
-        if self._rounds is Rounds.OPEN:
+        self._workers, self._last = WorkersCourse.NONE, end
+        if self._rounds is RoundsCourse.OPEN:
             self._do.rounds.workers_gone()
         else:
             self._unended += end.left
             self._end_workers()
 
     def _end_workers(self) -> None:
-        was, last, self.phase = self.phase, self._last, RunPhase.DISMISSING
-        self._workers = Workers.NONE
-        if was is RunPhase.RUNNING and last is not None:
-            self.leaves_background = self._rounds is Rounds.NONE and last.may_stay
+        was, last, self.phase = self.phase, self._last, NodeRunPhase.DISMISSING
+        self._workers = WorkersCourse.NONE
+        if was is NodeRunPhase.RUNNING and last is not None:
+            self.leaves_background = self._rounds is RoundsCourse.NONE and last.may_stay
             if last.failed:
                 self._do.find_failures()
                 return
@@ -353,19 +353,19 @@ class RunState:
 
     def _dismiss(self) -> None:
         """End the agent of an elastic job, if there is one, and then the run."""
-        if self._rounds is Rounds.NONE:
+        if self._rounds is RoundsCourse.NONE:
             self._finish()
         else:
             self._do.close_rounds()
 
     def rounds_closed(self) -> None:
         """Kill what is left of the agent, which has been told to end."""
-        self._rounds, self._workers = Rounds.NONE, Workers.RUNNING
+        self._rounds, self._workers = RoundsCourse.NONE, WorkersCourse.RUNNING
         self._do.kill_agent()
 
     def _finish(self) -> None:
         """End the run once the preloader is gone, unless that is kept."""
-        self.phase = RunPhase.DISMISSING
+        self.phase = NodeRunPhase.DISMISSING
         if self._preloads:
             self._do.end_preloader()
         else:
@@ -373,10 +373,10 @@ class RunState:
 
     def preloader_gone(self) -> None:
         """End the run, of which nothing is left."""
-        self.phase = RunPhase.ENDED
+        self.phase = NodeRunPhase.ENDED
         self._do.report_end(self._unended, self._details, self._reason)
 
     def close(self) -> None:
         """Release everything at once: another run takes the place of this one."""
-        self.phase = RunPhase.ENDED
+        self.phase = NodeRunPhase.ENDED
         self._do.release()

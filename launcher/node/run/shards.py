@@ -37,7 +37,7 @@ class QueueLines:
         self.loop = loop
         self._send = send
         self._note = note
-        self._lines: dict[int, _QueueLine] = {}
+        self._lines: dict[int, _WorkerLine] = {}
         self._workers: dict[int, _WorkerLines] = {}
         self._number = 0
 
@@ -73,18 +73,18 @@ class QueueLines:
         for rank in tuple(self._workers):
             self.ended(rank)
 
-    def ask(self, line: _QueueLine, text: bytes) -> None:
+    def ask(self, line: _WorkerLine, text: bytes) -> None:
         """Send a request to the runner."""
         worker = line.worker
         self._send(frames.pack_ask(worker.rank, worker.generation, line.number, text))
 
-    def add(self, line: _QueueLine) -> int:
+    def add(self, line: _WorkerLine) -> int:
         """Add a line; return its number."""
         self._number += 1
         self._lines[self._number] = line
         return self._number
 
-    def remove(self, line: _QueueLine) -> None:
+    def remove(self, line: _WorkerLine) -> None:
         """Remove a line, and report its end to the runner."""
         del self._lines[line.number]
         self.ask(line, b"")
@@ -102,7 +102,7 @@ class _WorkerLines:
         self.generation = generation
         self.lines = lines
         self._socket = ours
-        self._open: dict[_QueueLine, None] = {}
+        self._open: dict[_WorkerLine, None] = {}
         lines.loop.add_reader(ours.fileno(), self._accept)
 
     def close(self, why: str) -> None:
@@ -113,7 +113,7 @@ class _WorkerLines:
             self.remove(line)
         self._close_socket()
 
-    def remove(self, line: _QueueLine) -> None:
+    def remove(self, line: _WorkerLine) -> None:
         """Close and remove a line."""
         self._open.pop(line, None)
         line.close()
@@ -139,10 +139,10 @@ class _WorkerLines:
             received[0].close()
             self.close(f"more than {MOST_LINES} connections")
         else:
-            self._open[_QueueLine(self, received[0])] = None
+            self._open[_WorkerLine(self, received[0])] = None
 
 
-class _QueueLine:
+class _WorkerLine:
     """One line: a request, then its answer, and never two requests at a time."""
 
     def __init__(self, worker: _WorkerLines, stream: socket.socket) -> None:

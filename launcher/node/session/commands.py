@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...common.loop import Loop, Timer
-    from ...control.command_messages import Command
+    from ...control.command_messages import ExecCommand
 
 MOST = 64
 """Commands that may run at once."""
@@ -72,7 +72,7 @@ class Commands:
         """Whether no command is left."""
         return not self._commands
 
-    def start(self, command: Command) -> None:
+    def start(self, command: ExecCommand) -> None:
         """Start a command; its end is reported in any case.
 
         Raises:
@@ -141,7 +141,7 @@ class RunningCommand:
     def __init__(
         self,
         loop: Loop,
-        command: Command,
+        command: ExecCommand,
         send: Callable[[bytes], None],
         over: Callable[[int, str], None],
     ) -> None:
@@ -326,7 +326,7 @@ class RunningCommand:
         self._over(*self._end)
 
 
-def words(command: Command) -> tuple[str, ...]:
+def words(command: ExecCommand) -> tuple[str, ...]:
     """Return the words of a command, as `environment.to_wire` makes them."""
     if not command.program:
         return command.argv
@@ -335,7 +335,7 @@ def words(command: Command) -> tuple[str, ...]:
     return (*command_line(command.program), *command.argv)
 
 
-def _spec(command: Command) -> WorkerSpec:
+def _spec(command: ExecCommand) -> WorkerSpec:
     """Return what to execute; without a folder it runs in the user's home, or where that is not."""
     workdir = from_wire(command.workdir) or os.fsencode(files.login_folder())
     own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}

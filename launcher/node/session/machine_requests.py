@@ -9,7 +9,7 @@ from functools import partial
 from ...control import frames, job_messages, messages
 from ..machine import device_usage
 from ..machine.device_usage import DeviceQuestion
-from ..machine.job_processes import Ending
+from ..machine.job_processes import JobEnder
 from ..machine.usage import usage
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ class MachineRequests:
             frames.STACKS_ASK: self._on_stacks_ask,
         }
         self._devices = DeviceQuestion(loop, self._read_devices)
-        self._endings: list[Ending] = []
+        self._endings: list[JobEnder] = []
         self._stacks: StackQuestions | None = None
 
     @property
@@ -80,7 +80,7 @@ class MachineRequests:
 
     def _on_end_job(self, body: bytes) -> None:
         order = messages.unpack(job_messages.EndJob, body)
-        ending = Ending(self._loop, order, self._on_ended)
+        ending = JobEnder(self._loop, order, self._on_ended)
         self._endings.append(ending)
         ending.begin()
 

@@ -9,7 +9,7 @@ from ...common.text import read_json
 from ...control import frames, messages
 from ..checks import file_checks
 from ..machine.blocking import STAYS, Calls, write_in_child
-from ..machine.devices import Devices
+from ..machine.devices import NodeDevices
 from ..workers.prepare import FileFindings
 
 TYPE_CHECKING = False
@@ -131,10 +131,10 @@ class Preparation:
         return str((_lines(self._said) or [self._task.workdir])[-1])
 
 
-def _devices(task: NodeJob) -> Devices | None:
+def _devices(task: NodeJob) -> NodeDevices | None:
     """Detect the devices once, for the checks in the child and for the run; None if that fails."""
     try:
-        devices = Devices(file_checks.environment_of(task), task.env)
+        devices = NodeDevices(file_checks.environment_of(task), task.env)
     except ValueError:  # the run itself says why
         return None
     if task.slots is None:

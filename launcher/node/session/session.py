@@ -17,8 +17,8 @@ from ...control import frames, messages
 from ...control.connection import Connection
 from ..guard import INITIAL_SILENCE, PASSED
 from ..machine import processes
-from ..run.run import NodeRun, Surroundings
-from ..run.run_state import RunPhase
+from ..run.run import NodeRun, RunContext
+from ..run.run_state import NodeRunPhase
 from .heartbeats import Heartbeats
 from .preparation import Preparation
 from .session_state import SessionPhase, SessionSnapshot, SessionState
@@ -148,7 +148,7 @@ class Session:
     @property
     def _ended(self) -> bool:
         """Whether the newest run has ended."""
-        ended = self._run is not None and self._run.phase is RunPhase.ENDED
+        ended = self._run is not None and self._run.phase is NodeRunPhase.ENDED
         return ended and not self._checks.making
 
     # -- runs -------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class Session:
         self._unsent = []  # what comes before HELLO would be of the run before
         signals = self._signals
         told = signals.settle, signals.started, self._show_life
-        around = Surroundings(kept, self._apart, *told, self._queue)
+        around = RunContext(kept, self._apart, *told, self._queue)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
         if task.part and self._peers:
             self._run.tell_peers(self._peers)
@@ -192,7 +192,7 @@ class Session:
         start, run = messages.unpack(messages.Start, body), self._run
         if run is None:
             raise frames.BadFrame("START before JOB")
-        if run.phase is not RunPhase.PREPARED:
+        if run.phase is not NodeRunPhase.PREPARED:
             raise frames.BadFrame("a second START")
         self._start_timer.cancel()
         self._signals.settle()
@@ -247,7 +247,7 @@ class Session:
         if kind == frames.EXEC and not self._heartbeats.lease:
             from ...control import command_messages
 
-            self._begin_without_job(messages.unpack(command_messages.Command, body).lease)
+            self._begin_without_job(messages.unpack(command_messages.ExecCommand, body).lease)
         self._side_services.handlers[kind](body)
 
     def _on_lease_without_job(self, body: bytes) -> None:
@@ -304,7 +304,7 @@ class Session:
             self._guard.keep_alive(self._loop, self._run.task.stillness)
 
     def _on_end(self, body: bytes) -> None:
-        end = messages.unpack(messages.End, body)
+        end = messages.unpack(messages.SessionEnd, body)
         if self._joined:
             from ...common.text import plain
 
@@ -324,7 +324,7 @@ class Session:
         stop, run = messages.unpack(messages.Stop, body), self._run
         if run is None:
             self._send(messages.pack(frames.DONE, messages.Done((), {})))
-        elif run.phase is RunPhase.PREPARED:
+        elif run.phase is NodeRunPhase.PREPARED:
             run.stop(stop.number, stop.grace)
         else:
             self._when_settled(run, stop.number, lambda: self._stop_run(run, stop))

@@ -40,7 +40,7 @@ class SideServices:
         }
 
     def _on_exec(self, body: bytes) -> None:
-        self._commands.start(messages.unpack(command_messages.Command, body))
+        self._commands.start(messages.unpack(command_messages.ExecCommand, body))
 
     @property
     def pids(self) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...common import system
-from ...control.stack_messages import ProcessState, Stacks, ThreadStack
+from ...control.stack_messages import ProcessState, StacksAnswer, ThreadStack
 from . import faults, file_locks, files, flight, network, py_spy
 from .family import families
 from .limits import fitting
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .family import Member
 
 
-def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks:
+def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> StacksAnswer:
     """Return where these workers are, with what can be read in so many seconds."""
     until = system.monotonic() + seconds
     for _ in range(3):  # nothing is open here, and no pipe must be a standard stream
@@ -33,7 +33,7 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
     readings, holders = _read(ask, workers, members, until), file_locks.holders()
     records = flight.records(workers, asked, until) if ask.collectives else {}
     readings |= _told(workers, members, readings, flight.main_threads(records))
-    stacks = Stacks(
+    stacks = StacksAnswer(
         number=ask.number,
         processes=tuple(
             _state(one, readings[one.pid])._replace(holder=holders.get(one.pid, 0))
@@ -48,11 +48,11 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
     return fitting(stacks)
 
 
-def states(ask: StacksAsk, workers: Sequence[Process], problem: str) -> Stacks:
+def states(ask: StacksAsk, workers: Sequence[Process], problem: str) -> StacksAnswer:
     """Return the states of the workers alone, and why there is nothing more."""
     members = families([(one.spec.rank, one.pid) for one in workers], children=False)
     rows = tuple(_state(one, Reading(problem=problem)) for one in members)
-    return Stacks(ask.number, rows, (), ())
+    return StacksAnswer(ask.number, rows, (), ())
 
 
 def _state(member: Member, reading: Reading) -> ProcessState:

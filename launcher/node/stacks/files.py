@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...control.stack_messages import ProcessState, Stacks
+    from ...control.stack_messages import ProcessState, StacksAnswer
     from ..workers.spawn import Process
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -20,7 +20,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW |
 _VARIABLE = error_file.VARIABLE.encode()
 
 
-def save(stacks: Stacks, workers: Sequence[Process]) -> str:
+def save(stacks: StacksAnswer, workers: Sequence[Process]) -> str:
     """Add the stacks of each rank to its file; return the folder of the files.
 
     It is "" if the job has no log folder here, or if they cannot be written.
@@ -49,7 +49,7 @@ def path_of(errors: str) -> str:
     return os.path.join(folder, "stacks.log" if rank == "error" else f"{rank}.stacks")
 
 
-def lines(stacks: Stacks, rank: int) -> Iterator[str]:
+def lines(stacks: StacksAnswer, rank: int) -> Iterator[str]:
     """Yield the lines about a rank, with the time of day first."""
     yield time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(system.time()))
     for row in stacks.processes:
@@ -57,7 +57,7 @@ def lines(stacks: Stacks, rank: int) -> Iterator[str]:
             yield from _of_process(stacks, row)
 
 
-def _of_process(stacks: Stacks, row: ProcessState) -> Iterator[str]:
+def _of_process(stacks: StacksAnswer, row: ProcessState) -> Iterator[str]:
     waits = f", waits in {row.waits_in}" if row.waits_in else ""
     yield f"pid {row.pid} (state {row.state}{waits}): {row.command}"
     if row.problem:

@@ -8,7 +8,7 @@ from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...control.stack_messages import Stacks, ThreadStack
+    from ...control.stack_messages import StacksAnswer, ThreadStack
 
 LARGEST = 900_000
 """Bytes of an answer, at most."""
@@ -25,7 +25,7 @@ STEPS = (Limits(150, 300), Limits(80, 60), Limits(40, 20), Limits(20, 6), Limits
 """The first of these is used with which an answer is small enough, else the last one."""
 
 
-def fitting(stacks: Stacks) -> Stacks:
+def fitting(stacks: StacksAnswer) -> StacksAnswer:
     """Return stacks that are small enough to be sent; what has been left out says so."""
     for limits in STEPS:
         cut = _cut(stacks, limits)
@@ -39,7 +39,7 @@ def fitting(stacks: Stacks) -> Stacks:
     )
 
 
-def _cut(stacks: Stacks, limits: Limits) -> Stacks:
+def _cut(stacks: StacksAnswer, limits: Limits) -> StacksAnswer:
     by_pid: dict[int, list[ThreadStack]] = {}
     for one in sorted(stacks.threads, key=lambda one: not one.main):
         by_pid.setdefault(one.pid, []).append(_shortened(one, limits.frames))

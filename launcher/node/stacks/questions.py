@@ -8,7 +8,7 @@ from functools import partial
 from ...common import system
 from ...common.text import read_json
 from ...control import frames, messages
-from ...control.stack_messages import Stacks, StacksAsk
+from ...control.stack_messages import StacksAnswer, StacksAsk
 from ..machine.blocking import Calls
 from ..machine.usage import by_parent, family, read_processes
 from .answer import answer, states
@@ -77,7 +77,7 @@ class StackQuestions:
             self._answer(states(ask, wanted, f"nothing was read: {error.strerror}"))
             return
         if not ask.native and seconds > SECONDS:
-            self._answer(Stacks(ask.number, (), (), (), more=_with_margin(seconds)))
+            self._answer(StacksAnswer(ask.number, (), (), (), more=_with_margin(seconds)))
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children."""
@@ -89,13 +89,13 @@ class StackQuestions:
 
     def _on_answer(self, ask: StacksAsk, workers: Sequence[Process], data: bytes) -> None:
         try:
-            stacks = Stacks(*read_json(data))
+            stacks = StacksAnswer(*read_json(data))
         except (ValueError, TypeError):
             running = [one for one in workers if one.status is None]
             stacks = states(ask, running, "nothing was read in time")
         self._answer(stacks)
 
-    def _answer(self, stacks: Stacks) -> None:
+    def _answer(self, stacks: StacksAnswer) -> None:
         self._send(messages.pack(frames.STACKS, stacks))
 
 

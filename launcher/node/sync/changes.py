@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from ...control.sync_manifest import FILE, FOLDER, LINK, Entry
+from ...control.sync_manifest import FILE, FOLDER, LINK, ManifestEntry
 from .folder import PlacedEntry
 
 TYPE_CHECKING = False
@@ -26,14 +26,16 @@ class Changes(NamedTuple):
     """
 
     delete: list[PlacedEntry]
-    folders: list[Entry]
-    place: list[Entry]
+    folders: list[ManifestEntry]
+    place: list[ManifestEntry]
     keep: list[PlacedEntry]
     reuse: dict[str, str]
     blocked: list[str]
 
 
-def changes(placed: Mapping[str, PlacedEntry], wanted: Sequence[Entry], tree: Tree) -> Changes:
+def changes(
+    placed: Mapping[str, PlacedEntry], wanted: Sequence[ManifestEntry], tree: Tree
+) -> Changes:
     """Compare what sync has placed, what is wanted, and what there is."""
     found = Changes([], [], [], [], {}, [])
     for entry in wanted:
@@ -49,7 +51,7 @@ def changes(placed: Mapping[str, PlacedEntry], wanted: Sequence[Entry], tree: Tr
     return found
 
 
-def _compare(found: Changes, entry: Entry, old: PlacedEntry | None, tree: Tree) -> None:
+def _compare(found: Changes, entry: ManifestEntry, old: PlacedEntry | None, tree: Tree) -> None:
     now = tree.look(entry.path)
     ours = old is not None and now is not None and untouched(old, now, tree)
     if old is not None and ours:
@@ -64,7 +66,7 @@ def _compare(found: Changes, entry: Entry, old: PlacedEntry | None, tree: Tree) 
         found.blocked.append(entry.path)
 
 
-def _stays(entry: Entry, now: TreeEntry) -> bool:
+def _stays(entry: ManifestEntry, now: TreeEntry) -> bool:
     """Return whether what a run may have made of an entry can stay: of a folder, only a folder."""
     return entry.kind != FOLDER or now.kind == FOLDER
 
@@ -85,7 +87,7 @@ def untouched(old: PlacedEntry, now: TreeEntry, tree: Tree) -> bool:
     return now.size == old.size and tree.digest(old.path) == old.content
 
 
-def _equal(entry: Entry, now: TreeEntry, tree: Tree) -> bool:
+def _equal(entry: ManifestEntry, now: TreeEntry, tree: Tree) -> bool:
     """Return whether what is there, though not placed by sync, is what is wanted."""
     if entry.kind == LINK:
         return tree.target(entry.path) == entry.content

@@ -13,7 +13,7 @@ import os
 from contextlib import suppress
 
 from ...common.private_folder import LINK_FAULT, private_folder
-from ...control.sync_manifest import FILE, FOLDER, LINK, Entry
+from ...control.sync_manifest import FILE, FOLDER, LINK, ManifestEntry
 from ...specs.environment import from_wire
 from .changes import untouched
 from .folder import PlacedEntry
@@ -60,7 +60,7 @@ class Incoming:
         self._sources = {digest: self._tree.at(path) for digest, path in changes.reuse.items()}
         return [self._take(at, entry, read) for at, entry in enumerate(changes.place)]
 
-    def _take(self, at: int, entry: Entry, read: Read) -> PlacedEntry:
+    def _take(self, at: int, entry: ManifestEntry, read: Read) -> PlacedEntry:
         path = os.fsencode(os.path.join(self._folder.incoming, str(at)))
         if entry.kind == LINK:
             os.symlink(from_wire(entry.content), path)
@@ -74,7 +74,7 @@ class Incoming:
         self._sources[entry.content] = path
         return PlacedEntry(*entry, found.st_mtime_ns, found.st_ino)
 
-    def _write(self, path: bytes, entry: Entry, read: Read) -> os.stat_result:
+    def _write(self, path: bytes, entry: ManifestEntry, read: Read) -> os.stat_result:
         found, left = hashlib.sha256(), entry.size
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(path, flags, 0o600), "wb") as file:
@@ -92,7 +92,7 @@ class Incoming:
             return os.fstat(file.fileno())
 
 
-def missing(changes: Changes) -> list[Entry]:
+def missing(changes: Changes) -> list[ManifestEntry]:
     """Return the entries whose contents must be received, in order; contents are sent once."""
     known, needed = set(changes.reuse), []
     for entry in changes.place:

@@ -55,7 +55,7 @@ class PlacedEntry(NamedTuple):
     inode: int
 
 
-class State(NamedTuple):
+class CopyState(NamedTuple):
     """What sync has placed in a copy.
 
     Attributes:
@@ -98,7 +98,7 @@ class SyncFolder:
         """Give it up."""
         os.close(self._fd)
 
-    def state(self) -> State:
+    def state(self) -> CopyState:
         """Return what was placed; nothing if that is not known."""
         return _state(self.read(".state"))
 
@@ -176,8 +176,8 @@ def all_locked(root: str, name: str, key: str, on_wait: Callable[[], None]) -> I
         os.close(fd)
 
 
-def _state(value: Any) -> State:
+def _state(value: Any) -> CopyState:
     if value is None:
-        return State("", {})
+        return CopyState("", {})
     digest, rows = value
-    return State(digest, {row[0]: PlacedEntry(*row) for row in rows})
+    return CopyState(digest, {row[0]: PlacedEntry(*row) for row in rows})

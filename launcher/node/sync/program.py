@@ -18,14 +18,14 @@ from ...common.values import NamedTuple
 from ...control import frames, messages, sync_manifest
 from ...control.sync_answers import (
     Blocked,
-    Failed,
+    CopyBusy,
+    CopyReady,
     ManifestAsked,
     Needed,
-    Ready,
+    NoCopy,
     Shared,
-    Waiting,
 )
-from ...control.sync_manifest import LARGEST, LINK, Entry
+from ...control.sync_manifest import LARGEST, LINK, ManifestEntry
 from . import commit
 from .changes import changes
 from .folder import all_locked, choose
@@ -46,7 +46,7 @@ NAMED = 20
 """Files in the way that are named."""
 
 
-class Request(NamedTuple):
+class SyncRequest(NamedTuple):
     """What the runner asks for.
 
     Attributes:
@@ -72,10 +72,10 @@ def main(_arguments: Sequence[str]) -> int:
     except OSError as error:
         path = error.filename
         where = f"{os.fsdecode(path)}: " if isinstance(path, (str, bytes)) else ""
-        talk.tell(Failed(f"{where}{reason(error)}"))
+        talk.tell(NoCopy(f"{where}{reason(error)}"))
         return 1
     except (frames.BadFrame, EOFError) as error:
-        talk.tell(Failed(str(error)))
+        talk.tell(NoCopy(str(error)))
         return 1
     return 0
 
@@ -105,7 +105,7 @@ class Conversation:
         if request.probe and os.path.lexists(_probe(request)):
             self.tell(Shared())
             return
-        with all_locked(root, request.name, request.key, lambda: self.tell(Waiting())):
+        with all_locked(root, request.name, request.key, lambda: self.tell(CopyBusy())):
             folder, number = choose(root, request.name, request.key, request.digest)
             try:
                 ready = not folder.claimed or self._update(folder, request.digest)
@@ -114,14 +114,14 @@ class Conversation:
                 folder.close()
                 raise
         if ready:
-            self.tell(Ready(_wire(folder.copy), _wire(folder.lock), number))
+            self.tell(CopyReady(_wire(folder.copy), _wire(folder.lock), number))
             while self._source.read(LONGEST):
                 pass
         folder.close()
 
-    def _request(self) -> Request:
+    def _request(self) -> SyncRequest:
         line = self._source.readline(LONGEST)
-        request = messages.unpack(Request, line)
+        request = messages.unpack(SyncRequest, line)
         names = request.name, request.key, request.probe
         if request.name.startswith(".") or any("/" in one or "\0" in one for one in names):
             raise frames.BadFrame("not a request to sync")
@@ -132,7 +132,9 @@ class Conversation:
         commit.complete(folder)
         state = folder.state()
         if state.digest == digest:
-            wanted: Sequence[Entry] = [Entry(*one[:5]) for one in sorted(state.placed.values())]
+            wanted: Sequence[ManifestEntry] = [
+                ManifestEntry(*one[:5]) for one in sorted(state.placed.values())
+            ]
         else:
             wanted = self._manifest(digest)
         tree = commit.made_copy(folder)
@@ -149,7 +151,7 @@ class Conversation:
             commit.commit(folder, digest, found, received)
         return True
 
-    def _manifest(self, digest: str) -> Sequence[Entry]:
+    def _manifest(self, digest: str) -> Sequence[ManifestEntry]:
         self.tell(ManifestAsked())
         (size,) = struct.unpack("!I", self._exactly(4))
         if size > LARGEST:
@@ -166,7 +168,7 @@ class Conversation:
         return data
 
 
-def _probe(request: Request) -> bytes:
+def _probe(request: SyncRequest) -> bytes:
     source = request.source.encode("utf-8", "surrogateescape")
     return os.path.join(source, request.probe.encode())
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ....accelerator.hardware.pci import Function
     from ...specs.host import Slot
     from ...specs.policies import BindingPolicy
-    from ..machine.devices import Devices
+    from ..machine.devices import NodeDevices
 
 
 class WorkerDevices:
@@ -26,7 +26,7 @@ class WorkerDevices:
         devices: whether slots are devices, not only a number of workers.
     """
 
-    def __init__(self, devices: Devices, slots: Sequence[Slot], policy: BindingPolicy) -> None:
+    def __init__(self, devices: NodeDevices, slots: Sequence[Slot], policy: BindingPolicy) -> None:
         """Look up the devices that the slots mean.
 
         Raises:

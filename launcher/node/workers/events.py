@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .spawn import Process
 
 
-class Output(NamedTuple):
+class WorkerOutput(NamedTuple):
     """A worker has written to its stream 1 (stdout) or 2 (stderr), or 3 (its report)."""
 
     rank: int
@@ -38,12 +38,12 @@ class InputTaken(NamedTuple):
     size: int
 
 
-class Ended(NamedTuple):
+class GroupEnded(NamedTuple):
     """Nothing of the group is left, except these pids, which cannot be ended from here."""
 
     left: list[int]
 
 
 if TYPE_CHECKING:
-    GroupEvent: TypeAlias = Output | Exited | OrphansStopped | InputTaken | Ended
+    GroupEvent: TypeAlias = WorkerOutput | Exited | OrphansStopped | InputTaken | GroupEnded
     Emit: TypeAlias = Callable[[GroupEvent], None]

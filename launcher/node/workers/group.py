@@ -10,7 +10,7 @@ from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from ..machine import descendants, processes
 from . import helpers
-from .events import Ended, Exited, InputTaken, OrphansStopped, Output
+from .events import Exited, GroupEnded, InputTaken, OrphansStopped, WorkerOutput
 from .group_state import GroupPhase, GroupSnapshot, GroupState
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
@@ -81,7 +81,7 @@ class WorkerGroup:
         self._state = GroupState(policy, self.processes, self)
         self._logs: LogWriter | None = None
         self._credit = credit
-        self._alarm = loops.Alarm(loop, loop.clock, self._changed)
+        self._alarm = loops.DueTimer(loop, loop.clock, self._changed)
         self._input = bytearray()
         self._input_ended = False
         self.unended: dict[str, list[str]] = {}
@@ -160,7 +160,7 @@ class WorkerGroup:
             pump.close()
             self._changed()
             return
-        self._emit(Output(rank, stream, data))
+        self._emit(WorkerOutput(rank, stream, data))
         self._credit -= len(data)
         if self._stalled:
             for other in self.pumps.values():
@@ -312,7 +312,7 @@ class WorkerGroup:
 
     def end(self, left: Sequence[int]) -> None:
         """Close all streams; the group has ended once its logs are written."""
-        ended = Ended([*left])
+        ended = GroupEnded([*left])
         self._close_streams()
         if self._logs is None:
             self._emit(ended)

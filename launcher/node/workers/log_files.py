@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...control.messages import Start
     from .log_writer import LogWriter
-    from .logs import JobFolder, RankLog
+    from .logs import LogFolder, RankLog
     from .prepare import NodeSetup
 
 
@@ -104,7 +104,7 @@ class LogFiles:
 
 
 def _open(
-    folder: JobFolder | None,
+    folder: LogFolder | None,
     paths: Mapping[int, Mapping[int, str]],
     warn: Callable[[str], None],
     *,

@@ -69,7 +69,7 @@ class RankLog:
             system.close(self._fds.popitem()[1])
 
 
-class JobFolder(NamedTuple):
+class LogFolder(NamedTuple):
     """Where the log files of one job are on this node.
 
     Attributes:
@@ -116,7 +116,7 @@ class JobFolder(NamedTuple):
         return {stream: os.path.join(folder, name) for stream, name in _TORCHRUNS.items()}
 
 
-def job_folder(task: NodeJob, workdir: bytes) -> JobFolder:
+def job_folder(task: NodeJob, workdir: bytes) -> LogFolder:
     """Return where a job's log files are, for a job that writes some."""
     output = task.output
     # Named as by torchrun, and made unique: a shared folder may hold many.
@@ -125,10 +125,10 @@ def job_folder(task: NodeJob, workdir: bytes) -> JobFolder:
     part = to_text(output.log_part)
     if not output.log_private:
         folder = os.path.join(os.fsdecode(workdir), to_text(output.log_dir))
-        return JobFolder(os.path.join(folder, name, part).rstrip("/"), output.log_layout)
+        return LogFolder(os.path.join(folder, name, part).rstrip("/"), output.log_layout)
     folder = os.environ.get("TMPDIR") or "/tmp"
     own = f"dsrun-{name}-{part}" if part else f"dsrun-{name}"
-    return JobFolder(os.path.join(folder, own), output.log_layout, private=True)
+    return LogFolder(os.path.join(folder, own), output.log_layout, private=True)
 
 
 def to_text(wire: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DOCUMENT = "roles.json"
 
 
-class RolePeers:
+class PeerPlaceholders:
     """Fills placeholders, and has variables and files, as of the last `update`."""
 
     def __init__(self, ports: Mapping[str, int]) -> None:

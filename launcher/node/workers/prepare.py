@@ -12,7 +12,7 @@ from ...specs import environment
 from ...specs.environment import to_wire
 from ..binding import apply
 from ..machine import capacity, ports
-from ..machine.devices import Devices
+from ..machine.devices import NodeDevices
 from .devices import WorkerDevices
 
 TYPE_CHECKING = False
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ...specs.host import Slot
     from ...specs.program import Program
     from ...specs.role_words import Peers
-    from .logs import JobFolder
-    from .peers import RolePeers
+    from .logs import LogFolder
+    from .peers import PeerPlaceholders
 
 
 class FileFindings(NamedTuple):
@@ -44,11 +44,11 @@ class FileFindings(NamedTuple):
     base: dict[str, str]
     python: str
     facts: Facts | None = None
-    devices: Devices | None = None
+    devices: NodeDevices | None = None
     release: Callable[[], None] | None = None
 
 
-def _log_folder(task: messages.NodeJob, workdir: bytes) -> JobFolder | None:
+def _log_folder(task: messages.NodeJob, workdir: bytes) -> LogFolder | None:
     if not task.writes_logs:
         return None
     from .logs import job_folder
@@ -106,7 +106,7 @@ class NodeSetup:
         self._note = note
         self._reservation: ports.Reservation | None = None
         self._role_ports: dict[str, ports.Reservation] = {}
-        self.peers: RolePeers | None = None
+        self.peers: PeerPlaceholders | None = None
         self._found = found
         self._problems = list(found.problems)
         self.base = found.base
@@ -182,9 +182,9 @@ class NodeSetup:
     def tell_peers(self, peers: Mapping[str, Peers]) -> None:
         """Tell the workers of a role where those of others are; running ones by their file."""
         if self.peers is None:
-            from .peers import RolePeers
+            from .peers import PeerPlaceholders
 
-            self.peers = RolePeers(self.role_ports)
+            self.peers = PeerPlaceholders(self.role_ports)
         self.peers.update(peers)
 
     def close(self) -> None:
@@ -208,10 +208,10 @@ class NodeSetup:
         """
         task, slots = self.task, 0
         try:
-            self.devices = self._found.devices or Devices(self.base, task.env)
+            self.devices = self._found.devices or NodeDevices(self.base, task.env)
         except ValueError as error:
             self._check(str(error))
-            self.devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
+            self.devices = NodeDevices({"DSRUN_ACCELERATOR": "cpu"}, {})
         try:
             slots = len(task.slots) if task.slots is not None else self.devices.count()
             equipment = self.equip(task.slots or tuple(range(slots)))

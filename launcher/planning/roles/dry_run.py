@@ -14,10 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...backends.base import Command
+    from ...backends.base import StartCommand
     from ...specs.job import JobSpec
     from ...specs.plan import Node
-    from ...specs.roles import Ready, Role, RolesSpec
+    from ...specs.roles import Ready, RoleSpec, RolesSpec
     from . import json_types
 
 HEAD = ("role", "nodes", "slots", "workers", "ports", "after", "ready", "ends", "on failure")
@@ -26,7 +26,7 @@ SHOWN = 3
 """Groups of nodes with different slots that are shown for a role; the rest are counted."""
 
 
-def as_json(spec: RolesSpec, commands: Sequence[Command]) -> str:
+def as_json(spec: RolesSpec, commands: Sequence[StartCommand]) -> str:
     """Return the job as one JSON object: the whole job, and each role with its own job."""
     fields: json_types.RolesPlan = {
         "job": dry_run.fields(spec.job, commands),
@@ -36,7 +36,7 @@ def as_json(spec: RolesSpec, commands: Sequence[Command]) -> str:
     return json.dumps(versioned("dry_run_roles", fields))
 
 
-def _role(role: Role) -> json_types.Role:
+def _role(role: RoleSpec) -> json_types.RoleJson:
     return {
         "name": role.name,
         "job": dry_run.fields(role.job, ()),
@@ -59,7 +59,7 @@ def order(spec: RolesSpec) -> list[tuple[str, ...]]:
     return groups
 
 
-def as_table(spec: RolesSpec, commands: Sequence[Command]) -> str:
+def as_table(spec: RolesSpec, commands: Sequence[StartCommand]) -> str:
     """Return the job as a table of its roles, and what is planned for all of them."""
     job = spec.job
     starts = ", then ".join(" and ".join(names) for names in order(spec))
@@ -77,7 +77,7 @@ def as_table(spec: RolesSpec, commands: Sequence[Command]) -> str:
     return "\n".join([*lines, *dry_run.sent(job, commands)])
 
 
-def _own(role: Role, job: JobSpec) -> Iterator[str]:
+def _own(role: RoleSpec, job: JobSpec) -> Iterator[str]:
     """Yield the lines about what is planned for one role alone."""
     facts = [("program", shlex.join(dry_run.argv(role.job))), *dry_run.python_row(role.job)]
     if role.job.workdir != job.workdir:
@@ -91,7 +91,7 @@ def _own(role: Role, job: JobSpec) -> Iterator[str]:
     yield ""
 
 
-def _rows(role: Role) -> Iterator[tuple[str, ...]]:
+def _rows(role: RoleSpec) -> Iterator[tuple[str, ...]]:
     """Yield the row of a role, and one for each further group of nodes with other slots."""
     size = role.job.plan.world_size
     terms = (
@@ -126,7 +126,7 @@ def _ready(ready: Ready) -> str:
     return f"{ready.kind}:{what} in {ready.timeout:g} s"
 
 
-def _on_failure(role: Role) -> str:
+def _on_failure(role: RoleSpec) -> str:
     if role.on_failure == "job":
         return "the job fails"
     return f"restart, {role.max_restarts} times"

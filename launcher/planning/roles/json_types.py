@@ -7,10 +7,10 @@ from typing import Annotated, TypedDict
 
 from ...common.json_types import one_of
 from ...specs.roles import ENDS, ON_FAILURE, Ready
-from ..json_types import Plan
+from ..json_types import PlanJson
 
 
-class Role(TypedDict):
+class RoleJson(TypedDict):
     """One program of the job: a world of its own, with its own ranks and its own master.
 
     Attributes:
@@ -26,7 +26,7 @@ class Role(TypedDict):
     """
 
     name: Annotated[str, ("pattern", "^[a-z][a-z0-9_]*$")]
-    job: Plan
+    job: PlanJson
     ends: Annotated[str, one_of(ENDS)]
     after: Sequence[str]
     ready: Ready
@@ -44,6 +44,6 @@ class RolesPlan(TypedDict):
         roles: the roles in the order in which they are written.
     """
 
-    job: Plan
+    job: PlanJson
     order: Sequence[Sequence[str]]
-    roles: list[Role]
+    roles: list[RoleJson]

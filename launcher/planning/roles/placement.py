@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Available = tuple[Slot, ...] | None
 
 
-class Place(NamedTuple):
+class RolePlacement(NamedTuple):
     """Where a role is to run.
 
     Attributes:
@@ -57,7 +57,7 @@ class Place(NamedTuple):
         return bool(self.beside) and self.slots is None
 
 
-def wanted(table: RoleTable, workers: int | None) -> Place:
+def wanted(table: RoleTable, workers: int | None) -> RolePlacement:
     """Return where a role is to run, as it is written; `workers` is the number on each node.
 
     Raises:
@@ -79,7 +79,7 @@ def wanted(table: RoleTable, workers: int | None) -> Place:
         )
     if slots == 0 and table.get("devices"):
         raise table.error("devices", "not with slots 0, which is for workers without a device")
-    return Place(
+    return RolePlacement(
         table, nodes, _hosts(table, hosts), beside, slots, workers, table.get("devices") or 1
     )
 
@@ -110,7 +110,7 @@ def _hosts(table: RoleTable, text: str | None) -> tuple[Host, ...]:
 
 
 def place(
-    places: Sequence[Place], hosts: Sequence[Host], source: str, aliases: Sequence[str] = ()
+    places: Sequence[RolePlacement], hosts: Sequence[Host], source: str, aliases: Sequence[str] = ()
 ) -> dict[str, tuple[Host, ...]]:
     """Return the nodes of each role, with the slots of its workers, in the order of their ranks.
 
@@ -129,7 +129,7 @@ def place(
     return {one.name: tuple(placement.placed[one.name]) for one in places}
 
 
-def _in_order(places: Sequence[Place]) -> list[Place]:
+def _in_order(places: Sequence[RolePlacement]) -> list[RolePlacement]:
     """Return roles in the order of their placement; a role comes behind the one it is beside."""
     ordered = [one for one in places if one.hosts]
     ordered += [one for one in places if not (one.hosts or one.beside)]
@@ -172,7 +172,7 @@ class _Placement:
         self._owners: dict[str, str] = {}
         self.placed: dict[str, list[Host]] = {}
 
-    def add(self, one: Place) -> None:
+    def add(self, one: RolePlacement) -> None:
         """Place a role.
 
         Raises:
@@ -193,7 +193,7 @@ class _Placement:
                 users = dict.fromkeys(all_devices(node.slots or ()), one.name)
                 self._users[node.name] |= users
 
-    def _nodes(self, one: Place) -> list[tuple[Host, Available]]:
+    def _nodes(self, one: RolePlacement) -> list[tuple[Host, Available]]:
         """Return the nodes of a role, each with the slots that it may use there."""
         if one.beside:
             return self._beside(one)
@@ -203,7 +203,7 @@ class _Placement:
 
     # -- ways to choose nodes ---------------------------------------------------------------------
 
-    def _beside(self, one: Place) -> list[tuple[Host, Available]]:
+    def _beside(self, one: RolePlacement) -> list[tuple[Host, Available]]:
         """Return the nodes of the other role, with its devices or other slots."""
         others = self.placed[one.beside]
         if (one.nodes or 0) > len(others):
@@ -215,7 +215,7 @@ class _Placement:
         known = [(host, None if host.slots is None else all_devices(host.slots)) for host in others]
         return [(self._hosts[host.name], available) for host, available in known]
 
-    def _on_named(self, one: Place, named: Host) -> tuple[Host, Available]:
+    def _on_named(self, one: RolePlacement, named: Host) -> tuple[Host, Available]:
         """Return a host of the job that a role names, with what it gets there."""
         name = self._names.get(named.name) or self._other_name(named.name)
         if not name:
@@ -231,7 +231,7 @@ class _Placement:
 
         return meant([name], self._hosts).get(name, "")
 
-    def _on_free(self, one: Place) -> list[tuple[Host, Available]]:
+    def _on_free(self, one: RolePlacement) -> list[tuple[Host, Available]]:
         """Return the first nodes that are free for a role."""
         found: list[tuple[Host, Available]] = []
         why = ""
@@ -249,7 +249,7 @@ class _Placement:
             raise _Misplaced("num_nodes", f"{one.nodes} wanted, {free} free ({have}{reason})")
         return found
 
-    def _give(self, one: Place, name: str) -> tuple[Host, Available]:
+    def _give(self, one: RolePlacement, name: str) -> tuple[Host, Available]:
         if one.slots is None:
             return self._whole(one, name)
         self._check_owner(name)
@@ -257,7 +257,7 @@ class _Placement:
 
     # -- one node ---------------------------------------------------------------------------------
 
-    def _whole(self, one: Place, name: str) -> tuple[Host, Available]:
+    def _whole(self, one: RolePlacement, name: str) -> tuple[Host, Available]:
         """Give a role a whole node."""
         self._check_owner(name)
         for user in self._users[name].values():
@@ -272,7 +272,7 @@ class _Placement:
             text = f"{name} is a node of {owner}; give {owner} slots, or write beside {owner}"
             raise _Misplaced("host", text)
 
-    def _pick(self, one: Place, name: str) -> tuple[Slot, ...]:
+    def _pick(self, one: RolePlacement, name: str) -> tuple[Slot, ...]:
         """Return the slots that a role gets on a node where others are, too."""
         host, users = self._hosts[name], self._users[name]
         if isinstance(one.slots, int):
@@ -314,7 +314,7 @@ class _Placement:
             raise _Misplaced("slots", text)
 
 
-def _of_workers(one: Place, host: Host, available: Available) -> Available:
+def _of_workers(one: RolePlacement, host: Host, available: Available) -> Available:
     """Return the slots of a role's workers on a node, of what is there for it."""
     each = one.devices
     if available == ():

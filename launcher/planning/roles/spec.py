@@ -13,12 +13,12 @@ from ...resources.select import is_alone
 from ...resources.source import names_here
 from ...specs.program import NOTHING
 from ...specs.role_words import PORT, placeholders
-from ...specs.roles import Role, RolesSpec
+from ...specs.roles import RoleSpec, RolesSpec
 from ..elastic import nodes_range
 from ..hosts import by_rank, nodes_by_rank, number_of_gpus, select
 from ..inventory import find_hosts
 from ..job import job_spec
-from ..launcher import Choice, as_it_calls_them, choose
+from ..launcher import BackendChoice, as_it_calls_them, choose
 from ..planner import plan_on
 from ..rendezvous import OWN as OWN_RENDEZVOUS
 from . import placement
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...resources.source import Source
+    from ...resources.source import HostSource
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ..planner import PlannedJob
@@ -73,9 +73,9 @@ class Nodes(NamedTuple):
         alone: the same command runs on every node.
     """
 
-    inventory: Source
+    inventory: HostSource
     hosts: Sequence[Host]
-    choice: Choice
+    choice: BackendChoice
     alone: bool = False
 
 
@@ -216,7 +216,7 @@ def _placed(
 
 def _role(
     table: RoleTable, known: Terms, command: Command, hosts: Sequence[Host], nodes: Nodes
-) -> Role:
+) -> RoleSpec:
     """Return a role with its job.
 
     Raises:
@@ -229,7 +229,7 @@ def _role(
         raise _named(error, table) from None
     if table.get("slots") == "0":
         job = job._replace(workers=job.workers._replace(expects_devices=False))
-    return Role(name=table.name, job=job, **known._asdict())
+    return RoleSpec(name=table.name, job=job, **known._asdict())
 
 
 def _named(error: UsageError, table: RoleTable) -> UsageError:
@@ -240,7 +240,7 @@ def _named(error: UsageError, table: RoleTable) -> UsageError:
     return UsageError(text if text != str(error) else f"{table.where}: {text}")
 
 
-def _within(role: Role, job: JobSpec) -> Role:
+def _within(role: RoleSpec, job: JobSpec) -> RoleSpec:
     """Return a role as a part of a job: under its id, with a folder of its own for logs."""
     ready, output = role.ready, role.job.output._replace(log_part=role.name)
     if ready.kind == "file":
@@ -261,7 +261,7 @@ def _unused_note(
     return [f"{counted(len(names), 'node')} without a role{use}: {shown}"]
 
 
-def _shared_port(role: Role) -> str:
+def _shared_port(role: RoleSpec) -> str:
     """Return a line if several workers on a node are told one port in their command, "" if not."""
     node = next((one for one in role.job.plan.nodes if len(one.slots or ()) > 1), None)
     program = role.job.plan.program

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.accelerator.hardware import nvml
-from dsrun.accelerator.hardware.nvml import Gpu, Process, Rows, ask, bits, from_proc, problems
+from dsrun.accelerator.hardware.nvml import Gpu, GpuProcess, Rows, ask, bits, from_proc, problems
 
 from ...support.checkout import IMPORTABLE
 from ...support.limits import HANG
@@ -259,7 +259,7 @@ def rows(*, pending: bool = False, failed: bool = False) -> Rows:
 
 TROUBLES = [
     (Gpu(index=0, uuid=UUID, rows=rows(), uncorrected=0, ecc=True), ()),
-    (Gpu(index=0, uuid=UUID, used=GIB, processes=(Process(pid=7, held=GIB),)), ()),
+    (Gpu(index=0, uuid=UUID, used=GIB, processes=(GpuProcess(pid=7, held=GIB),)), ()),
     (
         Gpu(index=0),
         ("the driver does not report it: search the kernel log for NVRM and Xid",),
@@ -283,7 +283,10 @@ TROUBLES = [
         Gpu(
             index=0,
             uuid=UUID,
-            processes=(Process(pid=1234, held=74 * GIB + GIB // 2), Process(pid=88, held=None)),
+            processes=(
+                GpuProcess(pid=1234, held=74 * GIB + GIB // 2),
+                GpuProcess(pid=88, held=None),
+            ),
         ),
         ("process 1234 holds 74.5 GiB of its memory", "process 88 holds some of its memory"),
     ),

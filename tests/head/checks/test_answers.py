@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control.messages import Hello, NodeJob
-from dsrun.launcher.head.checks.answers import Answer, Question, compared_node
+from dsrun.launcher.head.checks.answers import Answer, HostQuestion, compared_node
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
@@ -56,7 +56,7 @@ class Asked:
     def __init__(self, *options: str) -> None:
         self.programs = FakePrograms()
         self.over = 0
-        self.question = Question(self.programs, self._over)
+        self.question = HostQuestion(self.programs, self._over)
         self.question.ask({"n0": TASK, "n1": TASK}, options, 60.0)
 
     def _over(self) -> None:

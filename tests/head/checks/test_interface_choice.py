@@ -14,8 +14,8 @@ from dsrun.launcher.head.checks.interface_choice import (
     MANY_PEERS,
     NCCL,
     WITHIN,
-    Choice,
-    Trial,
+    AddressTrial,
+    InterfaceChoice,
     bad,
     choices,
     defaults,
@@ -31,7 +31,7 @@ from ...support.cost import LINEAR, growth
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Reaches = Callable[[Trial], bool]
+    Reaches = Callable[[AddressTrial], bool]
 
 NO = "no answer"
 
@@ -49,7 +49,7 @@ def network(
     return Network(1, "t", own, tuple(nccl), interfaces)
 
 
-def play(trials: Sequence[Trial], reaches: Reaches) -> dict[tuple[int, str], str]:
+def play(trials: Sequence[AddressTrial], reaches: Reaches) -> dict[tuple[int, str], str]:
     verdicts: dict[tuple[int, str], str] = {}
     for trial in trials:
         at = trial.to, trial.address
@@ -67,7 +67,7 @@ def examined(networks: Sequence[Network], reaches: Reaches) -> dict[int, dict[st
     return {one.node: one.variables for one in choices(networks, verdicts)}
 
 
-def well(_trial: Trial) -> bool:
+def well(_trial: AddressTrial) -> bool:
     return True
 
 
@@ -86,7 +86,10 @@ def test_where_all_works_a_few_are_dialled_and_nothing_is_set() -> None:
 
 
 def test_two_nodes_dial_each_other_once() -> None:
-    assert first_trials([network(0), network(1)]) == [Trial(0, 1, "a1"), Trial(1, 0, "a0")]
+    assert first_trials([network(0), network(1)]) == [
+        AddressTrial(0, 1, "a1"),
+        AddressTrial(1, 0, "a0"),
+    ]
 
 
 def test_a_loopback_is_known_to_be_wrong_without_a_trial() -> None:
@@ -167,7 +170,7 @@ def test_a_large_job_dials_no_more_than_it_has_to() -> None:
 
 def test_a_node_that_comes_later_is_dialled_by_a_few() -> None:
     networks = [network(number) for number in range(20)]
-    assert newcomer_trials(networks) == [Trial(1, 0, "a0"), Trial(2, 0, "a0")]
+    assert newcomer_trials(networks) == [AddressTrial(1, 0, "a0"), AddressTrial(2, 0, "a0")]
     more = more_newcomer_trials(networks, {0})
     assert {one.by for one in more} == set(range(1, FEW_PEERS + 1))
     assert {(one.to, one.address) for one in more} == {(0, "a0"), (0, "b0")}
@@ -175,14 +178,14 @@ def test_a_node_that_comes_later_is_dialled_by_a_few() -> None:
 
 def test_what_is_said_has_nodes_reason_and_variables() -> None:
     names = ["n1", "n2", "n3", "n4", "login"]
-    found = [Choice(at, {GLOO: "eth1"}, f"10.0.0.{at}", NO) for at in range(3)]
-    found.append(Choice(4, {GLOO: "ens5", NCCL: "=ens5"}, "10.0.0.9", NO))
+    found = [InterfaceChoice(at, {GLOO: "eth1"}, f"10.0.0.{at}", NO) for at in range(3)]
+    found.append(InterfaceChoice(4, {GLOO: "ens5", NCCL: "=ens5"}, "10.0.0.9", NO))
     assert words(names, found) == [
         "the default network address of n[1-3], login is not reached by other nodes "
         "(10.0.0.0 of n1: no answer); set for the workers: GLOO_SOCKET_IFNAME=eth1 on n[1-3]; "
         "GLOO_SOCKET_IFNAME=ens5 NCCL_SOCKET_IFNAME==ens5 on login"
     ]
-    (line,) = words(names, [Choice(3, {}, "10.0.0.4", NO)])
+    (line,) = words(names, [InterfaceChoice(3, {}, "10.0.0.4", NO)])
     assert line.startswith(
         "the default network address of n4 is not reached by other nodes (10.0.0.4 of n4: "
         "no answer), nor any other one: "

@@ -7,11 +7,11 @@ import re
 from dsrun.launcher.control.messages import Hello
 from dsrun.launcher.head.checks import tables
 from dsrun.launcher.head.checks.answers import Answer
-from dsrun.launcher.head.checks.tables import GREEN, RED, State
+from dsrun.launcher.head.checks.tables import GREEN, RED, CheckedState
 
 from ...support.node_facts import GPUS, facts
 
-OK, BAD = State("ok", GREEN), State("1 error", RED)
+OK, BAD = CheckedState("ok", GREEN), CheckedState("1 error", RED)
 
 
 def answer(hostname: str, slots: tuple[str, ...] = (), **changes: object) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsrun.launcher.control.messages import Hello
 from dsrun.launcher.head.checks.answers import Answer
 from dsrun.launcher.head.checks.findings import finding
-from dsrun.launcher.head.checks.verdict import Verdict
+from dsrun.launcher.head.checks.verdict import CheckVerdict
 
 HELLO = Hello("1", "h", "m", "3", "cpu", (), 2, None, (), (), 1.0)
 GOOD = Answer(hello=HELLO)
@@ -13,7 +13,7 @@ FULL = finding("shm-full", ["n1"], "no room")
 LOW = finding("nofile", ["n1", "n2"], "few files")
 
 
-def verdict(*, strict: bool = False) -> Verdict:
+def verdict(*, strict: bool = False) -> CheckVerdict:
     answers = {
         "n1": GOOD,
         "n2": GOOD,
@@ -21,7 +21,7 @@ def verdict(*, strict: bool = False) -> Verdict:
         "n4": Answer(error="no answer within 60 s"),
         "n5": GOOD,
     }
-    return Verdict(answers, {"n6": "no route\x1b[2J"}, ["n3: no Python"], [FULL, LOW], strict)
+    return CheckVerdict(answers, {"n6": "no route\x1b[2J"}, ["n3: no Python"], [FULL, LOW], strict)
 
 
 def test_errors_and_warnings_are_lines() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.head.detached import job_folder
-from dsrun.launcher.head.detached.job_folder import State
+from dsrun.launcher.head.detached.job_folder import JobState
 from dsrun.launcher.head.detached.process_identity import identity
 
 from ...support.kept_jobs import FAR, GONE, NAME, about, end, kept
@@ -64,7 +64,7 @@ def test_a_job_that_has_ended_says_how(environ: dict[str, str]) -> None:
     path = kept(environ)
     job_folder.finish(str(path), end(3))
     (one,) = job_folder.find(job_folder.root(environ))
-    assert (one.end, one.state) == (end(3), State.ENDED)
+    assert (one.end, one.state) == (end(3), JobState.ENDED)
 
 
 def test_states(environ: dict[str, str]) -> None:
@@ -73,7 +73,7 @@ def test_states(environ: dict[str, str]) -> None:
     kept(environ, 2, FAR)
     job_folder.finish(str(kept(environ, 3, FAR)), end())
     states = [one.state for one in job_folder.find(job_folder.root(environ))]
-    assert states == [State.RUNS, State.KILLED, State.ELSEWHERE, State.ENDED]
+    assert states == [JobState.RUNS, JobState.KILLED, JobState.ELSEWHERE, JobState.ENDED]
 
 
 def test_an_end_that_cannot_be_written_is_known_as_such(environ: dict[str, str]) -> None:
@@ -83,7 +83,7 @@ def test_an_end_that_cannot_be_written_is_known_as_such(environ: dict[str, str])
     with pytest.raises(IsADirectoryError):
         job_folder.finish(str(path), end(3))
     (one,) = job_folder.find(job_folder.root(environ))
-    assert one.state is State.UNKNOWN
+    assert one.state is JobState.UNKNOWN
     assert names(path) == ["end.json.new", "over.json"]
 
 
@@ -96,7 +96,7 @@ def test_what_is_of_another_form_is_named_and_left_alone(environ: dict[str, str]
     here = f"dsrun {__version__} reads form {job_folder.VERSION}"
     (path / "end.json").write_text('{"version": 1}')
     (one,) = job_folder.find(job_folder.root(environ))
-    assert one.state is State.DAMAGED
+    assert one.state is JobState.DAMAGED
     assert one.damage == f"end.json is written in form 1; {here}"
     (path / "job.json").write_text('{"version": 3, "is": {"version": "9.9"}}')
     (other,) = job_folder.find_all(job_folder.root(environ))[1]
@@ -164,7 +164,7 @@ def test_so_is_an_end_that_is_damaged(environ: dict[str, str], changed: dict[str
     fields = {**end(3)._asdict(), **changed}
     (path / "end.json").write_text(json.dumps({"version": job_folder.VERSION, "is": fields}))
     (one,) = job_folder.find(job_folder.root(environ))
-    assert (one.end, one.state) == (None, State.DAMAGED)
+    assert (one.end, one.state) == (None, JobState.DAMAGED)
     assert one.damage.startswith("end.json: ")
 
 
@@ -172,7 +172,7 @@ def test_a_job_that_runs_is_no_ruin(environ: dict[str, str]) -> None:
     path = kept(environ, 0, identity(os.getpid()))
     (path / "end.json").write_text("{")
     (one,) = job_folder.find(job_folder.root(environ))
-    assert one.state is State.RUNS
+    assert one.state is JobState.RUNS
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsrun.launcher.head.detached import journal
-from dsrun.launcher.head.detached.journal import Entry
+from dsrun.launcher.head.detached.journal import JournalEntry
 from dsrun.launcher.head.run.events import Lost
 
 from ...support.kept_jobs import event, message, output
@@ -16,10 +16,10 @@ from ...support.properties import same_examples
 EVENT = Lost("n1", "gone", survived=True)
 
 ENTRIES = [
-    Entry(1, 0.5, journal.STDOUT, b"hello\n", 3, "n0"),
-    Entry(2, 0.75, journal.STDERR, b"\x00\xff\x1b", 4_000_000, "h\udcff" * 40),
-    Entry(3, 1.0, journal.MESSAGE, "lost n1: é".encode()),
-    Entry(9, 2.0, journal.EVENT, b"{}"),
+    JournalEntry(1, 0.5, journal.STDOUT, b"hello\n", 3, "n0"),
+    JournalEntry(2, 0.75, journal.STDERR, b"\x00\xff\x1b", 4_000_000, "h\udcff" * 40),
+    JournalEntry(3, 1.0, journal.MESSAGE, "lost n1: é".encode()),
+    JournalEntry(9, 2.0, journal.EVENT, b"{}"),
 ]
 PACKED = [journal.pack(one) for one in ENTRIES]
 

@@ -9,13 +9,13 @@ import pytest
 
 from dsrun.launcher.head.detached import journal
 from dsrun.launcher.head.detached.job_folder import LONGEST, Damage
-from dsrun.launcher.head.detached.journal import Entry
+from dsrun.launcher.head.detached.journal import JournalEntry
 from dsrun.launcher.head.detached.journal_reader import JournalReader
 
 
 def packed(*numbers: int) -> bytes:
     return b"".join(
-        journal.pack(Entry(number, 0.0, journal.STDOUT, b"%d" % number, 0, "n0"))
+        journal.pack(JournalEntry(number, 0.0, journal.STDOUT, b"%d" % number, 0, "n0"))
         for number in numbers
     )
 
@@ -49,9 +49,9 @@ def test_a_shorter_journal_has_nothing_new_but_what_is_new(tmp_path: Path) -> No
     "damage",
     [
         *(bytes(100_000), b"\xff" * 100_000, packed(0)),
-        journal.pack(Entry(3, float("nan"), journal.STDOUT, b"")),
-        journal.pack(Entry(3, float("inf"), journal.STDOUT, b"")),
-        journal.pack(Entry(3, 0.0, 77, b"")),
+        journal.pack(JournalEntry(3, float("nan"), journal.STDOUT, b"")),
+        journal.pack(JournalEntry(3, float("inf"), journal.STDOUT, b"")),
+        journal.pack(JournalEntry(3, 0.0, 77, b"")),
     ],
 )
 def test_what_is_behind_damage_is_not_read(tmp_path: Path, damage: bytes) -> None:
@@ -77,7 +77,9 @@ def test_of_a_hole_no_more_is_read_than_an_entry_may_have(tmp_path: Path) -> Non
 def test_entries_of_any_size_come_over_several_blocks(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     sizes = [3, 5 << 20, 1, (1 << 20) - 40, journal.MOST_DATA, 0, 7]
-    entries = [Entry(at, 0.0, journal.STDOUT, bytes(size)) for at, size in enumerate(sizes, 1)]
+    entries = [
+        JournalEntry(at, 0.0, journal.STDOUT, bytes(size)) for at, size in enumerate(sizes, 1)
+    ]
     path.write_bytes(b"".join(map(journal.pack, entries)))
     reader = JournalReader(str(path))
     assert [len(one.data) for one in reader.new()] == sizes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.head.detached import journal, journal_writer
-from dsrun.launcher.head.detached.journal import Entry
+from dsrun.launcher.head.detached.journal import JournalEntry
 from dsrun.launcher.head.detached.journal_writer import JournalWriter
 
 from ...support.limits import HANG, wait_for
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def written(path: Path) -> list[journal.Entry]:
+def written(path: Path) -> list[journal.JournalEntry]:
     return journal.entries(path.read_bytes())
 
 
@@ -31,21 +31,21 @@ def path(tmp_path: Path) -> Path:
 def test_entries_are_numbered_in_their_order(path: Path) -> None:
     writer = JournalWriter(str(path), pytest.fail)
     for number in range(1000):
-        writer.put(Entry(0, number / 8, journal.STDOUT, b"%d\n" % number, number % 3, "n0"))
-    writer.put(Entry(0, 200.0, journal.MESSAGE, b"bye"))
+        writer.put(JournalEntry(0, number / 8, journal.STDOUT, b"%d\n" % number, number % 3, "n0"))
+    writer.put(JournalEntry(0, 200.0, journal.MESSAGE, b"bye"))
     writer.close(HANG)
     found = written(path)
     assert [one.number for one in found] == list(range(1, 1002))
-    assert found[999] == journal.Entry(1000, 999 / 8, journal.STDOUT, b"999\n", 0, "n0")
+    assert found[999] == journal.JournalEntry(1000, 999 / 8, journal.STDOUT, b"999\n", 0, "n0")
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_journal_is_bounded_while_the_job_runs_and_shorter_at_its_end(path: Path) -> None:
     writer = JournalWriter(str(path), pytest.fail)
-    writer.put(Entry(0, 0.0, journal.STDERR, b"first words", 1, "n1"))
+    writer.put(JournalEntry(0, 0.0, journal.STDERR, b"first words", 1, "n1"))
     sizes, block = [], b"x" * (256 << 10)
     for number in range(100):
-        writer.put(Entry(0, 1.0, journal.STDOUT, block, 0, "n0"))
+        writer.put(JournalEntry(0, 1.0, journal.STDOUT, block, 0, "n0"))
         if number % 10 == 9:
             drained(writer)
             sizes.append(path.stat().st_size)
@@ -75,9 +75,9 @@ def test_without_room_the_output_is_lost_and_counted(tmp_path: Path) -> None:
         failed.set()
 
     writer = JournalWriter(str(folder / "journal"), tell)
-    writer.put(Entry(0, 1.0, journal.STDOUT, b"12345", 0, "n0"))
+    writer.put(JournalEntry(0, 1.0, journal.STDOUT, b"12345", 0, "n0"))
     assert failed.wait(HANG)
-    writer.put(Entry(0, 2.0, journal.STDOUT, b"678", 0, "n0"))
+    writer.put(JournalEntry(0, 2.0, journal.STDOUT, b"678", 0, "n0"))
     drained(writer)
     folder.mkdir()
     writer.close(HANG)
@@ -94,10 +94,10 @@ def test_output_for_a_file_that_was_removed_is_lost_and_counted(path: Path) -> N
     path = path.parent / "job" / "journal"
     path.parent.mkdir()
     writer = JournalWriter(str(path), lambda _why: failed.set())
-    writer.put(Entry(0, 1.0, journal.STDOUT, b"12345", 0, "n0"))
+    writer.put(JournalEntry(0, 1.0, journal.STDOUT, b"12345", 0, "n0"))
     wait_for(path.exists, "the first entry")
     shutil.rmtree(path.parent)
-    writer.put(Entry(0, 2.0, journal.STDOUT, b"678", 0, "n0"))
+    writer.put(JournalEntry(0, 2.0, journal.STDOUT, b"678", 0, "n0"))
     assert failed.wait(HANG)
     path.parent.mkdir()
     writer.close(HANG)
@@ -155,7 +155,7 @@ def test_a_disk_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     writer = JournalWriter(str(path), pytest.fail)
     block = b"x" * (1 << 20)
     for _ in range(40):
-        writer.put(Entry(0, 1.0, journal.STDOUT, block, 0, "n0"))
+        writer.put(JournalEntry(0, 1.0, journal.STDOUT, block, 0, "n0"))
     assert writer._queued < journal_writer.MOST_QUEUED + 2 * len(block)
     writer.close(0.0)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # let the thread go on

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.detached import job_folder, journal
-from dsrun.launcher.head.detached.keeper import Keeper
+from dsrun.launcher.head.detached.keeper import JobKeeper
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run import events
 
@@ -30,9 +30,9 @@ def folder(tmp_path: Path) -> Path:
     return kept({"XDG_STATE_HOME": str(tmp_path)})
 
 
-def keeper_of(folder: Path) -> tuple[Keeper, Clock]:
+def keeper_of(folder: Path) -> tuple[JobKeeper, Clock]:
     clock = Clock()
-    return Keeper(str(folder), clock.loop, pytest.fail), clock
+    return JobKeeper(str(folder), clock.loop, pytest.fail), clock
 
 
 def test_all_that_is_printed_and_happens_is_kept(folder: Path) -> None:
@@ -90,7 +90,7 @@ def test_what_cannot_be_kept_is_told_once_and_at_the_end(tmp_path: Path) -> None
         told.append(text)
         clock.loop.stop()
 
-    keeper = Keeper(str(folder), clock.loop, warn)
+    keeper = JobKeeper(str(folder), clock.loop, warn)
     keeper.on_event(START)
     clock.loop.run()
     keeper.on_event(events.RankOutput(0, "n0", 1, b"lost\n"))
@@ -124,5 +124,5 @@ def test_who_waits_for_a_job_whose_folder_was_removed_hears_how_it_has_ended(
     assert end is not None
     assert (end.code, end.unkept) == (7, unkept)
     (again,) = job_folder.find(str(folder.parent))
-    assert (again.about, again.state) == (waited_for.about, job_folder.State.ENDED)
+    assert (again.about, again.state) == (waited_for.about, job_folder.JobState.ENDED)
     assert folder.stat().st_mode & 0o777 == 0o700

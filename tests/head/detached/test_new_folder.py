@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import OutputError
 from dsrun.launcher.head.detached import job_folder
-from dsrun.launcher.head.detached.job_folder import State
+from dsrun.launcher.head.detached.job_folder import JobState
 from dsrun.launcher.head.detached.new_folder import new_folder
 from dsrun.launcher.planning.job import plan_job
 
@@ -36,7 +36,7 @@ def test_it_says_what_the_job_is_and_who_runs_it(spec: JobSpec, tmp_path: Path) 
     assert (about.job_id, about.hold, about.world_size, about.nodes) == (spec.job_id, "lab", 4, 2)
     assert about.program == "train.py --name 'a b'"
     assert about.workdir == str(tmp_path)
-    assert (about.process.pid, known.state) == (os.getpid(), State.RUNS)
+    assert (about.process.pid, known.state) == (os.getpid(), JobState.RUNS)
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(spec: JobSpec, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.head.diagnosis.classify import LONGEST, diagnose, explain
-from dsrun.launcher.head.report.report import Failure
+from dsrun.launcher.head.report.report import WorkerFailure
 
 from ...support.cost import LINEAR, growth
 
@@ -17,11 +17,11 @@ CLOSED = f"{FRAME}RuntimeError: gloo/transport/tcp/pair.cc:534] Connection close
 FULL = f"{FRAME}OSError: [Errno 28] No space left on device\n"
 
 
-def failed(stderr: str = "", code: int = 1, at: float = 1.0, **more: Any) -> Failure:
-    return Failure(at, 0, 0, "n1", 12, code, stderr=stderr, **more)
+def failed(stderr: str = "", code: int = 1, at: float = 1.0, **more: Any) -> WorkerFailure:
+    return WorkerFailure(at, 0, 0, "n1", 12, code, stderr=stderr, **more)
 
 
-def name_of(failure: Failure) -> str:
+def name_of(failure: WorkerFailure) -> str:
     found = diagnose(failure)
     return found.row.name if found else ""
 

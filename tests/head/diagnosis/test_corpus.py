@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.head.diagnosis.classify import explain
-from dsrun.launcher.head.report.report import Failure
+from dsrun.launcher.head.report.report import WorkerFailure
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,15 +53,15 @@ def text_of(tail: dict[str, Any]) -> str:
     return tail["says"] if "says" in tail else f"{BEGIN}{tail['raised']}\n"
 
 
-def failure(text: str, tail: dict[str, Any]) -> Failure:
+def failure(text: str, tail: dict[str, Any]) -> WorkerFailure:
     evidence = tuple(tail.get("evidence", ()))
-    return Failure(1.0, 0, 0, "n1", 12, tail.get("code", 1), stderr=text, evidence=evidence)
+    return WorkerFailure(1.0, 0, 0, "n1", 12, tail.get("code", 1), stderr=text, evidence=evidence)
 
 
 def answer(text: str, tail: dict[str, Any]) -> tuple[str, str, str]:
     """Return class, retry and sentence for a tail."""
     others = [
-        Failure(2.0, rank, 0, "n2", 13, 1, stderr=one)
+        WorkerFailure(2.0, rank, 0, "n2", 13, 1, stderr=one)
         for rank, one in enumerate(tail.get("others", ()), 1)
     ]
     found = explain([failure(text, tail), *others])

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.head.diagnosis.hints import hint
-from dsrun.launcher.head.report.report import Failure
+from dsrun.launcher.head.report.report import WorkerFailure
 from dsrun.launcher.specs.program import Program
 
 from ...support.cost import LINEAR, growth
 
 
-def failure(stderr: str, stdout: str = "") -> Failure:
-    return Failure(1.0, 0, 0, "w0", 4321, 1, stderr=stderr, stdout=stdout)
+def failure(stderr: str, stdout: str = "") -> WorkerFailure:
+    return WorkerFailure(1.0, 0, 0, "w0", 4321, 1, stderr=stderr, stdout=stdout)
 
 
-def hints(ended: Failure, program: Program | None, folder: str) -> list[str]:
+def hints(ended: WorkerFailure, program: Program | None, folder: str) -> list[str]:
     found = hint(ended, program, folder)
     return [f"{found.sentence}: {found.advice}"] if found else []
 

@@ -8,16 +8,16 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST, NO_PROGRESS
 from dsrun.launcher.control.facts import Facts
-from dsrun.launcher.control.messages import Exit
+from dsrun.launcher.control.messages import WorkerExit
 from dsrun.launcher.head.diagnosis.verdict import explanation, of_exit
-from dsrun.launcher.head.report.report import NOT_FINITE, Failure, Loss, Report
+from dsrun.launcher.head.report.report import NOT_FINITE, JobReport, Loss, WorkerFailure
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.verdict import FailureClass, Retry
 
 from ...support.node_facts import facts
 
 FRAME = 'Traceback (most recent call last):\n  File "/t.py", line 3, in f\n'
-JOB = Report("id", 2, ("n1",), 0.0, 1.0)
+JOB = JobReport("id", 2, ("n1",), 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ JOB = Report("id", 2, ("n1",), 0.0, 1.0)
         ),
     ],
 )
-def test_a_job_that_was_ended(report: Report, kind: FailureClass, retry: Retry) -> None:
+def test_a_job_that_was_ended(report: JobReport, kind: FailureClass, retry: Retry) -> None:
     found = explanation(report).verdict
     assert found[:2] == (kind, retry)
 
@@ -66,23 +66,25 @@ def test_a_job_whose_numbers_are_not_finite_gets_the_advice_of_a_program_that_sa
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_worker_that_a_scheduler_has_ended(number: signal.Signals) -> None:
-    found = of_exit("n1", Exit(0, 12, -number, signalled=False, clock=1.0), "")
+    found = of_exit("n1", WorkerExit(0, 12, -number, signalled=False, clock=1.0), "")
     assert (found.kind, found.retry) == (FailureClass.PREEMPTED, Retry.YES)
 
 
-def failed(stderr: str, code: int = 1) -> Report:
+def failed(stderr: str, code: int = 1) -> JobReport:
     """The end of a job whose first failure was on n1."""
-    return JOB._replace(failures=(Failure(0.5, 0, 0, "n1", 12, code, stderr=stderr),))
+    return JOB._replace(failures=(WorkerFailure(0.5, 0, 0, "n1", 12, code, stderr=stderr),))
 
 
 def test_the_evidence_of_the_node_counts_at_once() -> None:
-    ended = Exit(0, 12, -9, signalled=False, clock=1.0, evidence="memory: the machine was full")
+    ended = WorkerExit(
+        0, 12, -9, signalled=False, clock=1.0, evidence="memory: the machine was full"
+    )
     found = of_exit("n1", ended, "step 1\n")
     assert (found.kind, found.sentence) == (FailureClass.MEMORY, "the machine was full")
 
 
 def test_the_output_of_other_ranks_may_show_what_is_behind_a_failure() -> None:
-    ended = Exit(0, 12, 1, signalled=False, clock=1.0)
+    ended = WorkerExit(0, 12, 1, signalled=False, clock=1.0)
     closed = f"{FRAME}RuntimeError: Connection closed by peer [n2]:5\n"
     assert of_exit("n1", ended, closed).kind is FailureClass.NETWORK
     assert of_exit("n1", ended, closed, ["step 1\n"]).kind is FailureClass.NETWORK

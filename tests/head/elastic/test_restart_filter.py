@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 
 from ...support.elastic_run import started
 
@@ -35,7 +35,7 @@ def test_the_output_of_this_round_counts_and_no_other(fleet_of: FleetOf) -> None
     job.fleet.node("n0").prints(1, NO_MODULE, 2)
     job.fleet.node("n0").exits(1, 1)
     job.fleet.step()
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
     job.join("n0")
     job.up("n0")
     job.fleet.node("n0").exits(1, 1)
@@ -60,14 +60,14 @@ def test_the_end_of_a_connection_by_itself_is_one_of_the_network(fleet_of: Fleet
     job.fleet.node("n0").prints(1, CLOSED, 2)
     job.fleet.node("n0").exits(1, 1)
     job.fleet.step()
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
 
 
 def test_without_classes_every_failure_does(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     job.fleet.node("n0").exits(1, 7)
     job.fleet.step()
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
 
 
 def test_what_fails_while_a_round_ends_anyway_ends_nothing(fleet_of: FleetOf) -> None:
@@ -75,4 +75,4 @@ def test_what_fails_while_a_round_ends_anyway_ends_nothing(fleet_of: FleetOf) ->
     job.fleet.node("n0").exits(1, -15)
     job.fleet.node("n0").exits(0, 7)
     job.fleet.step()
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING

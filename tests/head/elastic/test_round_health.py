@@ -9,9 +9,9 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.round_health import FRESH, RoundHealth
-from dsrun.launcher.head.run.decisions import Stop
+from dsrun.launcher.head.run.decisions import StopAll
 from dsrun.launcher.head.run.effects import CheckHealth
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes
@@ -141,7 +141,7 @@ def test_a_job_ends_if_too_few_nodes_pass(fleet_of: FleetOf) -> None:
     job = running(fleet_of, "n0", "n1", least=2)
     fail(job, "n1")
     tell(job, "n1", code=1)
-    assert job.run.state.phase is Phase.STOPPING
+    assert job.run.state.phase is RunPhase.STOPPING
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
     assert losses(job.run) == {"n1": BAD}
@@ -180,10 +180,10 @@ def test_a_node_that_fails_at_the_start_is_left_out_and_looked_at_again(fleet_of
 def test_the_end_of_a_job_stops_the_command(fleet_of: FleetOf) -> None:
     job = running(fleet_of, "n0", "n1")
     fail(job, "n1")
-    job.run.handle(Stop(15))
+    job.run.handle(StopAll(15))
     job.fleet.step()
     assert all(exec_nodes.was_sent(node, frames.EXEC_STOP) for node in job.fleet.nodes())
-    assert job.run.state.phase is Phase.STOPPING
+    assert job.run.state.phase is RunPhase.STOPPING
 
 
 @pytest.mark.parametrize(("seconds", "fresh"), [(FRESH - 1.0, True), (FRESH + 1.0, False)])

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.head.elastic.failures import LONGEST
 from dsrun.launcher.head.elastic.master_selection import PROBE
-from dsrun.launcher.head.elastic.round_actions import Release
+from dsrun.launcher.head.elastic.round_actions import ReleaseMember
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS
 
 from ...support.elastic_rounds import Job
@@ -76,7 +76,7 @@ class World(Job):
 
     def act(self, action: Any) -> None:
         before = len(self.called)
-        if isinstance(action, Release):
+        if isinstance(action, ReleaseMember):
             self.forget(action.node)
         super().act(action)
         for nodes in self.called[before:]:

@@ -15,8 +15,8 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.rounds import SETTLE
 from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, TOO_FEW
-from dsrun.launcher.head.run.decisions import EndSignal, Stop
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.decisions import EndSignal, StopAll
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import BEYOND
 
 from ...support.elastic_run import LINE, Job, end_well, left, lost, started
@@ -102,7 +102,7 @@ def test_a_failure_is_followed_by_a_round_of_the_same(fleet_of: FleetOf) -> None
     job.fleet.node("n1").exits(2, 7)
     job.fleet.step()
     assert job.fleet.said("warning") == ["restart 1/3: rank 2 on n1 exited 7"]
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
     job.join("n1")
     assert job.fleet.news("n0") == [["LEAVE_ROUND", "b''"]]
     job.join("n0")
@@ -147,7 +147,7 @@ def test_codes_that_are_not_worth_a_restart_are_those_of_a_shell(
 
 def test_a_failure_while_it_is_stopped_is_noted_and_no_more(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
-    job.run.handle(Stop(15))
+    job.run.handle(StopAll(15))
     job.fleet.node("n0").exits(1, 7)
     job.fleet.node("n0").stops(0)
     job.fleet.step()
@@ -169,7 +169,7 @@ def test_what_fails_of_the_loss_of_a_node_ends_nothing(fleet_of: FleetOf) -> Non
     job.fleet.go(SETTLE)
     alone = job.round("n0")
     assert (alone["generation"], alone["world_size"], alone["restarts"]) == (2, 2, 0)
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
 
 
 def test_where_no_node_is_lost_it_was_a_failure(fleet_of: FleetOf) -> None:
@@ -208,7 +208,7 @@ def test_a_stop_while_that_is_waited_for_ends_with_the_failure(fleet_of: FleetOf
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
     job.fleet.step()
-    job.run.handle(Stop(15))
+    job.run.handle(StopAll(15))
     job.fleet.go(SETTLE)
     job.fleet.node("n0").stops(1)
     job.fleet.node("n1").stops(2, 3)
@@ -221,7 +221,7 @@ def test_nothing_is_sent_to_the_nodes_of_a_job_that_is_over(fleet_of: FleetOf) -
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
     job.fleet.step()
-    job.run.handle(Stop(15))
+    job.run.handle(StopAll(15))
     job.fleet.node("n0").stops(1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
@@ -287,7 +287,7 @@ def test_what_is_left_of_a_lost_node_does_not_end_a_job_that_waits_for_another(
         fleet.node("n0").exits(rank, -15, told=True)
     fleet.node("n0").done()
     fleet.step()
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
     assert "lost n0: its guard was killed; going on without it" in fleet.said()
     fleet.go(61.0)
     assert story(job.run)["exit_code"] == TOO_FEW_CODE
@@ -526,7 +526,7 @@ def test_a_node_that_can_do_nothing_is_not_looked_for(fleet_of: FleetOf) -> None
     job.join("n0")
     job.fleet.go(60)
     assert job.fleet.backend.started == [[0, 1]]
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
 
 
 def test_before_the_first_round_that_is_why_the_job_cannot_start(fleet_of: FleetOf) -> None:
@@ -607,8 +607,8 @@ def test_what_is_to_be_closed_with_it_is_closed_once(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
     closed: list[str] = []
     job.run.close_too(lambda: closed.append("watch"))
-    job.run.handle(Stop(15))
-    job.run.handle(Stop(15))
+    job.run.handle(StopAll(15))
+    job.run.handle(StopAll(15))
     assert closed == ["watch"]
 
 
@@ -630,7 +630,7 @@ def test_nodes_that_were_reached_again_need_no_engine(fleet_of: FleetOf) -> None
     job.fleet.step()
     assert job.rounds.outlives_engine()
     job.fleet.emit(EngineEnded("mpirun has ended", 1, False))
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
 
 
 def test_a_job_that_was_stopped_by_an_engine_that_was_killed_has_not_ended_well(

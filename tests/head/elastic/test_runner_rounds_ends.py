@@ -10,8 +10,8 @@ from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.round_actions import DropNode
-from dsrun.launcher.head.run.decisions import EndSignal, Lose, Stop
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.decisions import EndSignal, Lose, StopAll
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.specs.host import Host
 
 from ...support.elastic_run import LINE, Job, lost, started
@@ -48,7 +48,7 @@ def test_a_failure_after_others_have_finished_restarts_all(fleet_of: FleetOf) ->
     assert job.round("n0")["generation"] == job.round("n1")["generation"] == 2
     job.up("n0", "n1")
     job.finish("n0", "n1", generation=1)
-    assert job.run.state.phase is Phase.RUNNING, "that is old"
+    assert job.run.state.phase is RunPhase.RUNNING, "that is old"
     job.finish("n0", "n1", generation=2)
     assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["STOP"], ["STOP"]]
 
@@ -179,7 +179,7 @@ def test_an_answer_for_the_wrong_number_of_addresses_is_invalid(fleet_of: FleetO
 def test_an_answer_that_comes_when_all_is_stopped_forms_nothing(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.run.handle(Stop(15))
+    job.run.handle(StopAll(15))
     job.fleet.news("n3")
     job.fleet.node("n3").says(frames.pack_json(frames.PROBED, {"verdicts": ["", ""]}))
     assert job.fleet.kinds("n2") == ["STOP"]

@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.common.errors import LostError, NodeError
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.torch_rendezvous import NO_REASON, TorchRendezvous
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.rendezvous import Rendezvous
@@ -110,7 +110,7 @@ def test_a_round_forgets_how_workers_of_the_one_before_have_ended(job: Job) -> N
     job.ranks()
     job.node.exits(4, 9)
     job.fleet.step()
-    assert (job.run.state.phase, job.fleet.kinds("n0")) == (Phase.RUNNING, [])
+    assert (job.run.state.phase, job.fleet.kinds("n0")) == (RunPhase.RUNNING, [])
     job.ranks(first_rank=0, restarts=1)
     for rank in (0, 1):
         job.node.exits(rank, 0)

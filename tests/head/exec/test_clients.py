@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.backends.ssh import config_reader
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.exec.clients import Clients
-from dsrun.launcher.head.exec.events import Command
+from dsrun.launcher.head.exec.events import HostCommand
 from dsrun.launcher.head.exec.remote_shell import BOOT, remote_line
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
@@ -35,8 +35,8 @@ def test_this_machine_needs_no_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     clients = Clients([HERE], BackendSettings())
     assert clients.argv(HERE) == ["sh", "-c", BOOT]
-    assert clients.placed(HERE, Command(("pwd",))).workdir == str(Path("~").expanduser())
-    assert clients.placed(HERE, Command(("pwd",), "/x")).workdir == "/x"
+    assert clients.placed(HERE, HostCommand(("pwd",))).workdir == str(Path("~").expanduser())
+    assert clients.placed(HERE, HostCommand(("pwd",), "/x")).workdir == "/x"
     with pytest.raises(UsageError, match="no `ssh` on PATH"):
         Clients([HERE, THERE], BackendSettings())
     with pytest.raises(UsageError, match="no `ssh` on PATH"):
@@ -51,7 +51,7 @@ def test_a_login_is_quick_and_never_asks() -> None:
     for option in ("BatchMode=yes", "KexAlgorithms=^curve25519-sha256", "UpdateHostKeys=no"):
         assert option in argv
     assert argv[argv.index("-p") :][:4] == ["-p", "2222", "-l", "me"]
-    assert clients.placed(THERE, Command(("pwd",))).workdir == ""
+    assert clients.placed(THERE, HostCommand(("pwd",))).workdir == ""
 
 
 def test_what_the_user_has_chosen_stays(no_configuration: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.exec import results
-from dsrun.launcher.head.exec.events import Command, HostNote
-from dsrun.launcher.head.exec.execution import STATUS, STOP, UNENDED, Execution, Stop
+from dsrun.launcher.head.exec.events import HostCommand, HostNote
+from dsrun.launcher.head.exec.execution import STATUS, STOP, UNENDED, Execution, StopCause
 from dsrun.launcher.head.exec.input_broadcast import from_blocks
 from dsrun.launcher.head.output.console import Console
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.head.exec.events import Transport
     from dsrun.launcher.head.exec.input_broadcast import InputBroadcast
 
-TRUE = Command(("true",))
+TRUE = HostCommand(("true",))
 
 
 class Named:
@@ -111,8 +111,8 @@ def test_a_second_signal_does_not_wait() -> None:
 
 def test_a_host_that_does_not_answer_a_stop_is_given_up() -> None:
     played = Played()
-    played.at(0, lambda: played.execution.stop(Stop("enough", 1)))
-    played.at(0, lambda: played.execution.stop(Stop("more than enough", 2)))
+    played.at(0, lambda: played.execution.stop(StopCause("enough", 1)))
+    played.at(0, lambda: played.execution.stop(StopCause("more than enough", 2)))
     played.at(0, lambda: played.hosts.end("n1", 0))
     played.pass_time(STOP)
     assert played.run() == {"n1": (1, "enough"), "n2": (75, UNENDED)}

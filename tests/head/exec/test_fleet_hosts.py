@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.exec.events import Command, HostEnded, HostFailed, HostOutput
+from dsrun.launcher.head.exec.events import HostCommand, HostEnded, HostFailed, HostOutput
 from dsrun.launcher.head.exec.fleet_connect import LATE
 from dsrun.launcher.head.exec.fleet_hosts import FleetHosts
 from dsrun.launcher.head.exec.ssh_hosts import NOT_READY, STOPPED
@@ -33,7 +33,7 @@ class Played:
         self.hosts.on_event = self.events.append
 
     def start(self, *argv: str, readers: frozenset[str] = frozenset()) -> None:
-        self.hosts.start(Command(argv, "", readers))
+        self.hosts.start(HostCommand(argv, "", readers))
         self.job.step()
 
 

@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.local import LocalStream
 from dsrun.launcher.control.local_client import LocalClient
-from dsrun.launcher.head.exec.events import Command, HostEnded, HostFailed, HostOutput
+from dsrun.launcher.head.exec.events import HostCommand, HostEnded, HostFailed, HostOutput
 from dsrun.launcher.head.exec.hold_hosts import HoldHosts
 
 from ...support.clock import Clock
@@ -47,7 +47,7 @@ def played() -> Played:
 
 
 def test_output_and_ends_arrive(played: Played) -> None:
-    played.hosts.start(Command(("ls", "-l"), "/w"))
+    played.hosts.start(HostCommand(("ls", "-l"), "/w"))
     (request,) = played.requests()
     assert request["argv"] == ["ls", "-l"]
     assert (request["do"], request["workdir"], request["hosts"]) == ("exec", "/w", ["n0", "n1"])
@@ -65,7 +65,7 @@ def test_output_and_ends_arrive(played: Played) -> None:
 
 
 def test_a_refusal_is_the_cause_for_all(played: Played) -> None:
-    played.hosts.start(Command(("ls",)))
+    played.hosts.start(HostCommand(("ls",)))
     refusal = {"ok": False, "error": "the hold is ending", "code": 69, "id": 1}
     played.say(frames.pack_json(frames.ANSWER, refusal))
     assert played.events == [
@@ -77,7 +77,7 @@ def test_a_refusal_is_the_cause_for_all(played: Played) -> None:
 
 
 def test_input_goes_into_a_pipe(played: Played) -> None:
-    played.hosts.start(Command(("cat",), "", frozenset({"n1"})))
+    played.hosts.start(HostCommand(("cat",), "", frozenset({"n1"})))
     (request,) = played.requests()
     assert (request["readers"], request["fds"]) == (["n1"], 1)
     (pipe,) = played.hold.take(1)
@@ -97,7 +97,7 @@ def test_input_goes_into_a_pipe(played: Played) -> None:
 
 
 def test_stopping_is_a_request(played: Played) -> None:
-    played.hosts.start(Command(("ls",)))
+    played.hosts.start(HostCommand(("ls",)))
     played.requests()
     played.hosts.stop()
     assert [request["do"] for request in played.requests()] == ["exec_stop"]
@@ -106,7 +106,7 @@ def test_stopping_is_a_request(played: Played) -> None:
 
 
 def test_the_end_of_the_hold_is_the_end_of_the_command(played: Played) -> None:
-    played.hosts.start(Command(("ls",)))
+    played.hosts.start(HostCommand(("ls",)))
     played.event(event="ended", host="n1", code=0)
     played.hold.close()
     played.clock.settle()
@@ -127,7 +127,7 @@ def test_the_end_of_the_hold_is_the_end_of_the_command(played: Played) -> None:
     ],
 )
 def test_what_makes_no_sense_ends_it(frame: bytes, played: Played) -> None:
-    played.hosts.start(Command(("ls",)))
+    played.hosts.start(HostCommand(("ls",)))
     played.say(frame)
     assert [event.host for event in played.events] == ["n0", "n1"]
     assert all("invalid" in event.cause for event in played.events)
@@ -138,7 +138,7 @@ def test_what_makes_no_sense_ends_it(frame: bytes, played: Played) -> None:
 def test_what_nobody_has_foreseen_ends_it(
     played: Played, unexpected_faults: list[Exception]
 ) -> None:
-    played.hosts.start(Command(("ls",)))
+    played.hosts.start(HostCommand(("ls",)))
     arrived: list[Any] = []
 
     def on_event(event: Any) -> None:
@@ -156,7 +156,7 @@ def test_what_nobody_has_foreseen_ends_it(
 
 
 def test_paused_output_is_not_read(played: Played) -> None:
-    played.hosts.start(Command(("ls",)))
+    played.hosts.start(HostCommand(("ls",)))
     played.hosts.pause(True)
     played.event(event="ended", host="n1", code=0)
     assert played.events == []

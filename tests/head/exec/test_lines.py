@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.exec.lines import WINDOW, Lines
+from dsrun.launcher.head.exec.lines import WINDOW, HostLines
 from dsrun.launcher.head.output.console import Console
 
 from ...support.clock import Clock
@@ -31,7 +31,7 @@ class SlowConsole:
 def test_every_line_has_its_host(capfd: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     console = Console(clock.loop)
-    lines = Lines(console, FakeHosts("n1", "n2"))
+    lines = HostLines(console, FakeHosts("n1", "n2"))
     lines.receivers["n2", 1].add(b"one\ntw")
     lines.receivers["n1", 2].add(b"bad\n")
     lines.receivers["n2", 1].add(b"o\nrest")
@@ -41,7 +41,7 @@ def test_every_line_has_its_host(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_hosts_wait_for_a_slow_reader() -> None:
     hosts, console = FakeHosts("n1"), SlowConsole()
-    lines = Lines(console, hosts)  # type: ignore[arg-type]
+    lines = HostLines(console, hosts)  # type: ignore[arg-type]
     assert console.labels == ["n1| "]
     lines.receivers["n1", 1].add(b"x" * WINDOW)
     assert hosts.said == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.exec.events import Command, HostEnded, HostFailed, HostOutput
+from dsrun.launcher.head.exec.events import HostCommand, HostEnded, HostFailed, HostOutput
 from dsrun.launcher.head.exec.node_commands import NodeCommands
 from dsrun.launcher.head.fleet.commands import WINDOW, FleetCommands
 
@@ -38,7 +38,7 @@ class Played:
 
     def begin(self, *argv: str, readers: frozenset[str] = frozenset()) -> None:
         nodes = list(self.job.fleet.nodes.values())
-        self.commands.begin(nodes, Command(argv, "/w", readers))
+        self.commands.begin(nodes, HostCommand(argv, "/w", readers))
         self.job.step()
 
 

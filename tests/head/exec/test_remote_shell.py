@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.exec.events import Command
+from dsrun.launcher.head.exec.events import HostCommand
 from dsrun.launcher.head.exec.remote_shell import BOOT, GRACE, PIECE, pieces, remote_line, script
 
 from ...support.limits import HANG, wait_for
@@ -23,7 +23,7 @@ ODD = ("a\nb", "it's", "$HOME `x` \\n", "!x", "", "-n", "*", "\udcff")
 
 
 def ran(
-    command: Command,
+    command: HostCommand,
     *pieces: bytes,
     shell: str = "sh",
     line: str = BOOT,
@@ -53,7 +53,7 @@ def ran(
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_arguments_arrive_as_they_are(shell: str) -> None:
-    done = ran(Command(("printf", "%s|", *ODD)), shell=shell)
+    done = ran(HostCommand(("printf", "%s|", *ODD)), shell=shell)
     assert done.stdout.decode("utf-8", "surrogateescape") == "".join(f"{word}|" for word in ODD)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -68,14 +68,19 @@ def test_exit_codes_are_kept(shell: str, reads: bool) -> None:
         (("/nowhere/program",), 127),
         (("/",), 126),
     ):
-        assert ran(Command(argv), shell=shell, reads=reads).returncode == code
+        assert ran(HostCommand(argv), shell=shell, reads=reads).returncode == code
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_input_arrives_in_pieces_and_ends(shell: str) -> None:
     data = bytes(range(256)) * 100
     done = ran(
-        Command(("cat",)), *pieces(data), *pieces(b"\n7\n"), *pieces(b""), shell=shell, reads=True
+        HostCommand(("cat",)),
+        *pieces(data),
+        *pieces(b"\n7\n"),
+        *pieces(b""),
+        shell=shell,
+        reads=True,
     )
     assert done.stdout == data + b"\n7\n"
     assert done.returncode == 0
@@ -83,7 +88,9 @@ def test_input_arrives_in_pieces_and_ends(shell: str) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_command_may_end_without_reading_its_input(shell: str) -> None:
-    done = ran(Command(("true",)), *pieces(b"x" * 40_000), *pieces(b""), shell=shell, reads=True)
+    done = ran(
+        HostCommand(("true",)), *pieces(b"x" * 40_000), *pieces(b""), shell=shell, reads=True
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -95,14 +102,14 @@ def test_input_is_cut_into_pieces_of_which_only_the_last_is_empty() -> None:
 
 
 def test_without_input_it_reads_nothing() -> None:
-    assert ran(Command(("cat",))).stdout == b""
+    assert ran(HostCommand(("cat",))).stdout == b""
 
 
 def test_the_folder_is_the_one_given(tmp_path: Path) -> None:
     folder = tmp_path / "it's\nodd"
     folder.mkdir()
-    assert ran(Command(("pwd", "-P"), str(folder))).stdout.decode() == f"{folder}\n"
-    missing = ran(Command(("touch", str(tmp_path / "ran")), str(tmp_path / "no")))
+    assert ran(HostCommand(("pwd", "-P"), str(folder))).stdout.decode() == f"{folder}\n"
+    missing = ran(HostCommand(("touch", str(tmp_path / "ran")), str(tmp_path / "no")))
     assert missing.returncode != 0
     assert b"no" in missing.stderr
     assert not (tmp_path / "ran").exists()
@@ -119,7 +126,7 @@ def hung_up(line: str, shell: str, *, reads: bool = False) -> tuple[bytes, float
     )
     assert process.stdin
     assert process.stdout
-    process.stdin.write(script(Command(("sh", "-c", line)), "mark", reads=reads))
+    process.stdin.write(script(HostCommand(("sh", "-c", line)), "mark", reads=reads))
     process.stdin.flush()
     assert process.stdout.readline() == b"mark\n"
     assert process.stdout.readline() == b"up\n"
@@ -167,7 +174,7 @@ def test_a_command_that_ends_at_once_leaves_nobody() -> None:
     )
     assert process.stdin
     assert process.stdout
-    process.stdin.write(script(Command(("sh", "-c", "exit 3")), "mark", reads=False))
+    process.stdin.write(script(HostCommand(("sh", "-c", "exit 3")), "mark", reads=False))
     process.stdin.flush()
     assert process.wait(HANG) == 3
     wait_for(lambda: not alive(process.pid), "its process group to be empty")
@@ -179,7 +186,7 @@ def test_a_command_that_ends_at_once_leaves_nobody() -> None:
 def test_every_login_shell_passes_the_command_on(login: str) -> None:
     if not shutil.which(login):
         pytest.skip(f"no {login} here")
-    done = ran(Command(("printf", "%s|", *ODD)), shell=login, line=remote_line())
+    done = ran(HostCommand(("printf", "%s|", *ODD)), shell=login, line=remote_line())
     assert done.stdout.decode("utf-8", "surrogateescape") == "".join(f"{word}|" for word in ODD)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.exec.events import Command
+from dsrun.launcher.head.exec.events import HostCommand
 from dsrun.launcher.head.exec.remote_shell import BOOT, pieces
 from dsrun.launcher.head.exec.shell_session import ShellSession
 
@@ -32,7 +32,7 @@ class Ran:
         self.on_output: Callable[[], None] = lambda: None
         shell = ["sh", "-c", boot]
         self.session = ShellSession(self.loop, shell, self._on_data, self._on_end, self._on_room)
-        self.session.begin(Command(argv), reads=reads)
+        self.session.begin(HostCommand(argv), reads=reads)
 
     def _on_data(self, stream: int, data: bytes) -> None:
         self.output[stream] += data

@@ -13,7 +13,7 @@ import pytest
 from dsrun.launcher.backends.ssh import config_reader
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.exec import ssh_hosts
-from dsrun.launcher.head.exec.events import Command, HostEnded, HostFailed, HostNote, HostOutput
+from dsrun.launcher.head.exec.events import HostCommand, HostEnded, HostFailed, HostNote, HostOutput
 from dsrun.launcher.head.exec.shell_session import ShellSession
 from dsrun.launcher.head.exec.ssh_hosts import NOT_READY, STOPPED, SshHosts, allow_files
 from dsrun.launcher.specs.backend import BackendSettings
@@ -71,7 +71,7 @@ class Ran:
         return b"".join(one.data for one in outputs if (one.host, one.stream) == (host, stream))
 
     def run(self, *argv: str, readers: frozenset[str] = frozenset()) -> Ran:
-        self.hosts.start(Command(argv, "", readers))
+        self.hosts.start(HostCommand(argv, "", readers))
         return self.wait()
 
     def wait(self) -> Ran:

@@ -14,11 +14,11 @@ from dsrun.launcher.head.fleet.commands import (
     BLOCK,
     WINDOW,
     CommandEnded,
+    CommandInputTaken,
     CommandLost,
     CommandOutput,
     CommandSpec,
     FleetCommands,
-    InputTaken,
     RunningCommands,
 )
 from dsrun.launcher.head.job.ending import ending_of
@@ -221,7 +221,7 @@ def test_input_goes_to_all_as_the_slowest_takes_it(commands: Commands) -> None:
     assert running.unread == 3
     n0, n1 = commands.job.nodes()
     n0.says(frames.pack_exec_count(frames.EXEC_TOOK, 1, 3))
-    assert commands.take() == [InputTaken(running.nodes[0])]
+    assert commands.take() == [CommandInputTaken(running.nodes[0])]
     assert running.unread == 3
     n1.says(frames.pack_exec_count(frames.EXEC_TOOK, 1, 2))
     commands.take()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.backends.base import Dial, Part
+from dsrun.launcher.backends.base import DialBack, Part
 from dsrun.launcher.backends.events import (
     BackendWarning,
     EngineEnded,
@@ -20,7 +20,7 @@ from dsrun.launcher.backends.events import (
 from dsrun.launcher.backends.stdio import SessionStream
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import BEATS, End
+from dsrun.launcher.control.messages import BEATS, SessionEnd
 from dsrun.launcher.head.fleet.events import (
     NodeConnected,
     NodeDisconnected,
@@ -28,8 +28,8 @@ from dsrun.launcher.head.fleet.events import (
     NodeSent,
     NodeSilent,
 )
-from dsrun.launcher.head.fleet.fleet import HANG_UP, Fleet
-from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, NodeState
+from dsrun.launcher.head.fleet.fleet import HANG_UP, NodeFleet
+from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, ConnectionState
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
@@ -113,7 +113,7 @@ def test_every_backend_starts_its_own_nodes_and_each_connection_is_told(fleet_of
     job.backend.made += other.made
     assert (job.backend.started, other.started) == ([[0, 1]], [[2]])
     assert kinds(job.events) == [("NodeConnected", "n0", None), ("NodeConnected", "n2", None)]
-    assert [one.state for one in job.fleet.nodes.values()] == [NodeState.CONNECTED] * 3
+    assert [one.state for one in job.fleet.nodes.values()] == [ConnectionState.CONNECTED] * 3
     assert job.fleet.names == "n0, n1, n2"
     job.fleet.disconnect()
     assert (job.backend.closed, other.closed) == (1, 1)
@@ -158,7 +158,7 @@ def test_a_frame_that_no_node_launcher_sends_costs_it_its_line(
     job.step()
     ((connection, reason, fault, *_),) = job.events
     assert fault == reason == f"it sent an invalid frame: unexpected kind {kind}"
-    assert (connection.state, connection.lost) == (NodeState.LOST, fault)
+    assert (connection.state, connection.lost) == (ConnectionState.LOST, fault)
 
 
 @pytest.mark.parametrize("kind", FROM_NODES)
@@ -362,7 +362,7 @@ def test_a_session_that_never_stood_is_told_with_its_cause(fleet_of: FleetOf) ->
     job.emit(SessionEnded(1, "connection refused"))
     node = job.fleet.nodes[1]
     assert job.events[1:] == [NodeEnded(node, "connection refused")]
-    assert (node.state, node.lost) == (NodeState.LOST, "connection refused")
+    assert (node.state, node.lost) == (ConnectionState.LOST, "connection refused")
 
 
 def test_the_end_of_a_session_whose_line_still_stands_loses_nothing(fleet_of: FleetOf) -> None:
@@ -420,13 +420,13 @@ def test_a_lost_node_is_reached_again_by_its_backend(fleet_of: FleetOf) -> None:
     node = job.fleet.nodes[1]
     job.backend.absent = {"n1"}
     job.fleet.reach(node)
-    assert (node.state, node.lost) == (NodeState.CONNECTING, "")
+    assert (node.state, node.lost) == (ConnectionState.CONNECTING, "")
     job.backend.absent = set()
     job.fleet.reach(node)
     job.step()
     assert job.backend.started == [[0, 1], [1], [1]]
     assert kinds(job.events)[1:] == [("NodeConnected", "n1", None)]
-    assert (node.state, node.lost) == (NodeState.CONNECTED, "")
+    assert (node.state, node.lost) == (ConnectionState.CONNECTED, "")
     assert job.node("n1") is not before
 
 
@@ -441,7 +441,7 @@ def test_what_becomes_of_a_session_that_was_replaced_does_not_count(fleet_of: Fl
     before(SessionEnded(1, "exit code 1"))
     ours, theirs = socket.socketpair()
     before(SessionStarted(1, SessionStream(os.dup(ours.fileno()), ours.detach())))
-    assert (theirs.recv(1), node.state, job.events) == (b"", NodeState.CONNECTING, [])
+    assert (theirs.recv(1), node.state, job.events) == (b"", ConnectionState.CONNECTING, [])
     theirs.close()
     now(SessionEnded(1, "refused"))
     assert job.events == [NodeEnded(node, "refused")]
@@ -455,7 +455,7 @@ def test_what_a_backend_cannot_start_again_is_the_cause_of_its_end(fleet_of: Fle
     node = job.fleet.nodes[1]
     job.fleet.reach(node)
     assert job.events == [NodeEnded(node, "mpirun cannot add hosts")]
-    assert (node.state, node.lost) == (NodeState.LOST, "mpirun cannot add hosts")
+    assert (node.state, node.lost) == (ConnectionState.LOST, "mpirun cannot add hosts")
 
 
 @pytest.mark.parametrize(("transport", "allowed"), [("dial", [1]), ("stdio", [])])
@@ -465,7 +465,7 @@ def test_who_dials_again_is_allowed_to_announce_itself_once_more(
     job = fleet_of("n0", "n1", connect=False)
     job.backend.transport = transport
     again: list[int] = []
-    dial = Dial("here:1", "pin", again.append)
+    dial = DialBack("here:1", "pin", again.append)
     job.connect(dial)
     assert again == []
     job.fleet.reach(job.fleet.nodes[1])
@@ -495,7 +495,7 @@ def test_for_each_added_node_its_backend_is_made_once() -> None:
         made.append(node)
         return Part(backend, [node])  # type: ignore[arg-type]
 
-    fleet = Fleet([], Clock().loop, lambda _text, _level: None, 15.0, part)
+    fleet = NodeFleet([], Clock().loop, lambda _text, _level: None, 15.0, part)
     node = Node(0, Host("x"), None, None)
     connection = fleet.add(node)
     fleet.reach(connection)
@@ -511,7 +511,7 @@ def test_nodes_of_a_plan_are_found_by_their_hosts_and_the_rank_there(fleet_of: F
     assert job.fleet.find(only) is job.fleet.nodes[1]
     assert job.fleet.find(lay_out([Host("n2")])[0]) is None
     tasks = by_task(Plan(lay_out([Host("n0", (0, 1))]), Program("x"), "slurm", None, None)).nodes
-    by_rank = Fleet(tasks, job.loop, job.console.log, 15.0)
+    by_rank = NodeFleet(tasks, job.loop, job.console.log, 15.0)
     assert [by_rank.find(task) for task in tasks] == list(by_rank.nodes.values())
     assert by_rank.find(only) is None
 
@@ -525,7 +525,7 @@ def test_at_the_end_all_are_told_and_waited_for(fleet_of: FleetOf) -> None:
         node.hello()
     job.step()
     before = job.clock.now
-    job.fleet.close(End(3, "story"))
+    job.fleet.close(SessionEnd(3, "story"))
     for node in job.nodes():
         assert node.frames() == [["END", {"code": 3, "report": "story"}]]
         assert not node.open
@@ -551,7 +551,7 @@ def test_who_does_not_leave_is_waited_for_only_so_long(fleet_of: FleetOf) -> Non
     job.loop.remove(job.node("n0").fd)  # reads no more
     began = job.clock.now
     advancing(job)
-    job.fleet.close(End(0, ""))
+    job.fleet.close(SessionEnd(0, ""))
     assert HANG_UP <= job.clock.now - began <= HANG_UP + 1
     assert [node.connected for node in job.fleet.nodes.values()] == [True, False]
     job.fleet.disconnect()
@@ -561,7 +561,7 @@ def test_who_does_not_leave_is_waited_for_only_so_long(fleet_of: FleetOf) -> Non
 def test_who_has_not_answered_is_not_waited_for(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     began = job.clock.now
-    job.fleet.close(End(0, ""))
+    job.fleet.close(SessionEnd(0, ""))
     assert job.clock.now == began
     assert job.fleet.nodes[0].connected
     assert job.kinds("n0") == ["END"]

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.common import system
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import End
+from dsrun.launcher.control.messages import SessionEnd
 from dsrun.launcher.head.fleet.events import NodeSent, NodeSilent
 from dsrun.launcher.head.fleet.heartbeats import CHECKS
 
@@ -135,7 +135,7 @@ def test_no_signs_of_life_are_sent_once_it_is_closing(fleet_of: FleetOf) -> None
     job = fleet_of("n0")
     job.loop.remove(job.node("n0").fd)
     job.fleet.watch()
-    job.fleet.close(End(0, ""))
+    job.fleet.close(SessionEnd(0, ""))
     job.go(60)
     job.loop.add_reader(job.node("n0").fd, job.node("n0").read)
     job.step()

@@ -14,9 +14,9 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import LaneEnd
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.lanes import BLOCK, LaneStream
-from dsrun.launcher.head.run.decisions import Abandon, End, Stop
+from dsrun.launcher.head.run.decisions import Abandon, End, StopAll
 from dsrun.launcher.head.run.events import Lost
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.specs.host import Host
 
 from ...support.fake_fleet import losses, story
@@ -63,13 +63,13 @@ class FakeLane:
         """Have a run on this node alone started."""
         self.says(messages.pack(frames.HELLO, hello(self.node.name, port)))
         assert [kind for kind, _ in self.received()] == [frames.JOB, frames.START]
-        self.says(messages.pack(frames.STARTED, messages.Started((0, 1), (71, 72))))
-        assert run.state.phase is Phase.RUNNING
+        self.says(messages.pack(frames.STARTED, messages.WorkersStarted((0, 1), (71, 72))))
+        assert run.state.phase is RunPhase.RUNNING
 
     def ends_well(self) -> None:
         """Have its workers exit with 0."""
         for rank in (0, 1):
-            ended = messages.Exit(rank, 71 + rank, 0, False, 1.0)
+            ended = messages.WorkerExit(rank, 71 + rank, 0, False, 1.0)
             self.says(messages.pack(frames.EXIT, ended))
         self.says(messages.pack(frames.DONE, messages.Done((), {})))
 
@@ -118,7 +118,7 @@ def test_a_second_run_is_beside_the_first(job: FakeFleet) -> None:
     lane.starts(second)
     lane.says(frames.pack_output(0, 1, b"of the second\n"))
     lane.ends_well()
-    assert (second.state.phase, first.state.phase) == (Phase.OVER, Phase.RUNNING)
+    assert (second.state.phase, first.state.phase) == (RunPhase.OVER, RunPhase.RUNNING)
     assert story(second)["exit_code"] == 0
     second.leave()
     job.end_well(first)
@@ -169,7 +169,7 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
     job.node("n0").done()
     job.step()
     assert on_n0(job).state.nodes[0].connection is connection
-    assert second.state.phase is Phase.RUNNING
+    assert second.state.phase is RunPhase.RUNNING
     job.fleet.dismiss(job.fleet.nodes[1], "left")
     job.step()
     assert (job.fleet.nodes[1].lost, job.node("n1").open) == ("left", False)
@@ -187,7 +187,7 @@ def test_a_connection_that_is_lost_before_they_have_ended_is_nobodys(job: FakeFl
     job.step()
     assert [type(event).__name__ for event in idle] == ["NodeDisconnected"]
     assert job.said("warning")[0].startswith("lost n0: ")
-    assert second.state.phase is not Phase.RUNNING
+    assert second.state.phase is not RunPhase.RUNNING
 
 
 def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
@@ -200,12 +200,12 @@ def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
     job.go(1.0)
     assert story(second)["exit_code"] == 75
     assert "killed by SIGKILL" in json.dumps(story(second))
-    assert third.state.phase is Phase.OVER
+    assert third.state.phase is RunPhase.OVER
     assert "killed by SIGKILL" in str(third.state.error)
     for run in (second, third):
         run.leave()
     assert [one.is_lane for one in job.fleet.connections] == [False, False]
-    assert first.state.phase is Phase.STOPPING
+    assert first.state.phase is RunPhase.STOPPING
 
 
 def test_a_lane_waits_for_no_cause_that_is_known_of_its_node(job: FakeFleet) -> None:
@@ -214,7 +214,7 @@ def test_a_lane_waits_for_no_cause_that_is_known_of_its_node(job: FakeFleet) -> 
     job.emit(SessionEnded(0, "the node launcher was killed by SIGKILL"))
     job.node("n0").leaves()
     job.step()
-    assert second.state.phase is Phase.OVER
+    assert second.state.phase is RunPhase.OVER
     assert losses(second) == {"n0": "the node launcher was killed by SIGKILL"}
 
 
@@ -242,7 +242,7 @@ def test_the_end_of_a_lanes_process_explains_the_loss(job: FakeFleet) -> None:
     report = story(second)
     assert report["exit_code"] == 75
     assert "killed by SIGKILL" in json.dumps(report)
-    assert job.prepared[0].state.phase is Phase.RUNNING
+    assert job.prepared[0].state.phase is RunPhase.RUNNING
 
 
 def test_a_lane_that_cannot_start_refuses_the_run(job: FakeFleet) -> None:
@@ -251,7 +251,7 @@ def test_a_lane_that_cannot_start_refuses_the_run(job: FakeFleet) -> None:
     job.node("n0").says(messages.pack(frames.LANE_ENDED, end))
     job.go(1.0)
     assert "Resource temporarily unavailable" in str(second.state.error)
-    assert job.prepared[0].state.phase is Phase.RUNNING
+    assert job.prepared[0].state.phase is RunPhase.RUNNING
 
 
 def test_a_silent_lane_is_lost_alone(job: FakeFleet) -> None:
@@ -261,7 +261,7 @@ def test_a_silent_lane_is_lost_alone(job: FakeFleet) -> None:
     job.go(16.0)
     assert "no heartbeat for 15 s" in json.dumps(story(second))
     assert lane.closed()
-    assert job.prepared[0].state.phase is Phase.RUNNING
+    assert job.prepared[0].state.phase is RunPhase.RUNNING
 
 
 def test_a_lane_of_a_node_that_is_silent_itself_is_lost_after_it(job: FakeFleet) -> None:
@@ -351,7 +351,7 @@ def test_the_end_of_a_fleet_waits_for_the_lanes(job: FakeFleet) -> None:
     lane.ends_well()
     second.leave()
     job.end_well(job.prepared[0])
-    job.fleet.close(messages.End(0, ""))
+    job.fleet.close(messages.SessionEnd(0, ""))
     assert lane.received()[-1][0] == frames.END
     job.fleet.disconnect()
     assert not any(one.connected for one in job.fleet.connections)
@@ -370,7 +370,7 @@ def test_stop_goes_to_the_lane(job: FakeFleet) -> None:
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
     job.node("n0").received.clear()
-    second.handle(Stop(signal.SIGTERM, 1.0))
+    second.handle(StopAll(signal.SIGTERM, 1.0))
     assert [kind for kind, _ in lane.received()] == [frames.STOP]
     assert frames.STOP not in [kind for kind, _ in job.node("n0").received]
 

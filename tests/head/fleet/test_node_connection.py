@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, NodeConnection, NodeState
+from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, ConnectionState, NodeConnection
 
 from ...support.run_nodes import Sink, plan_of
 
@@ -22,7 +22,7 @@ def test_before_it_is_reached_nothing_is_sent_and_nothing_heard() -> None:
     node.send(frames.pack(frames.BEAT, b""))
     node.reset_silence(7.0)
     assert (node.state, node.connected, node.heard(), node.fault()) == (
-        NodeState.CONNECTING, False, None, "",
+        ConnectionState.CONNECTING, False, None, "",
     )  # fmt: skip
 
 
@@ -40,9 +40,9 @@ def test_a_closed_connection_says_why_and_takes_nothing() -> None:
     node.close("no heartbeat")
     node.send(frames.pack(frames.BEAT, b""))
     assert (sink.closed, sink.sent) == (True, [])
-    assert (node.state, node.lost) == (NodeState.LOST, "no heartbeat")
+    assert (node.state, node.lost) == (ConnectionState.LOST, "no heartbeat")
     node.try_again()
-    assert (node.state, node.lost) == (NodeState.CONNECTING, "")
+    assert (node.state, node.lost) == (ConnectionState.CONNECTING, "")
 
 
 def test_silence_counts_once_there_are_beats() -> None:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control.measurements import Ready, Reduced, Reductions
+from dsrun.launcher.control.measurements import ReadyForCollectives, Reduced, Reductions
 from dsrun.launcher.head.full_check.collective_step import blamed, step
-from dsrun.launcher.head.full_check.steps import Failed
+from dsrun.launcher.head.full_check.steps import StepFailed
 
 from ...support import schemas
 from ...support.fake_programs import play
 
 if TYPE_CHECKING:
-    from dsrun.launcher.head.full_check.steps import Ask, StepResult
+    from dsrun.launcher.head.full_check.steps import StepRequest, StepResult
 
-READY = Ready("", "2.9", "gloo", 1, 7, ("10.0.0.1",))
+READY = ReadyForCollectives("", "2.9", "gloo", 1, 7, ("10.0.0.1",))
 
 
 class Nodes:
@@ -32,7 +32,7 @@ class Nodes:
 
     def __init__(self, count: int = 4) -> None:
         self.names = [f"n{at}" for at in range(1, count + 1)]
-        self.ready: dict[str, Ready | Failed] = {}
+        self.ready: dict[str, ReadyForCollectives | StepFailed] = {}
         self.bandwidth: dict[tuple[str, ...], float] = {}
         self.wrong: set[tuple[str, ...]] = set()
         self.failed: dict[str, Any] = {}
@@ -41,7 +41,7 @@ class Nodes:
     def check(self) -> StepResult:
         return play(step("py").script(self.names), self._answer)
 
-    def _answer(self, ask: Ask, name: str, request: Any) -> Any:
+    def _answer(self, ask: StepRequest, name: str, request: Any) -> Any:
         if ask.do == "prepare":
             assert request.python == "py"
             return self.ready.get(name, READY)
@@ -82,9 +82,9 @@ def test_all_nodes_and_all_pairs_reduce() -> None:
 def test_nodes_without_torch_or_with_another_backend_are_left_out_with_a_line() -> None:
     nodes = Nodes(5)
     nodes.ready = {
-        "n2": Ready("torch cannot be imported: \x1b[31mno"),
+        "n2": ReadyForCollectives("torch cannot be imported: \x1b[31mno"),
         "n3": READY._replace(backend="nccl"),
-        "n4": Failed("lost"),
+        "n4": StepFailed("lost"),
     }
     result = nodes.check()
     assert result.notes == (
@@ -97,7 +97,7 @@ def test_nodes_without_torch_or_with_another_backend_are_left_out_with_a_line() 
 
 def test_less_than_two_nodes_do_nothing() -> None:
     nodes = Nodes(2)
-    nodes.ready["n1"] = Ready("no torch")
+    nodes.ready["n1"] = ReadyForCollectives("no torch")
     result = nodes.check()
     assert (result.faults, result.measured["pairs"]) == ((), [])
     assert result.notes[-1] == "collectives: fewer than two nodes"
@@ -124,7 +124,7 @@ def test_what_is_slow_only_once_is_not_named() -> None:
     nodes.bandwidth[("n2", "n3")] = 1e7
     answer = nodes._answer
 
-    def healed(ask: Ask, name: str, request: Any) -> Any:
+    def healed(ask: StepRequest, name: str, request: Any) -> Any:
         if nodes.asks and ask.doing.endswith("again"):
             nodes.bandwidth.clear()
         return answer(ask, name, request)
@@ -153,7 +153,7 @@ def test_who_is_blamed(wrong: list[str], reduced: list[str], nodes: str) -> None
     assert blamed([*map(tuple, wrong)], [*map(tuple, reduced)]) == tuple(nodes)
 
 
-@pytest.mark.parametrize("answer", [Reductions((), "timed out\x07"), Failed("timed out\\x07")])
+@pytest.mark.parametrize("answer", [Reductions((), "timed out\x07"), StepFailed("timed out\\x07")])
 def test_a_failure_is_a_fault_and_nothing_more_is_asked(answer: Any) -> None:
     nodes = Nodes()
     nodes.failed = {"n2": answer}

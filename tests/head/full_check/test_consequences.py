@@ -5,18 +5,22 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.full_check.consequences import without_consequences
-from dsrun.launcher.head.full_check.steps import Fault, StepResult
+from dsrun.launcher.head.full_check.steps import MeasuredFault, StepResult
 
 ALL = ("n1", "n2", "n3", "n4")
-FAILED = Fault("failed_collective", ALL, "wait timeout after 20000ms", "see")
-SLOW = Fault("slow_collective", ("n1", "n2"), "slow", "compare")
+FAILED = MeasuredFault("failed_collective", ALL, "wait timeout after 20000ms", "see")
+SLOW = MeasuredFault("slow_collective", ("n1", "n2"), "slow", "compare")
 
 
-def cut(one: str, other: str) -> Fault:
-    return Fault("link_reach", (one, other), f"{one} does not reach {other} (timed out)", "see")
+def cut(one: str, other: str) -> MeasuredFault:
+    return MeasuredFault(
+        "link_reach", (one, other), f"{one} does not reach {other} (timed out)", "see"
+    )
 
 
-def named(*network: Fault, collectives: tuple[Fault, ...] = (FAILED,)) -> dict[str, StepResult]:
+def named(
+    *network: MeasuredFault, collectives: tuple[MeasuredFault, ...] = (FAILED,)
+) -> dict[str, StepResult]:
     steps = {"network": StepResult(network, {}), "collectives": StepResult(collectives, {})}
     return without_consequences(steps)
 
@@ -35,11 +39,13 @@ def test_two_cut_links_are_named_and_not_all_nodes() -> None:
     ("network", "collectives"),
     [
         ((), (FAILED,)),  # a firewall that lets only the network step through
-        ((Fault("link_loss", ("n1", "n2"), "3 %", "look"),), (FAILED,)),
+        ((MeasuredFault("link_loss", ("n1", "n2"), "3 %", "look"),), (FAILED,)),
         ((cut("n1", "n2"),), (SLOW,)),
     ],
 )
-def test_other_faults_stay(network: tuple[Fault, ...], collectives: tuple[Fault, ...]) -> None:
+def test_other_faults_stay(
+    network: tuple[MeasuredFault, ...], collectives: tuple[MeasuredFault, ...]
+) -> None:
     found = named(*network, collectives=collectives)["collectives"]
     assert (found.faults, found.notes) == (collectives, ())
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control.measurements import Broken, Measured, Measurements
 from dsrun.launcher.head.full_check.device_step import LONGEST, MOST, TIMES, step
-from dsrun.launcher.head.full_check.steps import Failed
+from dsrun.launcher.head.full_check.steps import StepFailed
 
 from ...support import schemas
 from ...support.fake_programs import play
@@ -14,7 +14,7 @@ from ...support.fake_programs import play
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.full_check.steps import Ask, StepResult
+    from dsrun.launcher.head.full_check.steps import StepRequest, StepResult
 
 
 class Nodes:
@@ -37,12 +37,12 @@ class Nodes:
     def check(self) -> StepResult:
         return play(step("/work", "py").script(self.names), self._answer)
 
-    def _answer(self, ask: Ask, name: str, request: Any) -> Any:
+    def _answer(self, ask: StepRequest, name: str, request: Any) -> Any:
         assert (request.workdir, request.python) == ("/work", "py")
         if next(iter(ask.requests)) == name:
             self.asks.append((request.tests, list(ask.requests)))
         if name in self.dead:
-            return Failed("no answer")
+            return StepFailed("no answer")
         rows: Sequence[Any] = ()
         if "cpu" in request.tests:
             values = self.running.get(name, [100.0])

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.control.messages import Probed
 from dsrun.launcher.head.full_check.full_check import END, LONGEST, run
-from dsrun.launcher.head.full_check.steps import Ask, Failed, Step, StepResult
+from dsrun.launcher.head.full_check.steps import Step, StepFailed, StepRequest, StepResult
 
 from ...support.fake_programs import FakePrograms
 
@@ -26,7 +26,7 @@ def ask_all(names: Sequence[str], *, asks: int = 1) -> Script:
     """Ask every node so many times; the result has all answers."""
     seen = []
     for at in range(asks):
-        answers = yield Ask(
+        answers = yield StepRequest(
             "look", {name: Probed((name,)) for name in names}, Probed, 2.0, f"round {at + 1}"
         )
         seen.append(dict(answers))
@@ -84,7 +84,7 @@ def test_a_node_without_an_answer_in_time_has_failed_and_is_not_waited_for_again
     one.programs.answer("n1", reply=REPLY)
     one.clock.go(2.0)
     one.clock.settle()
-    assert one.answers() == {"n1": GOOD, "n2": Failed("no answer within 2 s")}
+    assert one.answers() == {"n1": GOOD, "n2": StepFailed("no answer within 2 s")}
 
 
 def test_a_late_answer_is_none_to_the_next_request() -> None:
@@ -107,7 +107,7 @@ def test_a_node_whose_program_has_ended_is_not_asked_again() -> None:
     assert len(checked.programs.asked["n2"]) == 1
     checked.programs.answer("n1", reply=REPLY)
     checked.clock.settle()
-    why = Failed("the program has ended with exit code 1")
+    why = StepFailed("the program has ended with exit code 1")
     assert [checked.answers(at)["n2"] for at in (0, 1)] == [why, why]
 
 
@@ -128,7 +128,7 @@ def test_whatever_a_node_sends_it_alone_has_failed(one: Checked, line: bytes, wh
     one.programs.answer("n1", reply=REPLY)
     one.clock.settle()
     failed = one.answers()["n2"]
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, StepFailed)
     assert why in failed.why
 
 

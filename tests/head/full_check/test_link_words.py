@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.full_check.link_words import fault
-from dsrun.launcher.head.full_check.steps import Failed
+from dsrun.launcher.head.full_check.steps import StepFailed
 from dsrun.launcher.head.full_check.verdict import METRICS
 
 from ...support.links import among, nodes, of_node, rated
@@ -47,7 +47,7 @@ def test_all_metrics_are_said_and_the_first_is_the_fault() -> None:
 
 def test_each_link_that_does_not_work_is_named_with_the_reason() -> None:
     links = among(nodes(3))
-    links |= dict.fromkeys(of_node("n2", links), Failed("10.0.0.2: timed out"))
+    links |= dict.fromkeys(of_node("n2", links), StepFailed("10.0.0.2: timed out"))
     text = fault(("n2",), ["reach"], links).text
     assert text == (
         "n1 does not reach n2 (10.0.0.2: timed out), n2 does not reach n3 (10.0.0.2: timed out)"
@@ -56,5 +56,5 @@ def test_each_link_that_does_not_work_is_named_with_the_reason() -> None:
 
 @pytest.mark.parametrize("metric", [metric.name for metric in METRICS])
 def test_of_two_nodes_nothing_is_compared(metric: str) -> None:
-    links = {("n1", "n2"): Failed("no") if metric == "reach" else SLOW}
+    links = {("n1", "n2"): StepFailed("no") if metric == "reach" else SLOW}
     assert "elsewhere" not in fault(("n1", "n2"), [metric], links).text

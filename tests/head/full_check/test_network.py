@@ -9,16 +9,16 @@ import pytest
 from dsrun.launcher.control.link_messages import Link, Listening
 from dsrun.launcher.head.full_check.network import MOST, TRIES, script
 from dsrun.launcher.head.full_check.pairs import rounds
-from dsrun.launcher.head.full_check.steps import Failed
+from dsrun.launcher.head.full_check.steps import StepFailed
 
 from ...support.fake_programs import play
 from ...support.links import HEALTHY, Links, among, nodes, of_node, rated
 
 if TYPE_CHECKING:
-    from dsrun.launcher.head.full_check.steps import Ask, StepResult
+    from dsrun.launcher.head.full_check.steps import StepRequest, StepResult
 
 SLOW = rated(out=1e7)
-DEAD = Failed("the program has ended with exit code 1")
+DEAD = StepFailed("the program has ended with exit code 1")
 
 
 class Network:
@@ -34,13 +34,13 @@ class Network:
         self.dead: set[str] = set()
         self.asks: list[list[frozenset[str]]] = []
         self._tokens: dict[str, str] = {}
-        self._last: Ask | None = None
+        self._last: StepRequest | None = None
 
     def check(self) -> StepResult:
         """Run the step."""
         return play(script(self.names), self._answer)
 
-    def _answer(self, ask: Ask, name: str, request: Any) -> Any:
+    def _answer(self, ask: StepRequest, name: str, request: Any) -> Any:
         if name in self.dead:
             return DEAD
         if ask.do == "listen":
@@ -78,7 +78,7 @@ class Recovering(Network):
         return super().measured(one, other)
 
 
-def bad_node(count: int, node: str, link: Link | Failed = SLOW) -> Links:
+def bad_node(count: int, node: str, link: Link | StepFailed = SLOW) -> Links:
     return dict.fromkeys(of_node(node, among(nodes(count))), link)
 
 
@@ -166,7 +166,7 @@ def test_what_is_bad_in_another_way_when_measured_again_is_not_named() -> None:
 def test_a_link_that_failed_and_loses_packets_when_measured_alone_is_named() -> None:
     """Under load nothing came through for seconds."""
     lossy = HEALTHY._replace(resent=300)
-    network = Recovering(4, {("n1", "n3"): Failed("nothing arrived for 5 s")})
+    network = Recovering(4, {("n1", "n3"): StepFailed("nothing arrived for 5 s")})
     network.later = {("n1", "n3"): lossy}
     assert [(one.code, one.nodes) for one in network.check().faults] == [
         ("link_loss", ("n1", "n3"))
@@ -183,7 +183,7 @@ def test_a_node_that_is_not_there_is_noted_and_the_others_are_measured(count: in
 
 
 def test_a_node_that_nobody_reaches_is_named() -> None:
-    result = Network(4, bad_node(4, "n4", Failed("timed out"))).check()
+    result = Network(4, bad_node(4, "n4", StepFailed("timed out"))).check()
     (found,) = result.faults
     assert (found.code, found.nodes) == ("node_reach", ("n4",))
     assert {"nodes": ["n1", "n4"], "failed": "timed out"} in result.measured["links"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from dsrun.launcher.head.full_check.steps import Fault
+from dsrun.launcher.head.full_check.steps import MeasuredFault
 from dsrun.launcher.head.full_check.svg import MOST, draw
 
 from .test_matrix import matrix
@@ -30,7 +30,7 @@ def test_each_value_is_a_square_with_its_colour() -> None:
 
 
 def test_faults_are_below_and_names_are_escaped() -> None:
-    fault = Fault("slow_cores", ("<n1>",), "slow & hot", "")
+    fault = MeasuredFault("slow_cores", ("<n1>",), "slow & hot", "")
     root = parsed(draw([matrix(2, name="<n&")], [fault]))
     texts = [one.text for one in root.iter(f"{SVG}text")]
     assert texts[-1] == "<n1>: slow & hot"

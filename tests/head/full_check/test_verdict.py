@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.control.link_messages import Link
-from dsrun.launcher.head.full_check.steps import Failed
+from dsrun.launcher.head.full_check.steps import StepFailed
 from dsrun.launcher.head.full_check.verdict import loss, median, suspects
 
 from ...support.links import HEALTHY, Links, among, nodes, noisy, of_node, rated
 
-BAD: dict[str, Link | Failed] = {
-    "reach": Failed("timed out"),
+BAD: dict[str, Link | StepFailed] = {
+    "reach": StepFailed("timed out"),
     "loss": HEALTHY._replace(resent=300),
     "latency": HEALTHY._replace(best_s=5e-3),
     "bandwidth": rated(back=1e7),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.hold.hold import Phase
+from dsrun.launcher.head.hold.hold import HoldPhase
 
 from ...support.exec_nodes import asked, exits, fed, prints, was_sent
 
@@ -103,7 +103,7 @@ def test_a_command_keeps_the_nodes_from_an_idle_release(hold_of: HoldOf) -> None
     phases = [fake.hold.phase]
     exits(fake.job.node("n0"), 0)
     fake.job.go(100.0)
-    assert [*phases, fake.hold.phase] == [Phase.SERVING, Phase.ENDING]
+    assert [*phases, fake.hold.phase] == [HoldPhase.SERVING, HoldPhase.ENDING]
 
 
 def test_a_release_ends_commands(hold_of: HoldOf) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.hold.hold import Phase, places
+from dsrun.launcher.head.hold.hold import HoldPhase, places
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 
@@ -33,15 +33,15 @@ def finish(fake: FakeHold, job: str) -> None:
     fake.job.end_well(run)
 
 
-def phase(fake: FakeHold) -> Phase:
+def phase(fake: FakeHold) -> HoldPhase:
     return fake.hold.phase
 
 
 def test_one_line_tells_that_nodes_are_held_and_how_to_use_them(hold_of: HoldOf) -> None:
     fake = hold_of("n0", "n1")
-    assert phase(fake) is Phase.STARTING
+    assert phase(fake) is HoldPhase.STARTING
     fake.ready()
-    assert phase(fake) is Phase.SERVING
+    assert phase(fake) is HoldPhase.SERVING
     assert fake.job.said() == [
         "holding 2 nodes with 4 slots as lab; use: dsrun --on=lab SCRIPT; release:"
         " dsrun-hold --release lab"
@@ -107,16 +107,16 @@ def test_the_idle_timeout_releases_the_nodes(hold_of: HoldOf) -> None:
     fake.job.go(90)
     client.run("one", {"n0": [0, 1]})
     fake.job.go(90)
-    assert phase(fake) is Phase.SERVING
+    assert phase(fake) is HoldPhase.SERVING
     finish(fake, "one")
     client.wait(1)
     fake.hold.enter()
     fake.job.go(120)
     fake.hold.leave()
     fake.job.go(90)
-    assert phase(fake) is Phase.SERVING
+    assert phase(fake) is HoldPhase.SERVING
     fake.job.go(20)
-    assert phase(fake) is Phase.ENDING
+    assert phase(fake) is HoldPhase.ENDING
     assert fake.hold.code == 0
     assert fake.job.said()[-1] == "no run for 100 s: releasing all nodes"
 
@@ -132,9 +132,9 @@ def test_runs_that_could_not_start_keep_no_hold(hold_of: HoldOf) -> None:
     fake.job.node("n0").hello(problems=("no such script: x.py",))
     assert one.wait(1)["code"] == 2
     fake.job.go(99)
-    assert phase(fake) is Phase.SERVING
+    assert phase(fake) is HoldPhase.SERVING
     fake.job.go(2)
-    assert phase(fake) is Phase.ENDING
+    assert phase(fake) is HoldPhase.ENDING
 
 
 @pytest.mark.parametrize(("number", "code"), [(0, 0), (signal.SIGTERM, 143)])
@@ -177,11 +177,11 @@ def test_the_end_of_runs_of_which_one_could_begin_as_another_ends(hold_of: HoldO
 
 def test_an_interrupt_while_nodes_are_being_connected(hold_of: HoldOf) -> None:
     fake = hold_of("n0", "n1")
-    told: list[Phase] = []
+    told: list[HoldPhase] = []
     fake.hold.when_ready(lambda: told.append(fake.hold.phase))
     fake.hold.end(signal.SIGINT)
     fake.job.step()
-    assert told == [Phase.ENDING]
+    assert told == [HoldPhase.ENDING]
     assert (fake.hold.code, fake.hold.error) == (130, None)
     with pytest.raises(NodeError, match="hold lab is ending"):
         fake.hold.check(Plan(fake.job.plan, CHECK, "ssh", None, None), waits=True)
@@ -192,7 +192,7 @@ def test_nodes_hear_of_the_hold_while_others_are_being_started(hold_of: HoldOf) 
     fake = hold_of("n0", "n1")
     fake.job.node("n0").hello(port=29500)
     fake.job.go(fake.hold.fleet.lease)
-    assert fake.hold.phase is Phase.STARTING
+    assert fake.hold.phase is HoldPhase.STARTING
     assert [kind for kind, _ in fake.job.node("n0").received].count(frames.BEAT) > 1
 
 
@@ -229,7 +229,7 @@ def test_a_hold_ends_with_its_allocation(
     run = fake.run_of("one")
     fake.job.ready(run)
     fake.job.node("n1").leaves()
-    fake.wait_for(lambda: phase(fake) is Phase.ENDING)
+    fake.wait_for(lambda: phase(fake) is HoldPhase.ENDING)
     assert fake.hold.messages[-1] == "Slurm job 7 has ended (COMPLETING): releasing all nodes"
     fake.job.node("n0").stops(0, 1)
     assert client.wait(1)["code"] == 143
@@ -243,4 +243,4 @@ def test_a_hold_looks_for_a_node_that_is_lost_in_an_allocation_that_goes_on(
     fake.job.node("n1").leaves()
     fake.wait_for((tmp_path / "asked").exists)
     fake.wait_for(lambda: not fake.hold._asks)
-    assert phase(fake) is Phase.SERVING
+    assert phase(fake) is HoldPhase.SERVING

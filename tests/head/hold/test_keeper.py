@@ -7,7 +7,7 @@ import pytest
 from dsrun.launcher.head.fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.fleet.reconnector import AT_ONCE, PACE
-from dsrun.launcher.head.hold.keeper import PAUSES, Keeper
+from dsrun.launcher.head.hold.keeper import PAUSES, NodeKeeper
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node
 
@@ -21,7 +21,7 @@ class Lost:
         self.clock = Clock()
         self.tried: list[tuple[float, str]] = []
         self.said: list[str] = []
-        self.keeper = Keeper(self.clock.loop, self.reach, self.said.append)
+        self.keeper = NodeKeeper(self.clock.loop, self.reach, self.said.append)
 
     def node(self, name: str = "n0", lost: str = "closed") -> NodeConnection:
         made = NodeConnection(Node(0, Host(name), 0, (0,)))

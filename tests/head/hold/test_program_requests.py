@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.hold.hold import Phase
+from dsrun.launcher.head.hold.hold import HoldPhase
 
 from ...support.exec_nodes import asked, exits, fed, prints, was_sent
 
@@ -77,7 +77,7 @@ def test_a_program_ends_with_its_caller_and_with_the_hold(hold_of: HoldOf) -> No
     fake.job.go(100.0)
     n0, n1 = fake.job.nodes("n0", "n1")
     assert (was_sent(n0, frames.EXEC_STOP), was_sent(n1, frames.EXEC_STOP)) == (True, False)
-    assert fake.hold.phase is Phase.SERVING, "a program keeps the nodes from an idle release"
+    assert fake.hold.phase is HoldPhase.SERVING, "a program keeps the nodes from an idle release"
     fake.hold.end(0)
     fake.job.step()
     assert was_sent(n1, frames.EXEC_STOP)

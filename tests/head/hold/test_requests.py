@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.head.hold.hold import Phase
+from dsrun.launcher.head.hold.hold import HoldPhase
 from dsrun.launcher.head.hold.requests import fitted
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.backend import BackendSettings
@@ -19,7 +19,7 @@ from dsrun.launcher.specs.origin import Origin
 from dsrun.launcher.specs.plan import Plan, by_task, lay_out
 from dsrun.launcher.specs.policies import SupervisionPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.roles import Role, RolesSpec
+from dsrun.launcher.specs.roles import RoleSpec, RolesSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def test_a_release_is_answered_before_it_begins(hold_of: HoldOf) -> None:
     answer = client.ask("release")
     assert answer is not None
     assert (answer["ok"], answer["name"], answer["runs"]) == (True, "lab", 0)
-    assert fake.hold.phase is Phase.ENDING
+    assert fake.hold.phase is HoldPhase.ENDING
     refused = client.ask("describe")
     assert refused is not None
     assert refused["error"] == "hold lab is ending"
@@ -207,7 +207,7 @@ def test_a_job_of_roles_has_them_on_its_own_slots(
     client = fake.client()
     job = JobSpec("one", PLAN, "/work")
     server = job._replace(plan=PLAN._replace(nodes=lay_out([Host("n0", slots)])))
-    roles = (Role("server", server, "job"),) if slots else ()
+    roles = (RoleSpec("server", server, "job"),) if slots else ()
     fds = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
     spec = codec.encode(RolesSpec(job, roles))
     answer = client.ask("run", fds, spec=spec, roles=True)
@@ -216,4 +216,4 @@ def test_a_job_of_roles_has_them_on_its_own_slots(
     assert answer is not None
     assert (answer["ok"], answer["code"]) == (False, 2)
     assert answer["error"].endswith(message)
-    assert (fake.hold.runs, fake.hold.phase) == ({}, Phase.SERVING)
+    assert (fake.hold.runs, fake.hold.phase) == ({}, HoldPhase.SERVING)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.hold.hold import Phase
-from dsrun.launcher.head.hold.survey import Facts, Survey, muted
+from dsrun.launcher.head.hold.hold import HoldPhase
+from dsrun.launcher.head.hold.survey import Survey, SurveyedNode, muted
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan
@@ -33,8 +33,8 @@ def test_nodes_are_asked_and_not_started(fleet_of: Callable[..., FakeFleet]) -> 
     assert over == [True]
     assert survey.error is None
     assert survey.facts == {
-        "n0": Facts((3,), "cuda"),
-        "n1": Facts((0, 1), "cuda"),
+        "n0": SurveyedNode((3,), "cuda"),
+        "n1": SurveyedNode((0, 1), "cuda"),
     }
     assert job.kinds("n0") == ["JOB", "STOP"]
     assert job.kinds("n1") == ["PROBE", "STOP"]
@@ -47,6 +47,6 @@ def test_a_node_that_cannot_take_part_is_the_error(hold_of: Callable[..., FakeHo
     fake.job.node("n0").hello(port=29500)
     fake.job.node("n1").hello(problems=("no such folder",))
     fake.job.step()
-    assert fake.hold.phase is Phase.ENDING
+    assert fake.hold.phase is HoldPhase.ENDING
     assert "n1: no such folder" in str(fake.hold.error)
     assert fake.job.kinds("n0") == ["JOB", "STOP"]

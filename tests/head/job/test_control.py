@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.job.control import send, stop
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 
 from ...support.fake_fleet import FakeFleet
 
@@ -31,7 +31,7 @@ def test_signals_are_passed_on_or_end_the_run(fleet: FakeFleet) -> None:
     send(run.view, run.handle, int(signal.SIGUSR1))
     assert fleet.kinds("n1") == ["SIGNAL"]
     send(run.view, run.handle, int(signal.SIGTERM))
-    assert (run.state.phase, run.state.record.stop_signal) == (Phase.STOPPING, signal.SIGTERM)
+    assert (run.state.phase, run.state.record.stop_signal) == (RunPhase.STOPPING, signal.SIGTERM)
     assert fleet.news("n1") == [["STOP", {"number": 15, "grace": 30.0}]]
 
 
@@ -52,7 +52,7 @@ def test_stop_with_a_grace(grace: float | None, expected: float, fleet: FakeFlee
 def test_a_run_that_has_not_started_ends(fleet: FakeFleet) -> None:
     run = fleet.run()
     send(run.view, run.handle, int(signal.SIGUSR1))
-    assert run.state.phase is Phase.STARTING
+    assert run.state.phase is RunPhase.STARTING
     stop(run.view, run.handle, 5.0)
     assert run.state.ending
     assert run.state.record.stop_signal == signal.SIGTERM
@@ -63,7 +63,7 @@ def test_what_is_no_signal(number: object, fleet: FakeFleet) -> None:
     run = fleet.start()
     with pytest.raises(UsageError, match="no such signal"):
         send(run.view, run.handle, number)
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
 
 
 @pytest.mark.parametrize("grace", [-1, "5", True, float("nan"), [], 1e12])
@@ -71,4 +71,4 @@ def test_what_is_no_grace(grace: object, fleet: FakeFleet) -> None:
     run = fleet.start()
     with pytest.raises(UsageError, match="grace: expected seconds"):
         stop(run.view, run.handle, grace)
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING

@@ -14,7 +14,7 @@ from dsrun.launcher.backends.events import EngineEnded
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames, local, messages, round_messages
 from dsrun.launcher.head.job import launch
-from dsrun.launcher.head.job.start import Start
+from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from dsrun.launcher.head.report.report import Report
+    from dsrun.launcher.head.report.report import JobReport
 
     Steps = Iterator[Callable[[], bool]]
     Nodes = Sequence[FakeNode]
@@ -58,7 +58,7 @@ class Job:
         spec = JobSpec(more.pop("job_id", "j"), plan, "/work", output=output, **more)
         try:
             with dispositions():
-                return launch.run(spec, Start(plan, parts), lambda _node: parts[0])
+                return launch.run(spec, PreparedStart(plan, parts), lambda _node: parts[0])
         finally:
             self.nodes = fake.nodes
 
@@ -165,7 +165,7 @@ def test_no_report_is_written_where_none_is_asked_for(tmp_path: Path) -> None:
     spec = JobSpec("j", PLAN, "/work")
     parts = [Part(FakeNodes(well), PLAN.nodes)]
     with dispositions():
-        assert launch.run(spec, Start(PLAN, parts), lambda _node: parts[0]) == 0
+        assert launch.run(spec, PreparedStart(PLAN, parts), lambda _node: parts[0]) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -297,7 +297,7 @@ def test_there_is_a_place_to_dial_where_a_backend_needs_one(transport: Any) -> N
     fake.transport = transport
     parts = [Part(fake, PLAN.nodes)]
     with dispositions():
-        launch.run(JobSpec("j", PLAN, "/work"), Start(PLAN, parts), lambda _node: parts[0])
+        launch.run(JobSpec("j", PLAN, "/work"), PreparedStart(PLAN, parts), lambda _node: parts[0])
     assert (fake.dial is not None) == (transport == "dial")
 
 
@@ -376,10 +376,10 @@ def test_the_report_is_made_once_for_all_who_are_told(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """END, the screen, the hooks, the report file and the exit code have the same one."""
-    made: list[Report] = []
+    made: list[JobReport] = []
     report = JobRecord.report
 
-    def counted(record: JobRecord, *given: Any, **more: Any) -> Report:
+    def counted(record: JobRecord, *given: Any, **more: Any) -> JobReport:
         made.append(report(record, *given, **more))
         return made[-1]
 

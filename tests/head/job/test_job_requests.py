@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.job_messages import Usage
-from dsrun.launcher.control.stack_messages import Stacks
+from dsrun.launcher.control.stack_messages import StacksAnswer
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.job.job_requests import MOST_PENDING
@@ -196,7 +196,7 @@ def tells(job: AskedRun, name: str, *ranks: int) -> None:
     """Have a node tell where its ranks are."""
     rows = tuple(process(rank) for rank in ranks)
     threads = tuple(thread(4000 + rank, LOAD) for rank in ranks)
-    answer = Stacks(1, rows, threads, ())
+    answer = StacksAnswer(1, rows, threads, ())
     job.fleet.node(name).says(messages.pack(frames.STACKS, answer))
 
 

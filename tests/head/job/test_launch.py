@@ -10,7 +10,7 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.job.job import Job
+from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
 from dsrun.launcher.head.run.decisions import EndSignal
 
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     Nodes = Sequence[FakeNode]
 
 
-def prepared(fleet: FakeFleet, launcher: str = "ssh") -> Job:
+def prepared(fleet: FakeFleet, launcher: str = "ssh") -> RunnerJob:
     """A job on a fleet, which has not begun."""
     console: Any = fleet.console
-    job = Job(fleet.spec(plan={"launcher": launcher}), console, fleet.loop, lambda _ending: None)
+    job = RunnerJob(
+        fleet.spec(plan={"launcher": launcher}), console, fleet.loop, lambda _ending: None
+    )
     job.assemble(fleet.fleet)
     return job
 
@@ -38,7 +40,7 @@ def play(
     fleet: FakeFleet,
     history: Callable[[Nodes], Steps],
     launcher: str = "ssh",
-    job: Job | None = None,
+    job: RunnerJob | None = None,
 ) -> tuple[Any, list[FakeNode]]:
     """How a job has ended whose nodes say what a history has them say, and the nodes."""
     fake, job = FakeNodes(history), job or prepared(fleet, launcher)

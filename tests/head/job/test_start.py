@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from dsrun.launcher import backends
-from dsrun.launcher.backends.base import Command
+from dsrun.launcher.backends.base import StartCommand
 from dsrun.launcher.backends.spec import BackendSpec, TaskIdentity
 from dsrun.launcher.common.errors import LostError, UsageError
 from dsrun.launcher.head.job import launch, requeue, start
@@ -41,9 +41,9 @@ class Over:
         """Return what is wrong with a host of this name."""
         return "no way to bad" if "bad" in names(nodes) else ""
 
-    def commands(self, nodes: Sequence[Node], _dial: object) -> list[Command]:
+    def commands(self, nodes: Sequence[Node], _dial: object) -> list[StartCommand]:
         """Return one command a host, the last one first."""
-        return [Command([type(self).__name__], [name]) for name in reversed(names(nodes))]
+        return [StartCommand([type(self).__name__], [name]) for name in reversed(names(nodes))]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Remember these."""
@@ -131,11 +131,11 @@ def spec(of: Plan, **more: Any) -> JobSpec:
 def test_commands_stand_in_the_order_of_ranks() -> None:
     job = spec(plan("far", "localhost", "near"))
     assert start.commands(job) == [
-        Command(["Over"], ["far"]),
-        Command(["Here"], ["localhost"]),
-        Command(["Over"], ["near"]),
+        StartCommand(["Over"], ["far"]),
+        StartCommand(["Here"], ["localhost"]),
+        StartCommand(["Over"], ["near"]),
     ]
-    assert start.commands(job._replace(only=2)) == [Command(["Here"], ["near"])]
+    assert start.commands(job._replace(only=2)) == [StartCommand(["Here"], ["near"])]
 
 
 def test_all_backends_get_ready_with_their_own_nodes() -> None:
@@ -157,7 +157,7 @@ class Ran(NamedTuple):
     """What a job was run with."""
 
     spec: JobSpec
-    start: start.Start
+    start: start.PreparedStart
     later: Any
 
 

@@ -11,7 +11,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.head.fleet.events import NodeConnected
 from dsrun.launcher.head.job.synced_start import SyncedStart, placed
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -77,7 +77,7 @@ def test_each_node_gets_its_job_once_it_has_the_folder(fleet_of: FleetOf, folder
     (task,) = _jobs(job, "n0")
     assert (task["workdir"], task["synced"]) == (str(folder), [])
     job.begin_workers(run)
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
 
 
 def test_a_node_that_cannot_have_it_fails_the_start(fleet_of: FleetOf, folder: Path) -> None:

@@ -14,7 +14,7 @@ from dsrun.launcher.head.run.events import RESULT, RankOutput, RanksActive, Star
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.local.server import Caller
+    from dsrun.launcher.head.local.server import LocalCaller
     from dsrun.launcher.head.output.console import Console
 
 
@@ -56,7 +56,7 @@ def caller() -> FakeCaller:
 
 
 def relay_to(caller: FakeCaller, level: str = "info", screen: FakeScreen | None = None) -> Relay:
-    return Relay(cast("Caller", caller), level, cast("Console", screen) if screen else None)
+    return Relay(cast("LocalCaller", caller), level, cast("Console", screen) if screen else None)
 
 
 def test_output_is_given_back_once_the_caller_has_read_it(caller: FakeCaller) -> None:

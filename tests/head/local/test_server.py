@@ -17,7 +17,7 @@ from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.head.local import server
-from dsrun.launcher.head.local.server import Caller, LocalServer
+from dsrun.launcher.head.local.server import LocalCaller, LocalServer
 
 from ...support.clock import Clock
 from ...support.leaks import open_files
@@ -40,7 +40,7 @@ class Verbs:
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
-        self.callers: list[Caller] = []
+        self.callers: list[LocalCaller] = []
         self.closed = 0
 
     def table(self) -> dict[str, server.Verb]:
@@ -52,13 +52,13 @@ class Verbs:
             "read": self.read,
         }
 
-    def echo(self, caller: Caller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    def echo(self, caller: LocalCaller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         assert not fds
         self.callers.append(caller)
         self.asked.append(message.get("text"))
         return {"text": message.get("text")}
 
-    def later(self, caller: Caller, message: dict[str, Any], fds: list[int]) -> None:
+    def later(self, caller: LocalCaller, message: dict[str, Any], fds: list[int]) -> None:
         assert not fds
         self.callers.append(caller)
         self.asked.append(message)
@@ -67,14 +67,14 @@ class Verbs:
     def on_close(self) -> None:
         self.closed += 1
 
-    def fail(self, caller: Caller, message: dict[str, Any], fds: list[int]) -> None:
+    def fail(self, caller: LocalCaller, message: dict[str, Any], fds: list[int]) -> None:
         raise NodeError(f"no such node ({message['id']}, {len(fds)}, {caller.open})")
 
-    def crash(self, caller: Caller, message: dict[str, Any], fds: list[int]) -> None:
+    def crash(self, caller: LocalCaller, message: dict[str, Any], fds: list[int]) -> None:
         assert caller.open
         assert message["no such field"] == fds
 
-    def read(self, caller: Caller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    def read(self, caller: LocalCaller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         assert (caller.open, message["fds"]) == (True, len(fds))
         texts = [os.read(fd, 99).decode() for fd in fds]
         for fd in fds:

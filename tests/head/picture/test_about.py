@@ -6,13 +6,13 @@ import shlex
 
 import pytest
 
-from dsrun.launcher.head.picture.about import About, masked
+from dsrun.launcher.head.picture.about import PictureHead, masked
 from dsrun.launcher.specs.program import Program, command_lines
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert About().facts == {}
-    assert About("/w/my\x1b.py --lr 1").facts == {
+    assert PictureHead().facts == {}
+    assert PictureHead("/w/my\x1b.py --lr 1").facts == {
         "program": "my\\x1b.py",
         "command line": "/w/my\\x1b.py --lr 1",
     }
@@ -23,7 +23,7 @@ def test_each_role_has_its_program() -> None:
         "server": Program("/w/serve.py", ("--api_key", "geheim")),
         "trainer": Program("train it.py", ("--lr", "1; rm")),
     }
-    facts = About(command_lines(programs)).facts
+    facts = PictureHead(command_lines(programs)).facts
     assert facts["program"] == "serve.py, train it.py"
     line = "server: /w/serve.py --api_key ***; trainer: 'train it.py' --lr '1; rm'"
     assert facts["command line"] == line
@@ -56,5 +56,5 @@ def test_values_of_secrets_are_masked(words: list[str], shown: str | None) -> No
 
 @pytest.mark.parametrize("text", ["", "'", "a 'b", '"', "x.py ' --token=geheim", ";", ": ;"])
 def test_any_text_may_be_a_command(text: str) -> None:
-    facts = About(text).facts
+    facts = PictureHead(text).facts
     assert "geheim" not in str(facts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.head.picture.about import About
+from dsrun.launcher.head.picture.about import PictureHead
 from dsrun.launcher.head.picture.page import page as draw
 
 from ...support.needs import need, need_modules
@@ -98,7 +98,7 @@ def test_a_row_shows_what_happened_to_a_rank_and_its_last_output(page: Page) -> 
 
 
 def test_it_says_what_ran_and_each_sentence_once(page: Page) -> None:
-    about = About("train.py --token geheim", "1.2", 1000.0)
+    about = PictureHead("train.py --token geheim", "1.2", 1000.0)
     verdict = {"class": "program", "sentence": "it has failed", "advice": "mend the script"}
     report = {
         **REPORT,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.picture.goodput import seconds_by_cause
-from dsrun.launcher.head.picture.timeline import Mark, Span
+from dsrun.launcher.head.picture.timeline import TimelineMark, WorkerSpan
 
-TWO = (Span(0, "a", 0, 1.0, 9.0, "ok"), Span(1, "a", 0, 2.0, 10.0, "ok"))
+TWO = (WorkerSpan(0, "a", 0, 1.0, 9.0, "ok"), WorkerSpan(1, "a", 0, 2.0, 10.0, "ok"))
 
 
 def test_it_counts_while_all_ranks_run() -> None:
@@ -19,13 +19,13 @@ def test_a_restart_costs_from_the_first_end_to_the_last_start() -> None:
 
 
 def test_a_hang_is_no_work() -> None:
-    hang = Mark(4.0, "hang", "rank 1 sleeps", until=6.5)
+    hang = TimelineMark(4.0, "hang", "rank 1 sleeps", until=6.5)
     found = seconds_by_cause(TWO, (hang, hang._replace(kind="slow")), 2, 10.0)
     assert found == {"good": 4.5, "start": 2.0, "hang": 2.5, "end": 1.0}
 
 
 def test_a_hang_until_the_end_lasts_so_long() -> None:
-    found = seconds_by_cause(TWO, (Mark(4.0, "hang", "x"),), 2, 10.0)
+    found = seconds_by_cause(TWO, (TimelineMark(4.0, "hang", "x"),), 2, 10.0)
     assert found == {"good": 2.0, "start": 2.0, "hang": 5.0, "end": 1.0}
 
 

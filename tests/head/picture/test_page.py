@@ -11,7 +11,7 @@ from math import dist
 import pytest
 
 from dsrun.launcher.head.picture import page as pages
-from dsrun.launcher.head.picture.about import About
+from dsrun.launcher.head.picture.about import PictureHead
 from dsrun.launcher.head.run.events import RankOutput, RanksStarted, Started
 
 from ...support.pictures import HOSTILE, REPORT, Played, Read, embedded, made
@@ -63,7 +63,7 @@ def test_it_has_what_was_said_word_for_word() -> None:
 
 
 def test_it_says_what_ran() -> None:
-    about = About("train.py --name '</script><script>' --token=geheim", "1.2", 1000.0)
+    about = PictureHead("train.py --name '</script><script>' --token=geheim", "1.2", 1000.0)
     text = pages.page(REPORT, "", Played().timeline, about)
     assert embedded(text)["about"] == {
         "program": "train.py",

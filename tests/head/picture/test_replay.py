@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.picture.page import page
-from dsrun.launcher.head.picture.replay import Past, Printed, replay
+from dsrun.launcher.head.picture.replay import Past, PrintedBlock, replay
 from dsrun.launcher.head.run.events import (
     Exit,
     Lost,
@@ -46,7 +46,7 @@ def test_the_same_events_draw_the_same_picture() -> None:
 
 
 def test_what_still_runs_lasts_until_now() -> None:
-    newest = Printed("", 1, b"newest saved b.ckpt\n")
+    newest = PrintedBlock("", 1, b"newest saved b.ckpt\n")
     timeline = replay(past(HAPPENED[:3]), 9.0, tails=[newest])
     data = embedded(page(REPORT, "", timeline))
     assert data["seconds"] == 9.0
@@ -60,7 +60,7 @@ def test_output_of_which_the_round_is_not_known_is_that_of_none() -> None:
     happened: list[tuple[float, RunEvent]] = [
         (1.0, event) for one in rounds for event in (one, RanksStarted("n0", (0,)))
     ]
-    tails = [Printed("", 0, b"step 1\n"), Printed("", 0, b"step 2\n")]
+    tails = [PrintedBlock("", 0, b"step 1\n"), PrintedBlock("", 0, b"step 2\n")]
     assert replay(past(happened), 9.0, tails=tails).tail(0) == [("", "step 1\nstep 2\n")]
 
 
@@ -70,7 +70,7 @@ def test_nothing_may_have_happened() -> None:
 
 def test_roles_have_rows_of_their_own() -> None:
     happened = sorted(past(HAPPENED, "server") + past(HAPPENED[:2], "trainer") + past(HAPPENED))
-    tails = [Printed("trainer", 0, b"step 1\n"), Printed("other", 0, b"x")]
+    tails = [PrintedBlock("trainer", 0, b"step 1\n"), PrintedBlock("other", 0, b"x")]
     roles = {"server": "never", "trainer": "job"}
     timeline = replay(happened, 9.0, roles, tails)
     assert timeline.hosts == [f"{role}/{host}" for role in roles for host in ("n0", "n1")]

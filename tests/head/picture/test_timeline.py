@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.picture import timeline
-from dsrun.launcher.head.picture.timeline import Span
+from dsrun.launcher.head.picture.timeline import WorkerSpan
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     RESULT,
@@ -38,8 +38,8 @@ def test_a_worker_lives_from_its_start_to_its_end() -> None:
     played.tell(Exit(0, "n0", 7, 0, False, ""), after=2.0)
     played.tell(Exit(1, "n1", 8, -9, False, "killed by the OOM killer"), after=1.0)
     assert played.timeline.all_spans == [
-        Span(0, "n0", 0, 1.0, 3.0, "ok", "exit code 0"),
-        Span(1, "n1", 0, 1.0, 4.0, "failed", "signal 9 (killed by the OOM killer)"),
+        WorkerSpan(0, "n0", 0, 1.0, 3.0, "ok", "exit code 0"),
+        WorkerSpan(1, "n1", 0, 1.0, 4.0, "failed", "signal 9 (killed by the OOM killer)"),
     ]
     assert played.marks == [(4.0, "failure", "rank 1 failed: signal 9 (killed by the OOM killer)")]
 
@@ -47,8 +47,8 @@ def test_a_worker_lives_from_its_start_to_its_end() -> None:
 def test_workers_of_a_lost_node_are_lost_with_it() -> None:
     played = started()
     played.tell(Lost("n1", "no heartbeat", True), after=3.0)
-    lost = Span(1, "n1", 0, 1.0, 4.0, "lost", "lost n1: no heartbeat")
-    assert played.timeline.all_spans == [lost, Span(0, "n0", 0, 1.0)]
+    lost = WorkerSpan(1, "n1", 0, 1.0, 4.0, "lost", "lost n1: no heartbeat")
+    assert played.timeline.all_spans == [lost, WorkerSpan(0, "n0", 0, 1.0)]
     assert played.marks == [(4.0, "loss", "lost n1: no heartbeat")]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.common.formats import as_json
 from dsrun.launcher.head.report.document import crash_fields, fields
-from dsrun.launcher.head.report.report import Report
+from dsrun.launcher.head.report.report import JobReport
 
 from ...support.reports import LOSS, failure, report
 
@@ -88,7 +88,7 @@ def test_as_json() -> None:
         (report(broken_pipe=True, losses=(LOSS,)), "broken pipe", None),
     ],
 )
-def test_causes_as_json(ended: Report, cause: str, number: int | None) -> None:
+def test_causes_as_json(ended: JobReport, cause: str, number: int | None) -> None:
     shown = as_json(fields(ended))
     assert (shown["cause"], shown["signal"]) == (cause, number)
     assert shown["lost"] == [{"host": one.host, "reason": one.reason} for one in ended.losses]

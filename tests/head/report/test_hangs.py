@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsrun.launcher.common.formats import versioned
 from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.hangs import Hang
-from dsrun.launcher.head.report.report import Loss, Report
+from dsrun.launcher.head.report.report import JobReport, Loss
 from dsrun.launcher.head.report.words import words
 
 from ...support import schemas
@@ -14,8 +14,8 @@ SENTENCE = "rank 7 (n3) has been in load (data.py:8) for 62 s"
 HANG = Hang(130.0, SENTENCE, (7,), ("n3",), 62.0)
 
 
-def report(*hangs: Hang, losses: tuple[Loss, ...] = ()) -> Report:
-    return Report("j", 8, ("n0",), 100.0, 150.0, losses=losses, hangs=hangs)
+def report(*hangs: Hang, losses: tuple[Loss, ...] = ()) -> JobReport:
+    return JobReport("j", 8, ("n0",), 100.0, 150.0, losses=losses, hangs=hangs)
 
 
 def test_a_hang_that_did_not_end_is_told_beneath_what_ended_the_job() -> None:

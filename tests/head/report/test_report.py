@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.report.document import fields
-from dsrun.launcher.head.report.report import Report, duration
+from dsrun.launcher.head.report.report import JobReport, duration
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import lay_out
 
@@ -41,7 +41,7 @@ from ...support.reports import LOSS, failure, report
         (report(broken_pipe=True, stop_signal=signal.SIGINT), 130),
     ],
 )
-def test_exit_codes(ended: Report, code: int) -> None:
+def test_exit_codes(ended: JobReport, code: int) -> None:
     assert ended.exit_code == code
     assert fields(ended)["exit_code"] == code
 

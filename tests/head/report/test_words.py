@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.common.formats import as_json
 from dsrun.launcher.head.report.document import fields
-from dsrun.launcher.head.report.report import Loss, Report
+from dsrun.launcher.head.report.report import JobReport, Loss
 from dsrun.launcher.head.report.words import done, words
 from dsrun.launcher.specs.program import Program
 
@@ -112,7 +112,7 @@ dsrun: stopped by SIGINT after 13.2 s: 1 rank told to stop
         ),
     ],
 )
-def test_in_words(ended: Report, text: str) -> None:
+def test_in_words(ended: JobReport, text: str) -> None:
     assert words(ended) == text
 
 
@@ -184,7 +184,7 @@ def test_a_good_end_on_several_hosts_is_a_line() -> None:
         (report(stop_signal=15, stopped=1, restarts=3), "by SIGTERM after 3 restarts and "),
     ],
 )
-def test_the_restarts_of_an_elastic_job_are_counted(ended: Report, told: str) -> None:
+def test_the_restarts_of_an_elastic_job_are_counted(ended: JobReport, told: str) -> None:
     assert told in words(ended).split("\n")[0]
     assert as_json(fields(ended))["restarts"] == ended.restarts
     assert "restarts" not in as_json(fields(ended._replace(restarts=0)))

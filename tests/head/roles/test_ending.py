@@ -9,26 +9,28 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST, NO_PROGRESS, OUTPUT, NodeError, UsageError
 from dsrun.launcher.head.report.ending import Ending
-from dsrun.launcher.head.report.report import Failure, Report
+from dsrun.launcher.head.report.report import JobReport, WorkerFailure
 from dsrun.launcher.head.roles.ending import RolesEnding, Section
 from dsrun.launcher.head.roles.policy import Cause
 
 from ...support import schemas
 
 
-def report(**more: Any) -> Report:
+def report(**more: Any) -> JobReport:
     usual: dict[str, Any] = {"job_id": "j", "world_size": 2, "hosts": ("n0",)}
-    return Report(**usual | {"began": 10.0, "ended": 14.0} | more)
+    return JobReport(**usual | {"began": 10.0, "ended": 14.0} | more)
 
 
-def section(outcome: Report | Exception | None = None, **more: Any) -> Section:
+def section(outcome: JobReport | Exception | None = None, **more: Any) -> Section:
     ending = None if outcome is None else Ending("j", outcome)
     usual: dict[str, Any] = {"ends": "never", "state": "ended", "ran": True, "restarts": 0}
     return Section(**usual | {"ending": ending} | more)
 
 
 FAILED = report(
-    failures=(Failure(at=12.0, rank=1, local_rank=1, host="n1", pid=7, code=3, stderr="oops"),)
+    failures=(
+        WorkerFailure(at=12.0, rank=1, local_rank=1, host="n1", pid=7, code=3, stderr="oops"),
+    )
 )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
-from dsrun.launcher.head.roles.directory import Place
-from dsrun.launcher.head.roles.inquiry import AGAIN, NONE, Inquiry, Question
+from dsrun.launcher.head.roles.directory import RoleNode
+from dsrun.launcher.head.roles.inquiry import AGAIN, NONE, Inquiry, ReadyQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     FleetOf = Callable[..., FakeFleet]
 
-SERVERS = (Place("n8", ("n8", "10.0.0.8"), (7000, 7001)), Place("n9", ("n9",), ()))
+SERVERS = (RoleNode("n8", ("n8", "10.0.0.8"), (7000, 7001)), RoleNode("n9", ("n9",), ()))
 
 
 class Asked:
@@ -29,7 +29,7 @@ class Asked:
         self.fleet = fleet
         self.done: list[dict[str, list[int]]] = []
         self.whys: list[str] = []
-        asked = Question(**{"kind": "port", "path": "", "places": SERVERS[:1]} | question)
+        asked = ReadyQuestion(**{"kind": "port", "path": "", "places": SERVERS[:1]} | question)
         self.inquiry = Inquiry(fleet.fleet, hosts, asked, self.done.append, self.whys.append)
         fleet.step()
 
@@ -168,7 +168,7 @@ def test_a_file_has_no_address(fleet: FakeFleet) -> None:
 
 def test_who_asks_alone_and_is_lost_is_told_after_a_while(fleet: FakeFleet) -> None:
     losts: list[float] = []
-    asked = Question("port", "", SERVERS[:1])
+    asked = ReadyQuestion("port", "", SERVERS[:1])
     Inquiry(
         fleet.fleet, ["n0"], asked, print, lambda _: None, lambda: losts.append(fleet.clock.now)
     )
@@ -182,5 +182,5 @@ def test_who_asks_alone_and_is_lost_is_told_after_a_while(fleet: FakeFleet) -> N
 
 
 def test_a_machine_is_asked_at_none_of_its_ports() -> None:
-    asked = Question("reach", "", SERVERS, NONE)
+    asked = ReadyQuestion("reach", "", SERVERS, NONE)
     assert json.loads(asked.line)["servers"] == [[["n8", "10.0.0.8"], 1], [["n9"], 1]]

@@ -15,14 +15,14 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.job.start import Start
+from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.roles.launch import launch
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.policies import OutputPolicy
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.roles import Role, RolesSpec
+from dsrun.launcher.specs.roles import RoleSpec, RolesSpec
 
 from ...support.fake_nodes import FakeNodes, dispositions
 from ...support.local_control import received, request
@@ -52,10 +52,10 @@ class Played:
     def __call__(self, history: Callable[[Nodes], Steps]) -> tuple[int, str]:
         """Return the exit code, and what was said."""
         whole = job("n0", "n1", output=OutputPolicy(report_file=str(self.file)))
-        roles = Role("server", job("n0"), "never"), Role("trainer", job("n1"), "job")
+        roles = RoleSpec("server", job("n0"), "never"), RoleSpec("trainer", job("n1"), "job")
         parts = [Part(FakeNodes(history), list(whole.plan.nodes))]
         with dispositions():
-            code = launch(RolesSpec(whole, roles), Start(whole.plan, parts))
+            code = launch(RolesSpec(whole, roles), PreparedStart(whole.plan, parts))
         return code, self._capfd.readouterr().err
 
     @property

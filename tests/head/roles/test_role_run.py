@@ -12,7 +12,7 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.roles import role_events as events
 from dsrun.launcher.head.roles.role_console import RoleConsole
 from dsrun.launcher.head.roles.role_run import RoleRun
-from dsrun.launcher.head.run.run import Owner
+from dsrun.launcher.head.run.run import RunOverrides
 from dsrun.launcher.head.run.run_start import NO_DEVICES
 from dsrun.launcher.specs.policies import ElasticPolicy, WorkerPolicy
 
@@ -36,7 +36,7 @@ class Played:
         shared.still_shows = lambda _lines: False
         console = cast("Any", RoleConsole(shared, "server", 0))
         job = fleet.spec(held=True, role="server", **spec)
-        args = self.told.append, lambda _run: None, self._left, Owner(greeting=bytes)
+        args = self.told.append, lambda _run: None, self._left, RunOverrides(greeting=bytes)
         self.role = RoleRun(job, fleet.fleet, console, *args)
 
     def _left(self) -> None:

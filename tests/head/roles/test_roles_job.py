@@ -14,7 +14,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.roles.roles_job import PREFIX, job_of
 from dsrun.launcher.specs.policies import ElasticPolicy, OutputPolicy, SupervisionPolicy
-from dsrun.launcher.specs.roles import Ready, Role
+from dsrun.launcher.specs.roles import Ready, RoleSpec
 
 from ...support.fake_roles import HOSTS, FakeRoles
 
@@ -308,7 +308,7 @@ def test_a_role_is_a_part_of_the_whole_job(roles: FakeRoles) -> None:
         job_id="whole", supervision=SupervisionPolicy(heartbeat_timeout=7.0), environ={"A": "b"}
     )
     own = roles.spec("n0")._replace(output=OutputPolicy(report_file="mine"))
-    job = job_of(Role("server", own, "never", ports=("http",), ready=Ready()), whole)
+    job = job_of(RoleSpec("server", own, "never", ports=("http",), ready=Ready()), whole)
     assert (job.job_id, job.role, job.ports, job.held) == ("whole", "server", ("http",), True)
     assert (job.output.prefix, job.output.report_file) == (PREFIX, None)
     assert job.supervision.heartbeat_timeout == 7.0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dsrun.launcher.backends.events import EngineEnded
 from dsrun.launcher.head.run.allocation_end import LIVES, PATIENCE, ask, words
 from dsrun.launcher.head.run.decisions import EndSignal
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 
 from ...support.fake_fleet import story
 from ...support.limits import HANG
@@ -109,7 +109,7 @@ def wait_for(job: FakeFleet, happened: Callable[[], bool]) -> None:
 
 def over(job: FakeFleet, run: Run) -> dict[str, object]:
     """Return the report of a run, once it is over and Slurm has been asked."""
-    wait_for(job, lambda: run.state.phase is Phase.OVER and not children())
+    wait_for(job, lambda: run.state.phase is RunPhase.OVER and not children())
     return story(run)
 
 
@@ -162,7 +162,7 @@ def test_slurm_that_does_not_answer_is_not_waited_for(
     run = job.start(plan={"launcher": "slurm"})
     job.end_well(run)
     wait_for(job, (tmp_path / "asked").exists)
-    assert run.state.phase is Phase.ENDING
+    assert run.state.phase is RunPhase.ENDING
     job.go(PATIENCE)
     assert over(job, run)["exit_code"] == 0
 
@@ -221,7 +221,7 @@ def test_a_signal_that_comes_before_the_answer_is_why(
         node.exits(2 * (node.name == "n1"), 0)
         node.exits(1 + 2 * (node.name == "n1"), 0)
         node.done()
-    while run.state.phase is not Phase.ENDING:
+    while run.state.phase is not RunPhase.ENDING:
         job.clock.go(0.0)
     run.handle(EndSignal(number))
     assert over(job, run)["exit_code"] == 128 + number

@@ -10,8 +10,8 @@ import pytest
 from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.events import NO_MESSAGE
-from dsrun.launcher.head.run.decisions import End, Stop
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.decisions import End, StopAll
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy
@@ -41,7 +41,7 @@ def test_a_line_that_ends_before_hello_waits_for_its_backends_word(fleet_of: Fle
     job.node("n0").hello()
     job.node("n1").leaves()
     job.step()
-    assert run.state.phase is Phase.STARTING
+    assert run.state.phase is RunPhase.STARTING
     job.emit(SessionEnded(1, "python3: not found"))
     assert refusal(run) == ["n1: python3: not found"]
 
@@ -125,7 +125,7 @@ def test_a_fault_needs_no_word_of_a_backends(fleet_of: FleetOf) -> None:
 def test_a_node_that_has_started_the_ranks_of_another_is_lost(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    job.node("n1").says(messages.pack(frames.STARTED, messages.Started((0,), (7,))))
+    job.node("n1").says(messages.pack(frames.STARTED, messages.WorkersStarted((0,), (7,))))
     job.step()
     job.emit(SessionEnded(1, "killed"))
     job.node("n0").stops(0, 1)
@@ -140,7 +140,7 @@ def test_the_end_of_the_line_of_a_node_that_is_done_is_no_loss(fleet_of: FleetOf
     job.step()
     job.node("n1").leaves()
     job.step()
-    assert (run.state.phase, job.kinds("n0")) == (Phase.RUNNING, [])
+    assert (run.state.phase, job.kinds("n0")) == (RunPhase.RUNNING, [])
     job.node("n0").stops(0, 1)
     job.step()
     assert losses(run) == {}
@@ -184,7 +184,7 @@ def test_the_silence_of_a_node_that_is_done_is_no_loss(fleet_of: FleetOf) -> Non
     run = job.start()
     job.node("n1").stops(2, 3)
     job.go(7.0, silent=["n1"])
-    assert (run.state.phase, job.kinds("n0")) == (Phase.RUNNING, [])
+    assert (run.state.phase, job.kinds("n0")) == (RunPhase.RUNNING, [])
     job.node("n0").stops(0, 1)
     job.step()
     assert losses(run) == {}
@@ -208,18 +208,18 @@ def test_a_cause_may_be_known_before_the_connection_ends(fleet_of: FleetOf) -> N
     job = fleet_of("n0", "n1")
     run = job.start()
     job.emit(SessionEnded(1, "killed by SIGKILL"))
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
     job.node("n1").leaves()
     job.step()
     job.node("n0").stops(0, 1)
     job.step()
-    assert (run.state.phase, losses(run)) == (Phase.OVER, {"n1": "killed by SIGKILL"})
+    assert (run.state.phase, losses(run)) == (RunPhase.OVER, {"n1": "killed by SIGKILL"})
 
 
 def test_the_line_of_a_node_that_is_stopping_ends(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Stop(15))
+    run.handle(StopAll(15))
     job.node("n1").leaves()
     job.node("n0").stops(0, 1)
     job.step()
@@ -236,9 +236,9 @@ def test_words_that_come_while_it_ends_end_it_once_the_last_is_there(fleet_of: F
     for name in ("n0", "n1"):
         job.node(name).leaves()
         job.step()
-    assert run.state.phase is Phase.ENDING
+    assert run.state.phase is RunPhase.ENDING
     job.emit(SessionEnded(0, "reset"))
-    assert run.state.phase is Phase.ENDING
+    assert run.state.phase is RunPhase.ENDING
     job.emit(SessionEnded(1, ""))
     assert losses(run) == {"n0": "reset", "n1": LINE}
 
@@ -250,7 +250,7 @@ def test_while_it_ends_lines_end_as_they_should(fleet_of: FleetOf) -> None:
     job.step()
     job.node("n0").stops(0, 1)
     job.step()
-    assert run.state.phase is Phase.ENDING
+    assert run.state.phase is RunPhase.ENDING
     job.node("n0").leaves()
     job.clock.go(CAUSE_WAIT)
     assert losses(run) == {"n1": LINE}
@@ -315,9 +315,9 @@ def test_an_engine_that_ends_after_all_nodes_says_nothing(fleet_of: FleetOf) -> 
     job.step()
     job.node("n1").stops(2, 3)
     job.step()
-    assert run.state.phase is Phase.ENDING
+    assert run.state.phase is RunPhase.ENDING
     job.emit(EngineEnded("mpirun exited with code 3", 3, False))
-    assert run.state.phase is Phase.ENDING
+    assert run.state.phase is RunPhase.ENDING
     job.clock.go(CAUSE_WAIT)
     end = story(run)
     assert (end["exit_code"], losses(run)) == (3, {"n0": "mpirun exited with code 3"})
@@ -375,7 +375,7 @@ def test_where_the_restart_policy_needs_no_engine_its_end_is_told_with_debug(
     run = job.start(restarts=Lasting)
     job.said()
     job.emit(EngineEnded("mpirun has ended", 1, False))
-    assert (run.state.phase, job.said("debug")) == (Phase.RUNNING, ["mpirun has ended"])
+    assert (run.state.phase, job.said("debug")) == (RunPhase.RUNNING, ["mpirun has ended"])
     assert job.kinds("n0") == []
 
 

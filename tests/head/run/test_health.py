@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
 from dsrun.launcher.head.run.decisions import EndSignal
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.policies import CheckPolicy
@@ -78,7 +78,7 @@ def test_the_job_starts_once_the_command_has_succeeded_everywhere(fleet_of: Flee
     end(fleet, "n1", 0)
     fleet.node("n1").reaches()
     fleet.step()
-    assert (run.state.phase, fleet.said("warning")) == (Phase.RUNNING, [])
+    assert (run.state.phase, fleet.said("warning")) == (RunPhase.RUNNING, [])
 
 
 def test_nodes_that_fail_are_named_with_what_they_printed_last(fleet_of: FleetOf) -> None:
@@ -101,7 +101,7 @@ def test_a_command_that_prints_much_may_go_on(fleet_of: FleetOf) -> None:
         exec_nodes.prints(fleet.node("n0"), b"x" * (WINDOW // 2))
         fleet.step()
     assert (run.state.phase, exec_nodes.was_sent(fleet.node("n0"), frames.EXEC_CREDIT)) == (
-        Phase.STARTING,
+        RunPhase.STARTING,
         True,
     )
 
@@ -127,7 +127,7 @@ def test_the_limits_of_the_start_do_not_count_while_it_runs(fleet_of: FleetOf) -
     run = begun(fleet)
     end(fleet, "n0", 1)
     fleet.go(run.spec.supervision.connect_timeout + 5.0)
-    assert run.state.phase is Phase.STARTING
+    assert run.state.phase is RunPhase.STARTING
     end(fleet, "n1", 0)
     assert refusal(run) == ["n0: --health_command failed (exit code 1)"]
 

@@ -18,9 +18,9 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.connection import Connection
 from dsrun.launcher.control.stream import FrameStream
-from dsrun.launcher.head.fleet.fleet import Fleet
+from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
-from dsrun.launcher.head.job.job import Job
+from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import RanksActive
@@ -38,9 +38,9 @@ from ...support.limits import HANG
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dsrun.launcher.backends.base import Dial
+    from dsrun.launcher.backends.base import DialBack
     from dsrun.launcher.backends.events import Emit
-    from dsrun.launcher.head.report.report import Report
+    from dsrun.launcher.head.report.report import JobReport
     from dsrun.launcher.specs.plan import Node
 
     from ...support.fake_fleet import FakeFleet
@@ -70,7 +70,7 @@ HELLO = messages.Hello(
     problems=(),
     clock=1.0,
 )
-ENDED = messages.Exit(2, 17, 0, False, 1.0)
+ENDED = messages.WorkerExit(2, 17, 0, False, 1.0)
 BUSY = RankActivity(3, 4003, "R", 1.0, 0.0, 0, 0, 0.0, traced=False)
 
 
@@ -86,7 +86,7 @@ class Played:
         self._says = says
         self._leaves = leaves
 
-    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, _dial: Dial | None) -> None:
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, _dial: DialBack | None) -> None:
         """Open their lines."""
         for node in nodes:
             ours, theirs = (one.detach() for one in socket.socketpair())
@@ -122,15 +122,15 @@ class Played:
         link = Connection(loop, line, handlers, lambda _why: None)
 
 
-def run(instead: int, says: bytes, *, leaves: bool = False) -> Report:
+def run(instead: int, says: bytes, *, leaves: bool = False) -> JobReport:
     """How a job ends whose second node says this instead of answering that frame."""
     loop = Loop()
     late = loop.call_later(HANG, loop.stop)
     console = Console(loop, level="critical")
-    fleet = Fleet(PLAN.nodes, loop, console.log, SPEC.supervision.heartbeat_timeout)
+    fleet = NodeFleet(PLAN.nodes, loop, console.log, SPEC.supervision.heartbeat_timeout)
     part = Part(Played(instead, says, leaves=leaves), PLAN.nodes)  # type: ignore[arg-type]
     try:
-        job = Job(SPEC, console, loop, lambda _ending: None)
+        job = RunnerJob(SPEC, console, loop, lambda _ending: None)
         job.assemble(fleet)
         report = serve(job, fleet, [part]).report
         assert report is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 from dsrun.launcher.common.errors import LOST, TOO_FEW
-from dsrun.launcher.control.messages import Done, Exit, NodeBindings
-from dsrun.launcher.head.report.report import Loss, Report
+from dsrun.launcher.control.messages import Done, NodeBindings, WorkerExit
+from dsrun.launcher.head.report.report import JobReport, Loss
 from dsrun.launcher.head.run.record import BESIDE, WITH_ENGINE, JobRecord
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
@@ -22,10 +22,10 @@ class Told:
             node.connection.offset = 100.0
 
     def ends(self, rank: int, code: int = 0, *, signalled: bool = False) -> bool:
-        ended = Exit(rank, 1000 + rank, code, signalled, 5.0, "a hint")
+        ended = WorkerExit(rank, 1000 + rank, code, signalled, 5.0, "a hint")
         return self.record.exited(self.nodes[rank // 2], ended)
 
-    def report(self, *, graceful: bool = False) -> Report:
+    def report(self, *, graceful: bool = False) -> JobReport:
         return self.record.report(self.nodes, 4, graceful_term_ok=graceful)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dsrun.launcher.common.loop import Timers
-from dsrun.launcher.control.messages import Exit
-from dsrun.launcher.head.run.decisions import EndWhenOver, GiveUp, Stop
+from dsrun.launcher.control.messages import WorkerExit
+from dsrun.launcher.head.run.decisions import EndWhenOver, GiveUp, StopAll
 from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.head.run.restart_policy import Course, NoRestarts
 from dsrun.launcher.head.run.workers import Workers
@@ -40,8 +40,8 @@ def without_restarts() -> tuple[NoRestarts, Course, list[Any]]:
 
 def test_a_failure_ends_the_run_and_a_loss_is_not_survived() -> None:
     policy, course, decided = without_restarts()
-    policy.on_failure(course.nodes[0], Exit(0, 7, 1, False, 0.0))
-    assert decided == [Stop(15)]
+    policy.on_failure(course.nodes[0], WorkerExit(0, 7, 1, False, 0.0))
+    assert decided == [StopAll(15)]
     assert course.record.has_failures
     assert (policy.survives(course.nodes[0]), policy.outlives_engine()) == (False, False)
 

@@ -11,8 +11,8 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import Abandon, CallOff, End, EndSignal, Lose, Stop
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.decisions import Abandon, CallOff, End, EndSignal, Lose, StopAll
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN
 from dsrun.launcher.resources import world_info
@@ -43,7 +43,7 @@ def test_from_job_to_start(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
     assert (run.state.phase, run.state.started, run.state.stopping, run.state.ending) == (
-        Phase.STARTING,
+        RunPhase.STARTING,
         *(False,) * 3,
     )
     assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
@@ -57,7 +57,7 @@ def test_from_job_to_start(fleet_of: FleetOf) -> None:
     job.node("n1").reaches()
     (probe,), (start,) = job.news("n1"), job.news("n0")
     assert (probe[0], probe[1]["port"]) == ("PROBE", 29500)
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
     named = ("first_rank", "world_size", "node_rank", "nodes", "master_addr", "master_port")
     assert start[0] == "START"
     assert [start[1][name] for name in named] == [0, 4, 0, 2, "n0", 29500]
@@ -114,7 +114,7 @@ def test_a_node_that_connects_later_gets_its_job_then(fleet_of: FleetOf) -> None
     job.connect()
     assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
     job.ready(run)
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
 
 
 def test_a_node_that_is_prepared_first_gets_its_job_as_it_is_there(fleet_of: FleetOf) -> None:
@@ -142,7 +142,7 @@ def test_no_start_with_a_node_that_the_fleet_has_lost(fleet_of: FleetOf) -> None
     job.node("n1").leaves()
     job.step()
     run = job.run()
-    assert run.state.phase is Phase.STARTING, "n0 has its say first"
+    assert run.state.phase is RunPhase.STARTING, "n0 has its say first"
     job.node("n0").hello(problems=("no folder /work",))
     job.step()
     assert refusal(run) == [f"n1: lost: {LINE}"]
@@ -154,7 +154,7 @@ def test_who_does_not_answer_in_time_cannot_take_part(fleet_of: FleetOf) -> None
     run = job.run(supervision=SupervisionPolicy(start_timeout=60.0, heartbeat_timeout=1e9))
     job.node("n0").hello()
     job.go(59.5)
-    assert run.state.phase is Phase.STARTING
+    assert run.state.phase is RunPhase.STARTING
     job.go(0.5)
     assert refusal(run) == ["n1: no answer in time (--connect_timeout, --start_timeout)"]
 
@@ -164,7 +164,7 @@ def test_the_others_are_waited_for_only_as_long_as_a_connection_takes(fleet_of: 
     run = job.run(supervision=SupervisionPolicy(connect_timeout=7.0))
     job.node("n0").hello(problems=("no such script",))
     job.go(6.5)
-    assert run.state.phase is Phase.STARTING
+    assert run.state.phase is RunPhase.STARTING
     job.go(0.5)
     assert run.state.ending
 
@@ -183,7 +183,10 @@ def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
     run.handle(CallOff("another answers as node 0"))
-    assert (run.state.phase, job.said("warning")) == (Phase.RUNNING, ["another answers as node 0"])
+    assert (run.state.phase, job.said("warning")) == (
+        RunPhase.RUNNING,
+        ["another answers as node 0"],
+    )
     assert job.news("n0") == []
 
 
@@ -196,10 +199,14 @@ def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:
     job.node("n1").exits(2, 7)
     stop = ["STOP", {"number": 15, "grace": 3.0}]
     assert [job.news(name) for name in job.hosts] == [[stop], [stop]]
-    assert (run.state.phase, run.state.stopping, run.state.ending) == (Phase.STOPPING, True, False)
+    assert (run.state.phase, run.state.stopping, run.state.ending) == (
+        RunPhase.STOPPING,
+        True,
+        False,
+    )
     job.node("n1").stops(3)
     job.step()
-    assert run.state.phase is Phase.STOPPING
+    assert run.state.phase is RunPhase.STOPPING
     job.node("n0").stops(0, 1)
     job.step()
     end = story(run)
@@ -214,7 +221,7 @@ def test_nobody_is_started_once_the_first_node_has_failed(fleet_of: FleetOf) -> 
     job = fleet_of("n0", "n1")
     run = job.run()
     job.ready(run)
-    run.handle(Stop(TERM))
+    run.handle(StopAll(TERM))
     job.node("n0").beats()
     assert "START" not in job.kinds("n1")
 
@@ -226,7 +233,7 @@ def test_who_does_not_say_that_its_workers_have_ended_is_given_up(fleet_of: Flee
     job.step()
     job.node("n0").stops(0, 1)
     job.go(5.0 + LAST_MARGIN - 0.5)
-    assert run.state.phase is Phase.STOPPING
+    assert run.state.phase is RunPhase.STOPPING
     job.go(0.5)
     end = story(run)
     silent = "it did not report the end of its workers"
@@ -241,7 +248,7 @@ def test_who_does_not_say_that_its_workers_have_ended_is_given_up(fleet_of: Flee
 def test_of_a_run_that_is_over_nobody_is_given_up(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Stop(TERM))
+    run.handle(StopAll(TERM))
     job.node("n0").stops(0, 1)
     job.node("n1").stops(2, 3)
     job.step()
@@ -252,13 +259,13 @@ def test_of_a_run_that_is_over_nobody_is_given_up(fleet_of: FleetOf) -> None:
 def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Stop(TERM))
+    run.handle(StopAll(TERM))
     job.go(10)
-    run.handle(Stop(signal.SIGINT, 0.0))
+    run.handle(StopAll(signal.SIGINT, 0.0))
     kill = ["STOP", {"number": 2, "grace": 0.0}]
     assert job.news("n1") == [STOP, kill]
     job.go(20 + LAST_MARGIN - 0.5)
-    assert run.state.phase is Phase.STOPPING
+    assert run.state.phase is RunPhase.STOPPING
     job.go(0.5)
     assert run.state.ending
 
@@ -331,7 +338,7 @@ def test_who_is_lost_twice_is_lost_once_and_who_is_done_not_at_all(fleet_of: Fle
     job.node("n0").done()
     job.step()
     run.handle(Lose(run.state.nodes[0], "late"))
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
     run.handle(Lose(run.state.nodes[1], "no power"))
     run.handle(Lose(run.state.nodes[1], "no cable"))
     assert [one["reason"] for one in story(run)["lost"]] == ["no power"]
@@ -358,7 +365,7 @@ def test_a_backend_has_a_moment_to_say_why_a_line_has_ended(fleet_of: FleetOf) -
     run = job.start()
     job.node("n0").leaves()
     job.step()
-    assert (run.state.phase, run.state.ending) == (Phase.ENDING, True)
+    assert (run.state.phase, run.state.ending) == (RunPhase.ENDING, True)
     job.clock.go(CAUSE_WAIT / 2)
     job.emit(SessionEnded(0, "Connection reset by peer"))
     assert [one["reason"] for one in story(run)["lost"]] == ["Connection reset by peer"]
@@ -371,7 +378,7 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
     job.step()
     job.clock.go(CAUSE_WAIT - 0.01)
     run.handle(End())
-    assert run.state.phase is Phase.ENDING
+    assert run.state.phase is RunPhase.ENDING
     job.clock.go(0.01)
     end = story(run)
     assert [one["reason"] for one in end["lost"]] == [LINE]
@@ -381,7 +388,7 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
 def test_a_run_that_is_abandoned_waits_for_nobody(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Stop(TERM))
+    run.handle(StopAll(TERM))
     job.go(3)
     run.handle(Abandon())
     assert run.state.abandoned
@@ -394,7 +401,7 @@ def test_to_end_twice_ends_once(fleet_of: FleetOf) -> None:
     run.handle(End())
     job.go(3)
     run.handle(End())
-    assert (run.state.phase, story(run)["seconds"]) == (Phase.OVER, 0.0)
+    assert (run.state.phase, story(run)["seconds"]) == (RunPhase.OVER, 0.0)
 
 
 # -- several runs on one fleet --------------------------------------------------------------------
@@ -471,7 +478,7 @@ def test_a_run_that_ends_while_its_start_is_refused_leaves_no_timer_behind(
         node.hello()  # to the first
     job.ready(later)
     job.go(400)
-    assert later.state.phase is Phase.RUNNING
+    assert later.state.phase is RunPhase.RUNNING
     assert job.said() == []
 
 
@@ -482,7 +489,7 @@ def test_two_runs_at_a_time_on_nodes_of_their_own(fleet_of: FleetOf) -> None:
     assert job.kinds("n1") == []
     job.node("n0").stops(1)
     job.step()
-    assert (one.state.phase, other.state.phase) == (Phase.OVER, Phase.RUNNING)
+    assert (one.state.phase, other.state.phase) == (RunPhase.OVER, RunPhase.RUNNING)
     job.end_well(other)
     assert (story(one)["exit_code"], story(other)["exit_code"]) == (1, 0)
 

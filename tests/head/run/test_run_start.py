@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy, WorkerPolicy
 
@@ -41,7 +41,7 @@ def test_accelerators_that_are_asked_for_by_name(
     job = fleet_of("n0", "n1")
     run = job.run(workers=WorkerPolicy(needs_devices="--num_gpus 2"))
     job.ready(run, accelerator=kinds[0])
-    assert (run.state.phase is Phase.OVER) is bare
+    assert (run.state.phase is RunPhase.OVER) is bare
     if bare:
         assert type(run.state.error) is UsageError
         assert "--num_gpus 2: the hosts have no accelerator" in str(run.state.error)
@@ -55,7 +55,7 @@ def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:
     job.step()
     job.node("n1").reaches()
     job.step()
-    assert (run.state.phase, run.state.plan.world_size) == (Phase.RUNNING, 5)
+    assert (run.state.phase, run.state.plan.world_size) == (RunPhase.RUNNING, 5)
     assert [len(node.node.slots or ()) for node in run.state.nodes] == [2, 3]
     assert [node.node.ranks for node in run.state.nodes] == [range(2), range(2, 5)]
 
@@ -73,7 +73,7 @@ def test_a_static_job_starts_with_those_that_are_enough(fleet_of: FleetOf) -> No
     job.node("n2").reaches()
     job.step()
     assert job.said() == ["n1: no folder; starting without it"]
-    assert (run.state.phase, run.state.plan.world_size) == (Phase.RUNNING, 4)
+    assert (run.state.phase, run.state.plan.world_size) == (RunPhase.RUNNING, 4)
     job.node("n0").beats()
     job.step()
     job.up("n2", 2, 3)
@@ -96,7 +96,7 @@ def test_one_that_becomes_the_first_gets_the_master_port(fleet_of: FleetOf) -> N
     job.step()
     ((kind, start),) = job.news("n1")
     assert (kind, start["master_addr"], start["master_port"]) == ("START", "n1", 29600)
-    assert (run.state.phase, start["world_size"]) == (Phase.RUNNING, 4)
+    assert (run.state.phase, start["world_size"]) == (RunPhase.RUNNING, 4)
 
 
 def test_below_the_least_there_is_no_start(fleet_of: FleetOf) -> None:
@@ -128,7 +128,7 @@ def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> N
     assert job.news("n0") == [["INPUT", "b'hello'"]]
     job.node("n0").says(frames.pack_count(frames.INPUT_ACK, 5))
     job.step()
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
     job.node("n0").says(frames.pack_count(frames.INPUT_ACK, 1))
     job.step()
     assert run.state.nodes[0].lost.endswith("kind 38: 1 bytes of input read, of 0 sent")

@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.events import NodeConnected, NodeSent
 from dsrun.launcher.head.run import decisions, effects
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_state import LAST_MARGIN, RunState
 from dsrun.launcher.specs.job import JobSpec
@@ -44,13 +44,13 @@ def test_a_node_that_connects_is_to_get_its_job() -> None:
     run = Played()
     assert run.step(decisions.Begin()) == [effects.Ask(node) for node in run.nodes]
     assert run.step(NodeConnected(run.nodes[1].connection)) == [effects.Ask(run.nodes[1])]
-    assert run.state.phase is Phase.STARTING
+    assert run.state.phase is RunPhase.STARTING
 
 
 def test_a_step_does_nothing_itself() -> None:
     run = Played()
     run.step(decisions.Begin())
-    (sent, *_) = run.step(decisions.Stop(signal.SIGTERM, 3.0))
+    (sent, *_) = run.step(decisions.StopAll(signal.SIGTERM, 3.0))
     assert isinstance(sent, effects.CloseServices)
     assert [node.sink.sent for node in run.nodes] == [[], []]
 
@@ -60,14 +60,14 @@ def test_what_is_decided_in_a_step_is_part_of_it() -> None:
     run.step(decisions.Begin())
     run.state.do(decisions.Refuse(ValueError("no")))  # type: ignore[arg-type]
     assert run.step(decisions.TimePassed())[-1] == effects.Over()
-    assert run.state.phase is Phase.OVER
+    assert run.state.phase is RunPhase.OVER
 
 
 def test_what_a_decision_leads_to_comes_before_the_decisions_after_it() -> None:
     """No node is told to leave a round of which it has not been told."""
     run = Played()
     run.step(decisions.Begin())
-    start = decisions.Start(run.state.plan, "n0", 29500)
+    start = decisions.StartRun(run.state.plan, "n0", 29500)
     run.state.do(start)
     run.state.do(effects.Log("after it"))
     *before, last = run.step(decisions.TimePassed())
@@ -78,8 +78,8 @@ def test_what_a_decision_leads_to_comes_before_the_decisions_after_it() -> None:
 def test_time_passes_only_in_steps() -> None:
     run = Played()
     run.step(decisions.Begin())
-    run.step(decisions.Start(run.state.plan, "n0", 29500))
-    run.step(decisions.Stop(signal.SIGTERM, 3.0))
+    run.step(decisions.StartRun(run.state.plan, "n0", 29500))
+    run.step(decisions.StopAll(signal.SIGTERM, 3.0))
     run.now = 2.9 + LAST_MARGIN
     run.step(decisions.TimePassed())
     assert run.state.stopping
@@ -88,12 +88,12 @@ def test_time_passes_only_in_steps() -> None:
     assert run.state.due is not None
     run.step(decisions.TimePassed())
     assert [node.reason for node in run.nodes] == ["it did not report the end of its workers"] * 2
-    assert run.state.phase is Phase.OVER
+    assert run.state.phase is RunPhase.OVER
 
 
 def test_a_frame_that_is_not_expected_changes_nothing() -> None:
     run = Played()
     run.step(decisions.Begin())
     with pytest.raises(frames.BadFrame, match=r"^the job has not started$"):
-        run.says(0, messages.pack(frames.STARTED, messages.Started((0,), (7,))))
+        run.says(0, messages.pack(frames.STARTED, messages.WorkersStarted((0,), (7,))))
     assert run.state.workers.running == []

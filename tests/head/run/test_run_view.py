@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.elastic.rounds import SETTLE
-from dsrun.launcher.head.run.decisions import End, Refuse, Stop
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.decisions import End, Refuse, StopAll
+from dsrun.launcher.head.run.phase import RunPhase
 
 from ...support.elastic_run import started
 
@@ -31,16 +31,16 @@ def test_it_follows_the_phases(fleet_of: FleetOf) -> None:
     starting = run.view()
     fleet.begin_workers(run)
     running = run.view()
-    run.handle(Stop(15))
+    run.handle(StopAll(15))
     stopping = run.view()
     run.handle(End())
     fleet.go(1.0)
     views = starting, running, stopping, run.view()
     assert [one.phase for one in views] == [
-        Phase.STARTING,
-        Phase.RUNNING,
-        Phase.STOPPING,
-        Phase.OVER,
+        RunPhase.STARTING,
+        RunPhase.RUNNING,
+        RunPhase.STOPPING,
+        RunPhase.OVER,
     ]
     assert [flags(one) for one in views] == [
         (False, False, False, False),

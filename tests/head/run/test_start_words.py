@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_start import NO_DEVICES
 from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 
@@ -28,7 +28,7 @@ def test_workers_without_devices_are_worth_a_line_where_some_were_expected(
     job = fleet_of("n0", "n1")
     run = job.run(workers=WorkerPolicy(expects_devices=expected))
     job.ready(run, accelerator=kind)
-    assert run.state.phase is Phase.RUNNING
+    assert run.state.phase is RunPhase.RUNNING
     assert job.said() == said
 
 

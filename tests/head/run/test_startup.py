@@ -14,7 +14,7 @@ from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import startup
 from dsrun.launcher.head.run.decisions import CallOff, FailStart, Refuse, TimePassed
-from dsrun.launcher.head.run.effects import Log, Ready, Status
+from dsrun.launcher.head.run.effects import AllReady, Log, Status
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
@@ -504,6 +504,6 @@ def test_nodes_that_answer_one_by_one_cost_as_much_as_they_are() -> None:
         )
         for node in nodes[1:]:
             startup.on_probed(node, answer)
-        assert isinstance(done[-1], Ready)
+        assert isinstance(done[-1], AllReady)
 
     assert growth(work, 50) < LINEAR

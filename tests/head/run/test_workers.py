@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.control.messages import Exit, Started
+from dsrun.launcher.control.messages import WorkerExit, WorkersStarted
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.workers import LISTED, PATIENCE, Workers, may_run_on
@@ -30,11 +30,11 @@ class Watched:
         ]
         for peer in self.peers:
             ranks = tuple(worker.rank for worker in peer.node.workers())
-            self.workers.started(peer, Started(ranks, tuple(100 + rank for rank in ranks)))
+            self.workers.started(peer, WorkersStarted(ranks, tuple(100 + rank for rank in ranks)))
 
     def end(self, *ranks: int, code: int = 0, signalled: bool = False) -> None:
         for rank in ranks:
-            self.workers.ended(Exit(rank, 100 + rank, code, signalled, 0.0))
+            self.workers.ended(WorkerExit(rank, 100 + rank, code, signalled, 0.0))
 
 
 def test_ranks_that_go_on_long_after_others_are_named_once_for_all_that_have_ended() -> None:
@@ -135,7 +135,7 @@ def test_of_very_many_hosts_the_first_are_listed() -> None:
 
 def test_a_node_has_no_word_on_the_workers_of_others() -> None:
     job = Watched()
-    job.workers.started(job.peers[0], Started((0, 2, 99, -1), (7, 8, 9)))
+    job.workers.started(job.peers[0], WorkersStarted((0, 2, 99, -1), (7, 8, 9)))
     assert job.workers.table().splitlines()[1:] == [
         "  n0: ranks 0-1, pids 7,101, up for 0.0 s",
         "  n1: ranks 2-3, pids 102-103, up for 0.0 s",

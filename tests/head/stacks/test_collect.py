@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.stack_messages import Stacks
+from dsrun.launcher.control.stack_messages import StacksAnswer
 from dsrun.launcher.head.stacks.collect import LONGEST, PATIENCE, collect
 from dsrun.launcher.specs.host import Host
 
@@ -44,7 +44,7 @@ def tells(fleet: FakeFleet, name: str, *ranks: int, number: int = 1) -> None:
         tuple(thread(4000 + rank, LOAD if rank == 3 else ALL_REDUCE) for rank in ranks),
         tuple(collective(rank, 5) for rank in ranks),
     )
-    fleet.node(name).says(messages.pack(frames.STACKS, Stacks(number, *rows, "/logs")))
+    fleet.node(name).says(messages.pack(frames.STACKS, StacksAnswer(number, *rows, "/logs")))
     fleet.step()
 
 
@@ -87,7 +87,7 @@ def test_who_does_not_answer_is_named(running: tuple[FakeFleet, Run]) -> None:
 
 
 def says_more(fleet: FakeFleet, name: str, seconds: float) -> None:
-    fleet.node(name).says(messages.pack(frames.STACKS, Stacks(1, (), (), (), more=seconds)))
+    fleet.node(name).says(messages.pack(frames.STACKS, StacksAnswer(1, (), (), (), more=seconds)))
     fleet.step()
 
 

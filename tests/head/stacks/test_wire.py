@@ -17,7 +17,7 @@ from ...support.stacks import FETCH, NEXT, collective, process, ranks, view
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.local.server import Caller
+    from dsrun.launcher.head.local.server import LocalCaller
 
 VIEWS = ranks(
     view(0, NEXT, children=((process(0, 5001), FETCH),), collectives=(collective(0, 3),)), view(1)
@@ -33,7 +33,7 @@ def asked(verb: Callable[..., Any]) -> dict[int, Any]:
 
 
 def test_views_arrive_as_they_were() -> None:
-    def answer(caller: Caller, _request: Any, _fds: Any) -> dict[str, Any]:
+    def answer(caller: LocalCaller, _request: Any, _fds: Any) -> dict[str, Any]:
         wire.send(caller, reversed(VIEWS.values()))
         return {}
 
@@ -49,7 +49,7 @@ def test_a_refusal() -> None:
 
 
 def test_the_job_ends_meanwhile() -> None:
-    def answer(caller: Caller, *_: Any) -> None:
+    def answer(caller: LocalCaller, *_: Any) -> None:
         caller.close()
 
     with pytest.raises(DsrunError, match="has ended before"):

@@ -18,7 +18,7 @@ from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.fleet.commands import WINDOW
 from dsrun.launcher.head.sync.node_sync import Copy, NodeSync
 from dsrun.launcher.head.sync.shared import SharedProbe
-from dsrun.launcher.head.sync.source import Source
+from dsrun.launcher.head.sync.source import SyncSource
 
 from ...support.cost import LINEAR, growth
 from ...support.fake_fleet import FakeFleet
@@ -53,7 +53,7 @@ class Sync:
         self.outcomes: list[Copy | str] = []
         self.logged: list[str] = []
         self.wanted = True
-        self.source = Source(spec(folder), {"XDG_CACHE_HOME": str(folder.parent)})
+        self.source = SyncSource(spec(folder), {"XDG_CACHE_HOME": str(folder.parent)})
         probe = SharedProbe(str(folder))
         self.sync = NodeSync(
             self.source, probe, self.outcomes.append, lambda: self.wanted, self.logged.append

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control.sync_manifest import unpack
-from dsrun.launcher.head.sync.source import BLOCK, Source
+from dsrun.launcher.head.sync.source import BLOCK, SyncSource
 
 from ...support.played_sync import fill, spec
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _source(folder: Path) -> Source:
-    return Source(spec(folder), {"XDG_CACHE_HOME": str(folder.parent / "cache")})
+def _source(folder: Path) -> SyncSource:
+    return SyncSource(spec(folder), {"XDG_CACHE_HOME": str(folder.parent / "cache")})
 
 
 def test_its_manifest_travels_and_depends_on_the_contents_alone(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from dsrun.launcher.specs.policies import WatchPolicy
 from ...support.stacks import ALL_REDUCE, BARRIER, LIB, LOAD, NEXT, TRAIN, collective, view
 
 if TYPE_CHECKING:
-    from dsrun.launcher.head.stacks.culprit import Explanation
+    from dsrun.launcher.head.stacks.culprit import WaitExplanation
     from dsrun.launcher.head.stacks.view import RankView
 
 STEP = 0.5
@@ -130,7 +130,7 @@ class HealthyJob:
         self._now = self._hopped = 0.0
         self._ends, self._told = 0.0, False
         self._name = ""
-        self.found: list[tuple[str, Explanation]] = []
+        self.found: list[tuple[str, WaitExplanation]] = []
 
     def play(self, hours: float) -> None:
         """Let time pass until so many hours after the start."""
@@ -225,7 +225,7 @@ class HealthyJob:
         return seen
 
 
-def stopped(job: HealthyJob) -> list[tuple[str, Explanation]]:
+def stopped(job: HealthyJob) -> list[tuple[str, WaitExplanation]]:
     """Return for what a job would have been ended with `--on_hang stop`."""
     return [one for one in job.found if not one[1].doubt]
 

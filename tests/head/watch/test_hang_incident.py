@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.stacks.culprit import Explanation, Reason, explain
+from dsrun.launcher.head.stacks.culprit import Reason, WaitExplanation, explain
 from dsrun.launcher.head.watch.hang_incident import hang_of
 
 from ...support.stacks import LOAD, ranks, view
@@ -26,5 +26,5 @@ def test_ranks_that_have_ended_are_odd_where_no_other_is() -> None:
 
 
 def test_what_workers_have_named_is_harmless() -> None:
-    known = Explanation("rank 0 is in \x1b[2Jf (x.py:1)", Reason.OUTSIDE, (0,))
+    known = WaitExplanation("rank 0 is in \x1b[2Jf (x.py:1)", Reason.OUTSIDE, (0,))
     assert hang_of(known, ranks(view(0)), {}, 1.0).sentence.endswith(r"in \x1b[2Jf (x.py:1)")

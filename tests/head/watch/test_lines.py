@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from dsrun.launcher.head.watch.lines import LIMIT, Lines, line_of, matches
+from dsrun.launcher.head.watch.lines import LIMIT, OutputLines, line_of, matches
 
 
 def test_a_line_is_complete_with_its_end_whatever_blocks_it_comes_in() -> None:
-    lines = Lines()
+    lines = OutputLines()
     assert [lines.add(0, 1, one) for one in (b"st", b"ep 1", b"\nste", b"p 2\nx\n")] == [
         b"",
         b"",
@@ -20,7 +20,7 @@ def test_a_line_is_complete_with_its_end_whatever_blocks_it_comes_in() -> None:
 
 
 def test_ranks_and_streams_are_kept_apart() -> None:
-    lines = Lines()
+    lines = OutputLines()
     for rank, stream in ((0, 1), (0, 2), (1, 1)):
         assert lines.add(rank, stream, b"%d%d" % (rank, stream)) == b""
     assert lines.add(0, 2, b"\n") == b"02\n"
@@ -30,11 +30,11 @@ def test_ranks_and_streams_are_kept_apart() -> None:
 
 
 def test_the_states_of_a_progress_bar_are_lines() -> None:
-    assert Lines().add(0, 2, b"\r 1%\r 2%\r 3%") == b"\n 1%\n 2%\n"
+    assert OutputLines().add(0, 2, b"\r 1%\r 2%\r 3%") == b"\n 1%\n 2%\n"
 
 
 def test_of_a_long_line_only_the_beginning_counts() -> None:
-    lines = Lines()
+    lines = OutputLines()
     for _ in range(100):
         assert lines.add(0, 1, b"x" * 1000) == b""
     assert lines.add(0, 1, b"x\nnext\n") == b"x" * LIMIT + b"\nnext\n"

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.watch.progress import newest
 from dsrun.launcher.specs.policies import EXPECT, Rule, WatchPolicy
 
@@ -57,7 +57,7 @@ def settle(job: Job, happened: Callable[[], bool]) -> None:
 def test_failed_rounds_without_an_expected_line_end_the_job(fleet_of: FleetOf) -> None:
     job = played(fleet_of, 2, "^saved")
     fail(job)
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
     begin(job)
     job.fleet.node("n0").prints(0, "not saved\n")
     fail(job)
@@ -78,7 +78,7 @@ def test_a_round_with_progress_counts_anew(fleet_of: FleetOf) -> None:
         job.fleet.node("n0").prints(0, "saved 1\n")
         fail(job)
         begin(job)
-    assert job.run.state.phase is Phase.RUNNING
+    assert job.run.state.phase is RunPhase.RUNNING
 
 
 def test_a_round_that_changes_or_fails_twice_counts_once(fleet_of: FleetOf) -> None:

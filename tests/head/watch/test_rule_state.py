@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.head.run.events import RankOutput
-from dsrun.launcher.head.watch.rule_state import NO_NUMBER, Finding, RuleState
+from dsrun.launcher.head.watch.rule_state import NO_NUMBER, RuleFinding, RuleState
 from dsrun.launcher.specs.policies import Rule
 
 LOSS = r"loss (?P<loss>\S+)"
@@ -29,7 +29,7 @@ def test_the_first_line_has_to_come_in_time() -> None:
     assert one.due == 110.0
     assert not list(one.missed(109.9))
     text = "r: no line has matched 'step' within 10.0 s of the start of the workers"
-    assert list(one.missed(110.0)) == [Finding(text, True)]
+    assert list(one.missed(110.0)) == [RuleFinding(text, True)]
     assert not list(one.missed(999.0)), "once"
 
 
@@ -41,7 +41,7 @@ def test_then_one_after_another() -> None:
     assert said(one, "something else", 103.0) == []
     (found,) = one.missed(104.0)
     text = "r: no line has matched 'step' for 3.0 s; the last was 'step 1' of rank 0 (n1)"
-    assert found == Finding(text, True)
+    assert found == RuleFinding(text, True)
     assert said(one, "step 2", 111.0, rank=5) == [
         "r: a line of rank 5 (n1) matches again, after 10.0 s"
     ]
@@ -96,7 +96,7 @@ def test_what_follows_a_number_is_no_part_of_it(end: str) -> None:
 def test_what_is_no_number_is_told_and_breaks_nothing() -> None:
     one, line = state(r"loss (\S+)", finite="1"), b"loss abc\x1b\n"
     assert list(one.take(RankOutput(0, "n1", 1, line), line, 0.0)) == [
-        Finding(r"r: group 1 of rank 0 (n1) is no number: 'loss abc\x1b'", False, NO_NUMBER)
+        RuleFinding(r"r: group 1 of rank 0 (n1) is no number: 'loss abc\x1b'", False, NO_NUMBER)
     ]
 
 

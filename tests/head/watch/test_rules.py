@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm
-from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.head.watch.rules import LATE, LOOK
 from dsrun.launcher.specs.policies import EXPECT, Rule, WatchPolicy
@@ -74,7 +74,7 @@ def test_a_chatty_job_that_is_stuck_is_stopped(fleet_of: FleetOf) -> None:
     for _ in range(60):
         job.fleet.go(1.0)
         job.prints("still waiting\n", rank=3, stream=2)
-    assert job.run.state.phase is Phase.STOPPING
+    assert job.run.state.phase is RunPhase.STOPPING
     job.fleet.node("n0").stops(0, 1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()

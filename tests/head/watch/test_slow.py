@@ -14,7 +14,7 @@ from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
 from dsrun.launcher.head.watch import attach
 from dsrun.launcher.head.watch.slow import TIMES, Streak
-from dsrun.launcher.head.watch.slowness import Finding
+from dsrun.launcher.head.watch.slowness import SlowFinding
 
 from ...support.activity import Worked
 
@@ -152,7 +152,7 @@ def test_a_rank_that_falls_behind_is_named(watched: Watched) -> None:
 
 
 def test_a_streak_is_of_one_subject() -> None:
-    one, other = (Finding((rank,), ("n",), "cpu", "words") for rank in (1, 2))
+    one, other = (SlowFinding((rank,), ("n",), "cpu", "words") for rank in (1, 2))
     streak = Streak(6)
     assert [streak.add(each) for each in (one, other, one, one._replace(cause="disk"), one)] == [
         *(False, False, False, True, False)

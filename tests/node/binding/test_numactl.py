@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.node.binding import numactl
-from dsrun.launcher.node.binding.plan import WorkerBinding, plan
+from dsrun.launcher.node.binding.plan import WorkerShare, plan
 from dsrun.launcher.node.binding.topology import read_topology
 
 from ...support.bindings import CORE, SHOW_AFFINITY, run, without
@@ -31,7 +31,7 @@ from ...support.needs import need
 def test_numactl_is_told_cpus_and_memory(
     memory: tuple[int, ...], policy: str, words: list[str]
 ) -> None:
-    bound = WorkerBinding((0, 1, 2, 3, 8), 5, memory, policy)
+    bound = WorkerShare((0, 1, 2, 3, 8), 5, memory, policy)
     assert numactl.argv(bound, "/bin/numactl") == ["/bin/numactl", "-C", "0-3,8", *words, "--"]
 
 
@@ -43,9 +43,9 @@ def fake_numactl(folder: Path, text: str) -> str:
 
 
 BOUND = [
-    WorkerBinding((0,), 1, (0,), "bind"),
-    WorkerBinding((1,), 1, (0, 1), "preferred"),
-    WorkerBinding((2,), 1),
+    WorkerShare((0,), 1, (0,), "bind"),
+    WorkerShare((1,), 1, (0, 1), "preferred"),
+    WorkerShare((2,), 1),
 ]
 
 
@@ -133,7 +133,7 @@ def test_numactl_takes_the_memory_rule(policy: str, shown: str) -> None:
     need("numactl")
     tool = shutil.which("numactl") or ""
     node = min(read_topology().memory_nodes)
-    bound = WorkerBinding(tuple(sorted(os.sched_getaffinity(0))), 1, (node,), policy)
+    bound = WorkerShare(tuple(sorted(os.sched_getaffinity(0))), 1, (node,), policy)
     probe = subprocess.run([tool, "-m", str(node), "true"], capture_output=True, check=False)
     if b"not permitted" in probe.stderr:
         pytest.skip("set_mempolicy(2) is forbidden here, as in a container without CAP_SYS_NICE")
@@ -148,7 +148,7 @@ def test_numactl_leaves_the_command_its_dashes(tmp_path: Path) -> None:
     program = tmp_path / "-m"
     program.write_text('#!/bin/sh\nprintf "%s;" "$@"\n', encoding="ascii")
     program.chmod(0o700)
-    bound = WorkerBinding((min(os.sched_getaffinity(0)),), 1)
+    bound = WorkerShare((min(os.sched_getaffinity(0)),), 1)
     argv = [*numactl.argv(bound, shutil.which("numactl") or ""), "-m", "-C", "7", "--", "a b"]
     assert run(argv, PATH=f"{tmp_path}:{os.environ['PATH']}") == "-C;7;--;a b;"
 
@@ -156,7 +156,7 @@ def test_numactl_leaves_the_command_its_dashes(tmp_path: Path) -> None:
 def test_a_narrowed_launcher_binds_inside_its_mask() -> None:
     need("taskset", "numactl")
     cpu = max(os.sched_getaffinity(0))
-    argv = numactl.argv(WorkerBinding((cpu,), 1), shutil.which("numactl") or "")
+    argv = numactl.argv(WorkerShare((cpu,), 1), shutil.which("numactl") or "")
     shown = run(["taskset", "-c", str(cpu), *argv, sys.executable, "-c", SHOW_AFFINITY])
     assert json.loads(shown) == [cpu]
 

@@ -15,7 +15,7 @@ from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.node.checks.file_checks import check, environment_of, restored, write
 from dsrun.launcher.node.checks.pythons import problem
-from dsrun.launcher.node.machine.devices import Devices
+from dsrun.launcher.node.machine.devices import NodeDevices
 from dsrun.launcher.node.workers.prepare import FileFindings
 from dsrun.launcher.specs.program import Program
 
@@ -116,7 +116,7 @@ def test_a_fault_is_told_with_its_traceback(
 def test_devices_that_are_known_are_not_detected_again(tmp_path: Path) -> None:
     """But --venv_script may set a mask."""
     one = task(tmp_path)
-    known = Devices(environment_of(one), one.env)
+    known = NodeDevices(environment_of(one), one.env)
     assert check(one, devices=known).devices is known
     (tmp_path / "activate").write_text("export CUDA_VISIBLE_DEVICES=3\n")
     of_venv = one._replace(workers=one.workers._replace(venv_script=str(tmp_path / "activate")))

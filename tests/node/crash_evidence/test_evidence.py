@@ -11,7 +11,7 @@ import pytest
 
 from dsrun.launcher.common import system
 from dsrun.launcher.node.crash_evidence import evidence, memory
-from dsrun.launcher.node.crash_evidence.evidence import RunHistory, of_output, shared_memory
+from dsrun.launcher.node.crash_evidence.evidence import MachineHistory, of_output, shared_memory
 from dsrun.launcher.node.crash_evidence.memory import Kills
 from dsrun.launcher.node.workers.spawn import Process
 
@@ -27,8 +27,8 @@ def worker(pid: int = 811, status: int = 0) -> Process:
     return made
 
 
-def seen(*messages: str, after: Kills = NONE, readable: bool = True) -> RunHistory:
-    return RunHistory(messages, NONE, after, readable=readable)
+def seen(*messages: str, after: Kills = NONE, readable: bool = True) -> MachineHistory:
+    return MachineHistory(messages, NONE, after, readable=readable)
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_counters_where_the_messages_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, limit: int, words: str
 ) -> None:
     monkeypatch.setattr(memory, "limit", lambda _: limit)
-    one = RunHistory((), Kills(1, {"/a": 1}), Kills(3, {"/a": 2}), readable=False)
+    one = MachineHistory((), Kills(1, {"/a": 1}), Kills(3, {"/a": 2}), readable=False)
     (found,) = one.of(worker(), -signal.SIGKILL)
     assert found.endswith(words)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.accelerator.hardware.nvml import Gpu, Process, Rows
+from dsrun.accelerator.hardware.nvml import Gpu, GpuProcess, Rows
 from dsrun.launcher.control.facts import DeviceFacts
 from dsrun.launcher.node.facts import devices
-from dsrun.launcher.node.facts.devices import DeviceQuestion, facts_of
+from dsrun.launcher.node.facts.devices import DeviceFactsQuestion, facts_of
 
 from ...support.limits import NEVER
 
@@ -27,8 +27,8 @@ GIB = 1 << 30
 
 def test_a_device_is_described() -> None:
     rows = Rows(correctable=0, uncorrectable=1, pending=True, failed=False)
-    mine = Process(pid=os.getpid(), held=GIB)
-    gone = Process(pid=1 << 30, held=None)
+    mine = GpuProcess(pid=os.getpid(), held=GIB)
+    gone = GpuProcess(pid=1 << 30, held=None)
     gpu = Gpu(
         index=0,
         uuid="GPU-1",
@@ -50,7 +50,7 @@ def test_a_device_is_described() -> None:
 
 def test_a_child_answers() -> None:
     row = DeviceFacts("0", "H100", 1, 1, (), ("pid 1",))
-    question = DeviceQuestion(lambda: [row, {"cuda_driver": "12.4"}])
+    question = DeviceFactsQuestion(lambda: [row, {"cuda_driver": "12.4"}])
     assert question.answer() == [["0", "H100", 1, 1, [], ["pid 1"]], {"cuda_driver": "12.4"}]
 
 
@@ -68,7 +68,7 @@ def test_no_answer_is_no_devices(
     ask: Callable[[], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "SECONDS", 0.2)
-    question = DeviceQuestion(ask)
+    question = DeviceFactsQuestion(ask)
     assert question.answer() == []
     # One that was killed is reaped as any child is: here by the test.
     while True:
@@ -109,7 +109,7 @@ def _asked(addresses: dict[str, str], folder: Path) -> list[Any]:
         sys.path.insert(0, str(folder))
         return devices.read(addresses, [])
 
-    return DeviceQuestion(ask).answer()
+    return DeviceFactsQuestion(ask).answer()
 
 
 def test_nvml_is_found_where_the_workers_have_it(tmp_path: Path) -> None:

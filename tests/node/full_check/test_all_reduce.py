@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import messages
-from dsrun.launcher.control.measurements import Ready, Reduced
+from dsrun.launcher.control.measurements import ReadyForCollectives, Reduced
 from dsrun.launcher.node.full_check.collective import ALL_REDUCE
 
 from ...support.needs import need_modules
@@ -58,7 +58,7 @@ def three() -> Iterator[Nodes]:
 
 @pytest.mark.tier("ci")
 def test_all_and_pairs_reduce_with_right_sums(three: Nodes) -> None:
-    ready = [messages.from_fields(Ready, line) for line in three.read()]
+    ready = [messages.from_fields(ReadyForCollectives, line) for line in three.read()]
     assert [one.backend for one in ready] == ["gloo"] * 3
     join = {"ranks": [1, 1, 1], "addresses": [ADDRESS], "port": ready[0].port}
     three.tell(*({"place": place, **join} for place in range(3)))
@@ -77,7 +77,7 @@ def test_all_and_pairs_reduce_with_right_sums(three: Nodes) -> None:
 def test_without_torch_there_is_a_reason() -> None:
     command = [sys.executable, "-S", ALL_REDUCE, NOTHING]
     done = subprocess.run(command, capture_output=True, check=True)
-    ready = messages.unpack(Ready, done.stdout)
+    ready = messages.unpack(ReadyForCollectives, done.stdout)
     assert ready.missing == "torch cannot be imported: No module named 'torch'"
 
 
@@ -89,7 +89,7 @@ def test_gpus_reduce_with_nccl() -> None:
     gpus = torch.cuda.device_count()
     with ExitStack() as stack:
         node = Nodes(stack, 1, gpus)
-        (ready,) = (messages.from_fields(Ready, line) for line in node.read())
+        (ready,) = (messages.from_fields(ReadyForCollectives, line) for line in node.read())
         assert (ready.backend, ready.ranks) == ("nccl", gpus)
         node.tell({"place": 0, "ranks": [gpus], "addresses": [ADDRESS], "port": ready.port})
         (reduced,) = (messages.from_fields(Reduced, line) for line in node.read())
@@ -103,4 +103,6 @@ def test_modules_beside_the_program_hide_no_others(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-s", ALL_REDUCE, NOTHING], capture_output=True, check=True, env=environ
     )
-    assert messages.unpack(Ready, done.stdout).missing.endswith("No module named 'network'")
+    assert messages.unpack(ReadyForCollectives, done.stdout).missing.endswith(
+        "No module named 'network'"
+    )

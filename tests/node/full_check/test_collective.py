@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.control.measurements import Join, Pairs, Prepare, Ready, Reduced
-from dsrun.launcher.node.full_check.collective import Collective
+from dsrun.launcher.control.measurements import (
+    JoinGroup,
+    Pairs,
+    Prepare,
+    ReadyForCollectives,
+    Reduced,
+)
+from dsrun.launcher.node.full_check.collective import CollectiveProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
 
 READY = {"missing": "", "torch": "2.9", "backend": "gloo", "ranks": 1, "port": 7, "addresses": []}
 ROW = {"places": [0, 1], "latency": 0.5, "bandwidth": 2.0, "wrong": 0}
-JOIN = Join(0, (1, 1), ("10.0.0.1",), 7)
+JOIN = JoinGroup(0, (1, 1), ("10.0.0.1",), 7)
 
 
 def python(folder: Path, *answers: tuple[object, ...], code: int = 0) -> str:
@@ -35,16 +41,16 @@ def python(folder: Path, *answers: tuple[object, ...], code: int = 0) -> str:
 
 
 @pytest.fixture
-def node() -> Iterator[Collective]:
-    node = Collective()
+def node() -> Iterator[CollectiveProcess]:
+    node = CollectiveProcess()
     with closing(node):
         yield node
 
 
-def test_a_process_is_prepared_and_asked(node: Collective, tmp_path: Path) -> None:
+def test_a_process_is_prepared_and_asked(node: CollectiveProcess, tmp_path: Path) -> None:
     joined, pairs = (ROW, {"failed": ""}), ({"failed": "the other is gone"},)
     ready = node.prepare(Prepare(python(tmp_path, joined, pairs)))
-    assert ready == Ready("", "2.9", "gloo", 1, 7, ())
+    assert ready == ReadyForCollectives("", "2.9", "gloo", 1, 7, ())
     first = node.reduce(JOIN)
     assert (first.rows, first.failed) == ((Reduced((0, 1), 0.5, 2.0, 0),), "")
     second = node.reduce(Pairs(()))
@@ -54,7 +60,7 @@ def test_a_process_is_prepared_and_asked(node: Collective, tmp_path: Path) -> No
     assert asked[1] == {"pairs": []}
 
 
-def test_a_process_that_ends_is_an_error(node: Collective, tmp_path: Path) -> None:
+def test_a_process_that_ends_is_an_error(node: CollectiveProcess, tmp_path: Path) -> None:
     node.prepare(Prepare(python(tmp_path, (ROW,), code=3)))
     with pytest.raises(NodeError, match="ended with exit code 3"):
         node.reduce(JOIN)
@@ -63,7 +69,9 @@ def test_a_process_that_ends_is_an_error(node: Collective, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "line", ["NCCL version 2.27.3", "[" * 200_000, "[]", '{"places": [0], "latency": 1e999}', "{}"]
 )
-def test_a_line_of_something_else_is_an_error(line: str, node: Collective, tmp_path: Path) -> None:
+def test_a_line_of_something_else_is_an_error(
+    line: str, node: CollectiveProcess, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.write_text(f"{line}\n")
     script = tmp_path / "python"
@@ -73,7 +81,7 @@ def test_a_line_of_something_else_is_an_error(line: str, node: Collective, tmp_p
         node.prepare(Prepare(os.fspath(script)))
 
 
-def test_nothing_can_be_asked_of_no_process(node: Collective, tmp_path: Path) -> None:
+def test_nothing_can_be_asked_of_no_process(node: CollectiveProcess, tmp_path: Path) -> None:
     with pytest.raises(NodeError, match="no process"):
         node.reduce(JOIN)
     with pytest.raises(FileNotFoundError):

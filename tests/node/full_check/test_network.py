@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control.link_messages import Link, Listen, Listening, Measure
+from dsrun.launcher.control.link_messages import Link, Listen, Listening, MeasureLink
 from dsrun.launcher.control.messages import from_fields
 from dsrun.launcher.node.programs import command_line
 
@@ -28,7 +28,7 @@ class Program:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def ask(self, do: str, request: Listen | Measure) -> dict[str, Any]:
+    def ask(self, do: str, request: Listen | MeasureLink) -> dict[str, Any]:
         """Return the answer to a request."""
         assert self._process.stdin
         assert self._process.stdout
@@ -66,8 +66,8 @@ def door() -> Iterator[Listening]:
         yield from_fields(Listening, answer["reply"])
 
 
-def request(door: Listening, *addresses: str, token: str = TOKENS[0], port: int = 0) -> Measure:
-    return Measure(addresses or door.addresses, port or door.port, token, 5, 1, 0.01)
+def request(door: Listening, *addresses: str, token: str = TOKENS[0], port: int = 0) -> MeasureLink:
+    return MeasureLink(addresses or door.addresses, port or door.port, token, 5, 1, 0.01)
 
 
 def test_a_link_is_measured(caller: Program, door: Listening) -> None:
@@ -91,7 +91,7 @@ def test_each_address_that_does_not_answer_is_named(caller: Program, door: Liste
     answer = caller.ask("measure", request(door, "127.0.0.1", "127.0.0.2", port=1))
     refused = "connection refused"
     assert answer["error"] == f"127.0.0.1: {refused}; 127.0.0.2: {refused}"
-    assert caller.ask("measure", Measure((), 1, TOKENS[0], 1, 1, 0.0)) == {
+    assert caller.ask("measure", MeasureLink((), 1, TOKENS[0], 1, 1, 0.0)) == {
         "id": 1,
         "error": "it has no address",
     }

@@ -20,7 +20,7 @@ from dsrun.launcher.node.full_check.streams import (
     LAST,
     MORE,
     WORD,
-    Caller,
+    StreamCaller,
     counters,
     prepare,
     proof,
@@ -69,29 +69,29 @@ def played(part: Callable[[socket.socket], object]) -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def caller() -> Iterator[Caller]:
+def caller() -> Iterator[StreamCaller]:
     with played(lambda line: serve_caller(line, TOKEN)) as line:
-        yield Caller(line, TOKEN)
+        yield StreamCaller(line, TOKEN)
 
 
-def test_round_trips_are_sorted_and_at_most_so_many(caller: Caller) -> None:
+def test_round_trips_are_sorted_and_at_most_so_many(caller: StreamCaller) -> None:
     times = caller.round_trips(20, HANG)
     assert len(times) == 20
     assert times == sorted(times)
     assert 0 < times[0] < 0.1
 
 
-def test_there_is_a_round_trip_however_short_the_time(caller: Caller) -> None:
+def test_there_is_a_round_trip_however_short_the_time(caller: StreamCaller) -> None:
     assert len(caller.round_trips(20, 0.0)) == 1
 
 
-def test_streams_are_measured_in_both_directions_one_after_another(caller: Caller) -> None:
+def test_streams_are_measured_in_both_directions_one_after_another(caller: StreamCaller) -> None:
     streams = [caller.send(0.02), caller.fetch(0.02), caller.send(0.0), caller.fetch(0.0)]
     assert all(one.free >= one.rate > 1e5 for one in streams)
     assert len(caller.round_trips(3, 1.0)) == 3
 
 
-def test_segments_are_counted_at_both_ends(caller: Caller) -> None:
+def test_segments_are_counted_at_both_ends(caller: StreamCaller) -> None:
     before = caller.counters()
     caller.send(0.02)
     after = caller.counters()
@@ -110,7 +110,7 @@ def test_counters_are_those_of_the_kernel() -> None:
 
 def test_a_caller_without_the_token_is_dropped() -> None:
     with played(lambda line: serve_caller(line, TOKEN)) as line, pytest.raises(ConnectionError):
-        Caller(line, "f" * len(TOKEN))
+        StreamCaller(line, "f" * len(TOKEN))
 
 
 def test_another_program_is_no_node() -> None:
@@ -119,15 +119,15 @@ def test_another_program_is_no_node() -> None:
         played(lambda line: line.sendall(line.recv(100))) as line,
         pytest.raises((NodeError, OSError)),
     ):
-        Caller(line, TOKEN)
+        StreamCaller(line, TOKEN)
     with (
         played(lambda line: line.sendall(bytes(len(proof(TOKEN))))) as line,
         pytest.raises(NodeError, match="another program"),
     ):
-        Caller(line, TOKEN)
+        StreamCaller(line, TOKEN)
 
 
-def test_an_unknown_order_is_ignored(caller: Caller) -> None:
+def test_an_unknown_order_is_ignored(caller: StreamCaller) -> None:
     caller._line.sendall(WORD.pack(b"what", float("nan")))
     assert len(caller.round_trips(1, 1.0)) == 1
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from dsrun.accelerator.vendors import VENDORS
-from dsrun.launcher.node.machine.devices import NONE, Devices
+from dsrun.launcher.node.machine.devices import NONE, NodeDevices
 
 from ...support.vendor_machines import (
     ADDRESSES,
@@ -21,7 +21,7 @@ __all__ = ["machine"]
 
 
 def test_a_node_knows_the_numa_node_of_its_devices(machine: Machine) -> None:
-    devices = Devices({}, {}, built(machine, "rocm"))
+    devices = NodeDevices({}, {}, built(machine, "rocm"))
     assert devices.addresses(devices.visible) == ADDRESSES["rocm"]
     assert devices.nodes_of(["1", "0", "7"]) == {"1": 0, "0": 1, "7": None}
     assert devices.nodes_of(["0"]) == {"0": 1}
@@ -29,7 +29,7 @@ def test_a_node_knows_the_numa_node_of_its_devices(machine: Machine) -> None:
 
 def test_firmware_that_does_not_say_leaves_the_numa_node_unknown(machine: Machine) -> None:
     machine.drm(128, machine.pci("0000:3a:00.0", 0x8086, DISPLAY))
-    assert Devices({}, {}, str(machine.root)).nodes_of(["0"]) == {"0": None}
+    assert NodeDevices({}, {}, str(machine.root)).nodes_of(["0"]) == {"0": None}
 
 
 SHORT: list[tuple[str, Mapping[str, str], int, str]] = [
@@ -73,21 +73,21 @@ SHORT: list[tuple[str, Mapping[str, str], int, str]] = [
 def test_too_many_workers_are_refused_with_counts_and_masks(
     machine: Machine, name: str, environ: Mapping[str, str], workers: int, text: str
 ) -> None:
-    devices = Devices(environ, {}, built(machine, name))
+    devices = NodeDevices(environ, {}, built(machine, name))
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the whole text is compared)
         devices.entries(range(workers))
     assert str(caught.value) == text
 
 
 def test_a_wrong_slot_among_enough_is_no_matter_of_counts(machine: Machine) -> None:
-    devices = Devices({}, {}, built(machine, "cuda"))
+    devices = NodeDevices({}, {}, built(machine, "cuda"))
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the whole text is compared)
         devices.entries([7])
     assert str(caught.value) == "no slot 7 (visible: slots 0-1)"
 
 
 def test_a_slot_may_mean_several_devices_or_none(machine: Machine) -> None:
-    devices = Devices({"CUDA_VISIBLE_DEVICES": "4,5,7"}, {}, built(machine, "cuda"))
+    devices = NodeDevices({"CUDA_VISIBLE_DEVICES": "4,5,7"}, {}, built(machine, "cuda"))
     assert devices.entries(["0+2", "none", 1]) == (("4", "7"), (), ("5",))
     assert devices.mask(("4", "7")) == {"CUDA_VISIBLE_DEVICES": "4,7"}
     assert devices.mask(()) == {"CUDA_VISIBLE_DEVICES": "-1"}
@@ -96,7 +96,7 @@ def test_a_slot_may_mean_several_devices_or_none(machine: Machine) -> None:
 
 
 def test_too_few_devices_for_workers_with_several(machine: Machine) -> None:
-    devices = Devices({}, {}, built(machine, "cuda"))
+    devices = NodeDevices({}, {}, built(machine, "cuda"))
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the whole text is compared)
         devices.entries(["0+1", "2+3"])
     assert str(caught.value) == (
@@ -105,11 +105,11 @@ def test_too_few_devices_for_workers_with_several(machine: Machine) -> None:
 
 
 def test_slots_on_processors_are_only_a_count(machine: Machine) -> None:
-    devices = Devices({}, {}, built(machine, "cpu"))
+    devices = NodeDevices({}, {}, built(machine, "cpu"))
     assert devices.entries(range(9)) == ()
     assert devices.mask(()) == {}
 
 
 @pytest.mark.parametrize("name", VENDORS)
 def test_only_a_tpu_must_be_alone_with_its_worker(name: str) -> None:
-    assert Devices({"DSRUN_ACCELERATOR": name}, {}).alone is (name == "tpu")
+    assert NodeDevices({"DSRUN_ACCELERATOR": name}, {}).alone is (name == "tpu")

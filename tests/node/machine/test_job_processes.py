@@ -20,7 +20,7 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import EndedJob, EndJob
 from dsrun.launcher.node.machine import job_processes, leftovers, processes
 from dsrun.launcher.node.machine.job_processes import (
-    Ending,
+    JobEnder,
     JobProcess,
     find,
     guards,
@@ -103,7 +103,7 @@ def ended(
         outcomes.append(outcome)
         loop.stop()
 
-    ending = Ending(loop, EndJob(JOB, number, grace), over)
+    ending = JobEnder(loop, EndJob(JOB, number, grace), over)
     ending.begin()
     if not outcomes:
         loop.run()
@@ -304,7 +304,7 @@ def test_closing_leaves_everything_as_it_is(some: Processes) -> None:
     loop = Loop()
     gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
-    ending = Ending(loop, EndJob(JOB, signal.SIGTERM, 5.0), lambda _: None)
+    ending = JobEnder(loop, EndJob(JOB, signal.SIGTERM, 5.0), lambda _: None)
     ending.begin()
     ending.close()
     assert len(list(Path("/proc/self/fd").iterdir())) <= before

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.preload.fork import EVERY, MOST, Fork, Phase
+from dsrun.launcher.node.preload.fork import EVERY, MOST, Fork, ForkPhase
 from dsrun.launcher.node.workers.spawn import MemoryPolicy, WorkerSpec
 
 from ...support.clock import Clock
@@ -26,7 +26,7 @@ class History:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.clock = Clock()
         self.fake = FakeFork(theirs)
-        self.phases: list[Phase] = []
+        self.phases: list[ForkPhase] = []
         self.notes: list[str] = []
         self.fork = Fork(
             self.clock.loop, ours, lambda one: self.phases.append(one.phase), self.notes.append
@@ -51,20 +51,20 @@ SPEC = WorkerSpec(7, [b"p"], {}, b"/", memory=MemoryPolicy("bind", (0, 2)))
 
 
 def test_phases_go_forward(history: History) -> None:
-    assert (history.fork.phase, history.fork.pid) == (Phase.ASKED, 0)
+    assert (history.fork.phase, history.fork.pid) == (ForkPhase.ASKED, 0)
     history.fake.waits()
     history.go()
-    assert (history.fork.phase, history.fork.pid) == (Phase.WAITING, history.fake.pid)
+    assert (history.fork.phase, history.fork.pid) == (ForkPhase.WAITING, history.fake.pid)
     process = history.fork.order(SPEC)
     assert process is not None
     order, files = history.fake.order()
     assert order["memory"] == ["bind", [0, 2]]
-    assert history.fork.phase is Phase.ORDERED
+    assert history.fork.phase is ForkPhase.ORDERED
     history.fork.end()  # a worker is not ended
-    assert history.fork.phase is Phase.ORDERED
+    assert history.fork.phase is ForkPhase.ORDERED
     history.fake.line.close()
     history.go()
-    assert history.phases == [Phase.WAITING, Phase.CLOSED]
+    assert history.phases == [ForkPhase.WAITING, ForkPhase.CLOSED]
     for fd in (*files, process.stdin, process.stdout, process.stderr):
         os.close(fd)
 
@@ -73,7 +73,7 @@ def test_one_that_waits_is_killed_at_its_end(history: History) -> None:
     history.fake.waits()
     history.go()
     history.fork.end()
-    assert history.fork.phase is Phase.CLOSED
+    assert history.fork.phase is ForkPhase.CLOSED
     assert os.WTERMSIG(os.waitpid(history.fake.pid, 0)[1]) == signal.SIGKILL
     history.fake.pid = 0
 
@@ -88,21 +88,21 @@ def test_an_order_for_one_that_has_died_comes_back(history: History) -> None:
     history.go()
     history.fake.line.close()
     assert history.fork.order(SPEC) is None
-    assert history.fork.phase is Phase.CLOSED
+    assert history.fork.phase is ForkPhase.CLOSED
 
 
 @pytest.mark.parametrize("message", [b"", b"x", b"99"])
 def test_nonsense_closes_it(history: History, message: bytes) -> None:
     history.fake.line.send(message)
     history.go()
-    assert history.phases == [Phase.CLOSED]
+    assert history.phases == [ForkPhase.CLOSED]
 
 
 @pytest.mark.parametrize("pid", [1, "1", None, -1])
 def test_its_pid_has_to_be_a_childs(history: History, pid: object) -> None:
     history.fake.says(pid=pid)
     history.go()
-    assert history.phases == [Phase.CLOSED]
+    assert history.phases == [ForkPhase.CLOSED]
 
 
 def test_an_order_that_is_not_carried_out_has_a_limit(history: History) -> None:

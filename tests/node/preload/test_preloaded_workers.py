@@ -12,7 +12,7 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.preload.preloaded_workers import PreloadedWorkers
-from dsrun.launcher.node.preload.preloader import Phase, Preloader
+from dsrun.launcher.node.preload.preloader import Preloader, PreloaderPhase
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.program import Program
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsrun.launcher.common.loop import Loop
-    from dsrun.launcher.node.preload.request import Request
+    from dsrun.launcher.node.preload.request import PreloadRequest
     from dsrun.launcher.node.workers.spawn import Process
 
 
@@ -38,7 +38,7 @@ class Runs:
         self.clock = Clock()
         self.folder = folder
         self.fakes: list[FakePreloader] = []
-        self.requests: list[Request] = []
+        self.requests: list[PreloadRequest] = []
         self.notes: list[str] = []
         self.calls: list[str] = []
         self.workers: PreloadedWorkers
@@ -62,7 +62,7 @@ class Runs:
         self.workers = PreloadedWorkers(loop, setup, self.notes.append, kept, self._make)
         return self.workers
 
-    def _make(self, loop: Loop, request: Request, note: Callable[[str], None]) -> Preloader:
+    def _make(self, loop: Loop, request: PreloadRequest, note: Callable[[str], None]) -> Preloader:
         self.requests.append(request)
         self.fakes.append(FakePreloader())
         return Preloader(loop, request, note, self.fakes[-1].start)
@@ -232,7 +232,7 @@ def first(runs: Runs, **report: object) -> Preloader:
     runs.calls.clear()
     runs.reap()
     assert workers.kept is not None
-    assert workers.kept.phase is Phase.READY
+    assert workers.kept.phase is PreloaderPhase.READY
     return workers.kept
 
 
@@ -358,6 +358,10 @@ def test_a_run_that_preloads_nothing_leaves_it_to_the_next(
     workers.started(1)
     workers.end(lambda: runs.calls.append("end"))
     assert runs.calls == ["start", "end"]
-    assert (workers.kept, workers.pids, kept.phase) == (kept, {runs.fakes[0].pid}, Phase.READY)
+    assert (workers.kept, workers.pids, kept.phase) == (
+        kept,
+        {runs.fakes[0].pid},
+        PreloaderPhase.READY,
+    )
     assert runs.run(kept, held=False, **fields).kept is None
-    assert kept.phase is Phase.CLOSED
+    assert kept.phase is PreloaderPhase.CLOSED

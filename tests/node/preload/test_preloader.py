@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.preload.preloader import Phase, Preloader
+from dsrun.launcher.node.preload.preloader import Preloader, PreloaderPhase
 from dsrun.launcher.node.workers.spawn import SpawnFailed, WorkerSpec
 
 from ...support.clock import Clock
@@ -24,7 +24,7 @@ from ...support.specs import ENV
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.node.preload.request import Request
+    from dsrun.launcher.node.preload.request import PreloadRequest
     from dsrun.launcher.node.workers.spawn import Process
 
 
@@ -94,9 +94,13 @@ def worker(rank: int = 0, **more: Any) -> WorkerSpec:
 def test_forks_are_asked_for_once_the_modules_are_there(history: History) -> None:
     history.when_ready(2)
     history.clock.settle()
-    assert (history.fake.asked(), history.calls, history.one.phase) == (0, [], Phase.STARTING)
+    assert (history.fake.asked(), history.calls, history.one.phase) == (
+        0,
+        [],
+        PreloaderPhase.STARTING,
+    )
     history.imports()
-    assert (history.fake.asked(), history.one.phase) == (2, Phase.READY)
+    assert (history.fake.asked(), history.one.phase) == (2, PreloaderPhase.READY)
     history.fake.forks[0].waits()
     history.clock.settle()
     assert history.calls == []
@@ -205,7 +209,7 @@ def test_modules_may_make_it_unusable(
 ) -> None:
     history.when_ready(2)
     history.imports(**report)
-    assert (history.one.phase, history.one.problem) == (Phase.UNUSABLE, problem)
+    assert (history.one.phase, history.one.problem) == (PreloaderPhase.UNUSABLE, problem)
     assert (history.calls, history.fake.asked()) == (["ready"], 0)
     assert history.killed(history.fake.pid)
     assert history.one.take(worker()) is None
@@ -214,7 +218,7 @@ def test_modules_may_make_it_unusable(
 def test_a_module_that_is_not_found_does_not(history: History) -> None:
     history.imports(missing={"m": "No module named 'm'"})
     assert history.notes == ["not preloaded: No module named 'm'"]
-    assert history.one.phase is Phase.READY
+    assert history.one.phase is PreloaderPhase.READY
 
 
 def test_one_that_is_asked_before_its_end_was_seen_has_ended(history: History) -> None:
@@ -246,7 +250,7 @@ def test_its_socket_shows_its_end_as_well(history: History) -> None:
 def test_its_last_line_is_told(adopting: None) -> None:  # noqa: ARG001
     clock, fake = Clock(), FakePreloader()
 
-    def start(request: Request) -> tuple[Process, socket.socket]:
+    def start(request: PreloadRequest) -> tuple[Process, socket.socket]:
         process, line = fake.start(request)
         read, write = os.pipe()
         os.write(write, b"one\nSegmentation fault\n\n")
@@ -268,7 +272,7 @@ def test_nonsense_is_its_end(history: History) -> None:
     history.when_ready(1)
     history.fake.line.send(b"x")
     history.clock.settle()
-    assert (history.calls, history.one.phase) == (["ready"], Phase.UNUSABLE)
+    assert (history.calls, history.one.phase) == (["ready"], PreloaderPhase.UNUSABLE)
 
 
 def test_an_import_that_hangs_is_given_up(history: History) -> None:
@@ -314,7 +318,7 @@ def test_nor_is_the_next_one_that_is_asked_for_given_up_too_soon(history: Histor
     history.clock.go(60.0)
     history.when_ready(2, "next")
     history.clock.go(4.0)
-    assert history.one.phase is Phase.READY
+    assert history.one.phase is PreloaderPhase.READY
 
 
 def test_a_fork_that_is_not_possible(history: History) -> None:
@@ -332,7 +336,7 @@ def test_only_a_child_is_taken_for_a_fork(history: History) -> None:
     history.fake.asked()
     history.fake.forks[0].waits(pid=1)
     history.clock.settle()
-    assert history.one.phase is Phase.UNUSABLE
+    assert history.one.phase is PreloaderPhase.UNUSABLE
 
 
 def test_a_fork_that_has_died_is_not_taken(history: History) -> None:
@@ -395,7 +399,7 @@ def test_who_is_dismissed_is_not_called_and_has_no_forks(history: History) -> No
     assert history.fake.forks[0].pid in history.one.pids  # it is still there
     assert history.killed(history.fake.forks[0].pid)
     history.clock.settle()
-    assert (history.calls, history.one.phase) == (["ready"], Phase.READY)
+    assert (history.calls, history.one.phase) == (["ready"], PreloaderPhase.READY)
     assert history.one.pids == {history.fake.pid}
 
 
@@ -403,20 +407,20 @@ def test_its_end_is_reported_when_it_is_gone(history: History) -> None:
     history.one.close(lambda: history.calls.append("gone"))
     assert history.calls == []
     assert history.killed(history.fake.pid)
-    assert (history.calls, history.one.phase) == (["gone"], Phase.CLOSED)
+    assert (history.calls, history.one.phase) == (["gone"], PreloaderPhase.CLOSED)
     history.one.close(lambda: history.calls.append("again"))
     assert history.calls == ["gone", "again"]
 
 
 def test_one_that_cannot_be_started_is_unusable() -> None:
-    def start(_request: Request) -> tuple[Process, socket.socket]:
+    def start(_request: PreloadRequest) -> tuple[Process, socket.socket]:
         raise SpawnFailed("no python")
 
     clock, calls = Clock(), []
     one = Preloader(clock.loop, REQUEST, print, start)
     one.when_ready(1, lambda: calls.append("ready"))
     assert (one.phase, one.problem, calls) == (
-        Phase.UNUSABLE,
+        PreloaderPhase.UNUSABLE,
         "it was not started: no python",
         ["ready"],
     )

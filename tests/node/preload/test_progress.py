@@ -6,31 +6,37 @@ import itertools
 import os
 from pathlib import Path
 
-from dsrun.launcher.node.preload.progress import MOST, STILL, Activity, Progress, activity
+from dsrun.launcher.node.preload.progress import (
+    MOST,
+    STILL,
+    PreloadProgress,
+    ProcessActivity,
+    activity,
+)
 
 
 def test_who_does_nothing_is_given_up() -> None:
-    counted = Progress(lambda: Activity(7.0, ("3",)))
+    counted = PreloadProgress(lambda: ProcessActivity(7.0, ("3",)))
     assert [counted.check() for _ in range(STILL)] == [""] * STILL
     assert counted.check() == "no progress for 10 s"
 
 
 def test_who_polls_does_nothing() -> None:
     counter = itertools.count()
-    counted = Progress(lambda: Activity(next(counter) * 0.009))
+    counted = PreloadProgress(lambda: ProcessActivity(next(counter) * 0.009))
     checks = [counted.check() for _ in range(STILL + 1)]
     assert checks == [*[""] * STILL, "no progress for 10 s"]
 
 
 def test_little_is_progress_if_it_adds_up() -> None:
     counter = itertools.count()
-    counted = Progress(lambda: Activity(next(counter) * 0.011))
+    counted = PreloadProgress(lambda: ProcessActivity(next(counter) * 0.011))
     assert {counted.check() for _ in range(MOST - 1)} == {""}
 
 
 def test_reading_is_progress_but_not_for_ever() -> None:
     counter = itertools.count()
-    counted = Progress(lambda: Activity(0.0, (str(next(counter) // STILL),)))
+    counted = PreloadProgress(lambda: ProcessActivity(0.0, (str(next(counter) // STILL),)))
     checks = [counted.check() for _ in range(MOST)]
     assert checks == [*[""] * (MOST - 1), "not done after 120 s"]
 
@@ -46,4 +52,4 @@ def test_the_kernel_counts_both() -> None:
 
 
 def test_a_process_that_is_gone_does_nothing() -> None:
-    assert activity(1 << 30) == Activity(0.0, ("0",))
+    assert activity(1 << 30) == ProcessActivity(0.0, ("0",))

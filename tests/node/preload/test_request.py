@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.node.preload.request import Request, request
+from dsrun.launcher.node.preload.request import PreloadRequest, request
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CUDA = {"DSRUN_ACCELERATOR": "cuda", "CUDA_VISIBLE_DEVICES": "3,5"}
 
 
-def made(folder: Path, **fields: Any) -> Request:
+def made(folder: Path, **fields: Any) -> PreloadRequest:
     (folder / "train.py").touch()
     usual: dict[str, Any] = {
         "dsrun": __version__,

@@ -22,7 +22,7 @@ from dsrun.launcher.node.crash_evidence import memory, watch
 from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
 from dsrun.launcher.node.machine import leftovers, ports, processes
 from dsrun.launcher.node.run import port_watch, run
-from dsrun.launcher.node.run.run_state import RunPhase
+from dsrun.launcher.node.run.run_state import NodeRunPhase
 from dsrun.launcher.node.workers.spawn import spawn
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
@@ -81,9 +81,9 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Played]]:
 
 def test_workers_start_print_and_end(make: Callable[..., Played]) -> None:
     played = make(shell("echo $RANK $LOCAL_RANK $WORLD_SIZE; exit $LOCAL_RANK"))
-    assert (played.run.phase, played.run.active) == (RunPhase.PREPARED, False)
+    assert (played.run.phase, played.run.active) == (NodeRunPhase.PREPARED, False)
     played.run.start(TWO._replace(first_rank=4, world_size=6))
-    assert (played.run.phase, played.run.active) == (RunPhase.RUNNING, True)
+    assert (played.run.phase, played.run.active) == (NodeRunPhase.RUNNING, True)
     assert [one.spec.rank for one in played.run.workers] == [4, 5]
     done = played.done()
     assert not played.run.active
@@ -422,7 +422,7 @@ def test_a_run_that_makes_way_holds_nothing(make: Callable[..., Played]) -> None
     played.run.close()
     assert not ports.is_held(port)
     assert played.names() == []
-    assert played.run.phase is RunPhase.ENDED
+    assert played.run.phase is NodeRunPhase.ENDED
 
 
 # -- the stop -------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node.checks.file_checks import check
 from dsrun.launcher.node.machine import leftovers, processes
-from dsrun.launcher.node.run.run import NodeRun, Surroundings
-from dsrun.launcher.node.run.run_state import RunPhase
+from dsrun.launcher.node.run.run import NodeRun, RunContext
+from dsrun.launcher.node.run.run_state import NodeRunPhase
 from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -300,7 +300,7 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
         played._send,
         played._ended,
         check(former.task),
-        Surroundings(former.kept),
+        RunContext(former.kept),
     )
     assert played.run.former == frozenset()
     played.ends = 0
@@ -310,8 +310,8 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     assert (processes.children(), played.notes()) == ([pid], [])
     # The last one has no use for it.
     task = former.task._replace(workers=WorkerPolicy(), held=False)
-    around = Surroundings(played.run.kept)
+    around = RunContext(played.run.kept)
     NodeRun(played.loop, task, played._send, played._ended, check(task), around)
     os.waitpid(pid, 0)
     played.run.close()
-    assert played.run.phase is RunPhase.ENDED
+    assert played.run.phase is NodeRunPhase.ENDED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.control.messages import Start
-from dsrun.launcher.node.run.run_state import GroupEnd, RunPhase, RunState
+from dsrun.launcher.node.run.run_state import GroupEnd, NodeRunPhase, NodeRunState
 from dsrun.launcher.node.workers.group import FailureDetails
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
 
@@ -26,11 +26,11 @@ def do() -> Recorder:
     return Recorder()
 
 
-def state(do: Recorder, *, elastic: bool = False, preloads: bool = False) -> RunState:
-    return RunState(do, elastic=elastic, preloads=preloads)
+def state(do: Recorder, *, elastic: bool = False, preloads: bool = False) -> NodeRunState:
+    return NodeRunState(do, elastic=elastic, preloads=preloads)
 
 
-def running(do: Recorder) -> RunState:
+def running(do: Recorder) -> NodeRunState:
     """A run whose workers run."""
     one = state(do)
     assert do.after(one.started, START) == [("settle", START)]
@@ -44,11 +44,11 @@ def process(rank: int) -> Process:
 
 def test_from_start_to_done(do: Recorder) -> None:
     one = running(do)
-    assert one.phase is RunPhase.RUNNING
+    assert one.phase is NodeRunPhase.RUNNING
     ended = process(4)
     assert do.after(one.worker_ended, ended, 0) == [("report_exit", ended, 0)]
     assert do.after(one.group_ended, CLEAN) == END
-    assert (one.phase, one.leaves_background) == (RunPhase.ENDED, False)
+    assert (one.phase, one.leaves_background) == (NodeRunPhase.ENDED, False)
     assert do.after(one.worker_ended, ended, 0) == []
 
 
@@ -107,7 +107,7 @@ def test_a_signal_is_for_workers_that_run(do: Recorder) -> None:
 def test_another_run_in_its_place_releases_it(do: Recorder) -> None:
     one = state(do)
     assert do.after(one.close) == [("release",)]
-    assert one.phase is RunPhase.ENDED
+    assert one.phase is NodeRunPhase.ENDED
 
 
 # -- with a preloader -----------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_workers_that_wait_are_not_started_after_a_stop(do: Recorder) -> None:
 # -- rounds ---------------------------------------------------------------------------------------
 
 
-def elastic(do: Recorder) -> RunState:
+def elastic(do: Recorder) -> NodeRunState:
     """A run in a round."""
     one = state(do, elastic=True)
     assert do.after(one.started, START) == [("begin_rounds", START)]

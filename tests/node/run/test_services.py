@@ -12,7 +12,7 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import NodeJob, Probe
 from dsrun.launcher.control.reach_messages import Reach
-from dsrun.launcher.node.machine.devices import Devices
+from dsrun.launcher.node.machine.devices import NodeDevices
 from dsrun.launcher.node.run.services import Services
 from dsrun.launcher.node.workers.group import WorkerGroup
 from dsrun.launcher.node.workers.group_state import StopPolicy
@@ -73,7 +73,7 @@ class Setup:
         self.task = NodeJob("1", "j", "n0", Program("x"), "/", {}, (0,), None, reach=reach)
         self.usable = usable
         self.base = {"GLOO_SOCKET_IFNAME": "own"}
-        self.devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
+        self.devices = NodeDevices({"DSRUN_ACCELERATOR": "cpu"}, {})
 
 
 def test_other_nodes_may_try_this_one_until_its_workers_start() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.command_messages import Command
+from dsrun.launcher.control.command_messages import ExecCommand
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.session.commands import GRACE, MOST
 from dsrun.launcher.node.session.session import START_TIMEOUT
@@ -44,7 +44,7 @@ def runs(r: FakeRunner, *argv: str, number: int = 1, **more: Any) -> None:
         "credit": 1 << 20,
         "lease": 1e6,
     }
-    r.says(frames.EXEC, Command(**usual | more))
+    r.says(frames.EXEC, ExecCommand(**usual | more))
 
 
 def python(text: str) -> tuple[str, ...]:
@@ -322,8 +322,8 @@ def test_a_supervisor_that_is_killed_is_reported(runner: FakeRunner) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        messages.pack(frames.EXEC, Command(1, ("true",), {}, "", False, 0.0, 1, 1.0)),
-        messages.pack(frames.EXEC, Command(2, (), {}, "", False, 0.0, 1, 1.0)),
+        messages.pack(frames.EXEC, ExecCommand(1, ("true",), {}, "", False, 0.0, 1, 1.0)),
+        messages.pack(frames.EXEC, ExecCommand(2, (), {}, "", False, 0.0, 1, 1.0)),
         frames.pack_for(frames.EXEC_STOP, 1, b"\xff"),
         frames.pack(frames.EXEC_INPUT, b"\0"),
     ],

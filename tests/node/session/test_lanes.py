@@ -112,7 +112,7 @@ def test_a_lane_serves_a_run_beside_that_of_the_first(runner: FakeRunner) -> Non
         ((_, body),) = [one for one in lane.frames() if one[0] == frames.EXIT]
         assert (json.loads(body)["code"], json.loads(body)["signalled"]) == (3, True)
         yield from running(r)
-        lane.says(frames.END, messages.End(0, ""))
+        lane.says(frames.END, messages.SessionEnd(0, ""))
         yield lambda: lane.ended() is not None
         assert lane.ended() == {"id": 1, "code": 0, "errors": ""}
         yield from stopped(r)
@@ -153,12 +153,12 @@ def test_a_closed_lane_ends_and_its_number_is_not_used_again(runner: FakeRunner)
         yield lambda: lane.ended() is not None
         assert not processes.started(worker)
         assert (lane.ended() or {})["code"] == LOST
-        lane.says(frames.BEAT, messages.End(0, ""))
-        Lane(r, 6).says(frames.BEAT, messages.End(0, ""))
+        lane.says(frames.BEAT, messages.SessionEnd(0, ""))
+        Lane(r, 6).says(frames.BEAT, messages.SessionEnd(0, ""))
         lane.close()
         yield from next_one.runs()
         assert len(r.all(frames.LANE_ENDED)) == 1
-        next_one.says(frames.END, messages.End(0, ""))
+        next_one.says(frames.END, messages.SessionEnd(0, ""))
         yield lambda: next_one.ended() is not None
         r.end()
 
@@ -206,7 +206,7 @@ def test_a_lane_that_cannot_be_started_says_why(runner: FakeRunner) -> None:
         os.close(lowest)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
         lane = Lane(r)
-        lane.says(frames.BEAT, messages.End(0, ""))
+        lane.says(frames.BEAT, messages.SessionEnd(0, ""))
         yield lambda: lane.ended() is not None
         ended = lane.ended() or {}
         assert (ended["code"], "Too many open files" in ended["errors"]) == (126, True)
@@ -259,7 +259,7 @@ def test_a_lane_has_its_grace_when_the_node_is_ended(runner: FakeRunner, first: 
         yield from lane.runs(WAITS._replace(args=("-ISc", slow)))
         r.guard_got(signal.SIGTERM)
         yield lambda: lane.got(frames.NOTE)
-        Lane(r, 2).says(frames.BEAT, messages.End(0, ""))
+        Lane(r, 2).says(frames.BEAT, messages.SessionEnd(0, ""))
         yield lambda: False
 
     assert runner.play(history) == 0
@@ -325,7 +325,7 @@ def test_a_lane_that_is_not_read_waits(runner: FakeRunner) -> None:
         r.loop.add_reader(r._socket.fileno(), r._read)
         yield lambda: lane.got(frames.DONE)
         assert lane.output().endswith(b"over\n")
-        lane.says(frames.END, messages.End(0, ""))
+        lane.says(frames.END, messages.SessionEnd(0, ""))
         yield lambda: lane.ended() is not None
         r.end()
 

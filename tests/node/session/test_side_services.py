@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.command_messages import Command
+from dsrun.launcher.control.command_messages import ExecCommand
 from dsrun.launcher.node.machine import processes
 
 from .test_lanes import Lane
@@ -24,7 +24,7 @@ def test_the_session_ends_when_neither_is_left(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         lane = Lane(r)
         yield from lane.runs()
-        r.says(frames.EXEC, Command(1, ("sleep", "600"), {}, "/", False, 0.0, 1, 1e6))
+        r.says(frames.EXEC, ExecCommand(1, ("sleep", "600"), {}, "/", False, 0.0, 1, 1e6))
         yield lambda: len(processes.children()) == 3
         services = r.session._side_services
         assert services is not None

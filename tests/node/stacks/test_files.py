@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control.stack_messages import ProcessState, Stacks, ThreadStack
+from dsrun.launcher.control.stack_messages import ProcessState, StacksAnswer, ThreadStack
 from dsrun.launcher.node.stacks import files
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-STACKS = Stacks(
+STACKS = StacksAnswer(
     1,
     (
         ProcessState(3, 70, 1, "python train.py", "D", "do_wait", "py-spy", ""),

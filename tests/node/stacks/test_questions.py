@@ -14,7 +14,7 @@ import pytest
 
 from dsrun.launcher.common import system
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.stack_messages import Stacks, StacksAsk
+from dsrun.launcher.control.stack_messages import StacksAnswer, StacksAsk
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.stacks import faults, questions
 from dsrun.launcher.node.stacks.family import families
@@ -86,12 +86,12 @@ def asked(r: FakeRunner, number: int = 7, **fields: object) -> Steps:
     yield lambda: len(processes.children()) <= children  # the one that has read is reaped
 
 
-def answers(r: FakeRunner) -> list[Stacks]:
+def answers(r: FakeRunner) -> list[StacksAnswer]:
     bodies = [body for kind, body in r.received if kind == frames.STACKS]
-    return [messages.unpack(Stacks, body) for body in bodies]
+    return [messages.unpack(StacksAnswer, body) for body in bodies]
 
 
-def functions(stacks: Stacks, pid: int) -> list[list[str]]:
+def functions(stacks: StacksAnswer, pid: int) -> list[list[str]]:
     """The names of the functions in which the threads of a process are."""
     found = [one.frames for one in stacks.threads if one.pid == pid]
     return [[frame.partition(" ")[0] for frame in frames] for frames in found]

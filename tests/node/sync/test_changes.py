@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control.sync_manifest import FILE, FOLDER, LINK, Entry
+from dsrun.launcher.control.sync_manifest import FILE, FOLDER, LINK, ManifestEntry
 from dsrun.launcher.node.sync.changes import changes
 from dsrun.launcher.node.sync.folder import PlacedEntry
 from dsrun.launcher.node.sync.tree import Tree, TreeEntry
@@ -35,32 +35,32 @@ def _placed(tree: Tree, path: str, content: str = OLD) -> PlacedEntry:
 
 def test_what_is_wanted_as_it_was_placed_is_kept(tree: Tree) -> None:
     old = _placed(tree, "file")
-    found = changes({"file": old}, [Entry(*old[:5])], tree)
+    found = changes({"file": old}, [ManifestEntry(*old[:5])], tree)
     assert (found.keep, found.place, found.delete, found.blocked) == ([old], [], [], [])
     assert found.reuse == {OLD: "file"}
 
 
 def test_other_contents_are_placed_and_other_names_deleted(tree: Tree) -> None:
     old = _placed(tree, "file")
-    new = Entry("file", FILE, 0o644, 1, NEW)
+    new = ManifestEntry("file", FILE, 0o644, 1, NEW)
     assert changes({"file": old}, [new], tree).place == [new]
     assert changes({"file": old}, [], tree).delete == [old]
 
 
 def test_a_link_counts_by_what_it_points_to(tree: Tree) -> None:
-    new = Entry("link", LINK, 0, 0, "elsewhere")
+    new = ManifestEntry("link", LINK, 0, 0, "elsewhere")
     assert changes({"link": _placed(tree, "link", "file")}, [new], tree).place == [new]
     assert changes({"link": _placed(tree, "link", "other")}, [new], tree).blocked == ["link"]
 
 
 def test_another_mode_of_a_folder(tree: Tree) -> None:
-    new = Entry("folder", FOLDER, 0o700, 0, "")
+    new = ManifestEntry("folder", FOLDER, 0o700, 0, "")
     found = changes({"folder": _placed(tree, "folder", "")}, [new], tree)
     assert (found.folders, found.blocked) == ([new], [])
 
 
 def test_a_folder_in_place_of_a_file(tree: Tree) -> None:
-    old, new = _placed(tree, "file"), Entry("file", FOLDER, 0o755, 0, "")
+    old, new = _placed(tree, "file"), ManifestEntry("file", FOLDER, 0o755, 0, "")
     found = changes({"file": old}, [new], tree)
     assert (found.folders, found.delete) == ([new], [old])
     assert changes({}, [new], tree).blocked == ["file"]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.private_folder import private_folder
-from dsrun.launcher.control.sync_manifest import FILE, Entry
-from dsrun.launcher.head.sync.source import Source
+from dsrun.launcher.control.sync_manifest import FILE, ManifestEntry
+from dsrun.launcher.head.sync.source import SyncSource
 from dsrun.launcher.node.sync.changes import Changes
 from dsrun.launcher.node.sync.commit import complete, made_copy, missing
 from dsrun.launcher.node.sync.folder import SyncFolder
@@ -28,7 +28,7 @@ STEPS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "open"}
 """What a sync does to files, as the interpreter reports it."""
 
 
-def _killed_at(step: int, source: Source, cache: Path) -> bool:
+def _killed_at(step: int, source: SyncSource, cache: Path) -> bool:
     """Sync in a process that is killed before so many steps; return whether it was."""
     played = PlayedSync(source)
     child = os.fork()
@@ -68,7 +68,7 @@ def test_a_kill_at_any_step_leaves_nothing_half_done(memory: Path) -> None:
     fill(here, {"a.py": "2", "kind/d.py": "2", "new/deep/e.py": "2"})
     names = ("a.py", "src/b.py", "kind/d.py", "new/deep/e.py")
     later = fill(memory / "later" / "proj", dict.fromkeys(names, "3"))
-    source, step, killed = Source(spec(here), {}), 0, True
+    source, step, killed = SyncSource(spec(here), {}), 0, True
     while killed:
         step += 1
         cache = memory / f"cache{step}"
@@ -97,7 +97,7 @@ def test_a_link_in_the_way_of_a_change_that_was_cut_off_is_named(tmp_path: Path)
 
 def test_the_same_contents_are_received_once() -> None:
     one, two, other = (
-        Entry(path, FILE, 0o644, 1, content)
+        ManifestEntry(path, FILE, 0o644, 1, content)
         for path, content in (("a", "x"), ("b", "x"), ("c", "y"))
     )
     found = Changes([], [], [one, two, other], [], {"y": "old"}, [])

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.sync.folder import MARK, PlacedEntry, State, SyncFolder, all_locked, choose
+from dsrun.launcher.node.sync.folder import (
+    MARK,
+    CopyState,
+    PlacedEntry,
+    SyncFolder,
+    all_locked,
+    choose,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,12 +35,12 @@ def test_a_copy_belongs_to_one_sync_or_to_several_runs(tmp_path: Path) -> None:
 
 def test_what_is_known_of_a_copy(tmp_path: Path) -> None:
     folder = SyncFolder(str(tmp_path), "proj")
-    assert folder.state() == State("", {})
+    assert folder.state() == CopyState("", {})
     folder.write(".state", ["digest", [PLACED]])
-    assert folder.state() == State("digest", {"a": PLACED})
+    assert folder.state() == CopyState("digest", {"a": PLACED})
     folder.remove(".state")
     folder.remove(".state")
-    assert folder.state() == State("", {})
+    assert folder.state() == CopyState("", {})
     folder.close()
 
 
@@ -41,7 +48,7 @@ def test_what_is_known_of_a_copy(tmp_path: Path) -> None:
 def test_a_file_that_is_not_dsruns_says_nothing(tmp_path: Path, text: str) -> None:
     folder = SyncFolder(str(tmp_path), "proj")
     (tmp_path / ".state").write_text(text)
-    assert folder.state() == State("", {})
+    assert folder.state() == CopyState("", {})
     folder.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.node.machine.devices import Devices
+from dsrun.launcher.node.machine.devices import NodeDevices
 from dsrun.launcher.node.workers.devices import WorkerDevices
 from dsrun.launcher.specs.host import Slot
 from dsrun.launcher.specs.policies import BindingPolicy
@@ -17,7 +17,7 @@ BOUND, REPORTED = BindingPolicy("core"), BindingPolicy("none", report=True)
 
 
 def of(machine: Machine, name: str, policy: BindingPolicy, *slots: Slot) -> WorkerDevices:
-    return WorkerDevices(Devices({}, {}, built(machine, name)), slots, policy)
+    return WorkerDevices(NodeDevices({}, {}, built(machine, name)), slots, policy)
 
 
 def test_each_worker_has_the_device_of_its_slot(machine: Machine) -> None:

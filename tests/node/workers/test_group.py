@@ -15,11 +15,11 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.machine import descendants, processes
 from dsrun.launcher.node.workers.events import (
-    Ended,
     Exited,
+    GroupEnded,
     InputTaken,
     OrphansStopped,
-    Output,
+    WorkerOutput,
 )
 from dsrun.launcher.node.workers.group import WorkerGroup
 from dsrun.launcher.node.workers.group_state import DRAIN, ORPHAN_GRACE, StopPolicy
@@ -64,7 +64,7 @@ class Watched:
 
     def _on_event(self, event: GroupEvent) -> None:
         match event:
-            case Output(rank, stream, data):
+            case WorkerOutput(rank, stream, data):
                 self._output(rank, stream, data)
             case Exited(process):
                 self._exited(process)
@@ -72,7 +72,7 @@ class Watched:
                 self.notes.append(names)
             case InputTaken(size):
                 self.took.append(size)
-            case Ended(left):
+            case GroupEnded(left):
                 self._done(left)
 
     def _output(self, rank: int, stream: int, data: bytes) -> None:
@@ -162,7 +162,7 @@ def test_the_last_step_is_sigkill_after_one_grace_for_all() -> None:
     *exits, ended = timed.ended()
     found = [(one.process.spec.rank, one.process.status) for one in exits if type(one) is Exited]
     assert sorted(found) == [(rank, signal.SIGKILL) for rank in range(3)]
-    assert (len(exits), ended) == (3, Ended([]))
+    assert (len(exits), ended) == (3, GroupEnded([]))
 
 
 def test_a_second_stop_shortens_the_grace_and_never_lengthens_it() -> None:
@@ -400,8 +400,8 @@ class Timed:
     def ended(self) -> list[GroupEvent]:
         """Wait for the end; return all events except output."""
         self.until(lambda: self.group.over)
-        assert isinstance(self.events[-1], Ended)
-        return [one for one in self.events if not isinstance(one, Output)]
+        assert isinstance(self.events[-1], GroupEnded)
+        return [one for one in self.events if not isinstance(one, WorkerOutput)]
 
 
 @pytest.mark.parametrize("second", [5.0, 50.0])
@@ -416,7 +416,7 @@ def test_the_earlier_deadline_counts(second: float) -> None:
     assert timed.group.running()
     timed.clock.go(0.2)
     exited, ended = timed.ended()
-    assert ended == Ended([])
+    assert ended == GroupEnded([])
     assert isinstance(exited, Exited)
     assert (exited.process.status, exited.process.signalled) == (signal.SIGKILL, True)
 
@@ -432,7 +432,7 @@ def test_a_group_that_is_over_acts_no_more() -> None:
     timed.group.grant(5)
     timed.clock.go(1000.0)
     assert processes.started(other.pid)
-    assert sum(isinstance(one, Ended) for one in timed.events) == 1
+    assert sum(isinstance(one, GroupEnded) for one in timed.events) == 1
     os.kill(other.pid, signal.SIGKILL)
     os.waitpid(other.pid, 0)
     for fd in (other.stdin, other.stdout, other.stderr):
@@ -475,7 +475,7 @@ def test_orphans_have_a_moment_between_sigterm_and_sigkill() -> None:
     exited, stopped, ended = timed.ended()
     assert isinstance(stopped, OrphansStopped)
     assert f"{sys.executable} -I -S" in stopped.names
-    assert (isinstance(exited, Exited), ended) == (True, Ended([]))
+    assert (isinstance(exited, Exited), ended) == (True, GroupEnded([]))
 
 
 def test_an_open_pipe_is_waited_for_so_long() -> None:
@@ -554,7 +554,7 @@ def created(path: str) -> int:
 
 def blocks(timed: Timed) -> list[bytes]:
     """Return the blocks of output so far."""
-    return [one.data for one in timed.events if isinstance(one, Output)]
+    return [one.data for one in timed.events if isinstance(one, WorkerOutput)]
 
 
 def test_credit_is_counted_to_the_byte() -> None:
@@ -615,7 +615,7 @@ def test_what_has_become_another_users_is_left_and_named(monkeypatch: pytest.Mon
     timed.until(lambda: not processes.started(other))
     timed.until(lambda: len(timed.group.running()) == 1)
     timed.clock.go(DRAIN + 0.1)
-    assert timed.ended()[-1] == Ended([foreign])
+    assert timed.ended()[-1] == GroupEnded([foreign])
     os.kill(foreign, signal.SIGKILL)
     os.waitpid(foreign, 0)
 
@@ -631,7 +631,7 @@ def test_what_sigkill_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     timed.clock.go(descendants.GIVE_UP - 0.2)
     assert not timed.group.over
     timed.clock.go(0.3)
-    assert timed.events[-1] == Ended([pid])
+    assert timed.events[-1] == GroupEnded([pid])
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 

@@ -10,7 +10,7 @@ import time
 from dsrun.launcher import __version__
 from dsrun.launcher.common.network import own_addresses
 from dsrun.launcher.control.messages import Hello, NodeJob
-from dsrun.launcher.node.machine.devices import Devices
+from dsrun.launcher.node.machine.devices import NodeDevices
 from dsrun.launcher.node.workers.prepare import FileFindings, NodeSetup, machine
 from dsrun.launcher.specs.policies import OutputPolicy, WatchPolicy
 from dsrun.launcher.specs.program import Program
@@ -18,7 +18,7 @@ from dsrun.launcher.specs.program import Program
 from ...support.tasks import ELASTIC
 
 TASK = NodeJob(__version__, "j", "n0", Program("train.py"), "/", {}, (0, 1, 2), None)
-CPU = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
+CPU = NodeDevices({"DSRUN_ACCELERATOR": "cpu"}, {})
 
 
 def test_one_machine_has_one_name() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.workers.events import Ended, Output
+from dsrun.launcher.node.workers.events import GroupEnded, WorkerOutput
 from dsrun.launcher.node.workers.group import WorkerGroup
 from dsrun.launcher.node.workers.group_state import StopPolicy
 from dsrun.launcher.node.workers.log_writer import ROOM, LogWriter
@@ -213,9 +213,9 @@ class Printing:
         self.group.start([python(f"print('x' * {PRINTED - 1})")], written.logs)
 
     def _on_event(self, event: GroupEvent) -> None:
-        if isinstance(event, Output):
+        if isinstance(event, WorkerOutput):
             self.count += len(event.data)
-        elif isinstance(event, Ended):
+        elif isinstance(event, GroupEnded):
             self.ended = True
 
     def until(self, condition: Callable[[], object]) -> None:

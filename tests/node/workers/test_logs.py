@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.node.workers.logs import RECORDED, JobFolder, job_folder, named_log, own_log
+from dsrun.launcher.node.workers.logs import RECORDED, LogFolder, job_folder, named_log, own_log
 from dsrun.launcher.specs.program import Program
 
 from ...support.leaks import open_files
@@ -74,7 +74,7 @@ def test_what_is_in_the_place_of_a_named_file_is_left_alone(tmp_path: Path, what
 
 
 def test_an_own_file_must_be_new_but_in_a_later_round(tmp_path: Path) -> None:
-    folder = JobFolder(str(tmp_path), "dsrun")
+    folder = LogFolder(str(tmp_path), "dsrun")
     files = folder.files(7, 1, 0)
     for again in (False, True):
         (tmp_path / "rank-0007.json").write_text("of an earlier round")

@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from dsrun.launcher.node.workers.peers import RolePeers
+from dsrun.launcher.node.workers.peers import PeerPlaceholders
 from dsrun.launcher.specs.role_words import LONGEST, Peers
 
 from ...support.leaks import open_files
@@ -15,7 +15,7 @@ SERVER = Peers(("10.0.0.3",), (8000,))
 
 
 def test_nothing_is_known_but_the_own_ports() -> None:
-    with closing(RolePeers({"http": 7000})) as peers:
+    with closing(PeerPlaceholders({"http": 7000})) as peers:
         assert peers.filled(["--port", "{port.http}", "{server.addrs}"]) == (
             "--port",
             "7000",
@@ -25,7 +25,7 @@ def test_nothing_is_known_but_the_own_ports() -> None:
 
 
 def test_words_and_variables_have_what_is_known() -> None:
-    with closing(RolePeers({})) as peers:
+    with closing(PeerPlaceholders({})) as peers:
         peers.update({"server": SERVER})
         assert peers.filled(["{server.addrs}"]) == ("10.0.0.3:8000",)
         values = {"URL": "http://{server.addrs}/", "JSON": '{"a": 1}'}
@@ -38,7 +38,7 @@ def test_words_and_variables_have_what_is_known() -> None:
 
 def test_a_file_is_replaced_at_once_and_closed_at_the_end() -> None:
     before = open_files()
-    with closing(RolePeers({})) as peers:
+    with closing(PeerPlaceholders({})) as peers:
         peers.update({"server": SERVER})
         path = Path(peers.variables()["DSRUN_ROLES_FILE"])
         with path.open() as old:
@@ -51,7 +51,7 @@ def test_a_file_is_replaced_at_once_and_closed_at_the_end() -> None:
 
 def test_a_list_that_is_too_long_for_an_argument_is_in_a_file() -> None:
     hosts = tuple(f"host-{number}" for number in range(LONGEST // 6))
-    with closing(RolePeers({})) as peers:
+    with closing(PeerPlaceholders({})) as peers:
         peers.update({"server": Peers(hosts)})
         (word,) = peers.filled(["{server.hosts}"])
         assert word == peers.variables()["DSRUN_SERVER_HOSTS"]

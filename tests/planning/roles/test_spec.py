@@ -11,7 +11,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.roles.file import parsed
 from dsrun.launcher.planning.roles.spec import check, find_nodes, roles_spec
 from dsrun.launcher.specs import codec
-from dsrun.launcher.specs.roles import Role, RolesSpec
+from dsrun.launcher.specs.roles import RoleSpec, RolesSpec
 
 TWO = """\
 [[role]]
@@ -50,7 +50,7 @@ def planned(*words: str, server: str = "", trainer: str = "", host: str = "h[1-4
     return roles_spec(command, tables, find_nodes(command))
 
 
-def role(name: str, spec: RolesSpec) -> Role:
+def role(name: str, spec: RolesSpec) -> RoleSpec:
     return next(one for one in spec.roles if one.name == name)
 
 

@@ -25,15 +25,15 @@ QUIET = "PYDEVD_DISABLE_FILE_VALIDATION"
 """The variable with which pydevd does not warn of Python's frozen modules."""
 
 
-class Line(socket.socket):
+class AdapterLine(socket.socket):
     """A connection of a debug adapter; if it just ends, the program goes on without breakpoints."""
 
-    newest: Line | None = None
+    newest: AdapterLine | None = None
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Return bytes of the adapter."""
         data = super().recv(size, flags)
-        if not data and Line.newest is self:
+        if not data and AdapterLine.newest is self:
             api = import_module("_pydevd_bundle.pydevd_api").PyDevdAPI()
             api.request_disconnect(pydevd().get_global_debugger(), resume_threads=True)
         return data
@@ -61,8 +61,8 @@ class AdapterListener:
             credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             if struct.unpack("3i", credentials)[1] in {0, os.getuid()}:
                 line.sendall(self._greeting)
-                Line.newest = Line(fileno=line.detach())
-                return Line.newest, ""
+                AdapterLine.newest = AdapterLine(fileno=line.detach())
+                return AdapterLine.newest, ""
             line.close()
 
     def close(self) -> None:
