@@ -36,3 +36,11 @@ def places(version: str) -> set[str]:
 
 def test_no_other_file_says_the_version_but_those_made_from_it() -> None:
     assert places(__version__) - OTHERS == {ONE_PLACE, *manual.files()}
+
+
+def test_the_newest_release_of_the_changelog_is_this_version() -> None:
+    """Its day follows; what is not released yet stands above it."""
+    text = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(__version__)} - \d{{4}}-\d\d-\d\d", headings[1])
