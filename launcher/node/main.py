@@ -94,7 +94,8 @@ def serve_stdio(early: bytes = b"") -> NoReturn:
         from ..control.frames import MAGIC
         from ..control.stream import FrameStream
 
-        system.write(1, MAGIC)
+        if not _announced(MAGIC):
+            return LOST
         line = FrameStream(*_own_streams())
         line.put_back(early)
         return _serve(line, guard)
@@ -117,7 +118,8 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
 
         token = auth.new_token()
         # A start-up file of the shell may have printed a line without a newline.
-        system.write(1, f"\n{auth.announcement(node, token)}\n".encode())
+        if not _announced(f"\n{auth.announcement(node, token)}\n".encode()):
+            return LOST
         try:
             line = dial(target, pin, auth.Credentials(node, token))
         except tls.CannotDial as error:
@@ -127,6 +129,15 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
 
     # The guard comes first, so that it does not inherit what only the node launcher needs.
     _under_guard(serve, keep)
+
+
+def _announced(first: bytes) -> bool:
+    """Write the first bytes to the runner; return whether it still reads."""
+    try:
+        system.write(1, first)
+    except BrokenPipeError:
+        return False
+    return True
 
 
 def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:

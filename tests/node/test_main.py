@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.backends.base import node_argv, package_root
+from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.program import Program
@@ -70,3 +72,20 @@ def test_its_last_word_is_why_it_leaves(node: subprocess.Popen[bytes], tmp_path:
         pytest.fail(f"it left without a word: {said}")
     assert said.count(frames.BEAT) > 1, "how often depends on how busy this machine is"
     assert list(heard(node.stdout)) == []
+
+
+@pytest.mark.parametrize(
+    "words", [["--stdio"], ["--dial=127.0.0.1:1", f"--pin={'0' * 64}", "--node=n"]]
+)
+def test_a_runner_that_has_gone_is_lost_in_a_line(words: tuple[str, ...]) -> None:
+    """It may end while its backend is still starting nodes."""
+    argv = node_argv(BackendSettings(sys.executable, package_root()), *words)
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ended = subprocess.run(
+            argv, stdin=subprocess.PIPE, stdout=writer, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (ended.returncode, ended.stderr.count(b"\n")) == (LOST, 1), ended.stderr
