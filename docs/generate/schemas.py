@@ -79,13 +79,13 @@ OUTPUTS = {
             jobs.LineJson,
             jobs.MessageJson,
             jobs.ReportJson,
-            jobs.EndedJobsJson,
+            jobs.EndedJson,
             jobs.Remains,
         ),
     ),
     "report": Output(
         "dsrun --report_file FILE",
-        (report.EndedJson, RolesEnded, report.Refused, report.Crashed),
+        (report.StartedJobJson, RolesEnded, report.Refused, report.Crashed),
         "How a job ended, as one JSON object that is written when dsrun ends. All times are in"
         " seconds.",
     ),

@@ -38,7 +38,7 @@ class SessionStream(FrameStream):
         before, magic, after = self.noise.partition(frames.MAGIC)
         if not magic:
             if len(self.noise) > frames.NOISE_LIMIT:
-                raise StreamClosed("no node launcher answered: the session has only other output")
+                raise StreamClosed("no node launcher answered: only other output was received")
             return []
         self.answered, self.spoke, self.noise = True, True, before
         return super().decode(after)

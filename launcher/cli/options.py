@@ -131,7 +131,7 @@ class Options:
         "Use this machine only, also in the allocation of a scheduler.",
         torchrun="standalone", tools=("hold", "check"), by_hold=True)
     elastic_config: str | None = option(None,
-        "Require that the number of ranks is valid by the elastic batch plan of this DeepSpeed"
+        "Require a number of ranks that is valid in the elastic batch plan of this DeepSpeed"
         " config (JSON). Elastic jobs use only world sizes of the plan.",
         metavar="FILE", unset="none", file="read")
 
@@ -164,7 +164,7 @@ class Options:
         "The most that --sync copies to a node: 500MB, 2GB, 1.5GiB.",
         metavar="SIZE", whole_job=True)
     local_rank: bool = option(False,
-        "Pass the local rank to the script although options of torchrun are used, with a dash"
+        "Pass the local rank to the script even if torchrun options are used, with a dash"
         " as torch.distributed.launch does. Without them, --local_rank=N is passed anyway.")
     no_local_rank: bool = option(False,
         "Do not pass --local_rank=N to the script; LOCAL_RANK is set in any case. Implied by"
@@ -290,8 +290,8 @@ class Options:
         positive=True, fills="supervision.connect_timeout", tools=("job", "hold", "exec", "check"),
         whole_job=True, untrusted=ANY)
     start_timeout: float | None = option(None,
-        "Time limit until all nodes are ready to start their workers, and for the first sign of"
-        " each node launcher.",
+        "Time limit until all nodes are ready to start workers, and for each node launcher's"
+        " first sign of life.",
         kind="seconds", positive=True, unset="300 s, and 60 s for the first sign",
         tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
     detach: bool = option(False,
@@ -310,7 +310,7 @@ class Options:
         "Treat warnings of the quick check as errors.",
         fills="checks.strict", tools=("check",))
     no_check: bool = option(False,
-        "Leave out the quick check, which compares the nodes before the start: versions,"
+        "Skip the quick check, which compares the nodes before the start: versions,"
         " script, clocks, devices, space, limits and variables.",
         fills="checks.quick")
     health_command: str = option("",
@@ -544,7 +544,7 @@ class Options:
         " of the next round, so that a restart is faster.",
         fills="workers.warm", elastic=True)
     warm_modules: str = option("torch,torch._dynamo",
-        "Modules that --warm_workers preloads, beside those of --preload.",
+        "Modules that --warm_workers preloads besides those of --preload.",
         metavar="LIST", separator=",")
 
     # -- Cores and memory --
@@ -600,7 +600,7 @@ class Options:
         " workers without a device.",
         metavar="LIST", unset="all slots", separator=",", only_role=True)
     devices: int | None = option(None,
-        "Of a role: give each worker so many devices.",
+        "Of a role: how many devices each worker has.",
         kind="int", positive=True, most=MAX_SLOTS, valid=f"1 to {MAX_SLOTS} (slots 0: no device)",
         unset="1",
         only_role=True)

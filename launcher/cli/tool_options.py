@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 OWN: dict[str, dict[str, Option]] = {
     "dsrun-job": {
-        "follow": option(False, "logs: continue with what comes later.", also=("-f",)),
+        "follow": option(False, "logs: keep printing new output.", also=("-f",)),
         "ranks": option(
             "",
             "logs, stacks: only of these: 0,8-15.",
@@ -27,7 +27,7 @@ OWN: dict[str, dict[str, Option]] = {
         "html": option("", "report: draw it into FILE.", "FILE", unset="none", file="written"),
         "all": option(False, "forget: all that have ended."),
         "json": option(False, "Print JSON."),
-        "now": option(False, "kill: without the grace."),
+        "now": option(False, "kill: skip the grace."),
     },
     "dsrun-hold": {
         "name": option(
@@ -50,7 +50,7 @@ OWN: dict[str, dict[str, Option]] = {
         "to": option("", "Where the files go.", "DIR", unset="the same path; --fetch: here"),
         "stdin": option(
             "none",
-            "Who reads our input: all, or a host.",
+            "Who reads the input: all, or a host.",
             "WHO",
             values=("all", "none"),
             offers="hosts",
@@ -62,7 +62,7 @@ OWN: dict[str, dict[str, Option]] = {
     "dsrun-check": {
         "compare": option(False, "Print what differs between nodes instead of the table."),
         "report": option(
-            False, "Print everything that is known of the nodes, torch and DeepSpeed included."
+            False, "Print everything known about the nodes, torch and DeepSpeed included."
         ),
         "full": option(
             False, "Also measure cores, memory, disks, devices, the network and collectives."

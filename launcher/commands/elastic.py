@@ -99,7 +99,7 @@ def _size(text: str) -> int:
 def _rows(plan: BatchPlan, size: int | None, path: str) -> Rows:
     if size is None and not plan.valid:
         raise UsageError(
-            f"{path}: elasticity: no number of whole nodes from min_gpus to max_gpus can divide a"
+            f"{path}: elasticity: no whole number of nodes with min_gpus to max_gpus divides a"
             " batch; -w N shows the share of N ranks"
         )
     try:

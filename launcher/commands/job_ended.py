@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..head.detached.job_folder import DamagedFolder, JobFolder
-    from .json_types.jobs import EndedJobJson, EndedJobsJson
+    from .json_types.jobs import EndedJobJson, EndedJson
 
 MAY_RUN = {JobState.RUNS, JobState.ELSEWHERE}
 
@@ -66,7 +66,7 @@ def _row(one: JobFolder, state: JobState, now: float) -> JobRow:
 
 def as_json(jobs: Sequence[tuple[JobFolder, JobState]], damaged: Sequence[DamagedFolder]) -> str:
     """Return them as JSON."""
-    fields: EndedJobsJson = {
+    fields: EndedJson = {
         "ended": [_fields(one, state) for one, state in jobs],
         "damaged": [{"job_id": one.job_id, "reason": one.why} for one in damaged],
     }

@@ -118,7 +118,7 @@ def from_answer(answer: dict[str, Any]) -> JobStatus:
             for name, shape in shapes.items()
         }
     except (LookupError, TypeError):
-        raise BadFrame("not the status of a job of this version") from None
+        raise BadFrame("not a job status of this version") from None
     return messages.from_fields(JobStatus, fields | rows)
 
 

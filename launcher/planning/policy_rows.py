@@ -209,7 +209,7 @@ def _output(policy: OutputPolicy) -> Iterator[str]:
     yield FOLDS.get(policy.fold, "")
     yield _streams(policy.redirects, "to log files only")
     yield _streams(policy.tee, "to log files and the console")
-    yield f"messages of dsrun from level {policy.level}" if policy.level != "info" else ""
+    yield f"dsrun's messages from {policy.level} up" if policy.level != "info" else ""
     yield f"colours {policy.color}" if policy.color != "auto" else ""
     yield "rank 0 reads standard input" if policy.stdin else ""
 

@@ -76,7 +76,7 @@ def _check_count(host: Host, accelerator: str | None) -> None:
         last = f"0-{len(slots) - 1}" if len(slots) > 1 else "0"
         raise UsageError(
             f"--include: no slot {wrong[0]} on {host.name!r}: it has no devices, so slots only "
-            f"count its workers; for {len(slots)} expected {last}, or --num_gpus {len(slots)}"
+            f"count its workers; for {len(slots)} write {last}, or --num_gpus {len(slots)}"
         )
 
 

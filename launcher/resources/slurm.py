@@ -94,8 +94,8 @@ def stale_requests(environ: Mapping[str, str]) -> dict[str, str]:
     totals["SLURM_GPUS_PER_TASK"] = gpus_of_tasks(environ)
     wrong += [name for name, count in totals.items() if 0 < count < has]
     return {
-        name: f"{name}={quoted(environ[name])[1:-1]} is not of this job, which has"
-        f" {counted(has, 'GPU')} here ({known_by}): it is not used; `unset {name}`"
+        name: f"{name}={quoted(environ[name])[1:-1]} is not for this job, which has"
+        f" {counted(has, 'GPU')} here ({known_by}): it is ignored; `unset {name}`"
         for name in wrong
     }
 

@@ -56,8 +56,8 @@ def verified(held: Allocation, environ: Mapping[str, str]) -> Allocation:
         return held
     first = wrong[0].name
     note = (
-        f"{asked}={environ[asked]} is not of this job, which has {counted(gpus[first], 'GPU')} on"
-        f" {first} (scontrol show job {job}): it is not used; `unset {asked}`"
+        f"{asked}={environ[asked]} is not for this job, which has {counted(gpus[first], 'GPU')} on"
+        f" {first} (scontrol show job {job}): it is ignored; `unset {asked}`"
     )
     hosts = [h._replace(slots=tuple(range(gpus[h.name]))) if h in wrong else h for h in held.hosts]
     return held._replace(hosts=hosts, notes=(*held.notes, note))

@@ -28,6 +28,6 @@ def test_a_session_of_nothing_but_noise_is_given_up() -> None:
     with far, closing(SessionStream(fd := near.detach(), os.dup(fd))) as line:
         assert line.decode(b"y" * frames.NOISE_LIMIT) == []
         with pytest.raises(
-            StreamClosed, match="no node launcher answered: the session has only other output"
+            StreamClosed, match="no node launcher answered: only other output was received"
         ):
             line.decode(b"y")

@@ -197,7 +197,7 @@ def test_a_detached_job_that_does_not_start_says_why_and_leaves_nothing(outside:
     assert done.returncode == 1
     assert "salloc: error: invalid partition specified: absent" in done.stderr
     done = outside(*sized, "--num_nodes=2", "absent.py")
-    assert (done.returncode, done.stdout) == (69, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "absent.py" in done.stderr
 
 

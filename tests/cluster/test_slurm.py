@@ -213,7 +213,9 @@ def test_variables_of_another_job_change_nothing_and_are_told(slurm: Slurm, tmp_
     assert places(ended.output) == expected(*((h, at, n) for h, n in nodes for at in (0, 1)))
     assert ended.output.count("| counts 4 2 2(x2) 2(x2) 2 0,1") == 4, ended.output
     for name, value in (("GPUS_PER_NODE", "1"), ("GRES", "gpu:1")):
-        assert ended.output.count(f"SLURM_{name}={value} is not of this job, which has 2 GPUs") == 1
+        assert (
+            ended.output.count(f"SLURM_{name}={value} is not for this job, which has 2 GPUs") == 1
+        )
     options = "SLURM_HOSTFILE, SLURM_STDOUTMODE, SLURM_TIMELIMIT"
     assert f"srun gets options from --launcher_args alone, not {options}\n" in ended.output
 
@@ -237,7 +239,7 @@ def test_a_shell_of_salloc_knows_the_gpus_of_its_job(
     ran = slurm.run("salloc", *wanted, "sh", "-c", inner, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert [host for host, _ in places(ran.stdout)] == ["n1", "n1", "n2", "n2"], ran.stdout
-    assert "SLURM_GPUS_PER_NODE=1 is not of this job, which has 2 GPUs on n1" in ran.stderr
+    assert "SLURM_GPUS_PER_NODE=1 is not for this job, which has 2 GPUs on n1" in ran.stderr
     inner = f"SLURM_JOB_NODELIST=n1 {DSRUN} {place}"
     ran = slurm.run("salloc", *wanted, "sh", "-c", inner, cwd=tmp_path)
     assert ran.returncode == 2, ran.stderr

@@ -195,7 +195,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "output",
             "lines without a prefix; only ranks 0-1,4; stdout to log files only; 2,0:3 (local rank:"
             " 1 stdout, 2 stderr, 3 both) to log files and the console;"
-            " messages of dsrun from level debug",
+            " dsrun's messages from debug up",
         ),
         *(
             (

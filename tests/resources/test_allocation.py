@@ -528,7 +528,7 @@ def test_a_request_of_another_job_is_told(stale: str, found: str) -> None:
     allocation = find(environment(job))
     assert allocation is not None
     expected = (
-        f"{found} is not of this job, which has 2 GPUs here (SLURM_GPUS_ON_NODE): it is not used;"
+        f"{found} is not for this job, which has 2 GPUs here (SLURM_GPUS_ON_NODE): it is ignored;"
         f" `unset {found.partition('=')[0]}`"
     )
     assert allocation.notes == ((expected,) if found else ())

@@ -220,7 +220,7 @@ class DamagedJobJson(TypedDict):
     reason: str
 
 
-class EndedJobsJson(TypedDict):
+class EndedJson(TypedDict):
     """What list --ended prints.
 
     Attributes:

@@ -135,7 +135,7 @@ TABLE: dict[str, FindingRule] = {
     "device-memory": FindingRule(
         Severity.WARNING,
         "Less than 80 % of a device's memory is free, and no process on it is known.",
-        "look for what uses it, or choose other devices (--exclude)",
+        "see what uses it, or choose other devices (--exclude)",
     ),
     "shm-full": FindingRule(
         Severity.ERROR,
@@ -165,7 +165,7 @@ TABLE: dict[str, FindingRule] = {
     ),
     "nproc": FindingRule(
         Severity.WARNING,
-        "The limit of processes is below 1,024.",
+        "The process limit is below 1,024.",
         ULIMIT,
     ),
     "memlock": FindingRule(

@@ -207,4 +207,4 @@ def _problem(names: Sequence[str], found: Sequence[InterfaceChoice]) -> str:
     first = found[0]
     nodes = some_of([names[one.node] for one in found])
     example = f"{first.address} of {names[first.node]}: {first.why}"
-    return f"the default network address of {nodes} is not reached by other nodes ({example})"
+    return f"other nodes cannot reach the default network address of {nodes} ({example})"

@@ -34,7 +34,7 @@ SCHEDULER_ROWS = (
         PREEMPTED,
         YES,
         said("DUE TO TIME LIMIT", "PBS: job killed: walltime", "TERM_RUNLIMIT"),
-        "the scheduler's time limit is over",
+        "the scheduler's time limit expired",
         LONGER,
         pattern=_THEIRS,
         apart=True,

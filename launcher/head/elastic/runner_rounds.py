@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .restart_filter import RestartFilter
     from .round_events import RoundEvent
 
-ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
+ENDED_EARLY = "its workers ended while others restarted, and too few nodes remain"
 
 TOO_FEW = "too few nodes for too long (--min_wait)"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...common.json_types import ExitCode, Natural
     from . import report as job
-    from .json_types import Cause, Crashed, EndedJson, Python, VerdictJson
+    from .json_types import Cause, Crashed, Python, StartedJobJson, VerdictJson
 
 
 class Failure(NamedTuple):
@@ -131,11 +131,11 @@ def _of_roles(data: Mapping[str, Any], text: str) -> Report:
     )
 
 
-def fields(report: job.JobReport) -> EndedJson:
+def fields(report: job.JobReport) -> StartedJobJson:
     """Return the report for --report_file."""
     order = sorted(report.failures, key=lambda failure: failure.at)
     failures = [_failure(one, report) for one in order]
-    made: EndedJson = {
+    made: StartedJobJson = {
         "job_id": report.job_id,
         "exit_code": report.exit_code,
         "seconds": round(report.ended - report.began, 3),
@@ -160,7 +160,7 @@ def _python(report: job.JobReport, host: str, path: str) -> Python:
     return {"host": host, "path": path, "origin": report.python_origin}
 
 
-def _add_what_is_rare(made: EndedJson, report: job.JobReport) -> None:
+def _add_what_is_rare(made: StartedJobJson, report: job.JobReport) -> None:
     if report.bound:
         from . import bindings
 

@@ -169,7 +169,7 @@ class _EveryEnd(TypedDict):
     verdict: VerdictJson | None
 
 
-class EndedJson(_EveryEnd, total=False):
+class StartedJobJson(_EveryEnd, total=False):
     """A job that was started.
 
     Attributes:

@@ -185,7 +185,7 @@ def _tell_of_imports(run: RunState, nodes: Sequence[RunNode]) -> None:
     waiting = [one.name for one in nodes if not one.over and not run.workers.began(one)]
     if waiting and run.phase is RunPhase.RUNNING:
         modules = ", ".join(run.spec.workers.preload)
-        run.log(f"waiting for the import of {modules} on {some_of(waiting)} (--preload)")
+        run.log(f"waiting for {some_of(waiting)} to import {modules} (--preload)")
 
 
 def _prepare_for_failures() -> None:

@@ -196,7 +196,7 @@ def roles_painter(
 def _drawer(timeline: Any, programs: Mapping[str, Program]) -> Callable[[Ending], str]:
     def draw(ending: Ending) -> str:
         draws = import_module("..picture.page", __package__).page
-        job = import_module("..picture.about", __package__).About
+        job = import_module("..picture.about", __package__).PictureHead
         about = job(command_lines(programs), __version__, system.time() - timeline.now)
         page: str = draws(ending.data, ending.text, timeline, about)
         return page

@@ -114,7 +114,7 @@ class Preparation:
         elif isinstance(last, dict):
             raise RuntimeError(last["raised"])
         elif data or not self._said:
-            self._refuse(f"the checks before the start were killed at {self._place}")
+            self._refuse(f"pre-start checks were killed while at {self._place}")
         else:
             self._refuse(
                 f"no answer from {self._place} for {LIMIT:g} s: mend its file system"

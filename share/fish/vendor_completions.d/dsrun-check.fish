@@ -36,7 +36,7 @@ function __dsrun_check_dashes --description 'Test whether an option is typed wit
 end
 
 complete -c dsrun-check -n __dsrun_check_options -l compare -d 'Print what differs between nodes instead of the table'
-complete -c dsrun-check -n __dsrun_check_options -l report -d 'Print everything that is known of the nodes, torch and DeepSpeed ...'
+complete -c dsrun-check -n __dsrun_check_options -l report -d 'Print everything known about the nodes, torch and DeepSpeed included'
 complete -c dsrun-check -n __dsrun_check_options -l full -d 'Also measure cores, memory, disks, devices, the network and collectives'
 complete -c dsrun-check -n __dsrun_check_options -l svg -r -F -d 'With --full: draw the matrices into this file'
 complete -c dsrun-check -n __dsrun_check_options -l json -d 'Print everything as JSON'
@@ -75,8 +75,8 @@ complete -c dsrun-check -n __dsrun_check_options -l control_port -x -d 'Port on 
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l control-port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
 complete -c dsrun-check -n __dsrun_check_options -l connect_timeout -x -d 'Time limit for connecting to a host'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l connect-timeout -x -d 'Time limit for connecting to a host'
-complete -c dsrun-check -n __dsrun_check_options -l start_timeout -x -d 'Time limit until all nodes are ready to start their workers, and for ...'
-complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l start-timeout -x -d 'Time limit until all nodes are ready to start their workers, and for ...'
+complete -c dsrun-check -n __dsrun_check_options -l start_timeout -x -d 'Time limit until all nodes are ready to start workers, and for each ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l start-timeout -x -d 'Time limit until all nodes are ready to start workers, and for each ...'
 complete -c dsrun-check -n __dsrun_check_options -l strict -d 'Treat warnings of the quick check as errors'
 complete -c dsrun-check -n __dsrun_check_options -l color -x -a 'auto always never' -d 'Use colours, and redraw unfinished lines such as progress bars. ...'
 complete -c dsrun-check -n __dsrun_check_options -l log_level -x -a 'debug info warning error critical' -d 'Print dsrun\'s own messages from this level up'

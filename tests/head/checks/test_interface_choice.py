@@ -181,13 +181,13 @@ def test_what_is_said_has_nodes_reason_and_variables() -> None:
     found = [InterfaceChoice(at, {GLOO: "eth1"}, f"10.0.0.{at}", NO) for at in range(3)]
     found.append(InterfaceChoice(4, {GLOO: "ens5", NCCL: "=ens5"}, "10.0.0.9", NO))
     assert words(names, found) == [
-        "the default network address of n[1-3], login is not reached by other nodes "
+        "other nodes cannot reach the default network address of n[1-3], login "
         "(10.0.0.0 of n1: no answer); set for the workers: GLOO_SOCKET_IFNAME=eth1 on n[1-3]; "
         "GLOO_SOCKET_IFNAME=ens5 NCCL_SOCKET_IFNAME==ens5 on login"
     ]
     (line,) = words(names, [InterfaceChoice(3, {}, "10.0.0.4", NO)])
     assert line.startswith(
-        "the default network address of n4 is not reached by other nodes (10.0.0.4 of n4: "
+        "other nodes cannot reach the default network address of n4 (10.0.0.4 of n4: "
         "no answer), nor any other one: "
     )
     assert words(names, []) == []

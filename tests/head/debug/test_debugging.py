@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 from contextlib import contextmanager
@@ -44,6 +45,7 @@ def begun(job: FakeFleet, policy: DebugPolicy) -> Run:
 def no_descriptors() -> Iterator[None]:
     """Nothing can be opened inside the `with` block, so there is no port either."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    gc.collect()  # what it closes later would be free
     lowest = os.open("/dev/null", os.O_RDONLY)
     os.close(lowest)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))

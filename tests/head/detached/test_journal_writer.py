@@ -113,12 +113,12 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 from dsrun.launcher.head.detached import journal
-from dsrun.launcher.head.detached.journal import Entry
+from dsrun.launcher.head.detached.journal import JournalEntry
 from dsrun.launcher.head.detached.journal_writer import JournalWriter
 writer = JournalWriter({str(path)!r}, lambda why: print(why, flush=True))
-writer.put(Entry(0, 1.0, journal.STDOUT, b"fits", 0, "n0"))
+writer.put(JournalEntry(0, 1.0, journal.STDOUT, b"fits", 0, "n0"))
 while writer._queued or not writer._number: pass
-writer.put(Entry(0, 2.0, journal.STDOUT, b"x" * 5000, 0, "n0"))
+writer.put(JournalEntry(0, 2.0, journal.STDOUT, b"x" * 5000, 0, "n0"))
 writer.close({HANG})
 """
     ran = python(code)

@@ -124,7 +124,7 @@ def test_all_addresses_are_tried_if_the_default_fails(fleet_of: FleetOf) -> None
     assert job.kinds("n1")[-2:] == ["REACH", "START"]
     (line,) = (one for one in job.said("warning") if "address" in one)
     assert line == (
-        "the default network address of n1 is not reached by other nodes (10.0.0.1 of n1: "
+        "other nodes cannot reach the default network address of n1 (10.0.0.1 of n1: "
         "no answer); set for the workers: GLOO_SOCKET_IFNAME=eth1 on n1"
     )
 
@@ -146,7 +146,7 @@ def test_a_node_that_nobody_reaches_is_named_and_the_job_starts(fleet_of: FleetO
         answer_all(job, lambda address: not address.endswith(".1"))
     assert started(run, job)
     (line,) = (one for one in job.said("warning") if "address" in one)
-    assert "of n1 is not reached by other nodes" in line
+    assert "cannot reach the default network address of n1" in line
     assert "nor any other one" in line
 
 

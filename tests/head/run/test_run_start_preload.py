@@ -29,7 +29,7 @@ def test_a_node_that_still_imports_is_named(fleet_of: FleetOf) -> None:
     job.go(PATIENCE - 0.1)
     assert about_imports(job) == []
     job.go(0.2)
-    line = "waiting for the import of torch, torch._dynamo on n0, n2 (--preload)"
+    line = "waiting for n0, n2 to import torch, torch._dynamo (--preload)"
     assert about_imports(job) == [line]
 
 

@@ -197,7 +197,7 @@ from pathlib import Path
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import EndJob
 from dsrun.launcher.node.machine import leftovers
-from dsrun.launcher.node.machine.job_processes import Ending, find
+from dsrun.launcher.node.machine.job_processes import JobEnder, find
 leftovers.LAUNCHER = {name!r}
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
 last = Path("/proc/sys/kernel/ns_last_pid")
@@ -213,7 +213,7 @@ for _ in range(3):
     os.posix_spawn(sys.executable, argv, env, file_actions=files)
     os.read(ours, 1)
     loop = Loop()
-    Ending(loop, EndJob({job!r}, signal.SIGTERM, 0.2), lambda _: loop.stop()).begin()
+    JobEnder(loop, EndJob({job!r}, signal.SIGTERM, 0.2), lambda _: loop.stop()).begin()
     loop.run()
     print(any(list(find({job!r})) for _ in range(50)))
 """

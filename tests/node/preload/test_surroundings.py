@@ -112,8 +112,8 @@ def test_libraries_rely_on_the_cpus_from_before_the_import(tmp_path: Path) -> No
 
 UNPRIVILEGED = """
 import os
-from dsrun.launcher.node.preload.surroundings import Surroundings
-before = Surroundings()
+from dsrun.launcher.node.preload.surroundings import ProcessSurroundings
+before = ProcessSurroundings()
 os.setgid(65534)
 os.setuid(65534)
 {change}

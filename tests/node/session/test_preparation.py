@@ -190,7 +190,7 @@ def test_checks_that_are_killed_are_a_problem(runner: FakeRunner, silent: str) -
         r.end()
 
     assert runner.play(history) == 0
-    assert problems(runner) == [[f"the checks before the start were killed at {silent}"]]
+    assert problems(runner) == [[f"pre-start checks were killed while at {silent}"]]
 
 
 def test_no_room_for_their_process_is_a_problem(
