@@ -115,9 +115,11 @@ def test_what_is_missing_on_one_host_is_named_with_its_path(
     away = {"folder": tmp_path, "script": folder, "module": tmp_path}[what]
     program = ["--module", "train"] if what == "module" else [path]
     with hidden(cluster.host("n2"), str(away)):
-        found = causes(dsrun(*on("n1 n2", launcher), *program, cwd=folder))
-    assert list(found) == ["n2"]
-    assert (path if what == "script" else f"no such folder: {folder}") in found["n2"]
+        ended = dsrun(*on("n1 n2", launcher), *program, cwd=folder)
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    missing = f"script: {path}" if what == "script" else f"folder: {folder}"
+    assert f"dsrun: n2: no such {missing}" in ended.stderr
+    assert "dsrun: n1" not in ended.stderr
 
 
 def hidden(host: Host, folder: str) -> ExitStack:

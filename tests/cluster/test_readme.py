@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 def test_the_training_on_two_hosts(dsrun: Dsrun, tmp_path: Path) -> None:
     write_training(tmp_path)
     command, hosts = [*TRAINED.items()][1]
-    cache = (
-        "--export",
-        f"TORCHINDUCTOR_CACHE_DIR={tmp_path}/inductor",
-    )  # else torch leaves one in /tmp
+    # Otherwise torch leaves a folder in /tmp.
+    cache = "--export", f"TORCHINDUCTOR_CACHE_DIR={tmp_path}/inductor"
     done = dsrun(*cache, *shlex.split(command)[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if "| step " in line]

@@ -42,8 +42,8 @@ def test_the_gpus_are_those_of_the_job(scontrol: Path) -> None:
     found = slurm_job.verified(held(SLURM_GPUS_PER_NODE="1"), environ)
     assert [len(host.slots or ()) for host in found.hosts] == [2, 2, 4]
     assert found.notes == (
-        "SLURM_GPUS_PER_NODE=1 is not for this job, which has 2 GPUs on n1 (scontrol show job 7): it"
-        " is not used; `unset SLURM_GPUS_PER_NODE`",
+        "SLURM_GPUS_PER_NODE=1 is not for this job, which has 2 GPUs on n1 (scontrol show job 7):"
+        " it is ignored; `unset SLURM_GPUS_PER_NODE`",
     )
     assert (scontrol.parent / "asked").read_text() == "--details --oneliner show job 7\n"
 
