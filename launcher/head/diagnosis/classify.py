@@ -238,7 +238,7 @@ def _evident(row: Row, raised: RaisedException) -> str:
 def _by_signal(failure: WorkerFailure, said: LastWords, number: int) -> RowMatch | None:
     text = "\n".join(said.lines)
     for row in SIGNALS:
-        if number not in row.signals or (row.needs and not _evidence(failure, row.needs)):
+        if number not in row.signals or (row.needs and not evidence_of(failure, row.needs)):
             continue
         groups = fits(row, text)
         if groups is not None:
@@ -280,11 +280,11 @@ def _found(
     worded = row.sentence.format_map(groups)
     if worded and worded == row.sentence and evident:
         worded = f"{worded}: {evident}"
-    sentence = _evidence(failure, row.finds) or worded
+    sentence = evidence_of(failure, row.finds) or worded
     return RowMatch(row, _cut(sentence or own), failure.host, own=not sentence)
 
 
-def _evidence(failure: WorkerFailure, name: str) -> str:
+def evidence_of(failure: WorkerFailure, name: str) -> str:
     """Return what the node has found of this name, "" for nothing."""
     found = (text.partition(": ") for text in failure.evidence)
     return next((plain(text) for kind, _, text in found if name and kind == name), "")

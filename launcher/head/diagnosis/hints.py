@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from ...common.text import plain
 from ...specs.program import TORCHS_RANK_OPTION
 from ...specs.verdict import FailureClass, Retry, Verdict
+from .classify import evidence_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ def _missing(failure: WorkerFailure, _program: Program | None, folder: str) -> V
 
 
 def _shared_port(failure: WorkerFailure, _program: Program | None, _folder: str) -> Verdict | None:
-    said = (text.partition(": ") for text in failure.evidence)
-    text = next((plain(text) for kind, _, text in said if kind == "shared"), "")
-    who, _, what = text.partition("; ")
+    who, _, what = evidence_of(failure, "shared").partition("; ")
     sentence = f"{who} on {failure.host} {what}"
     return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, ONE_OR_OTHERS) if what else None
 
