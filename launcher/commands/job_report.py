@@ -105,18 +105,19 @@ def _ended(folder: JobFolder) -> RunningReport:
             if state in {JobState.ELSEWHERE, JobState.RUNS}
             else str(without_end(folder, state))
         )
-        return RunningReport(
-            *(about.job_id, state, f"dsrun: {words}", None, seconds, happened, about.roles),
-            about=_about(folder),
-        )
-    text = end.text
-    seconds = max(seconds, float(end.report.get("seconds") or 0.0))
-    if not text:
-        text = f"dsrun: job {about.job_id} has ended with exit code {end.code}"
-    if end.loss:
-        text += f"\n{end.loss}"
+        text = f"dsrun: {words}"
+    else:
+        seconds = max(seconds, float(end.report.get("seconds") or 0.0))
+        text = end.text or f"dsrun: job {about.job_id} has ended with exit code {end.code}"
+        text += f"\n{end.loss}" if end.loss else ""
     return RunningReport(
-        *(about.job_id, state, text, end.report, seconds, happened, about.roles),
+        job_id=about.job_id,
+        state=state,
+        text=text,
+        report=end.report if end is not None else None,
+        seconds=seconds,
+        happened=happened,
+        roles=about.roles,
         about=_about(folder),
     )
 
