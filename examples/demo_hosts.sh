@@ -1,6 +1,6 @@
 #!/bin/sh
-# The second half of the demo: the same training on four virtual hosts with an sshd each, if this
-# machine can have them (root, sshd, network namespaces). $1 is the folder with dsrun's commands.
+# The second half of the demo: the same training on four virtual hosts, each with its own sshd, if
+# this machine supports them (root, sshd, network namespaces). $1 is the folder with dsrun's commands.
 set -eu
 
 bin=$1

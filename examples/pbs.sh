@@ -3,8 +3,8 @@
 #
 #     qsub examples/pbs.sh
 #
-# dsrun reads the nodes from PBS_NODEFILE and connects to them by ssh, which must work between nodes
-# without a password. Each node counts its own GPUs; --num_gpus N uses the first N of each.
+# dsrun reads the nodes from PBS_NODEFILE and connects to them over ssh, which must work between the
+# nodes without a password. Each node counts its own GPUs; --num_gpus N uses the first N of each.
 
 #PBS -N train
 #PBS -l select=4:ncpus=64:ngpus=8

@@ -1,17 +1,18 @@
 """Train a character-level language model with DistributedDataParallel, on GPUs or on CPUs.
 
-One process is one rank; it reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
+Each process is one rank and reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
 
     python examples/train_ddp.py
     torchrun --nproc_per_node 2 examples/train_ddp.py
     dsrun --hostfile hosts examples/train_ddp.py --checkpoint model.pt
 
-The batch of a step is the same for any number of ranks, and each rank takes its share of it. In
+The batch of a step is the same for any number of ranks, and each rank processes its share. In
 double precision the order of the sums does not matter, so the losses depend only on the seed.
 
-With --checkpoint the training resumes from that file if it exists. Rank 0 reads and writes it
-(no shared folder is needed): every --checkpoint_every steps, at the end, and after the step in
-which any rank gets a signal: SIGUSR1 saves and continues, SIGTERM saves and all ranks exit with 0.
+With --checkpoint, the training resumes from that file if it exists. Only rank 0 reads and writes
+it, so no shared folder is needed. The file is saved every --checkpoint_every steps, at the end, and
+after a step in which any rank got a signal. SIGUSR1 saves and continues; after SIGTERM and a save,
+all ranks exit with 0.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Import it before there is a group: its functions keep the current group as a default argument.
-# Such a group outlives destroy_process_group, and gloo's threads then sometimes abort the exit.
+# Import this before a group exists: its functions keep the current group as a default argument. That
+# group would outlive destroy_process_group, and gloo's threads would sometimes crash the exit.
 import torch.distributed.nn
 from torch import Tensor, nn
 from torch.nn import functional
@@ -53,7 +54,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--text", type=Path, help="training text; default: Python's own library")
     parser.add_argument("--log_every", type=int, default=10, metavar="STEPS")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="resume from it, save here")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="file to resume from and to save"
+    )
     parser.add_argument("--checkpoint_every", type=int, default=20, metavar="STEPS")
     # DeepSpeed's launcher and dsrun pass this to every script; LOCAL_RANK has the same value.
     parser.add_argument("--local_rank", "--local-rank", help=argparse.SUPPRESS)
@@ -61,7 +64,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def join_group() -> torch.device:
-    """Join the other ranks: over NCCL if each has its own GPU, else over gloo."""
+    """Join the other ranks, over NCCL if each has its own GPU, otherwise over gloo."""
     if "RANK" not in os.environ:
         os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -97,7 +100,7 @@ def print_once(line: str) -> None:
 
 
 def from_rank_0(read: Callable[[Path | None], Any], file: Path | None) -> Any:
-    """Return on every rank what rank 0 reads: on other hosts the file may differ or be missing."""
+    """Read a file on rank 0 and return the result on all ranks: other hosts may lack the file."""
     box = [read(file) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box)
     return box[0]
@@ -125,7 +128,7 @@ def write_checkpoint(file: Path, checkpoint: dict[str, Any]) -> None:
 
 
 def character_model(context: int, embedding: int = 24, hidden: int = 256) -> nn.Sequential:
-    """The last characters, [n, context] -> logits of the next one, [n, CHARACTERS]."""
+    """Map the last characters, [n, context], to logits of the next one, [n, CHARACTERS]."""
     first, last = nn.Linear(context * embedding, hidden), nn.Linear(hidden, CHARACTERS)
     return nn.Sequential(nn.Embedding(CHARACTERS, embedding), nn.Flatten(), first, nn.ReLU(), last)
 
@@ -153,7 +156,7 @@ class Training:
         logits = self.ddp(inputs.to(self.device))
         total = functional.cross_entropy(logits, targets.to(self.device), reduction="sum")
         self.optimizer.zero_grad()
-        # DDP averages over ranks, whose shares may differ in size: average over samples instead.
+        # DDP averages over ranks, but their shares may differ in size: average over samples.
         torch.autograd.backward(total / batch * dist.get_world_size())
         self.optimizer.step()
         self.step += 1
@@ -170,9 +173,9 @@ def share_of_batch(text: Tensor, step: int, options: argparse.Namespace) -> tupl
 
 
 def agree(share: Tensor, seen: set[int]) -> tuple[float, bool, bool]:
-    """Return the same on all ranks: the mean loss, whether to save, and whether to stop."""
+    """Return the mean loss, whether to save, and whether to stop; equal on all ranks."""
     signals = seen.copy()
-    seen -= signals  # not clear(): another one may have arrived in between
+    seen -= signals  # not clear(): another signal may have arrived in between
     mine = [share.item(), signal.SIGUSR1 in signals, signal.SIGTERM in signals]
     everyone = torch.tensor(mine, dtype=share.dtype, device=share.device)
     dist.all_reduce(everyone)
@@ -184,7 +187,7 @@ def run(training: Training, text: Tensor, options: argparse.Namespace) -> None:
     file = options.checkpoint
     seen: set[int] = set()
     stop = False
-    if file:  # with nowhere to save to, a signal does what it does to any program
+    if file:  # without a checkpoint file, signals keep their default effects
         for each in (signal.SIGUSR1, signal.SIGTERM):
             signal.signal(each, lambda number, _frame: seen.add(number))
     while training.step < options.steps and not stop:

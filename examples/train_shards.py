@@ -6,12 +6,12 @@
         --checkpoint /shared/model.pt
 
 Each rank takes a shard when it is ready for one. All ranks step together, so a rank that finds the
-queue empty takes part in the steps with an empty batch until the others are done as well.
+queue empty takes part in the steps with an empty batch until the other ranks are done as well.
 
-The checkpoint has the model and the position of the queue at the same step. After a failure the
-training continues from there, and no sample of an epoch is lost or repeated; --history saves which
-samples the model has seen, in the order of the steps. With --by sampler an ElasticSampler divides
-the data instead, the same number of samples for each rank, and dsrun keeps no queue.
+The checkpoint has the model and the position of the queue at the same step. After a failure, the
+training continues from there, and no sample of an epoch is lost or repeated. --history records the
+samples that the model was trained on, in the order of the steps. With --by sampler, there is no
+queue: an ElasticSampler gives each rank the same number of samples.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Import it before there is a group, as in train_ddp.py.
+# Import this before a group exists; train_ddp.py explains why.
 import torch.distributed.nn
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -35,7 +35,7 @@ from dsrun.accelerator.shards import Shard, ShardQueue
 FEATURES = 16
 
 Samples = list[tuple[int, int]]
-"""Epoch and index of each sample."""
+"""Samples, each as its epoch and index."""
 
 
 def main() -> None:
@@ -57,21 +57,23 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log_every", type=int, default=50, metavar="STEPS")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="resume from it, save here")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="file to resume from and to save"
+    )
     parser.add_argument("--checkpoint_every", type=int, default=20, metavar="STEPS")
-    parser.add_argument("--history", action="store_true", help="save which samples were used")
+    parser.add_argument("--history", action="store_true", help="save the samples used")
     # DeepSpeed's launcher adds this to every script's arguments.
     parser.add_argument("--local_rank", "--local-rank", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 class FromQueue:
-    """Batches from the shards that this rank takes; `over` when all shards are done."""
+    """Batches from the shards that this rank takes. `over` is true when all shards are done."""
 
     def __init__(self, options: argparse.Namespace, state: dict[str, Any] | None) -> None:
         size, shard, epochs = options.size, options.shard, options.epochs
         self._queue = ShardQueue("train", size=size, shard=shard, epochs=epochs, seed=options.seed)
-        # Also without a checkpoint: the queue has counted work that the model has lost.
+        # Even without a checkpoint: the queue has counted work that the model has lost.
         self._queue.load_state_dict(state or {})
         self._batch = options.batch
         self._shard: Shard | None = None
@@ -82,9 +84,9 @@ class FromQueue:
         return self._queue.over
 
     def batch(self) -> Samples:
-        """Return the next samples of this rank; none if no shard is available now."""
+        """Return the next samples of this rank, or none if no shard is available now."""
         if self._shard is None:
-            # Do not wait here for other ranks: they would wait for this one in the next step.
+            # Do not wait for other ranks here: they wait for this rank in the next step.
             self._shard, self._done = self._queue.take(wait=False), 0
         if self._shard is None:
             return []
@@ -127,7 +129,7 @@ class FromSampler:
         return [(next(epochs), next(self._indices)) for _ in range(count)]
 
     def trained(self, samples: int) -> None:
-        """Report that the step is done; at the end of an epoch begin the order of the next."""
+        """Report that the step is done. At the end of an epoch, start the order of the next."""
         epoch = self._sampler.epoch
         self._sampler.trained(samples)
         if self._sampler.epoch != epoch:
@@ -162,7 +164,7 @@ class Training:
         inputs, targets = data([index for _, index in batch])
         loss: Tensor = (self.ddp(inputs).squeeze(1) - targets).square().sum() / total
         self.optimizer.zero_grad()
-        # DDP takes the mean of the ranks' gradients. A rank without samples adds zeros to them.
+        # DDP averages the gradients over the ranks. A rank without samples contributes zeros.
         torch.autograd.backward(loss * dist.get_world_size())
         self.optimizer.step()
         self.step += 1
@@ -170,7 +172,7 @@ class Training:
 
 
 def data(indices: list[int]) -> tuple[Tensor, Tensor]:
-    """Return inputs [n, FEATURES] and targets [n]: made up, and the same everywhere."""
+    """Return made-up inputs [n, FEATURES] and targets [n], identical on all ranks."""
     at = torch.tensor(indices, dtype=torch.float64)[:, None]
     inputs = torch.sin(at * torch.arange(1, FEATURES + 1, dtype=torch.float64) * 0.7)
     return inputs, inputs.prod(1) * 10 + inputs.sum(1) / FEATURES
@@ -189,7 +191,7 @@ def train(options: argparse.Namespace) -> None:
         if not total:
             if over == dist.get_world_size():
                 break
-            continue  # the last shards of the epoch were done in the meantime
+            continue  # the last shards of the epoch have just been finished
         part = training.advance(batch, int(total))
         source.trained(len(batch))
         if options.history:
@@ -211,7 +213,7 @@ def summed(*values: float) -> list[float]:
 
 
 def all_samples(batch: Samples) -> Samples:
-    """Return the samples that all ranks have used in this step."""
+    """Return the samples that all ranks together used in this step."""
     boxes: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(boxes, batch)
     return [sample for box in boxes for sample in box]
@@ -231,10 +233,10 @@ def from_rank_0(file: Path | None) -> Any:
 
 
 def save(file: Path | None, training: Training, source: FromQueue | FromSampler) -> None:
-    """Save model and position of this step in one file, which is replaced atomically."""
+    """Save the model and the data position of this step in one file, replaced atomically."""
     if file is None:
         return
-    dist.barrier()  # every rank has reported what it has used
+    dist.barrier()  # by now, every rank has reported the samples that it used
     if dist.get_rank() == 0:
         part = file.with_name(file.name + ".part")
         with part.open("wb") as stream:

@@ -2,7 +2,7 @@
 
     dsrun --nproc_per_node 2 examples/recipes/accelerate_train.py
 
-Nothing in it is about the launcher: `accelerate launch` runs the same file.
+The script does not depend on the launcher: `accelerate launch` runs the same file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = DataLoader(data, batch_size=64, shuffle=True)
 
-    # Without a GPU, Accelerate joins the ranks only if it is told to use CPUs.
+    # Without a GPU, Accelerate joins the ranks only with cpu=True.
     accelerator = Accelerator(cpu=not torch.accelerator.is_available())
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     accelerator.print(f"{accelerator.num_processes} processes, {len(loader)} steps per epoch")
@@ -33,7 +33,7 @@ def main() -> None:
             optimizer.zero_grad()
         mean = accelerator.reduce(loss.detach(), "mean").item()
         accelerator.print(f"epoch {epoch}: loss {mean:.5f}")
-    # Over gloo a rank may hang at its end if a DDP model outlives the group of the ranks.
+    # With gloo, a rank may hang on exit if a DDP model outlives the process group.
     model, optimizer, loader = accelerator.free_memory(model, optimizer, loader)
     accelerator.end_training()
 

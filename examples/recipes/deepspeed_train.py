@@ -3,7 +3,7 @@
     dsrun --num_gpus 2 examples/recipes/deepspeed_train.py \
         --deepspeed --deepspeed_config examples/recipes/ds_config.json
 
-It is a script as the `deepspeed` command starts it: --local_rank and DeepSpeed's own arguments.
+The `deepspeed` command can start it as well: it accepts --local_rank and DeepSpeed's own arguments.
 """
 
 from __future__ import annotations

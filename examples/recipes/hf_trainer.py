@@ -1,9 +1,9 @@
-"""Train a tiny language model with the Trainer of Hugging Face, on GPUs or on CPUs.
+"""Train a tiny language model with Hugging Face's Trainer, on GPUs or on CPUs.
 
     dsrun --nproc_per_node 2 --max_restarts 3 examples/recipes/hf_trainer.py
 
-The model is random and the text is made up, so nothing is downloaded. Each start continues from
-the newest checkpoint in `hf_output`.
+The model's weights are random and the text is made up, so nothing is downloaded. Each start
+continues from the newest checkpoint in `hf_output`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = 32
 
 def main() -> None:
     train()
-    # Over gloo a rank may hang at its end if a DDP model outlives the group of the ranks.
+    # With gloo, a rank may hang on exit if a DDP model outlives the process group.
     gc.collect()
     PartialState().destroy_process_group()
 
@@ -47,7 +47,7 @@ def train() -> None:
 
 
 def counting(samples: int) -> list[dict[str, torch.Tensor]]:
-    """Return sequences of 16 words that count upwards from anywhere."""
+    """Return sequences of 16 words that count upwards from a random word."""
     starts = torch.randint(WORDS, (samples, 1), generator=torch.Generator().manual_seed(0))
     rows = (starts + torch.arange(16)) % WORDS
     return [{"input_ids": row, "labels": row} for row in rows]

@@ -39,7 +39,7 @@ def main() -> None:
     inputs = torch.randn(1024, 8)
     data = TensorDataset(inputs, inputs.sum(1, keepdim=True))
     trainer = lightning.Trainer(
-        # Lightning compares these two with WORLD_SIZE. dsrun sets them as torchrun does.
+        # Lightning checks these two against WORLD_SIZE. dsrun sets the variables as torchrun does.
         devices=int(os.environ["LOCAL_WORLD_SIZE"]),
         num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
         strategy="ddp",
@@ -49,7 +49,7 @@ def main() -> None:
         enable_progress_bar=False,
     )
     trainer.fit(Regression(), DataLoader(data, batch_size=64, shuffle=True))
-    if torch.distributed.is_initialized():  # Lightning ends it only over NCCL
+    if torch.distributed.is_initialized():  # Lightning destroys the group only with NCCL
         torch.distributed.destroy_process_group()
 
 

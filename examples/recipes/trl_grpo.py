@@ -2,8 +2,8 @@
 
     dsrun --nproc_per_node 2 examples/recipes/trl_grpo.py
 
-The model is random, its language has six words, and the reward counts one of them, so nothing is
-downloaded.
+The model's weights are random, its language has six words, and the reward counts one of them, so
+nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = ("[pad]", "[end]", "red", "green", "blue", "black")
 
 def main() -> None:
     train()
-    # Over gloo a rank may hang at its end if a DDP model outlives the group of the ranks.
+    # With gloo, a rank may hang on exit if a DDP model outlives the process group.
     gc.collect()
     PartialState().destroy_process_group()
 

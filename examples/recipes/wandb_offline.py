@@ -3,7 +3,7 @@
     WANDB_MODE=offline dsrun --nproc_per_node 2 --max_restarts 3 examples/recipes/wandb_offline.py
 
 Rank 1 fails once on purpose. All ranks start again from the checkpoint, and rank 0 continues the
-run, because its id is the job's. When dsrun stops rank 0, it gets SIGTERM; wandb writes what it has
+run, because the run's id is the job's id. dsrun stops rank 0 with SIGTERM, and wandb writes its data
 at the end of the `with` block.
 """
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def run() -> wandb.Run:
-    """Begin the run, or continue it in a later round: the id is the same in all of them."""
+    """Begin the run, or continue it in a later round: all rounds use the same id."""
     return wandb.init(project="recipes", id=os.environ["DSRUN_JOB_ID"], resume="allow")
 
 
@@ -66,7 +66,7 @@ def train(model: nn.Linear) -> float:
 
 
 def save(model: nn.Linear, step: int) -> None:
-    """Replace the checkpoint; every rank goes on when it is there."""
+    """Replace the checkpoint, and let all ranks continue once it is written."""
     if dist.get_rank() == 0:
         part = CHECKPOINT.with_suffix(".part")
         torch.save({"model": model.state_dict(), "step": step}, part)

@@ -1,8 +1,8 @@
-"""A server and a trainer that asks it, both functions, as one job on this machine.
+"""Run two functions, a server and a trainer that queries it, as one job on this machine.
 
     python examples/roles/from_python.py
 
-With `hosts="h1,h2"`, or a hostfile, the roles are on other machines.
+With `hosts="h1,h2"` or a hostfile, the roles run on other machines.
 """
 
 import json
@@ -14,7 +14,7 @@ STEPS = 3
 
 
 def serve() -> None:
-    """Answer each request with its number squared."""
+    """Answer each request with the square of its number."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
     from dsrun.accelerator import roles
@@ -30,7 +30,7 @@ def serve() -> None:
 
 
 def train() -> list[int]:
-    """Ask the server once a step; return what it has answered."""
+    """Query the server once per step; return its answers."""
     from dsrun.accelerator import roles
 
     (server,) = roles.addrs("server")
