@@ -1,7 +1,7 @@
-# `make demo` and `make test` set up what they need. The other targets are below.
+# `make demo` and `make test` set up everything that they need. The other targets are below.
 
 PYTHON ?= python3
-# Most tests wait, so run three per core (of two); each process has its own virtual hosts.
+# Most tests wait, so run three processes per core (for two cores). Each has its own virtual hosts.
 TESTERS ?= 6
 SOAK ?= 100
 FAULTS ?= 100
@@ -16,7 +16,7 @@ ENGINES := $(VENV)/engines
 BYTECODE := $(VENV)/bytecode
 VERSION := -c 'import sys; print("%d.%d" % sys.version_info[:2])'
 
-# Each module is compiled once, not by each of the thousands of commands that tests start.
+# Compile each module once, not in each of the thousands of commands that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
@@ -25,17 +25,17 @@ PREPARE = @$(MAKE) --no-print-directory --jobs 2 --output-sync lint check engine
 .PHONY: demo test test-ci test-all test-near test-python fast faults simulate soak gpu release lint check docs
 .PHONY: setup system browser recipes engines clean
 
-## A real training on this machine, and on virtual hosts if possible.
+## Run a real training on this machine, and on virtual hosts if possible.
 demo: setup
 	$(BIN)/dsrun --num_gpus 2 examples/train_ddp.py
 	@sh examples/demo_hosts.sh $(BIN)
 
-## Lint, types, all tests without hosts, and those on hosts of what is the same for all launchers.
+## Lint, types, all tests without hosts, and the tests on hosts that do not depend on the launcher.
 test:
 	$(PREPARE)
 	$(RUN) --tier test
 
-## What every change must pass: these, and the other tests on hosts.
+## What every change must pass: `make test` and the other tests on hosts.
 test-ci:
 	$(PREPARE)
 	$(RUN) --tier ci
@@ -45,34 +45,34 @@ test-all: browser recipes
 	$(PREPARE)
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
-## The tests of what has changed since main (BASE=COMMIT for another), and of what imports it.
+## Test the modules changed since main (or since BASE=COMMIT), and the modules that import them.
 test-near: setup
 	$(BIN)/python -m tests.near --base $(BASE) -- --numprocesses $(TESTERS) --dist worksteal
 
-## The tests without hosts on another Python: make test-python PYTHON=python3.14
+## Run the tests without hosts with another Python: make test-python PYTHON=python3.14
 test-python:
 	@$(MAKE) --no-print-directory VENV=$(VENV)/$$($(PYTHON) $(VERSION)) fast
 
 fast: setup
 	$(RUN) --tier test --ignore tests/cluster
 
-## A training into which a hundred faults are injected; takes about half an hour.
+## Inject a hundred faults into a training; takes about half an hour.
 soak: setup
 	DSRUN_SOAK=$(SOAK) $(BIN)/python -m pytest tests/cluster/test_soak.py
 
-## Plant faults in the code, one at a time, and run the tests of the module.
+## Plant faults in the code, one at a time, and run the tests of the changed module.
 faults: setup
 	$(BIN)/python -m tests.planted_faults --count $(FAULTS) --seed $(SEED) --jobs $(TESTERS)
 
-## Play simulated worlds: whole jobs with faults, in virtual time, by seed.
+## Simulate whole jobs with faults in virtual time, one per seed.
 simulate: setup
 	$(BIN)/python -m tests.simulation --seeds 0-$$(($(SEEDS) - 1)) --jobs 2
 
-## Try dsrun on the NVIDIA GPU of this machine, at most 8 minutes; PYTHON is one that has torch.
+## Try dsrun on this machine's NVIDIA GPU, for at most 8 minutes; PYTHON must have torch.
 gpu:
 	@$(PYTHON) -m tests.gpu --report $(REPORT)
 
-## Wheel, source archive, list of components and checksums in dist/, tried; nothing is uploaded.
+## Build and test wheel, source archive, component list and checksums in dist/; uploads nothing.
 release: setup
 	$(BIN)/python -m tests.release dist
 	DSRUN_TEST_DIST=dist $(BIN)/python -m pytest --quiet --tier ci tests/release tests/test_packaging.py
@@ -86,27 +86,27 @@ lint: setup
 check: setup
 	$(BIN)/mypy
 
-## Write the files that are made from the code; a test checks that they are current.
+## Write the files that are generated from the code; a test checks that they are up to date.
 docs: setup
 	$(BIN)/python -m docs.generate
 
 setup: system $(READY)
 
-## System packages that tests and demo use: installed if this is root, otherwise named.
+## Install the system packages of the tests and the demo; without root, only list them.
 system:
 	@sh .ci/packages
 
-## A browser, which looks at pictures of jobs.
+## Install a browser, which the tests of job pictures use.
 browser: setup
 	@sh .ci/packages browser
 	$(BIN)/python -m pip install --quiet --group browser
 
-## The frameworks that docs/recipes.md trains with.
+## Install the frameworks that docs/recipes.md trains with.
 recipes: setup
 	$(BIN)/python -m pip install --quiet --group recipes
 
-# Tests start Python many thousand times, and setuptools' finder takes half of the time of a start:
-# a folder on the path takes its place.
+# Tests start Python many thousands of times, and setuptools' finder takes half the time of each start.
+# So a folder on the path replaces the finder.
 $(READY): pyproject.toml | system
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
@@ -114,12 +114,12 @@ $(READY): pyproject.toml | system
 	echo '$(CURDIR)/tests/import' >$$(echo $(VENV)/lib/python3.*/site-packages/__editable__.dsrun-*.pth)
 	touch $(READY)
 
-# Once, as otherwise each process that runs tests would rewrite the assertions of all of them.
+# Done once. Otherwise, each test process would rewrite the assertions of all tests.
 $(BYTECODE): $(READY)
 	-@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 	@touch $(BYTECODE)
 
-## MPI launchers for the tests, each in its own environment.
+## Install MPI launchers for the tests, each in its own environment.
 engines: $(ENGINES)/ready
 
 $(ENGINES)/ready: .ci/engines $(READY)

@@ -30,8 +30,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Import this before a group exists: its functions keep the current group as a default argument. That
-# group would outlive destroy_process_group, and gloo's threads would sometimes crash the exit.
+# Import this before a group exists: its functions keep the current group as a default argument.
+# That group would outlive destroy_process_group, and gloo's threads would sometimes crash the exit.
 import torch.distributed.nn
 from torch import Tensor, nn
 from torch.nn import functional

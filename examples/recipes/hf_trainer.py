@@ -2,7 +2,7 @@
 
     dsrun --nproc_per_node 2 --max_restarts 3 examples/recipes/hf_trainer.py
 
-The model's weights are random and the text is made up, so nothing is downloaded. Each start
+The model starts with random weights and the text is made up, so nothing is downloaded. Each start
 continues from the newest checkpoint in `hf_output`.
 """
 

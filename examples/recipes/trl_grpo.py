@@ -2,8 +2,8 @@
 
     dsrun --nproc_per_node 2 examples/recipes/trl_grpo.py
 
-The model's weights are random, its language has six words, and the reward counts one of them, so
-nothing is downloaded.
+The model starts with random weights, its language has six words, and the reward counts one of them,
+so nothing is downloaded.
 """
 
 from __future__ import annotations

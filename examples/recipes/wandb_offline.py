@@ -3,8 +3,8 @@
     WANDB_MODE=offline dsrun --nproc_per_node 2 --max_restarts 3 examples/recipes/wandb_offline.py
 
 Rank 1 fails once on purpose. All ranks start again from the checkpoint, and rank 0 continues the
-run, because the run's id is the job's id. dsrun stops rank 0 with SIGTERM, and wandb writes its data
-at the end of the `with` block.
+run, because the run's id is the job's id. dsrun stops rank 0 with SIGTERM, and wandb writes its
+data at the end of the `with` block.
 """
 
 from __future__ import annotations
