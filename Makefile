@@ -1,7 +1,7 @@
 # `make demo` and `make test` set up everything that they need. The other targets are below.
 
 PYTHON ?= python3
-# Most tests wait, so run three processes per core (for two cores). Each has its own virtual hosts.
+# Most tests wait, so run three processes on each of two cores. Each has its own virtual hosts.
 TESTERS ?= 6
 SOAK ?= 100
 FAULTS ?= 100
