@@ -156,7 +156,7 @@ class Training:
         logits = self.ddp(inputs.to(self.device))
         total = functional.cross_entropy(logits, targets.to(self.device), reduction="sum")
         self.optimizer.zero_grad()
-        # DDP averages over ranks, but their shares may differ in size: average over samples.
+        # DDP averages over ranks, whose shares may differ in size, so average over samples instead.
         torch.autograd.backward(total / batch * dist.get_world_size())
         self.optimizer.step()
         self.step += 1
