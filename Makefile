@@ -56,7 +56,7 @@ test-python:
 fast: setup
 	$(RUN) --tier test --ignore tests/cluster
 
-## Inject a hundred faults into a training; takes about half an hour.
+## Inject a hundred faults into a training run; takes about half an hour.
 soak: setup
 	DSRUN_SOAK=$(SOAK) $(BIN)/python -m pytest tests/cluster/test_soak.py
 
