@@ -47,8 +47,6 @@ RUN = ("tests/head/run/test_run.py", "tests/head/elastic/test_runner_rounds.py")
 
 ELSEWHERE = {
     "launcher/head/elastic/admission.py": RUN,
-    "launcher/head/elastic/round_actions.py": ROUNDS,
-    "launcher/head/elastic/round_events.py": ROUNDS,
     "launcher/head/fleet/events.py": ("tests/head/run/test_fleet_events.py",),
     "launcher/head/fleet/fleet.py": ("tests/head/fleet/test_heartbeats.py",),
     "launcher/head/fleet/listener.py": ("tests/head/fleet/test_packages.py",),

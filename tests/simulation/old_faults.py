@@ -97,8 +97,9 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "given-up-though-enough-nodes-were-ready": (
         Replacement(
             ROUNDS,
-            "        if self.alive < self._limits.least:\n            self._do(TooFew())\n",
-            "        if self.alive >= 0:\n            self._do(TooFew())\n",
+            "        if self.alive < self._limits.least:\n"
+            "            self._then(self._do.end_too_few)\n",
+            "        if self.alive >= 0:\n            self._then(self._do.end_too_few)\n",
         ),
     ),
     "the-last-failure-begins-another-round": (

@@ -6,32 +6,15 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.head.elastic import round_events as events
-from dsrun.launcher.head.elastic.round_actions import (
-    CheckNodes,
-    DropNode,
-    EndForFailure,
-    Finish,
-    ForgetFailures,
-    Form,
-    Notify,
-    ProbeMaster,
-    ReleaseMember,
-    StopRound,
-    TooFew,
-)
 from dsrun.launcher.head.elastic.rounds import Rounds
-from dsrun.launcher.head.run.effects import Log
 from dsrun.launcher.specs.policies import ElasticPolicy
 
 from .clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dsrun.launcher.common.loop import Timer
-    from dsrun.launcher.head.elastic.round_actions import RoundAction
-    from dsrun.launcher.head.elastic.round_events import RoundEvent
 
 
 class Job:
@@ -80,28 +63,30 @@ class Job:
         self.survives = True
         self.limits = ElasticPolicy(least, most, restarts, **more)
         self.decided: list[bool] = []
-        self.rounds = Rounds(nodes, self.limits, self, self.clock.now)
-        self.actions: deque[RoundAction | Log] = deque()
+        self.decided_now: deque[Callable[[], object]] = deque()
+        later = self.decided_now.append
+        self.rounds = Rounds(self, later, nodes, self.limits, self, self.clock.now)
         self.alarm: Timer | None = None
-        self.handle(events.JobStarted(0, "a0", range(1, nodes), {}))
+        self.busy = False
+        self.tell(self.rounds.job_started, 0, "a0", range(1, nodes), {})
 
-    def handle(self, event: RoundEvent) -> bool:
+    def tell(self, happened: Callable[..., bool | None], *args: Any, **kwargs: Any) -> bool:
         """Something happens; return the answer of the rounds."""
-        step = self.rounds.step(self.clock.now, event)
-        idle = not self.actions
-        self.actions.extend(step.actions)
+        answer = happened(self.clock.now, *args, **kwargs)
         if self.alarm is not None:
             self.alarm.cancel()
         if self.rounds.due is not None:
             seconds = self.rounds.due - self.clock.now
             self.alarm = self.clock.loop.call_later(seconds, self.wake)
-        while idle and self.actions:
-            self.act(self.actions[0])
-            self.actions.popleft()
-        return step.accepted
+        if not self.busy:
+            self.busy = True
+            while self.decided_now:
+                self.decided_now.popleft()()
+            self.busy = False
+        return answer is not False
 
     def wake(self) -> None:
-        self.handle(events.RoundTimePassed())
+        self.tell(self.rounds.time_passed)
 
     # -- the table of nodes ---------------------------------------------------------------------
 
@@ -122,34 +107,48 @@ class Job:
 
     # -- what the rounds want done --------------------------------------------------------------
 
-    def act(self, action: RoundAction | Log) -> None:
-        """Note what the rounds want done."""
-        match action:
-            case ProbeMaster(first, nodes):
-                self.probed.append((first, list(nodes)))
-                self.answer(first, *nodes)
-            case Form(members, address, restarts):
-                assert address in self.addresses(members[0])
-                self.form(list(members), restarts)
-            case StopRound(nodes):
-                self.called.append(list(nodes))
-            case Notify(nodes):
-                self.noticed.append(list(nodes))
-            case ReleaseMember(node):
-                self.released.append(node)
-            case DropNode(node, reason, for_good):
-                self.for_good += [node] if for_good else []
-                self.lose_one(node, reason)
-            case CheckNodes():
-                pass
-            case EndForFailure() | ForgetFailures():
-                self.decide(isinstance(action, ForgetFailures))
-            case TooFew():
-                self.give_up()
-            case Finish():
-                self.ended = True
-            case Log(text):
-                self.said.append(text)
+    def probe(self, first: int, nodes: tuple[int, ...]) -> None:
+        self.probed.append((first, list(nodes)))
+        self.answer(first, *nodes)
+
+    def form(self, members: tuple[int, ...], address: str, restarts: int) -> None:
+        assert address in self.addresses(members[0])
+        self.formed.append(list(members))
+        self.needed.append(restarts)
+
+    def stop_round(self, nodes: tuple[int, ...]) -> None:
+        self.called.append(list(nodes))
+
+    def notify(self, nodes: tuple[int, ...]) -> None:
+        self.noticed.append(list(nodes))
+
+    def release(self, node: int) -> None:
+        self.released.append(node)
+
+    def drop(self, node: int, reason: str, *, for_good: bool) -> None:
+        self.for_good += [node] if for_good else []
+        self.lose_one(node, reason)
+
+    def check(self, nodes: tuple[int, ...]) -> None:
+        """Run nothing: a test says when the nodes have passed."""
+
+    def end_for_failure(self) -> None:
+        self.decide(lost=False)
+
+    def forget_failures(self) -> None:
+        self.decide(lost=True)
+
+    def decide(self, *, lost: bool) -> None:
+        self.decided.append(lost)
+
+    def end_too_few(self) -> None:
+        self.short = True
+
+    def finish(self) -> None:
+        self.ended = True
+
+    def warn(self, text: str) -> None:
+        self.said.append(text)
 
     def answer(self, first: int, *nodes: int) -> None:
         """Have nodes answer a probe soon, those that are not silent."""
@@ -157,14 +156,10 @@ class Job:
         def say(node: int) -> None:
             bad = {first, node} in self.walls
             if node not in self.silent:
-                self.handle(events.NodeReached(node, ["no route" if bad else ""] * 2))
+                self.tell(self.rounds.node_reached, node, ["no route" if bad else ""] * 2)
 
         for node in nodes:
             self.clock.loop.call_later(0.0, partial(say, node))
-
-    def form(self, members: list[int], restarts: int) -> None:
-        self.formed.append(members)
-        self.needed.append(restarts)
 
     def lose_one(self, node: int, reason: str) -> None:
         self.lost.append(node)
@@ -173,43 +168,37 @@ class Job:
         if not self.survives:
             self.close()
 
-    def give_up(self) -> None:
-        self.short = True
-
-    def decide(self, lost: bool) -> None:
-        self.decided.append(lost)
-
     # -- what happens ---------------------------------------------------------------------------
 
     def failed(self, what: str, code: int, node: int, *, final: bool = False) -> bool:
         """A worker of a node has failed; return whether the job goes on."""
-        return self.handle(events.WorkerFailed(what, code, node, final))
+        return self.tell(self.rounds.worker_failed, what, code, node, final=final)
 
     def close(self) -> None:
-        self.handle(events.JobStopped())
+        self.tell(self.rounds.job_stopped)
 
     def print(self) -> None:
-        self.handle(events.WorkerPrinted())
+        self.tell(self.rounds.worker_printed)
 
     def resize(self, most: int) -> None:
-        self.handle(events.SizeLimited(most))
+        self.tell(self.rounds.size_limited, most)
 
     def retire(self, node: int) -> bool:
-        return self.handle(events.NodeRemoved(node))
+        return self.tell(self.rounds.node_removed, node)
 
     def checked(self) -> None:
         """A node has passed the health command."""
-        self.handle(events.NodesChecked())
+        self.tell(self.rounds.nodes_checked)
 
     def came(self, node: int) -> bool:
-        return self.handle(events.MemberConnected(node))
+        return self.tell(self.rounds.node_connected, node)
 
     def finished(self, node: int, generation: int) -> None:
-        self.handle(events.NodeFinished(node, generation))
+        self.tell(self.rounds.node_finished, node, generation)
 
     def join(self, *nodes: int) -> None:
         for node in nodes:
-            self.handle(events.NodeReady(node))
+            self.tell(self.rounds.node_ready, node)
         self.clock.settle()
 
     def leave(self, node: int) -> bool:
@@ -222,13 +211,13 @@ class Job:
         """Record that a node is lost; what was said of that before is what comes of it."""
         survives = self.rounds.survives(node)
         assert self.rounds.survives(node) is survives, "a question changes nothing"
-        goes_on = self.handle(events.NodeLost(node))
+        goes_on = self.tell(self.rounds.node_lost, node)
         assert goes_on is survives
         return goes_on
 
     def done(self, node: int) -> bool:
         """A node ends by itself, or because it was released."""
-        goes_on = self.handle(events.NodeDone(node))
+        goes_on = self.tell(self.rounds.node_done, node)
         self.clock.settle()
         return goes_on
 
@@ -237,15 +226,15 @@ class Job:
         self.clock.go(seconds)
         self.clock.settle()
 
-    def finish(self, *nodes: int) -> None:
+    def finishes(self, *nodes: int) -> None:
         """All workers of these nodes end well in the present round."""
         for node in nodes:
-            self.handle(events.NodeFinished(node, self.rounds.generation))
+            self.tell(self.rounds.node_finished, node, self.rounds.generation)
 
     def arrive(self, *nodes: int) -> None:
         """Nodes come, or come back, and are ready soon."""
         for node in nodes:
-            assert self.handle(events.MemberConnected(node)), node
+            assert self.tell(self.rounds.node_connected, node), node
         self.join(*nodes)
 
 

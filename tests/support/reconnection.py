@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.elastic.admission import PAUSES, Membership
-from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.fleet.reconnector import (
     AT_ONCE,
@@ -20,8 +19,6 @@ from .clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from dsrun.launcher.head.elastic.round_events import RoundEvent
 
 
 class Job:
@@ -52,11 +49,10 @@ class Job:
             self.left,
             lambda: self.roster.next(),  # noqa: PLW0108 - made below
         )
-        self.roster = Membership(self.peers, self.handle, self.returns, self.add, self.said.append)
+        self.roster = Membership(self.peers, self.remove, self.returns, self.add, self.said.append)
 
-    def handle(self, event: RoundEvent) -> bool:
-        assert isinstance(event, NodeRemoved)
-        self.alive.discard(self.peers[event.node].name)
+    def remove(self, number: int) -> bool:
+        self.alive.discard(self.peers[number].name)
         return True
 
     def left(self) -> int:

@@ -13,7 +13,6 @@ from ..fleet.unreached import UnreachedNodes
 from ..run.decisions import Admit, DropStart
 from ..run.effects import Ask, CloseLine, Log, ReachNode, Unreached
 from ..run.run_node import NodeState
-from .round_events import MemberConnected, NodeRemoved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from ...specs.host import Host
     from ..run.restart_policy import Course
     from ..run.run_node import RunNode
-    from .round_events import RoundEvent
     from .rounds import Rounds
 
 CHANGED = "its new slots have no effect until it has been off the list once"
@@ -36,7 +34,7 @@ class Membership:
     def __init__(
         self,
         nodes: Sequence[RunNode],
-        handle: Callable[[RoundEvent], bool],
+        remove: Callable[[int], bool],
         reconnector: Reconnector,
         add: Callable[[Host], RunNode],
         log: Callable[[str], None],
@@ -45,13 +43,13 @@ class Membership:
 
         Args:
             nodes: all nodes so far; grows by what `add` makes.
-            handle: has the rounds handle an event; returns its answer.
+            remove: removes a node for good, by its number, if the rounds can do without it.
             reconnector: reaches nodes.
             add: returns a new node of a host.
             log: prints a line for the user.
         """
         self._nodes = nodes
-        self._handle = handle
+        self._remove = remove
         self._reconnector = reconnector
         self._add = add
         self._log = log
@@ -77,7 +75,7 @@ class Membership:
         """Add a host in place of a lost one, which is not reached any more."""
         node = next(node for node in self._nodes if node.name == lost)
         self._reconnector.drop(node)
-        self._handle(NodeRemoved(node.number))
+        self._remove(node.number)
         self._fresh[host.name] = host
         self._reconnector.look()
 
@@ -108,7 +106,7 @@ class Membership:
         """
         for node in sorted(self._unlisted, key=lambda one: -one.number):
             if not node.over:
-                self._handle(NodeRemoved(node.number))
+                self._remove(node.number)
 
     def _update(self, node: RunNode, host: Host, before: Host | None) -> None:
         """Handle a host of the list that has a node already."""
@@ -147,14 +145,19 @@ class NodeAdmission:
     """
 
     def __init__(
-        self, course: Course, rounds: Rounds, handle: Callable[[RoundEvent], bool], most: int
+        self,
+        course: Course,
+        rounds: Rounds,
+        connected: Callable[[int], bool],
+        removed: Callable[[int], bool],
+        most: int,
     ) -> None:
         """Begin with the nodes of a run, of which a round may have `most`.
 
-        `handle` has the rounds handle an event, and returns its answer.
+        `connected` and `removed` tell the rounds of a node, by its number, as `Rounds` describes.
         """
         self._nodes, self._do, self._compare = course.nodes, course.do, course.compare
-        self._rounds, self._handle, self._most = rounds, handle, most
+        self._rounds, self._connected, self._most = rounds, connected, most
         self._closed = False
         self._reconnector = Reconnector(
             course.timers,
@@ -164,7 +167,9 @@ class NodeAdmission:
             self._room,
             self._newcomer,
         )
-        self.membership = Membership(course.nodes, handle, self._reconnector, course.add, self._log)
+        self.membership = Membership(
+            course.nodes, removed, self._reconnector, course.add, self._log
+        )
         self._unreached = UnreachedNodes(
             course.timers, lambda text: self._log(f"{text}; trying again")
         )
@@ -207,7 +212,7 @@ class NodeAdmission:
         if problems and node.lost != problems[0]:
             node.lose(problems[0])
             self._log(f"cannot use {node.name}: {node.lost}")
-        if problems or self._closed or not self._handle(MemberConnected(node.number)):
+        if problems or self._closed or not self._connected(node.number):
             node.ask_again()
             self._do(CloseLine(node, node.lost))
             self._reconnector.failed(node)

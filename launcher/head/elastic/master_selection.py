@@ -8,14 +8,14 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.wording import counted
-from .round_actions import ProbeMaster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    from .round_actions import RoundAction
+    Probe: TypeAlias = Callable[[int, tuple[int, ...]], None]
+    """Has the second nodes try the addresses of the first."""
 
     Verdicts: TypeAlias = dict[int, Mapping[str, str]]
     """Of each node: "" for each address that it reaches, or why it does not."""
@@ -35,17 +35,15 @@ class Reachability:
         awaited: the nodes whose answers the newest search waits for.
     """
 
-    def __init__(
-        self, addresses: Callable[[int], Sequence[str]], act: Callable[[RoundAction], None]
-    ) -> None:
+    def __init__(self, addresses: Callable[[int], Sequence[str]], probe: Probe) -> None:
         """Begin without any answer.
 
         Args:
             addresses: returns those at which a node may be reached, the most likely one first.
-            act: has nodes probed.
+            probe: has nodes probed.
         """
         self._addresses = addresses
-        self._act = act
+        self._probe = probe
         self._verdicts: dict[int, Verdicts] = {}
         self._probes: dict[int, list[tuple[Verdicts, tuple[str, ...]]]] = {}
         self.awaited: set[int] = set()
@@ -121,7 +119,7 @@ class Reachability:
         if free:
             known, addresses = self._verdicts[first], tuple(self._addresses(first))
             self._probes |= {node: [(known, addresses)] for node in free}
-            self._act(ProbeMaster(first, tuple(free)))
+            self._probe(first, tuple(free))
 
 
 def _reasons(verdicts: Mapping[str, str]) -> str:
@@ -146,14 +144,14 @@ class MasterSelection:
         timers: Timers,
         patience: float,
         table: NodeDirectory,
-        act: Callable[[RoundAction], None],
+        probe: Probe,
         give_up: Callable[[Mapping[int, str], AbstractSet[int]], None],
     ) -> None:
         """Wait `patience` seconds for answers.
 
         `give_up` gets the reason for each node to give up, and the nodes not to reach again.
         """
-        self.reachability = Reachability(table.addresses, act)
+        self.reachability = Reachability(table.addresses, probe)
         self.members: list[int] = []
         self._timers = timers
         self._patience = patience

@@ -4,44 +4,81 @@ Membership is decided here and nowhere else, so ranks are dense, in the order of
 same on every node. A round is formed as soon as all members of the last one that are alive are
 ready for it. Other nodes take part if they are ready by then, and else in a later round.
 
-All of this is pure: what happens is given to `Rounds.step`, with its time, and what is to be done
-is returned.
+All of this is pure: what happens is a method, whose first argument is the time, and what follows
+is a call of `RoundActions`, which is put off until what is under way has ended.
 """
 
 from __future__ import annotations
 
+from functools import partial, wraps
+
 from ...common.loop import Timers
-from ...common.values import NamedTuple
-from ..run.effects import Log
-from . import round_events as events
 from .failures import Failures
 from .master_selection import MasterSelection
 from .node_directory import select
 from .node_waits import LostTogether, MinNodesWait, ScaleUpDelay
-from .round_actions import (
-    CheckNodes,
-    DropNode,
-    EndForFailure,
-    Finish,
-    ForgetFailures,
-    Form,
-    Notify,
-    ReleaseMember,
-    StopRound,
-    TooFew,
-)
 from .round_state import CurrentRound, MemberState, NodeStates, RoundPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from typing import Any
+    from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
     from ...specs.policies import ElasticPolicy
     from .node_directory import NodeDirectory
-    from .round_actions import RoundAction
-    from .round_events import RoundEvent
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+    class RoundActions(Protocol):
+        """Carries out the decisions about rounds; nodes go by their number in the run."""
+
+        def probe(self, first: int, nodes: tuple[int, ...]) -> None:
+            """Have each of `nodes` try the addresses of `first`, maybe the first of a round.
+
+            `Rounds.node_reached` follows for each.
+            """
+
+        def form(self, members: tuple[int, ...], address: str, restarts: int) -> None:
+            """Form the next round of these nodes, in this order.
+
+            Args:
+                members: the nodes.
+                address: that of the first of them, which all others have reached.
+                restarts: how many failures there were so far.
+            """
+
+        def stop_round(self, nodes: tuple[int, ...]) -> None:
+            """Have these nodes leave their round."""
+
+        def notify(self, nodes: tuple[int, ...]) -> None:
+            """Have these nodes tell their workers that the round will end soon."""
+
+        def release(self, node: int) -> None:
+            """End this node, which is not needed any more."""
+
+        def drop(self, node: int, reason: str, *, for_good: bool) -> None:
+            """Treat this node as lost, and reach it again unless that is `for_good`."""
+
+        def check(self, nodes: tuple[int, ...]) -> None:
+            """Run the health command on these nodes; their round may begin once it has passed."""
+
+        def end_for_failure(self) -> None:
+            """End the job: no node was lost that could explain the failure."""
+
+        def forget_failures(self) -> None:
+            """Forget the failures of the round, which the loss of a node has caused."""
+
+        def end_too_few(self) -> None:
+            """End the job: there were too few nodes for too long."""
+
+        def finish(self) -> None:
+            """End the job, as all workers of the round have ended with code 0."""
+
+        def warn(self, text: str) -> None:
+            """Print a warning for the user."""
+
 
 NEWCOMERS = 120.0
 """Seconds to wait for nodes to get ready without which there can be no round."""
@@ -51,16 +88,20 @@ SETTLE = 1.0
 workers often notice first, is known by then."""
 
 
-class RoundsStep(NamedTuple):
-    """What follows from an event.
+def _event(
+    handle: Callable[Concatenate[Rounds, P], T],
+) -> Callable[Concatenate[Rounds, float, P], T]:
+    """Return a method with the time before its arguments, which also does what is due by then.
 
-    Attributes:
-        accepted: the answer, for an event that has one.
-        actions: what is to be done, in this order.
+    The time is in seconds, not before that of the last call, and does not count those in which this
+    process was stopped.
     """
 
-    accepted: bool
-    actions: tuple[RoundAction | Log, ...]
+    @wraps(handle)
+    def event(rounds: Rounds, now: float, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return rounds.advance(now, partial(handle, rounds, *args, **kwargs))
+
+    return event
 
 
 class Rounds:
@@ -73,26 +114,36 @@ class Rounds:
     """
 
     def __init__(
-        self, nodes: int, limits: ElasticPolicy, directory: NodeDirectory, now: float
+        self,
+        do: RoundActions,
+        later: Callable[[Callable[[], object]], object],
+        nodes: int,
+        limits: ElasticPolicy,
+        directory: NodeDirectory,
+        now: float,
     ) -> None:
         """Wait for nodes to get ready.
 
         Args:
+            do: carries out what is decided.
+            later: makes a call of it once what is under way has ended.
             nodes: how many there are, numbered from 0 on.
             limits: how far the job may shrink, grow and fail.
             directory: describes each node.
-            now: the time in seconds, as `step` gets it.
+            now: the time in seconds, as with all that happens.
         """
+        self._do, self._later = do, later
         self._limits = limits
         self._now = now
         self._timers = timers = Timers(lambda: self._now)
-        self._actions: list[RoundAction | Log] = []
-        self._do = do = self._actions.append
+        self._outbox: list[Callable[[], object]] = []
         self._directory = directory
         self._most = limits.most
         self._failures = Failures(limits, timers.clock, directory.name, self._log)
         self._scale_up = ScaleUpDelay(timers, limits.gain_delay, self._consider, self._log)
-        self._master = MasterSelection(timers, limits.patience, directory, do, self._give_up)
+        self._master = MasterSelection(
+            timers, limits.patience, directory, self._probe, self._give_up
+        )
         self._nodes = NodeStates(nodes)
         self._retiring: set[int] = set()
         self._giving_up: set[int] = set()
@@ -103,49 +154,21 @@ class Rounds:
         self._ending = self._closed = self.over = False
         self.generation = 0
         self.members: set[int] = set()
-        self._handlers = self._table()
 
-    def _table(self) -> dict[type, Callable[..., bool | None]]:
-        """Return what handles each kind of event, given its fields."""
-        return {
-            events.JobStarted: self._on_start,
-            events.MemberConnected: self._on_connected,
-            events.NodeReady: self._on_ready,
-            events.NodeLost: self._on_lost,
-            events.NodeDone: self._on_done,
-            events.NodeFinished: self._on_finished,
-            events.NodeReached: self._on_reached,
-            events.NodeRemoved: self._on_removed,
-            events.WorkerFailed: self._on_failure,
-            events.AlertRestart: self._on_request,
-            events.WorkerPrinted: self._scale_up.end,
-            events.SizeLimited: self._on_size,
-            events.NodeVanishing: self._on_vanishing,
-            events.WorkersGone: self._on_workers_gone,
-            events.NodesChecked: self._try_form,
-            events.JobStopped: self._on_stop,
-            events.RoundTimePassed: lambda: None,
-        }
-
-    def step(self, now: float, event: RoundEvent) -> RoundsStep:
-        """Handle an event at a time, and what is due by then.
-
-        Args:
-            now: seconds, not before those of the last step; they do not count those in which this
-                process was stopped.
-            event: what has happened.
-
-        Raises:
-            ValueError: a node has answered a probe of another number of addresses.
-        """
+    def advance(self, now: float, event: Callable[[], T]) -> T:
+        """Make an event happen at a time, with what is due by then; return its answer."""
         self._now = now
-        fields: Any = event
-        accepted = self._handlers[type(event)](*fields)
+        answer = event()
         while (call := self._timers.expired(now)) is not None:
             call()
-        actions = tuple(self._actions)
-        self._actions.clear()
-        return RoundsStep(accepted is not False, actions)
+        decided, self._outbox = self._outbox, []
+        for one in decided:
+            self._later(one)
+        return answer
+
+    def _then(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Have this done once what is under way has ended."""
+        self._outbox.append(partial(call, *args, **kwargs))
 
     @property
     def due(self) -> float | None:
@@ -172,26 +195,42 @@ class Rounds:
         return node in self._nodes.leaving
 
     def _log(self, text: str) -> None:
-        self._do(Log(text, "warning"))
+        self._then(self._do.warn, text)
+
+    def _probe(self, first: int, nodes: tuple[int, ...]) -> None:
+        self._then(self._do.probe, first, nodes)
 
     # -- nodes come and go ------------------------------------------------------------------
 
-    def _on_start(
+    @_event
+    def job_started(
         self, first: int, address: str, reached: Sequence[int], owed: Mapping[int, int]
     ) -> None:
+        """Take note of what is known of the nodes, all of which have answered.
+
+        Args:
+            first: the node that has the master port.
+            address: where these others have reached it.
+            reached: these others.
+            owed: how many answers to probes from before the start each node still owes.
+        """
         reachability = self._master.reachability
         for node, answers in owed.items():
             reachability.owes(node, answers)
         for node in reached:
             reachability.verified(first, node, address)
 
-    def _on_connected(self, node: int) -> bool:
+    @_event
+    def node_connected(self, node: int) -> bool:
+        """Take note of a node that is there, or again; return whether a round can use it."""
         if node not in self._nodes and not self._ending and not self._closed:
             self._nodes.move([node], MemberState.STARTING)
             self._lost.found(node)
         return node in self._nodes
 
-    def _on_ready(self, node: int) -> None:
+    @_event
+    def node_ready(self, node: int) -> None:
+        """Take a node into the next round; a member of the current one has left it."""
         if node not in self._nodes:
             return
         if node in self._nodes.ready:
@@ -211,8 +250,12 @@ class Rounds:
         rest = self.alive - (node in self._nodes)
         return rest >= self._limits.least or self._min_nodes_wait.can_wait
 
-    def _on_lost(self, node: int) -> bool:
-        """Go on without a node; return whether that is possible."""
+    @_event
+    def node_lost(self, node: int) -> bool:
+        """Go on without a node that is gone; return whether that is possible."""
+        return self._lose(node)
+
+    def _lose(self, node: int) -> bool:
         was_in, released = node in self.members, node in self._nodes.leaving
         self._forget(node)
         if self._ending or self.over:
@@ -229,8 +272,12 @@ class Rounds:
         self._try_form()
         return True
 
-    def _on_removed(self, node: int) -> bool:
-        """Remove a node for good, if the job can do without it; return whether it can."""
+    @_event
+    def node_removed(self, node: int) -> bool:
+        """Remove a node for good, if the job can do without it; return whether it can.
+
+        Its host is no longer on the list, or another one has the place of this lost node.
+        """
         rest = self.alive - len(self._retiring | {node})
         if node not in self._nodes:
             self._lost.found(node)
@@ -247,7 +294,9 @@ class Rounds:
         self._try_form()
         return True
 
-    def _on_size(self, most: int) -> None:
+    @_event
+    def size_limited(self, most: int) -> None:
+        """Form rounds of at most so many nodes from now on."""
         self._most = most
         self._master.cancel()
         self._consider()
@@ -259,7 +308,9 @@ class Rounds:
         for node in sorted(self._retiring)[: max(missing, 0)]:
             self._retiring.discard(node)
 
-    def _on_stop(self) -> None:
+    @_event
+    def job_stopped(self) -> None:
+        """Form no other round: the job is being stopped."""
         self._closed = True
         self._current.end()
         self._nodes.clear()
@@ -273,8 +324,9 @@ class Rounds:
 
     # -- the end of the work ----------------------------------------------------------------
 
-    def _on_finished(self, node: int, generation: int) -> None:
-        """Count a node whose workers have all ended with code 0.
+    @_event
+    def node_finished(self, node: int, generation: int) -> None:
+        """Count a node whose workers in the round of this number have all ended with code 0.
 
         The job is done once that is so on every node of the round. Until then a failure or a loss
         leads to another round, in which this node takes part.
@@ -283,14 +335,15 @@ class Rounds:
             return
         self._finish(node)
 
-    def _on_done(self, node: int) -> bool:
-        """Go on without a node that has ended by itself; return whether that is possible.
+    @_event
+    def node_done(self, node: int) -> bool:
+        """Go on without a node that has ended, asked or not; return whether that is possible.
 
         It takes part no more, so from now on no failure is survived. But other members may have
         failed just before, and be waiting for it.
         """
         if node in self._nodes.leaving:
-            return self._on_lost(node)
+            return self._lose(node)
         self._ending = True
         self._forget(node)
         self._finish(node)
@@ -309,18 +362,31 @@ class Rounds:
         self._current.finished |= {node} & self._current.nodes
         if self._current.complete and not self.over:
             self.over = True
-            self._do(Finish())
+            self._then(self._do.finish)
 
     # -- failures ---------------------------------------------------------------------------
 
-    def _on_failure(self, what: str, code: int, node: int, final: bool) -> bool:
-        """Survive a failure with another round, or end the job; return whether it goes on."""
+    @_event
+    def worker_failed(self, what: str, code: int, node: int, *, final: bool) -> bool:
+        """Survive a failure with another round, or end the job; return whether it goes on.
+
+        If not, `RoundActions.end_for_failure` follows, or `forget_failures` if it turns out that a
+        node was lost.
+
+        Args:
+            what: the failure, in words.
+            code: the worker's exit code.
+            node: where it was.
+            final: whether it is not worth a restart, whatever the budget is.
+        """
         goes_on = self._survive(what, code, node, final=final)
         if not goes_on:
             self._end_for_failure()
         return goes_on
 
-    def _on_request(self, why: str, code: int) -> bool:
+    @_event
+    def restart_requested(self, why: str, code: int) -> bool:
+        """Restart all workers for a watch; return whether there was a restart left."""
         return self._survive(why, code, None)
 
     def _survive(self, what: str, code: int, node: int | None, *, final: bool = False) -> bool:
@@ -353,22 +419,28 @@ class Rounds:
         if self._closed:
             return
         if self._current.shrunk:
-            self._do(ForgetFailures())
+            self._then(self._do.forget_failures)
             self._try_form()
         else:
             self._end()
 
     def _end(self) -> None:
         self._closed = True
-        self._do(EndForFailure())
+        self._then(self._do.end_for_failure)
 
-    def _on_vanishing(self, node: int, seconds: float) -> None:
-        """Form no round before the workers of a node have ended: they have ranks of this one."""
+    @_event
+    def node_vanishing(self, node: int, seconds: float) -> None:
+        """Form no round before the workers of a node have ended: they have ranks of this one.
+
+        The node is about to be lost; in so many seconds they have ended, whatever happens.
+        """
         may_work = self._nodes.running | self._nodes.leaving & self._current.nodes
         if node in may_work - self._current.finished:
             self._awaited[node] = self._now + seconds
 
-    def _on_workers_gone(self, node: int) -> None:
+    @_event
+    def workers_gone(self, node: int) -> None:
+        """Take note that the workers of a node, which may be lost, are known to have ended."""
         if self._awaited.pop(node, None) is not None:
             self._try_form()
 
@@ -411,7 +483,7 @@ class Rounds:
                 if set(self._choose()) != self.members and not current.finished:
                     self._stop_round()
 
-        self._do(Notify(tuple(sorted(self._nodes.running))))
+        self._then(self._do.notify, tuple(sorted(self._nodes.running)))
         self._timers.call_later(self._limits.notice, due)
 
     def _stop_round(self, but: int | None = None) -> None:
@@ -422,7 +494,7 @@ class Rounds:
         self._let_go()
         nodes = tuple(sorted(self._nodes.running - {but}))
         if nodes:
-            self._do(StopRound(nodes))
+            self._then(self._do.stop_round, nodes)
         seconds = self._limits.patience
         why = f"it did not stop its workers within {seconds:g} s"
         self._watch(seconds, self._nodes.running, why)
@@ -433,7 +505,7 @@ class Rounds:
         for node in sorted(self._retiring if ending else self._retiring - self.members):
             self._forget(node)
             self._nodes.move([node], MemberState.LEAVING)
-            self._do(ReleaseMember(node))
+            self._then(self._do.release, node)
 
     def _watch(self, seconds: float, nodes: AbstractSet[int], why: str) -> None:
         """Give up the nodes that are left of some, if there is no other round by then."""
@@ -450,11 +522,31 @@ class Rounds:
         """Give up nodes; the next round is looked for once none of them is left."""
         self._giving_up |= reasons.keys()
         for node, reason in reasons.items():
-            self._do(DropNode(node, reason, node in for_good))
+            self._then(self._do.drop, node, reason, for_good=node in for_good)
 
-    def _on_reached(self, node: int, verdicts: Sequence[str]) -> None:
+    @_event
+    def node_reached(self, node: int, verdicts: Sequence[str]) -> None:
+        """Go on once a node has tried the addresses of a probe: "" for each that it reaches.
+
+        Raises:
+            ValueError: it has answered a probe of another number of addresses.
+        """
         if self._master.reachability.answered(node, verdicts):
             self._try_form()
+
+    @_event
+    def worker_printed(self) -> None:
+        """Take note that a worker has printed something: its round has started well."""
+        self._scale_up.end()
+
+    @_event
+    def nodes_checked(self) -> None:
+        """Form the next round if the health command was all that it waited for."""
+        self._try_form()
+
+    @_event
+    def time_passed(self) -> None:
+        """Do what is due."""
 
     # -- the next round ---------------------------------------------------------------------
 
@@ -482,7 +574,7 @@ class Rounds:
         if not members or (len(members) < self._limits.least and not self._ending):
             self._await_more()
         elif not self._directory.may_begin(members):
-            self._do(CheckNodes(tuple(members)))
+            self._then(self._do.check, tuple(members))
         else:
             address = self._master.find(members, self.members)
             if address:
@@ -499,7 +591,7 @@ class Rounds:
         self._current.end()
         self._current = CurrentRound(members, self._now)
         self._scale_up.begin()
-        self._do(Form(tuple(members), address, self.restarts))
+        self._then(self._do.form, tuple(members), address, self.restarts)
         if self._nodes.ready:
             self._consider()
 
@@ -517,7 +609,7 @@ class Rounds:
         if self._nodes.starting:
             self._await_late()
         elif not self._min_nodes_wait.wait(len(self._choose())):
-            self._do(TooFew())
+            self._then(self._do.end_too_few)
 
     def _await_late(self) -> None:
         """Wait for nodes that were in no round, but not for ever."""
@@ -529,6 +621,6 @@ class Rounds:
     def _end_wait(self) -> None:
         """Give up, unless there are enough nodes by now for a round that may not begin yet."""
         if self.alive < self._limits.least:
-            self._do(TooFew())
+            self._then(self._do.end_too_few)
         else:
             self._try_form()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 from ...common.errors import NO_PROGRESS, NodeError
 from ...common.exit_codes import as_shell
@@ -27,8 +26,6 @@ from ..run.decisions import (
 from ..run.effects import CloseLine, Log, Send
 from ..run.restart_policy import BEYOND
 from ..run.run_node import assigned
-from . import round_actions as actions
-from . import round_events as events
 from .admission import NodeAdmission
 from .node_directory import MasterAddresses, RunNodes
 from .round_health import RoundHealth
@@ -37,6 +34,7 @@ from .rounds import Rounds
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Concatenate, ParamSpec, TypeVar
 
     from ...control.messages import Hello
     from ...control.round_messages import Join
@@ -46,7 +44,9 @@ if TYPE_CHECKING:
     from ..run.restart_policy import Course
     from ..run.run_node import RunNode
     from .restart_filter import RestartFilter
-    from .round_events import RoundEvent
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
 
 ENDED_EARLY = "its workers ended while others restarted, and too few nodes remain"
 
@@ -74,28 +74,23 @@ class RunnerRounds:
         needed = bool(course.spec.checks.health_command)
         self._health = RoundHealth(needed=needed, clock=course.clock, do=self._do)
         directory = RunNodes(self._nodes, course.spec.batches, self._master, self._health)
-        self._rounds = Rounds(len(self._nodes), limits, directory, self._timers.clock())
-        self._alarm = DueTimer(
-            self._timers, self._timers.clock, partial(self._handle, events.RoundTimePassed())
+        size, now = len(self._nodes), self._timers.clock()
+        self._rounds = rounds = Rounds(self, self._do, size, limits, directory, now)
+        tell = self._tell
+        self._alarm = DueTimer(self._timers, self._timers.clock, lambda: tell(rounds.time_passed))
+        self._admission = NodeAdmission(
+            course,
+            rounds,
+            lambda number: tell(rounds.node_connected, number),
+            lambda number: tell(rounds.node_removed, number),
+            limits.most,
         )
-        self._admission = NodeAdmission(course, self._rounds, self._handle, limits.most)
         self._filter = _filter(limits)
         self.actions: dict[type, Callable[..., None]] = self._table()
 
     def _table(self) -> dict[type, Callable[..., None]]:
-        """Return what carries out each action of the rounds."""
+        """Return what carries out each decision that only this policy knows."""
         return {
-            actions.ProbeMaster: self._probe,
-            actions.Form: self._form,
-            actions.StopRound: lambda it: self._send(it.nodes, frames.pack(frames.LEAVE_ROUND)),
-            actions.Notify: self._notify,
-            actions.ReleaseMember: lambda it: self._release(self._nodes[it.node]),
-            actions.DropNode: self._drop,
-            actions.CheckNodes: lambda it: self._health.check(self._some(it.nodes)),
-            actions.EndForFailure: lambda _it: self._do(StopAll(signal.SIGTERM)),
-            actions.ForgetFailures: lambda _it: self._record.forget_exits(),
-            actions.TooFew: lambda _it: self._too_few(),
-            actions.Finish: lambda _it: self._do(StopAll(signal.SIGTERM, 0.0)),
             Printed: self._on_printed,
             Resize: self._resize,
             ListHosts: lambda it: self._admission.membership.take(it.hosts),
@@ -117,10 +112,10 @@ class RunnerRounds:
         others = [one for one in self._nodes if probed and one is not first and not one.over]
         reached = tuple(one.number for one in others)
         owed = {node.number: count for node, count in probes.items()}
-        self._handle(events.JobStarted(first.number, start.master, reached, owed))
+        self._tell(self._rounds.job_started, first.number, start.master, reached, owed)
         for node in self._nodes:
             if node.lost:
-                self._handle(events.NodeLost(node.number))
+                self._tell(self._rounds.node_lost, node.number)
                 self._admission.expect(node)
 
     def world_size(self, planned: int) -> int:
@@ -129,17 +124,16 @@ class RunnerRounds:
 
     # -- rounds -----------------------------------------------------------------------------
 
-    def _handle(self, event: RoundEvent) -> bool:
-        """Handle an event, whose actions follow; return its answer."""
-        now = self._timers.clock()
-        step = self._rounds.step(now, event)
-        for action in step.actions:
-            self._do(action)
+    def _tell(
+        self,
+        happened: Callable[Concatenate[float, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Tell the rounds of an event, whose actions follow; return its answer."""
+        answer = happened(self._timers.clock(), *args, **kwargs)
         self._alarm.set(self._rounds.due)
-        return step.accepted
-
-    def _log(self, text: str) -> None:
-        self._do(Log(text, "warning"))
+        return answer
 
     def _send(self, numbers: Iterable[int], frame: bytes) -> None:
         self._do(Send(self._some(numbers), frame))
@@ -147,42 +141,18 @@ class RunnerRounds:
     def _some(self, numbers: Iterable[int]) -> list[RunNode]:
         return [self._nodes[number] for number in numbers]
 
-    def _notify(self, action: actions.Notify) -> None:
-        self._log(f"the nodes of the job will change in {self._limits.notice:g} s")
-        self._send(action.nodes, frames.pack(frames.CHANGE_SOON))
-
     def _on_join(self, node: RunNode, body: bytes) -> None:
         join = messages.unpack(round_messages.Join, body)
         if self._running and not node.over:
             self._joins[node] = join
-            self._handle(events.NodeReady(node.number))
-
-    def _probe(self, action: actions.ProbeMaster) -> None:
-        first = self._nodes[action.first]
-        probe = messages.Probe(self._master.addresses(first), self._joins[first].probe)
-        self._send(action.nodes, messages.pack(frames.PROBE, probe))
+            self._tell(self._rounds.node_ready, node.number)
 
     def _on_probed(self, node: RunNode, body: bytes) -> None:
         verdicts = messages.unpack(messages.Probed, body).verdicts
         try:
-            self._handle(events.NodeReached(node.number, verdicts))
+            self._tell(self._rounds.node_reached, node.number, verdicts)
         except ValueError as error:
             raise frames.BadFrame(str(error)) from None
-
-    def _form(self, action: actions.Form) -> None:
-        nodes = self._some(action.members)
-        self._health.began(nodes)
-        first = nodes[0]
-        formed = FormRound(
-            nodes=nodes,
-            plan=assigned(self._plan, nodes),
-            master=self._master.alone(first) if len(nodes) == 1 else action.address,
-            port=self._joins[first].port,
-            number=self._rounds.generation,
-            restarts=action.restarts,
-            most=self._limits.restarts,
-        )
-        self._do(formed)
 
     @property
     def starting(self) -> bool:
@@ -191,18 +161,7 @@ class RunnerRounds:
 
     def _on_printed(self, printed: Printed) -> None:
         if self._rounds.starting and self._course.workers.runs(printed.node, printed.rank):
-            self._handle(events.WorkerPrinted())
-
-    def _release(self, node: RunNode) -> None:
-        self._log(f"removing {node.name} from the job")
-        self._do(Release(node))
-
-    def _drop(self, action: actions.DropNode) -> None:
-        """Close a node's connection: without one it ends its workers itself."""
-        node = self._nodes[action.node]
-        if action.for_good:
-            self._for_good.add(node)
-        self._give_up(node, action.reason)
+            self._tell(self._rounds.worker_printed)
 
     def _give_up(self, node: RunNode, reason: str) -> None:
         now = self._course.clock()
@@ -220,12 +179,7 @@ class RunnerRounds:
         if why:
             self._give_up(node, why)
         else:
-            self._handle(events.NodesChecked())
-
-    def _too_few(self) -> None:
-        if self._running:
-            self._do(RecordGivenUp(TOO_FEW))
-            self._do(StopAll(signal.SIGTERM))
+            self._tell(self._rounds.nodes_checked)
 
     # -- failures and losses ----------------------------------------------------------------
 
@@ -239,14 +193,14 @@ class RunnerRounds:
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         what = f"rank {ended.rank} on {node.name} {how}"
         final = self._filter.refusal(node.name, ended) if self._filter else ""
-        if not self._handle(events.WorkerFailed(what, code, node.number, bool(final))):
+        if not self._tell(self._rounds.worker_failed, what, code, node.number, final=bool(final)):
             if final:
-                self._log(f"no restart: {what}; {final}")
+                self.warn(f"no restart: {what}; {final}")
             self._record.exited(node, ended)
 
     def restart(self, why: str, otherwise: GiveUp) -> None:
         """Form another round of the same nodes for this reason, if there is a restart left."""
-        if not self._handle(events.AlertRestart(why, NO_PROGRESS)):
+        if not self._tell(self._rounds.restart_requested, why, NO_PROGRESS):
             self._do(otherwise)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
@@ -265,7 +219,7 @@ class RunnerRounds:
     def on_loss(self, node: RunNode) -> None:
         """Form another round without a lost node, and reach it again."""
         if self._running:
-            self._handle(events.NodeLost(node.number))
+            self._tell(self._rounds.node_lost, node.number)
         if self._rounds.over:
             self._do(EndWhenOver())
         elif node in self._for_good:
@@ -279,7 +233,7 @@ class RunnerRounds:
         Its guard may have said so already.
         """
         if not node.cleaned_up:
-            self._handle(events.NodeVanishing(node.number, seconds))
+            self._tell(self._rounds.node_vanishing, node.number, seconds)
 
     def outlives_engine(self) -> bool:
         """Return whether all that the engine had started is lost or done already."""
@@ -294,26 +248,26 @@ class RunnerRounds:
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
         if node.cleaned_up:
-            self._handle(events.WorkersGone(node.number))
+            self._tell(self._rounds.workers_gone, node.number)
         self._admission.on_node_end(node, cause)
 
     def _resize(self, wanted: Resize) -> None:
-        self._log(f"resizing to {counted(wanted.nodes, 'node')}, as dsrun-job asks")
-        self._handle(events.SizeLimited(wanted.nodes))
+        self.warn(f"resizing to {counted(wanted.nodes, 'node')}, as dsrun-job asks")
+        self._tell(self._rounds.size_limited, wanted.nodes)
 
     # -- the end ----------------------------------------------------------------------------
 
     def _on_finished(self, node: RunNode, body: bytes) -> None:
         finished = messages.unpack(round_messages.Finished, body)
-        self._handle(events.NodeFinished(node.number, finished.generation))
+        self._tell(self._rounds.node_finished, node.number, finished.generation)
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node that has ended by itself, or that was released or lost."""
-        self._handle(events.WorkersGone(node.number))
+        self._tell(self._rounds.workers_gone, node.number)
         if node.lost:
             return
         was_leaving = self._rounds.is_leaving(node.number)
-        if not self._handle(events.NodeDone(node.number)):
+        if not self._tell(self._rounds.node_done, node.number):
             self._do(RecordLoss(node.name, ENDED_EARLY))
             self._do(StopAll(signal.SIGTERM))
         if was_leaving:
@@ -322,8 +276,80 @@ class RunnerRounds:
     def close(self) -> None:
         """Form no other round, and reach no node any more."""
         self._running, self._closed = False, True
-        self._handle(events.JobStopped())
+        self._tell(self._rounds.job_stopped)
         self._admission.close()
+
+    # -- what the rounds decide (`RoundActions`) ----------------------------------------------
+
+    def probe(self, first: int, nodes: tuple[int, ...]) -> None:
+        """Have each of `nodes` try the addresses of `first`."""
+        one = self._nodes[first]
+        probe = messages.Probe(self._master.addresses(one), self._joins[one].probe)
+        self._send(nodes, messages.pack(frames.PROBE, probe))
+
+    def form(self, members: tuple[int, ...], address: str, restarts: int) -> None:
+        """Form the next round of these nodes, in this order."""
+        nodes = self._some(members)
+        self._health.began(nodes)
+        first = nodes[0]
+        formed = FormRound(
+            nodes=nodes,
+            plan=assigned(self._plan, nodes),
+            master=self._master.alone(first) if len(nodes) == 1 else address,
+            port=self._joins[first].port,
+            number=self._rounds.generation,
+            restarts=restarts,
+            most=self._limits.restarts,
+        )
+        self._do(formed)
+
+    def stop_round(self, nodes: tuple[int, ...]) -> None:
+        """Have these nodes leave their round."""
+        self._send(nodes, frames.pack(frames.LEAVE_ROUND))
+
+    def notify(self, nodes: tuple[int, ...]) -> None:
+        """Have these nodes tell their workers that the round will end soon."""
+        self.warn(f"the nodes of the job will change in {self._limits.notice:g} s")
+        self._send(nodes, frames.pack(frames.CHANGE_SOON))
+
+    def release(self, node: int) -> None:
+        """End this node, which is not needed any more."""
+        one = self._nodes[node]
+        self.warn(f"removing {one.name} from the job")
+        self._do(Release(one))
+
+    def drop(self, node: int, reason: str, *, for_good: bool) -> None:
+        """Close a node's connection: without one it ends its workers itself."""
+        one = self._nodes[node]
+        if for_good:
+            self._for_good.add(one)
+        self._give_up(one, reason)
+
+    def check(self, nodes: tuple[int, ...]) -> None:
+        """Run the health command on these nodes."""
+        self._health.check(self._some(nodes))
+
+    def end_for_failure(self) -> None:
+        """End the job: no node was lost that could explain the failure."""
+        self._do(StopAll(signal.SIGTERM))
+
+    def forget_failures(self) -> None:
+        """Forget the failures of the round, which the loss of a node has caused."""
+        self._record.forget_exits()
+
+    def end_too_few(self) -> None:
+        """End the job: there were too few nodes for too long."""
+        if self._running:
+            self._do(RecordGivenUp(TOO_FEW))
+            self._do(StopAll(signal.SIGTERM))
+
+    def finish(self) -> None:
+        """End the job, as all workers of the round have ended with code 0."""
+        self._do(StopAll(signal.SIGTERM, 0.0))
+
+    def warn(self, text: str) -> None:
+        """Print a warning for the user."""
+        self._do(Log(text, "warning"))
 
 
 def _filter(limits: ElasticPolicy) -> RestartFilter | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
+from functools import partial
 
 from ...backends import BACKENDS
 from ...common.event_queue import Remaining
@@ -153,6 +154,7 @@ class RunState:
             decisions.EndWhenOver: lambda _it: self.end_when_over(),
             decisions.Abandon: lambda _it: self.abandon(),
             decisions.TimePassed: lambda _it: None,
+            partial: lambda call: call(),
         }
 
     def step(self, now: float, awake: float, event: object) -> list[Effect]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.control.messages import Done
 from dsrun.launcher.head.elastic.admission import CHANGED, PAUSES, Membership
-from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.head.run.run_node import NOT_REACHED
 from dsrun.launcher.specs.host import Host
 
@@ -17,7 +16,6 @@ from ...support.run_nodes import plan_of, sent_nodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.elastic.round_events import RoundEvent
     from dsrun.launcher.head.fleet.reconnector import Reconnector
     from dsrun.launcher.head.run.run_node import RunNode
 
@@ -85,14 +83,12 @@ class Members:
         self.said: list[str] = []
         self.nodes: Sequence[RunNode] = sent_nodes(plan_of(nodes))
         returns: Reconnector = self  # type: ignore[assignment]
-        self.membership = Membership(self.nodes, self.handle, returns, self.add, self.said.append)
+        self.membership = Membership(self.nodes, self.remove, returns, self.add, self.said.append)
 
     def add(self, host: Host) -> RunNode:
         raise AssertionError(host)
 
-    def handle(self, event: RoundEvent) -> bool:
-        assert isinstance(event, NodeRemoved)
-        number = event.node
+    def remove(self, number: int) -> bool:
         self.did.append(("retire", f"n{number}"))
         return number not in self.needed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.elastic.failures import LONGEST
-from dsrun.launcher.head.elastic.round_events import AlertRestart
 
 from ...support.elastic_rounds import Job, running
 
@@ -36,7 +35,7 @@ def test_a_budget_for_a_window_is_never_used_up() -> None:
     job = running(1, restarts=1, window=50.0)
     for _ in range(5):
         assert fails(job)
-        assert not job.handle(AlertRestart("it hangs", 1))
+        assert not job.tell(job.rounds.restart_requested, "it hangs", 1)
         job.clock.go(51)
     assert job.rounds.restarts == 5
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dsrun.launcher.head.elastic.master_selection import PROBE
-from dsrun.launcher.head.elastic.round_events import NodeReached, NodeReady
 
 from ...support.elastic_rounds import Job, running
 
@@ -103,7 +102,7 @@ def test_thousands_that_are_given_up_are_one_change() -> None:
     job = without_first(3000, most=3000)
     wall(job, *((1, node) for node in range(2, 1400)))
     for node in range(1, 3000):
-        job.handle(NodeReady(node))
+        job.tell(job.rounds.node_ready, node)
     job.clock.settle()
     assert (len(job.lost), len(job.formed)) == (1398, 2)
     assert job.formed[1] == [1, *range(1400, 3000)]
@@ -128,7 +127,7 @@ def test_a_first_node_that_is_ready_anew_is_probed_anew() -> None:
     job.join(1)
     job.silent = set()
     for node in (2, 3):
-        job.handle(NodeReached(node, ["refused"] * 2))
+        job.tell(job.rounds.node_reached, node, ["refused"] * 2)
     job.clock.settle()
     assert (job.lost, job.probed[1:], job.formed[1:]) == ([], [(1, [2, 3])], [[1, 2, 3]])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.elastic.master_selection import Reachability
-from dsrun.launcher.head.elastic.round_actions import ProbeMaster
 
 ALL = ["", ""]
 NONE = ["refused", "no answer"]
@@ -15,19 +14,18 @@ class Played:
     """Nodes with two addresses each, and the probes that were sent."""
 
     def __init__(self) -> None:
-        self.sent: list[ProbeMaster] = []
-        self.points = Reachability(lambda node: (f"a{node}", f"b{node}"), self.act)
+        self.sent: list[tuple[int, tuple[int, ...]]] = []
+        self.points = Reachability(lambda node: (f"a{node}", f"b{node}"), self.probe)
 
-    def act(self, action: object) -> None:
-        assert isinstance(action, ProbeMaster)
-        self.sent.append(action)
+    def probe(self, first: int, nodes: tuple[int, ...]) -> None:
+        self.sent.append((first, nodes))
 
 
 def test_each_node_is_probed_once() -> None:
     played = Played()
     assert played.points.find([0, 1, 2]) is None
     assert played.points.find([0, 1, 2]) is None
-    assert played.sent == [ProbeMaster(0, (1, 2))]
+    assert played.sent == [(0, (1, 2))]
     assert not played.points.answered(1, ALL)
     assert played.points.answered(2, ALL)
     assert played.points.find([0, 1, 2]) == "a0"
@@ -54,7 +52,7 @@ def test_what_the_start_has_verified_is_not_probed() -> None:
     played.points.verified(0, 1, "b0")
     assert (played.points.find([0, 1]), played.sent) == ("b0", [])
     assert played.points.find([0, 1, 2]) is None
-    assert played.sent == [ProbeMaster(0, (2,))]
+    assert played.sent == [(0, (2,))]
 
 
 def test_where_that_is_not_enough_all_addresses_are_probed() -> None:
@@ -63,7 +61,7 @@ def test_where_that_is_not_enough_all_addresses_are_probed() -> None:
     played.points.find([0, 1, 2])
     played.points.answered(2, ["no route", ""])
     assert played.points.find([0, 1, 2]) is None
-    assert played.sent == [ProbeMaster(0, (2,)), ProbeMaster(0, (1,))]
+    assert played.sent == [(0, (2,)), (0, (1,))]
     assert played.points.answered(1, ALL)
     assert played.points.find([0, 1, 2]) == "b0"
 
@@ -84,10 +82,10 @@ def test_a_lost_node_is_probed_again_when_it_is_back() -> None:
         played.points.answered(node, ALL)
     played.points.forget(2)
     assert played.points.find([0, 1, 2]) is None
-    assert played.sent[1:] == [ProbeMaster(0, (2,))]
+    assert played.sent[1:] == [(0, (2,))]
     played.points.forget(0)
     assert played.points.find([0, 1]) is None
-    assert played.sent[2:] == [ProbeMaster(0, (1,))]
+    assert played.sent[2:] == [(0, (1,))]
 
 
 def test_an_answer_of_before_the_first_node_was_lost_counts_no_more() -> None:
@@ -111,7 +109,7 @@ def test_an_answer_for_a_port_that_is_no_longer_used_does_not_count() -> None:
     played.points.moved(5)
     assert played.points.answered(1, NONE)
     assert played.points.find([0, 1, 2]) is None
-    assert played.sent[1:] == [ProbeMaster(0, (1,))], "what is verified is kept"
+    assert played.sent[1:] == [(0, (1,))], "what is verified is kept"
 
 
 def test_a_node_that_still_probes_another_is_probed_after_that() -> None:
@@ -122,7 +120,7 @@ def test_a_node_that_still_probes_another_is_probed_after_that() -> None:
     assert len(played.sent) == 1
     assert played.points.answered(2, ALL)
     assert played.points.find([1, 2]) is None
-    assert played.sent[1:] == [ProbeMaster(1, (2,))]
+    assert played.sent[1:] == [(1, (2,))]
 
 
 def test_answers_to_the_probes_of_the_start_are_ignored() -> None:
@@ -132,7 +130,7 @@ def test_answers_to_the_probes_of_the_start_are_ignored() -> None:
     assert not played.sent
     assert played.points.answered(1, ["x"])
     assert played.points.find([0, 1]) is None
-    assert played.sent == [ProbeMaster(0, (1,))]
+    assert played.sent == [(0, (1,))]
 
 
 def test_an_answer_that_nobody_waits_for_is_ignored() -> None:

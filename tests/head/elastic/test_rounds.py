@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.elastic.round_events import NodeVanishing, WorkersGone
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS
 
 from ...support.elastic_rounds import Job, running
@@ -279,7 +278,7 @@ def awaiting(seconds: float, *lost: int) -> Job:
     """A job that has lost nodes of four, which end their workers in so many seconds."""
     job = running(4, restarts=1)
     for node in lost:
-        job.handle(NodeVanishing(node, seconds))
+        job.tell(job.rounds.node_vanishing, node, seconds)
         assert job.leave(node)
     job.join(*{0, 1, 2, 3}.difference(lost))
     return job
@@ -295,10 +294,10 @@ def test_the_next_round_waits_until_the_workers_of_a_lost_node_must_have_ended()
 
 def test_it_waits_no_longer_than_until_the_last_of_them_is_known_to_have_ended() -> None:
     job = awaiting(9.0, 2, 3)
-    job.handle(WorkersGone(2))
-    job.handle(WorkersGone(2))
+    job.tell(job.rounds.workers_gone, 2)
+    job.tell(job.rounds.workers_gone, 2)
     assert len(job.formed) == 1
-    job.handle(WorkersGone(3))
+    job.tell(job.rounds.workers_gone, 3)
     assert job.formed[1:] == [[0, 1]]
 
 
@@ -306,7 +305,7 @@ def test_what_fails_before_a_loss_does_not_shorten_the_wait() -> None:
     job = running(3, restarts=1)
     assert job.failed("rank 1 exited 1", 1, 1)
     job.join(1, 2)
-    job.handle(NodeVanishing(0, 2.0))
+    job.tell(job.rounds.node_vanishing, 0, 2.0)
     assert job.leave(0)
     job.go(1)
     assert len(job.formed) == 1
@@ -317,7 +316,7 @@ def test_what_fails_before_a_loss_does_not_shorten_the_wait() -> None:
 def test_a_node_that_is_being_removed_still_has_workers() -> None:
     job = running(3)
     assert job.retire(0)
-    job.handle(NodeVanishing(0, 2.0))
+    job.tell(job.rounds.node_vanishing, 0, 2.0)
     assert job.leave(0)
     job.join(1, 2)
     job.go(1)
@@ -328,10 +327,10 @@ def test_a_node_that_is_being_removed_still_has_workers() -> None:
 
 def test_who_has_no_workers_any_more_is_not_waited_for() -> None:
     job = running(4, most=3)
-    job.finish(0)
+    job.finishes(0)
     job.join(1)
     for node in (0, 1, 3):
-        job.handle(NodeVanishing(node, 60.0))
+        job.tell(job.rounds.node_vanishing, node, 60.0)
         assert job.leave(node)
     job.join(2)
     assert job.formed[1:] == [[2]]

@@ -172,7 +172,7 @@ def test_a_node_that_finishes_during_a_notice_ends_the_notice() -> None:
     job = running(3, notice=30.0)
     job.retire(2)
     assert job.noticed == [[0, 1, 2]]
-    job.finish(0)
+    job.finishes(0)
     job.go(30)
     assert (job.called, job.released) == ([], [])
 
@@ -387,7 +387,7 @@ def test_nobody_is_let_go_of_the_last_that_are_needed() -> None:
 
 def test_who_was_to_be_let_go_is_kept_if_the_others_do_not_suffice_any_more() -> None:
     job = running(3)
-    job.finish(2)
+    job.finishes(2)
     assert job.retire(0)
     assert job.retire(1)
     assert job.leave(2)

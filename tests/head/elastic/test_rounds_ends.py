@@ -9,29 +9,29 @@ from ...support.elastic_rounds import Job, running
 
 def test_the_job_is_done_once_all_members_have_finished() -> None:
     job = running(3, most=2)
-    job.finish(0)
-    job.finish(0)
+    job.finishes(0)
+    job.finishes(0)
     assert not job.ended
-    job.finish(1)
+    job.finishes(1)
     assert (job.ended, job.called, len(job.formed)) == (True, [], 1)
 
 
 def test_a_failure_after_some_have_finished_restarts_these_as_well() -> None:
     job = running(3, restarts=1)
-    job.finish(0, 1)
+    job.finishes(0, 1)
     assert job.failed("rank 2 exited 1", 1, 2)
     assert job.called == [[0, 1]]
     job.join(0, 1, 2)
     assert (job.formed[1:], job.needed[1:]) == ([[0, 1, 2]], [1])
-    job.finish(2)
+    job.finishes(2)
     assert not job.ended, "what has finished in a former round has to work again"
-    job.finish(0, 1)
+    job.finishes(0, 1)
     assert job.ended
 
 
 def test_a_loss_after_some_have_finished_restarts_these_as_well() -> None:
     job = running(3)
-    job.finish(0, 1)
+    job.finishes(0, 1)
     assert job.leave(2)
     assert job.called == [[0, 1]]
     job.join(0, 1)
@@ -40,18 +40,18 @@ def test_a_loss_after_some_have_finished_restarts_these_as_well() -> None:
 
 def test_the_loss_of_a_node_that_has_finished_is_a_loss() -> None:
     job = running(3)
-    job.finish(0)
+    job.finishes(0)
     assert job.leave(0)
     assert job.called == [[1, 2]]
 
 
 def test_the_last_that_finishes_ends_the_job_even_if_the_others_are_called() -> None:
     job = running(2)
-    job.finish(0)
+    job.finishes(0)
     job.resize(1)
     assert job.leave(0)
     assert job.called == [[1]]
-    job.finish(1)
+    job.finishes(1)
     assert (job.ended, len(job.formed)) == (True, 1)
 
 
@@ -59,20 +59,20 @@ def test_members_that_finish_while_they_are_called_end_the_job() -> None:
     job = running(2)
     job.resize(1)
     assert job.called == [[0, 1]]
-    job.finish(0)
+    job.finishes(0)
     job.join(0)
     assert not job.ended
-    job.finish(1)
+    job.finishes(1)
     assert (job.ended, len(job.formed)) == (True, 1)
 
 
 def test_a_part_of_the_work_that_is_lost_is_never_done() -> None:
     job = running(2)
-    job.finish(0)
+    job.finishes(0)
     job.leave(1)
     assert not job.ended
     job.join(0)
-    job.finish(0)
+    job.finishes(0)
     assert job.ended, "alone, in another round"
 
 
@@ -89,22 +89,22 @@ def test_what_has_finished_in_a_former_round_is_old() -> None:
 
 def test_who_is_ready_again_or_in_no_round_has_not_finished() -> None:
     job = running(3, most=2)
-    job.finish(2)
+    job.finishes(2)
     job.join(1)
-    job.finish(1, 0)
+    job.finishes(1, 0)
     assert not job.ended
 
 
 def test_a_node_that_was_released_has_not_finished() -> None:
     job = running(2)
     job.retire(1)
-    job.finish(0, 1)
+    job.finishes(0, 1)
     assert not job.ended
 
 
 def test_a_round_in_which_a_node_has_finished_is_not_changed_for_more_nodes() -> None:
     job = running(2)
-    job.finish(0)
+    job.finishes(0)
     job.arrive(2)
     job.resize(1)
     assert job.retire(1)
@@ -118,7 +118,7 @@ def test_a_round_in_which_a_node_has_finished_is_not_changed_for_more_nodes() ->
 
 def test_a_loss_after_all_have_finished_costs_nothing() -> None:
     job = running(2, least=2)
-    job.finish(0, 1)
+    job.finishes(0, 1)
     assert job.leave(0)
     assert (job.called, len(job.formed)) == ([], 1)
 
@@ -126,7 +126,7 @@ def test_a_loss_after_all_have_finished_costs_nothing() -> None:
 def test_what_has_finished_at_once_is_told_once() -> None:
     job = running(2, uptime=5.0)
     job.go(1)
-    job.finish(0, 1)
+    job.finishes(0, 1)
     assert len(job.said) == 1
     assert job.said[0].startswith("workers ended with code 0 after 1.0 s, sooner than")
 
@@ -134,10 +134,10 @@ def test_what_has_finished_at_once_is_told_once() -> None:
 def test_a_node_that_ends_by_itself_has_finished() -> None:
     """Torch's agents may all be over before the last FINISHED is here."""
     job = running(2)
-    job.finish(0)
+    job.finishes(0)
     job.done(0)
     assert not job.ended
-    job.finish(1)
+    job.finishes(1)
     assert job.ended
 
 

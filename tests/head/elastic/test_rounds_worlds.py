@@ -9,7 +9,6 @@ import pytest
 
 from dsrun.launcher.head.elastic.failures import LONGEST
 from dsrun.launcher.head.elastic.master_selection import PROBE
-from dsrun.launcher.head.elastic.round_actions import ReleaseMember
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS
 
 from ...support.elastic_rounds import Job
@@ -59,10 +58,10 @@ class World(Job):
 
     # -- what the rounds want done --------------------------------------------------------------
 
-    def form(self, members: list[int], restarts: int) -> None:
+    def form(self, members: tuple[int, ...], address: str, restarts: int) -> None:
         """Hold a round against all that is promised."""
-        super().form(members, restarts)
-        assert members == sorted(members)
+        super().form(members, address, restarts)
+        assert list(members) == sorted(members)
         assert set(members) <= self.joined, "a node that is not ready"
         assert self.round <= self.joined, "a member that still works, in two rounds"
         assert not set(self.released) & self.round
@@ -74,15 +73,15 @@ class World(Job):
         self.done_well, self.wanted, self.failing = set(), set(), None
         self.failing_too, self.shrunk = set(), False
 
-    def act(self, action: Any) -> None:
-        before = len(self.called)
-        if isinstance(action, ReleaseMember):
-            self.forget(action.node)
-        super().act(action)
-        for nodes in self.called[before:]:
-            assert not self.wanted, "called twice in a round"
-            self.wanted = set(nodes)
-            assert self.wanted == self.round - self.joined - {self.failing}
+    def release(self, node: int) -> None:
+        self.forget(node)
+        super().release(node)
+
+    def stop_round(self, nodes: tuple[int, ...]) -> None:
+        super().stop_round(nodes)
+        assert not self.wanted, "called twice in a round"
+        self.wanted = set(nodes)
+        assert self.wanted == self.round - self.joined - {self.failing}
 
     def lose_one(self, node: int, reason: str) -> None:
         self.shrunk |= node in self.round
@@ -94,9 +93,9 @@ class World(Job):
         for nodes in (self.here, self.joined, self.round):
             nodes.discard(node)
 
-    def give_up(self) -> None:
+    def end_too_few(self) -> None:
         assert len(self.here) < self.least
-        super().give_up()
+        super().end_too_few()
         self.over = True
 
     # -- what happens ---------------------------------------------------------------------------
@@ -112,7 +111,7 @@ class World(Job):
         self.chance.choice(acts)()
         self.clock.settle()
         if not self.over:
-            self.check()
+            self.verify()
 
     def come(self) -> None:
         """A node gets ready: it has started, or it was told to leave its round."""
@@ -133,7 +132,7 @@ class World(Job):
 
     def finish_one(self, node: int) -> None:
         self.done_well.add(node)
-        self.finish(node)
+        self.finishes(node)
         assert self.ended == (self.done_well == self.whole)
         self.over |= self.ended
 
@@ -150,7 +149,7 @@ class World(Job):
             self.failing = None
             self.failing_too.add(node)
 
-    def decide(self, lost: bool) -> None:
+    def decide(self, *, lost: bool) -> None:
         assert lost == self.shrunk
         if not lost:
             self.over = True
@@ -200,7 +199,7 @@ class World(Job):
 
     # -- what must hold -------------------------------------------------------------------------
 
-    def check(self) -> None:
+    def verify(self) -> None:
         assert self.rounds.generation == len(self.formed)
         assert self.rounds.members == self.round
         assert self.rounds.alive == len(self.here)

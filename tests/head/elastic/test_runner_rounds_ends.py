@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.elastic.round_actions import DropNode
 from dsrun.launcher.head.run.decisions import EndSignal, Lose, StopAll
 from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.specs.host import Host
@@ -164,7 +164,7 @@ def test_a_node_that_reaches_no_address_is_left_out(fleet_of: FleetOf) -> None:
 def test_a_node_that_is_given_up_for_good_is_not_reached_again(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.run.handle(DropNode(3, "it is of no use", for_good=True))
+    job.run.handle(partial(job.made[0].drop, 3, "it is of no use", for_good=True))
     assert job.round("n2")["nodes"] == 2
     job.fleet.go(60)
     assert [3] not in job.fleet.backend.started
