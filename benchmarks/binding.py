@@ -1,9 +1,10 @@
-"""Binding on a large machine: 256 cores with two threads each, read from its sysfs and planned.
+"""Measure binding on a large machine of 256 cores with two threads each: read its sysfs and plan.
 
     python benchmarks/binding.py [--rounds 51] [--workers 8]
 
-The tree is an ordinary folder of files. Beside it, on this machine: what binding adds to a launch,
-without a rule for memory (an affinity call is all) and with one (numactl is tried once).
+The sysfs tree is an ordinary folder of files. The script also measures how much time binding adds
+to a launch on this machine, without a memory policy (a single affinity call) and with one (numactl
+is tried once).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CORE = BindingPolicy("core")
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the times."""
     parser = argparse.ArgumentParser(description="Binding on a large machine.")
     parser.add_argument("--rounds", type=int, default=51)
     parser.add_argument("--workers", type=int, default=8)
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def measures(read: partial[Topology], workers: int) -> dict[str, Measure]:
-    """What is timed; each gives milliseconds."""
+    """Return the operations to time; each returns milliseconds."""
     topology = read()
     nodes = sorted({core.node for core in topology.cores})
     seats = [nodes[worker * len(nodes) // workers] for worker in range(workers)]
@@ -77,7 +78,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def _nothing(line: str) -> None:
-    """Take a note."""
+    """Record a note."""
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The quick check: processor time of a node's facts, and what it adds to a start on hosts.
+"""Measure the quick check: processor time of a node's facts, and extra time of a start on hosts.
 
     python benchmarks/check.py                      4 hosts x 2 over ssh, with and without the check
     python benchmarks/check.py --hosts 64 --rounds 5
     python benchmarks/check.py --no_hosts           the facts of this machine alone
 
-The first facts of a process include the imports. NVML is measured apart, where there is a driver:
-it is asked by a process of its own, while the other facts are collected. The hosts are the virtual
+The first facts of a process include the imports. If there is a driver, NVML is measured separately,
+because a separate process queries it while the other facts are collected. The hosts are the virtual
 ones of `tests/cluster` (this needs root).
 """
 
@@ -62,12 +62,12 @@ print(json.dumps({"first": times[0], "later": sorted(times)[10], "nvml": asked})
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the times."""
     parser = argparse.ArgumentParser(description="The quick check before a start.")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--no_hosts", action="store_true", help="the facts of this machine alone")
+    parser.add_argument("--no_hosts", action="store_true", help="only this machine's facts")
     options = parser.parse_args()
     of_one_node()
     if not options.no_hosts:
@@ -100,7 +100,7 @@ def facts_time(folder: str) -> dict[str, float]:
 
 
 def of_a_start(hosts: int, workers: int, rounds: int) -> None:
-    """Print the time of a whole run with the check and without it, in turns."""
+    """Print the time of a whole run with and without the check, in turns."""
     with Cluster(hosts, shared=[CHECKOUT]) as cluster:
         cluster.path(HOSTFILE).write_text(cluster.hostfile(workers))
         env = user_environment()
@@ -120,7 +120,7 @@ def of_a_start(hosts: int, workers: int, rounds: int) -> None:
         }
         figures = take_turns(measures, rounds)
     print(figures.table(f"{hosts} hosts x {workers}", WITHOUT))
-    bar("the check adds, milliseconds", figures.excess(WITH, WITHOUT) * 1000, 50.0)
+    bar("extra time of the check, milliseconds", figures.excess(WITH, WITHOUT) * 1000, 50.0)
 
 
 if __name__ == "__main__":

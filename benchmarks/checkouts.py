@@ -1,4 +1,4 @@
-"""Another state of this repository, in a folder of its own for as long as it is compared with."""
+"""A temporary checkout of another state of this repository, for comparisons."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def checkout_of(before: str) -> Iterator[Path]:
-    """Have the checkout of a commit, or a folder that is one.
+    """Provide a checkout: a temporary one of a commit, or an existing folder.
 
     Args:
-        before: what git takes for a commit, or the path of another checkout of dsrun.
+        before: a commit, in any form that git accepts, or the path of another checkout of dsrun.
 
     Raises:
-        Unfit: it is neither.
+        Unfit: it is neither of these.
     """
     if Path(before, "bin", "dsrun").is_file():
         yield Path(before).resolve()
@@ -39,7 +39,7 @@ def checkout_of(before: str) -> Iterator[Path]:
 
 
 def _compile(path: Path) -> None:
-    """Write the byte code of a checkout, so that it starts as one that was used before."""
+    """Write the byte code of a checkout, so that it starts like one that has been used before."""
     words = ["-m", "compileall", "-q", "launcher", "accelerator"]
     subprocess.run([sys.executable, *words], cwd=path, check=True)
 

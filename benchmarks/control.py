@@ -1,10 +1,10 @@
-"""How one runner copes with many nodes: simulated node launchers on its control port.
+"""Measure how one runner copes with many nodes: simulated node launchers on its control port.
 
     python benchmarks/control.py                 500, 1,000 and 2,000 nodes
-    python benchmarks/control.py 4000            others
+    python benchmarks/control.py 4000            other numbers
 
-From the start to START on all nodes, which `simulated.py` plays; their workers end at once. The
-processor time of each process is printed beside the time on the clock.
+The time is that from the start of the job to START on all nodes, which `simulated.py` simulates;
+their workers exit immediately. The output also shows the processor time of each process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsrun.launcher.control import frames
 
 
 class Nodes:
-    """Nodes that end as soon as they start, and tell when the last of them has started."""
+    """Nodes that finish as soon as they start, and report when the last has started."""
 
     def __init__(self, count: int) -> None:
         self._waiting = count
@@ -34,7 +34,7 @@ class Nodes:
 
 
 def measure(count: int) -> tuple[float, simulated.Used]:
-    """Return seconds to START on all nodes, and the processor time of the whole."""
+    """Return the seconds to START on all nodes, and the processor time of the whole job."""
     times = []
     began = time.monotonic()
     used = simulated.run(__file__, count, lambda _line: times.append(time.monotonic()))
@@ -42,18 +42,18 @@ def measure(count: int) -> tuple[float, simulated.Used]:
 
 
 def main() -> int:
-    """Measure each number of nodes, and say what 10,000 would take."""
+    """Measure each number of nodes, and print an estimate for 10,000."""
     if sys.argv[1:2] == ["--simulate"]:
         simulated.simulate(sys.argv[2:], {frames.START: Nodes(int(sys.argv[2])).start})
         return 0
-    print("  nodes   to START   a node   runner's cpu   simulation's cpu")
+    print("  nodes   to START per node   runner's cpu   simulation's cpu")
     for count in [int(word) for word in sys.argv[1:]] or [500, 1000, 2000]:
         seconds, used = measure(count)
         each = 1000 * seconds / count
         print(
             f"{count:7,} {seconds:8.2f} s {each:6.2f} ms {used.runner:12.2f} s {used.nodes:16.2f} s"
         )
-    print(f"at that rate 10,000 nodes take {10 * each:.0f} s to START on this machine")
+    print(f"at this rate 10,000 nodes would take {10 * each:.0f} s to START on this machine")
     return 0
 
 

@@ -1,13 +1,14 @@
-"""What the processes of a start do, counted: a clock does not tell 0.99, counts do.
+"""Count what the processes of a start do: counts show changes of a percent, which timing cannot.
 
-    python benchmarks/counts.py                    count, beside what is recorded
-    python benchmarks/counts.py --before REV       beside a commit, or another checkout
-    python benchmarks/counts.py --write REASON     record it, and why a count has gone up
+    python benchmarks/counts.py                    count, and compare with the recorded counts
+    python benchmarks/counts.py --before REV       compare with a commit, or another checkout
+    python benchmarks/counts.py --write REASON     record the counts, and why one has gone up
 
-strace counts. Each process is counted up to a moment that does not depend on the machine's speed:
-the runner until it has sent START, the guard until it has started the node launcher, that until it
-has started the worker, the worker until it executes its program. A node launcher on this machine is
-a fork of the runner, so that its modules are those that it loads beyond the runner's.
+strace does the counting. Each process is counted up to a point that does not depend on the
+machine's speed: the runner until it has sent START, the guard until it has started the node
+launcher, the node launcher until it has started the worker, and the worker until it executes its
+program. A node launcher on this machine is a fork of the runner, so its modules are only those that
+it loads in addition.
 """
 
 from __future__ import annotations
@@ -52,44 +53,44 @@ SSH = '#!/bin/sh\nfor last; do :; done\nexec /bin/sh -c "$last"\n'
 """An ssh that runs everything on this machine."""
 
 START, HELLO = r"\\3\\0", r"\\0dsrun-line-"
-"""How the runner's START begins, and the first bytes of a node launcher, as strace tells them."""
+"""The beginnings of START and of a node launcher's first bytes, as strace prints them."""
 
 EXACT = ("modules", "forks")
-"""Counts that are not above what is recorded by a single one."""
+"""Counts that may not exceed the recorded ones, not even by one."""
 
 EVERYWHERE = (*EXACT, "code", "line")
 """Counts that are the same on every machine and with every version of Python."""
 
 TOLERANCE = {
-    "code": (0.005, 0),  # so that not each new line needs words
-    "line": (0.02, 16),  # numbers with more digits, and what the machine has
+    "code": (0.005, 0),  # so that not every new line needs a reason
+    "line": (0.02, 16),  # numbers with more digits, and facts of the machine
     "foreign": (0.0, 0),
-    "memory": (0.1, 4),  # as malloc has it
+    "memory": (0.1, 4),  # depends on malloc
     "other": (0.1, 4),
-    "socket": (0.5, 4),  # what is told while the node is slow
+    "socket": (0.5, 4),  # messages while the node is slow
     "wait": (0.5, 12),
     "calls": (0.03, 24),
 }
-"""By which share, or by how much if that is more, a count may be above the recorded one."""
+"""The share, or the number if that is more, by which a count may exceed the recorded one."""
 
 OTHERS = (0.03, 8)
-"""The same for the other kinds of calls: a folder that lies deeper has more parts to look at."""
+"""The same for the other kinds of calls: a deeper folder has more parts to look up."""
 
 OF_MACHINE = {"fact child"}
-"""Processes that read files of the machine: their system calls may be a fifth above."""
+"""Processes that read files of the machine: their system calls may exceed the record by a fifth."""
 
 SLACK = 0.01
-"""By which share `code` may be below what is recorded, before that must be recorded, too."""
+"""The share by which `code` may fall below the record before the new value must be recorded."""
 
 LATE = 4.0
-"""Seconds after which a start has taken so long that more is loaded to tell what it waits for."""
+"""Seconds after which a slow start loads more modules, to report what it waits for."""
 
 TRIES = 3
-"""A busy machine makes more system calls, never fewer: the least of so many starts is recorded."""
+"""The number of starts. A busy machine only makes more system calls, so the minimum counts."""
 
 
 class Traced(NamedTuple):
-    """One start under strace.
+    """A start under strace.
 
     Attributes:
         first: the pid of the command.
@@ -100,14 +101,14 @@ class Traced(NamedTuple):
     calls: Mapping[int, list[Call]]
 
     def of(self, pid: int) -> list[Call]:
-        """Return the calls of a process's main thread, none if it made none."""
+        """Return the calls of a process's main thread."""
         return self.calls.get(pid, [])
 
     def find(self, pids: Sequence[int], last: Callable[[Call], bool]) -> int:
         """Return the first of these processes with such a call.
 
         Raises:
-            LookupError: there is none.
+            LookupError: no process has one.
         """
         found = (pid for pid in pids if any(last(call) for call in self.of(pid)))
         pid = next(found, None)
@@ -118,7 +119,7 @@ class Traced(NamedTuple):
 
 @contextmanager
 def place() -> Iterator[Path]:
-    """Have a folder with a worker, a Python and an ssh, whose path is always equally long."""
+    """Provide a folder with a worker, a Python and an ssh; its path always has the same length."""
     folder = Path(mkdtemp(prefix="dsrun-counts-", dir="/tmp"))
     try:
         for name, text in (("worker", WORKER), ("ssh", SSH)):
@@ -131,7 +132,7 @@ def place() -> Iterator[Path]:
 
 
 def command(folder: Path, checkout: Path, name: str, *words: str) -> list[str]:
-    """Return a command of dsrun, on the Python of a folder."""
+    """Return a dsrun command that runs on the Python of a folder."""
     return [str(folder / "python"), "-E", "-S", str(checkout / "bin" / name), *words]
 
 
@@ -149,7 +150,7 @@ def strace(folder: Path, argv: Sequence[str]) -> list[str]:
 
 
 def is_allowed() -> bool:
-    """Return whether strace is here, and may trace."""
+    """Return whether strace is installed and permitted to trace."""
     try:
         return not subprocess.run(["strace", "-o", os.devnull, "true"], check=False).returncode
     except OSError:
@@ -157,7 +158,7 @@ def is_allowed() -> bool:
 
 
 def traced(folder: Path, argv: Sequence[str], cwd: Path | None = None) -> Traced:
-    """Run a command to its end, in its folder or another one, and return what it has done.
+    """Run a command to its end, in its folder or another one, and return its processes.
 
     Raises:
         Unfit: it failed.
@@ -177,7 +178,7 @@ def traced(folder: Path, argv: Sequence[str], cwd: Path | None = None) -> Traced
 
 
 def traces_in(folder: Path) -> Traced:
-    """Return what the files of strace tell; the command's own is the first one."""
+    """Return the processes in the files of strace; the command's own is the first one."""
     files = sorted(folder.glob("trace.*"), key=lambda path: int(path.suffix[1:]))
     calls = {int(path.suffix[1:]): traces.read(path.read_text()) for path in files}
     return Traced(min(calls), calls)
@@ -187,17 +188,17 @@ def traces_in(folder: Path) -> Traced:
 
 
 def runs_worker(call: Call) -> bool:
-    """Return whether the program of a worker is executed."""
+    """Return whether this call executes the program of a worker."""
     return traces.executes(call) and call.args.startswith('"./worker"')
 
 
 def sends_start(call: Call) -> bool:
-    """Return whether the runner sends START."""
+    """Return whether this call sends the runner's START."""
     return call.name == "write" and re.match(rf'\d+<[^>]*>, "{START}', call.args) is not None
 
 
 def job(one: Traced, checkout: Path) -> Start:
-    """Return what the processes of a job with one worker on one node have done."""
+    """Return the processes of a job with one worker on one node."""
     runner = traces.until(one.of(one.first), sends_start)
     guard = next(pid for pid in traces.children(one.of(one.first)) if traces.children(one.of(pid)))
     before = traces.after_exec(one.of(guard))
@@ -222,9 +223,9 @@ def starts(call: Call, pid: int) -> bool:
 def counted(calls: Sequence[Call], checkout: Path, *, sent: str = "") -> Process:
     """Return the counts of a process.
 
-    `modules` and `code` are dsrun's: how many, and the bytes of their lines that are code, without
-    indentation; `foreign` are the other modules that come from files; `line` are bytes that were
-    sent on the control line; the others are system calls by kind, with their sum.
+    `modules` is the number of dsrun's modules, and `code` the bytes of their lines of code, without
+    indentation. `foreign` are the other modules loaded from files, and `line` the bytes sent on the
+    control line. The others are system calls by kind, with their sum.
     """
     counts = traces.count(calls)
     own = [path for path in counts.modules if Path(path).is_relative_to(checkout)]
@@ -241,7 +242,7 @@ def counted(calls: Sequence[Call], checkout: Path, *, sent: str = "") -> Process
 
 
 def on_hold(folder: Path, checkout: Path) -> Start:
-    """Return what a job on held nodes has its client and its worker do."""
+    """Return the counts of a job on held nodes: those of its client and its worker."""
     name, other = folder.name.replace("_", "-"), folder / "client"
     other.mkdir(exist_ok=True)
     held = strace(folder, command(folder, checkout, "dsrun-hold", f"--name={name}"))
@@ -267,7 +268,7 @@ def on_hold(folder: Path, checkout: Path) -> Start:
 
 
 def of_job(*words: str) -> Callable[[Path, Path], Start]:
-    """Return how to count a job with these options."""
+    """Return a function that counts a job with these options."""
 
     def counted_job(folder: Path, checkout: Path) -> Start:
         argv = command(folder, checkout, "dsrun", *words, "--no_python", "./worker")
@@ -277,7 +278,7 @@ def of_job(*words: str) -> Callable[[Path, Path], Start]:
 
 
 def of_command(name: str, *words: str) -> Callable[[Path, Path], Start]:
-    """Return how to count a command that starts nothing."""
+    """Return a function that counts a command that starts nothing."""
 
     def counted_command(folder: Path, checkout: Path) -> Start:
         one = traced(folder, command(folder, checkout, name, *words))
@@ -294,15 +295,15 @@ STARTS: dict[str, Callable[[Path, Path], Start]] = {
     "--dry_run": of_command("dsrun", "--dry_run", "--num_gpus=1", "--no_python", "./worker"),
     "dsrun-job list": of_command("dsrun-job", "list"),
 }
-"""What is counted, by name."""
+"""The starts that are counted, by name."""
 
 
 class Trial(NamedTuple):
-    """The least counts of a start so far.
+    """The lowest counts of a start so far.
 
     Attributes:
         counts: by process.
-        seconds: of the quickest one.
+        seconds: the time of the quickest one.
     """
 
     counts: Start
@@ -310,12 +311,12 @@ class Trial(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether this machine is too slow just now: each start has had to wait."""
+        """Whether this machine is too slow at the moment, because each start had to wait."""
         return self.seconds > LATE
 
 
 def trials_of(name: str, checkout: Path = CHECKOUT) -> Iterator[Trial]:
-    """Yield what came of one start, of two ...; byte code is written before."""
+    """Yield the lowest counts after one start, two ...; byte code is written beforehand."""
     with place() as folder:
         STARTS[name](folder, checkout)
         several: list[Trial] = []
@@ -328,12 +329,12 @@ def trials_of(name: str, checkout: Path = CHECKOUT) -> Iterator[Trial]:
 
 
 def measure(checkout: Path = CHECKOUT, tries: int = TRIES) -> dict[str, Start]:
-    """Return the counts of all starts, each the least of some."""
+    """Return the counts of all starts, each the lowest of several."""
     return {name: [*islice(trials_of(name, checkout), tries)][-1].counts for name in STARTS}
 
 
 def least(several: Sequence[Start]) -> Start:
-    """Return the least of each count."""
+    """Return the lowest value of each count."""
     return {
         process: {count: min(one[process].get(count, 0) for one in several) for count in counts}
         for process, counts in several[0].items()
@@ -344,12 +345,12 @@ def least(several: Sequence[Start]) -> Start:
 
 
 class Rise(NamedTuple):
-    """A count that is not as recorded.
+    """A count that differs from the recorded one.
 
     Attributes:
         what: start, process and count.
         before: the recorded one.
-        now: the one that was found.
+        now: the new one.
     """
 
     what: str
@@ -357,12 +358,12 @@ class Rise(NamedTuple):
     now: int
 
     def __str__(self) -> str:
-        """Return it as a line."""
+        """Return the change as a line."""
         return f"{self.what}: {self.before} -> {self.now}"
 
 
 def pairs(before: Mapping[str, Start], now: Mapping[str, Start]) -> Iterator[Rise]:
-    """Yield all counts, as they were and as they are."""
+    """Yield all counts with their recorded and new values."""
     for start, processes in now.items():
         for process, counts in processes.items():
             known = before.get(start, {}).get(process, {})
@@ -372,12 +373,12 @@ def pairs(before: Mapping[str, Start], now: Mapping[str, Start]) -> Iterator[Ris
 
 
 def risen(before: Mapping[str, Start], now: Mapping[str, Start], *, alike: bool) -> list[Rise]:
-    """Return the counts that are above the recorded ones by more than they may be.
+    """Return the counts that exceed the recorded ones by more than they may.
 
     Args:
         before: the recorded counts.
-        now: those that were found.
-        alike: whether both are of the same version of Python; otherwise only counts that do not
+        now: the new counts.
+        alike: whether both are for the same version of Python; otherwise only counts that do not
             depend on it are compared.
     """
     return [one for one in pairs(before, now) if one.now > _most(one, alike=alike)]
@@ -395,7 +396,7 @@ def _most(one: Rise, *, alike: bool) -> float:
 
 
 def fallen(before: Mapping[str, Start], now: Mapping[str, Start]) -> list[Rise]:
-    """Return the counts that are so far below the recorded ones that these must be recorded."""
+    """Return the counts that are so far below the recorded ones that they must be recorded."""
     return [
         one
         for one in pairs(before, now)
@@ -405,7 +406,7 @@ def fallen(before: Mapping[str, Start], now: Mapping[str, Start]) -> list[Rise]:
 
 
 def version() -> str:
-    """Return the version of Python, as is recorded."""
+    """Return the version of Python in the recorded form."""
     return ".".join(map(str, sys.version_info[:2]))
 
 
@@ -415,16 +416,16 @@ def sum_of(counts: Mapping[str, Start]) -> str:
 
 
 def recorded() -> dict[str, Any]:
-    """Return what is recorded: `python`, `counts` and, oldest first, `changes`."""
+    """Return the recorded file: `python`, `counts` and, oldest first, `changes`."""
     made: dict[str, Any] = json.loads(FILE.read_text())
     return made
 
 
 def renewed(known: dict[str, Any], found: Mapping[str, Start], why: str, date: str) -> Any:
-    """Return what is recorded after a change.
+    """Return the file to record after a change.
 
-    A count that is within its tolerance stays as it is recorded, so that many small steps do not
-    raise it.
+    A count within its tolerance keeps its recorded value, so that many small steps do not raise
+    it.
 
     Raises:
         ValueError: a count has gone up, and no reason is given.
@@ -432,7 +433,7 @@ def renewed(known: dict[str, Any], found: Mapping[str, Start], why: str, date: s
     before = known.get("counts", {})
     up = risen(before, found, alike=True) if before else []
     if up and not why.strip():
-        raise ValueError("say why these go up:\n" + "\n".join(map(str, up)))
+        raise ValueError("give a reason why these go up:\n" + "\n".join(map(str, up)))
     new = {one.what for one in up}
 
     def kept(start: str, process: str, name: str, count: int) -> int:
@@ -453,12 +454,12 @@ def renewed(known: dict[str, Any], found: Mapping[str, Start], why: str, date: s
 
 
 def text_of(made: Any) -> str:
-    """Return the text of the file: a line for each count, so that changes merge."""
+    """Return the text of the file, with a line per count so that changes can be merged."""
     return json.dumps(made, indent=1) + "\n"
 
 
 def table(before: Mapping[str, Start], now: Mapping[str, Start]) -> str:
-    """Return the counts beside those of before, with their ratio."""
+    """Return the counts next to the earlier ones, with their ratio."""
     lines = [
         f"{one.what:42} {one.before:8} {one.now:8} {one.now / one.before if one.before else 0:7.3f}"
         for one in pairs(before, now)
@@ -468,10 +469,12 @@ def table(before: Mapping[str, Start], now: Mapping[str, Start]) -> str:
 
 
 def main() -> None:
-    """Count, and print or record it."""
-    parser = argparse.ArgumentParser(description="What the processes of a start do, counted.")
+    """Count, and print or record the counts."""
+    parser = argparse.ArgumentParser(description="Count what the processes of a start do.")
     parser.add_argument("--before", metavar="REV", help="a commit, or another checkout of dsrun")
-    parser.add_argument("--write", metavar="REASON", help="record it; '' if nothing has gone up")
+    parser.add_argument(
+        "--write", metavar="REASON", help="record the counts; '' if none has gone up"
+    )
     parser.add_argument("--tries", type=int, default=TRIES)
     options = parser.parse_args()
     now = measure(tries=options.tries)

@@ -1,11 +1,11 @@
-"""What an elastic job costs more than a static one: its first worker's start, and its memory.
+"""Measure the extra cost of an elastic job over a static one: its start, and its memory.
 
     python benchmarks/elastic.py [--rounds 7] [--before CHECKOUT]
 
-Two virtual hosts over ssh (this needs root), a worker each, which imports nothing. The start takes
-from the command until both workers run. Memory is what dsrun has on the second host, workers aside:
-the proportional set size of all its processes there, in MB of 1,000,000 bytes. `--elastic_agent
-torch` has torch's elastic agent between dsrun and the workers of each host.
+The job runs on two virtual hosts over ssh (this needs root), with one worker each, which imports
+nothing. The start is the time from the command until both workers run. Memory is the proportional
+set size of all processes of dsrun on the second host, without workers, in MB of 1,000,000 bytes.
+With `--elastic_agent torch`, torch's elastic agent is between dsrun and the workers of each host.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ STATIC, ELASTIC, TORCH = "static", "elastic", "elastic, torch's agent"
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="What an elastic job costs.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Measure the extra cost of an elastic job.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
@@ -56,13 +56,13 @@ def main() -> None:
 
         figures = take_turns({name: partial(measure, name) for name in commands}, options.rounds)
     print(figures.table("command to the last worker's start", STATIC))
-    bar("an elastic job's start beyond a static one's, s", figures.excess(ELASTIC, STATIC), 0.1)
+    bar("extra start time of an elastic job, s", figures.excess(ELASTIC, STATIC), 0.1)
     for name, values in memory.items():
         print(f"{name:24} {median(values):6.1f} MB on a host")
 
 
 def of_second_host(job: Job) -> float:
-    """The memory of dsrun's processes on the second host, in MB."""
+    """Return the memory of dsrun's processes on the second host, in MB."""
     pids = [p.pid for p in job.processes if p.host == "n2" and SCRIPT not in p.argv]
     return held("PSS", *pids)
 

@@ -1,15 +1,16 @@
-"""dsrun over an MPI launcher or Slurm, beside what starts the same processes without dsrun.
+"""Compare dsrun over an MPI launcher or Slurm with the engine alone, for the same processes.
 
     python benchmarks/engines.py [--rounds 9] [--failures 5] [--engines openmpi4 slurm]
 
-Four virtual hosts with two workers each (this needs root): the whole run of workers that print a
-line, and the end of a job after a rank has exited 7. Then, without hosts, Slurm's lists of 10,000
-nodes are read. The engines are those of `tests/cluster/engines.py` (`make engines` installs them),
-and Slurm's srun in an allocation of all hosts; what is not installed is left out.
+On four virtual hosts with two workers each (this needs root), the script times whole runs of
+workers that print a line, and the end of a job after a rank exits with 7. Then, without hosts, it
+reads Slurm's lists of 10,000 nodes. The engines are those of `tests/cluster/engines.py` (`make
+engines` installs them), and Slurm's srun in an allocation of all hosts. Engines that are not
+installed are skipped.
 
-`inf` stands for "not within 20 s": Open MPI 5 misses the end of processes that live for
-milliseconds now and then; MPICH lets the other ranks run on after an exit that is not 0, and Intel
-MPI does where one of them is on the same host.
+`inf` means "not within 20 s". Open MPI 5 occasionally misses the end of processes that live only
+for milliseconds. MPICH lets the other ranks continue after one exits with a code other than 0, and
+so does Intel MPI if one of them is on the same host.
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ ALONE: dict[str, tuple[str, ...]] = {
     "impi": HYDRA,
     SLURM: (f"-N{HOSTS}", f"-n{ALL}", "--overcommit", "--kill-on-bad-exit"),
 }
-"""What has an engine start all workers itself, by what `--launcher` calls its kind."""
+"""Options that make an engine start all workers itself, by its kind in `--launcher`."""
 RANKS = {
     "openmpi": "OMPI_COMM_WORLD_RANK",
     "mpich": "PMI_RANK",
     "impi": "PMI_RANK",
     SLURM: "SLURM_PROCID",
 }
-"""Where a worker that it has started finds its rank."""
+"""The variable in which a worker started by the engine finds its rank."""
 
 LISTS = {
     "one bracket": f"node[00001-{NODES}]",
@@ -83,19 +84,19 @@ LISTS = {
     "10,000 brackets": ",".join(f"rack{number}n[1]" for number in range(NODES)),
     "no bracket": ",".join(f"node{number}" for number in range(NODES)),
 }
-"""Lists of `NODES` nodes, as SLURM_JOB_NODELIST may have them."""
+"""Lists of `NODES` nodes, in forms that SLURM_JOB_NODELIST may have."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """An engine, with dsrun and without.
+    """An engine, with and without dsrun.
 
     Attributes:
-        name: what it is called in the results.
-        program: the engine's own.
-        launcher: what `--launcher` calls its kind.
-        options: what has dsrun use it, and find the hosts.
-        enter: what stands before every command, as it would be typed.
+        name: its name in the results.
+        program: the engine's own program.
+        launcher: the name of its kind in `--launcher`.
+        options: dsrun's options for using it and finding the hosts.
+        enter: the words before every command, as a user would type them.
     """
 
     name: str
@@ -105,19 +106,19 @@ class Contender:
     enter: tuple[str, ...] = ()
 
     def alone(self, *worker: str) -> list[str]:
-        """The engine's command for this worker, everywhere."""
+        """Return the engine's command that runs this worker on all hosts."""
         return [*self.enter, self.program, *ALONE[self.launcher], *worker]
 
     def dsrun(self, *words: str) -> list[str]:
-        """Dsrun's command, up to these words."""
+        """Return dsrun's command, up to these words."""
         return [*self.enter, *DSRUN, *self.options, *words]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the times."""
     known = [*(engine.name for engine in ENGINES), SLURM]
-    parser = argparse.ArgumentParser(description="dsrun over an engine, and the engine alone.")
-    parser.add_argument("--rounds", type=int, default=9, help="of whole runs")
+    parser = argparse.ArgumentParser(description="Compare engines with and without dsrun.")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of whole runs")
     parser.add_argument("--failures", type=int, default=5, help="rounds of exits")
     parser.add_argument("--failures_alone", type=int, default=2, help="rounds without dsrun")
     parser.add_argument("--engines", nargs="*", choices=known, default=known)
@@ -132,7 +133,7 @@ def main() -> None:
 
 @contextmanager
 def contenders(cluster: Cluster, names: Sequence[str]) -> Iterator[list[Contender]]:
-    """Those of this name that are installed; Slurm holds all hosts for the `with` block."""
+    """Return the installed engines of this name; Slurm holds all hosts for the `with` block."""
     on_hosts = ("-H", HOSTFILE)
     found = [
         Contender(engine.name, engine.program, engine.launcher, (*on_hosts, *engine.options))
@@ -150,13 +151,13 @@ def contenders(cluster: Cluster, names: Sequence[str]) -> Iterator[list[Contende
 def has(name: str, *programs: str) -> bool:
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        tell(f"no {', '.join(missing)}: {name} is left out")
+        tell(f"no {', '.join(missing)}: {name} is skipped")
     return not missing
 
 
 @contextmanager
 def allocation(slurm: Slurm) -> Iterator[list[str]]:
-    """The variables of a shell that holds all hosts for the `with` block."""
+    """Return the variables of a shell that holds all hosts for the `with` block."""
     counts = (f"-N{HOSTS}", f"--ntasks-per-node={A_HOST}", "--overcommit")
     shell = ("sh", "-c", f"env > {HELD}.part; mv {HELD}.part {HELD}; exec cat")
     note = slurm.cluster.path(HELD)
@@ -167,7 +168,7 @@ def allocation(slurm: Slurm) -> Iterator[list[str]]:
 
 
 def whole_runs(cluster: Cluster, found: Sequence[Contender], rounds: int) -> None:
-    """Workers that print a line."""
+    """Time workers that print a line."""
     env = user_environment()
 
     def measure(command: Sequence[str]) -> float:
@@ -186,11 +187,11 @@ def whole_runs(cluster: Cluster, found: Sequence[Contender], rounds: int) -> Non
     for one in found:
         print(row(one.name, pair(figures, one)))
     for one in found:
-        bar(f"dsrun {one.name} more than alone, s", figures.excess(ours(one), alone(one)), 0.25)
+        bar(f"extra time of dsrun, {one.name}, s", figures.excess(ours(one), alone(one)), 0.25)
 
 
 def failures(cluster: Cluster, found: Sequence[Contender], rounds: int, rounds_alone: int) -> None:
-    """A rank exits 7 while the others sleep."""
+    """Time the end of a job when a rank exits with 7 while the others sleep."""
     clean: dict[str, list[float]] = {}
     codes: dict[str, int | None] = {}
 
@@ -212,11 +213,11 @@ def failures(cluster: Cluster, found: Sequence[Contender], rounds: int, rounds_a
         print(row(name, [ended.median(name), Figures(clean).median(name)]), f"  code {code}")
     for name in map(ours, found):
         bar(f"exit 7 to the end, {name}, s", ended.median(name), 1.0)
-        bar(f"exit 7 as exit code {codes[name]}, {name}, off by", abs((codes[name] or 0) - 7), 0)
+        bar(f"exit 7 reported as {codes[name]}, {name}, off by", abs((codes[name] or 0) - 7), 0)
 
 
 def nodelists(rounds: int) -> None:
-    """Lists of many nodes."""
+    """Time reading lists of many nodes."""
 
     def measure(text: str) -> float:
         began = time.monotonic()
@@ -241,7 +242,7 @@ def ours(one: Contender) -> str:
 
 
 def pair(figures: Figures, one: Contender) -> list[float]:
-    """The medians without dsrun and with it, the difference and the ratio."""
+    """Return the medians without and with dsrun, the difference and the ratio."""
     bare, with_us = alone(one), ours(one)
     compared = figures.excess(with_us, bare), figures.ratio(with_us, bare)
     return [figures.median(bare), figures.median(with_us), *compared]

@@ -1,10 +1,10 @@
-"""A command on all hosts: from its start until every host has printed its name.
+"""Time a command on all hosts, from its start until every host has printed its name.
 
     python benchmarks/execute.py                        hostname on 64 hosts
     python benchmarks/execute.py --hosts 4 --rounds 9
 
 The hosts are the virtual ones of `tests/cluster` (this needs root). The fan-out of pdsh and clush
-is raised to the number of hosts. On a hold the nodes are connected before the time begins.
+is raised to the number of hosts. On a hold, the nodes are connected before the measurement starts.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ BASE, HELD = "dsrun-exec", "dsrun-exec --on"
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="A command on all hosts.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time a command on all hosts.")
     parser.add_argument("--hosts", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def commands(hosts: int) -> dict[str, list[str]]:
-    """What a person would type, by contender."""
+    """Return the commands that a user would type, by contender."""
     names = ",".join(f"n{number}" for number in range(1, hosts + 1))
     ours = [sys.executable, str(BIN / "dsrun-exec")]
     found = {
@@ -68,7 +68,7 @@ def commands(hosts: int) -> dict[str, list[str]]:
 def at_login(
     cluster: Cluster, typed: dict[str, list[str]], env: dict[str, str]
 ) -> dict[str, Measure]:
-    """How to time each of them, typed at the cluster's login."""
+    """Return a timer for each command, run on the cluster's login host."""
     last = f"n{len(cluster.hosts)}: n{len(cluster.hosts)}\n"
     return {
         name: partial(command_time, cluster.login.argv(command, CHECKOUT), last, 1, env=env)
@@ -78,7 +78,7 @@ def at_login(
 
 @contextmanager
 def held(cluster: Cluster, env: dict[str, str]) -> Iterator[None]:
-    """Hold all hosts meanwhile."""
+    """Hold all hosts for the `with` block."""
 
     def hold(*words: str) -> None:
         command = [sys.executable, str(BIN / "dsrun-hold"), *words]

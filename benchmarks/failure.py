@@ -1,12 +1,13 @@
-"""A rank exits 7, or something is killed with -9: how soon the runner ends and every host is clean.
+"""Time how soon the runner ends and all hosts are clean after a rank exits with 7, or a kill -9.
 
     python benchmarks/failure.py [--rounds 5] [--deepspeed_hosts]
     python benchmarks/failure.py --before CHECKOUT      this dsrun and another, in turns, no others
 
-Four virtual hosts with two workers each (this needs root), and one with two for torchrun and
-deepspeed. Clean is when no process is left that the job has brought, connections included. `inf`
-stands for "not within 20 s"; what is left then is killed. With --deepspeed_hosts deepspeed is also
-run on the four hosts, over pdsh: there the others run on.
+The job runs on four virtual hosts with two workers each (this needs root); for torchrun and
+deepspeed, on one with two. A host is clean when no process of the job is left on it, connections
+included. `inf` means "not within 20 s"; the remaining processes are then killed. With
+--deepspeed_hosts, deepspeed also runs on the four hosts, over pdsh; its other workers keep running
+after a failure.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ HOSTS, A_HOST = 4, 2
 TWO = f"{A_HOST}"
 BASE = "dsrun ssh, 4 hosts"
 
-# The ssh client of pdsh is not among them: no control line runs through it, and the job goes on.
+# The ssh client of pdsh is missing: it carries no control line, so the job continues without it.
 VICTIMS: dict[str, tuple[str, Callable[[Job], int]]] = {
     "ssh, runner": ("ssh", runner),
     "openssh, runner": ("openssh", runner),
@@ -50,10 +51,10 @@ VICTIMS: dict[str, tuple[str, Callable[[Job], int]]] = {
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="From a failure to clean hosts.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time from a failure to clean hosts.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--deepspeed_hosts", action="store_true", help="deepspeed over pdsh too")
+    parser.add_argument("--deepspeed_hosts", action="store_true", help="also deepspeed over pdsh")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
     with Cluster(HOSTS, shared=[CHECKOUT, *filter(None, [options.before])]) as cluster:
@@ -68,7 +69,7 @@ def main() -> None:
 
 
 def failures(cluster: Cluster, rounds: int, commands: dict[str, list[str]]) -> None:
-    """A rank exits 7."""
+    """Time the end of jobs in which a rank exits with 7."""
     clean: dict[str, list[float]] = {name: [] for name in commands}
     codes: dict[str, int | None] = {}
 
@@ -84,11 +85,11 @@ def failures(cluster: Cluster, rounds: int, commands: dict[str, list[str]]) -> N
     print(Figures(clean).table("exit 7 to clean hosts", BASE))
     print("exit codes:", ", ".join(f"{name}: {code}" for name, code in codes.items()))
     bar(f"exit 7 to clean hosts, {BASE}, s", Figures(clean).median(BASE), 0.3)
-    bar(f"exit 7 as exit code {codes[BASE]}, off by", abs((codes[BASE] or 0) - 7), 0)
+    bar(f"exit 7 reported as {codes[BASE]}, off by", abs((codes[BASE] or 0) - 7), 0)
 
 
 def kills(cluster: Cluster, rounds: int) -> None:
-    """Something of dsrun's is killed."""
+    """Time the end of jobs in which a process of dsrun is killed."""
 
     def measure(launcher: str, victim: Callable[[Job], int]) -> float:
         with started(cluster, dsrun(launcher), HOSTS * A_HOST) as job:
@@ -101,7 +102,7 @@ def kills(cluster: Cluster, rounds: int) -> None:
 
 
 def on_hosts(cluster: Cluster, deepspeed_too: bool) -> dict[str, list[str]]:
-    """Commands for the four hosts, but for the script's arguments."""
+    """Return commands for the four hosts, without the script's arguments."""
     found = {BASE: dsrun("ssh")}
     if mpirun := system_peer("mpirun"):
         hosts = ",".join(f"{name}:{TWO}" for name in cluster.names)
@@ -115,7 +116,7 @@ def on_hosts(cluster: Cluster, deepspeed_too: bool) -> dict[str, list[str]]:
 
 
 def on_one_host() -> dict[str, list[str]]:
-    """Commands for the login alone, but for the script's arguments."""
+    """Return commands for the login host alone, without the script's arguments."""
     two = ["--num_gpus", TWO, "--no_local_rank", SCRIPT]
     return {
         "dsrun, 1 host": [*DSRUN, "--launcher", "local", *two],

@@ -1,12 +1,13 @@
-"""What is left of a training whose workers are killed again and again: dsrun beside torchrun.
+"""Measure the goodput of a training whose workers are killed repeatedly: dsrun and torchrun.
 
     python benchmarks/goodput.py [--seconds 150] [--every 30] [--seed 1] [--before CHECKOUT]
 
-Two virtual hosts with a worker each (this needs root), torch and gloo, the same script and the same
-Python for all. Every so many seconds one rank, drawn by the seed, is killed by SIGKILL; the workers
-of the next round go on from the last step. Goodput is the number of steps done, times the seconds
-that a step takes when nothing happens, by the seconds from the first step to the last: 1.00 where
-failures cost nothing. Every restart imports torch, a few seconds of processor time a worker.
+The job runs on two virtual hosts with one worker each (this needs root), with torch and gloo, and
+with the same script and Python for all. At a fixed interval SIGKILL kills one rank, chosen by the
+seed; the workers of the next round continue from the last step. Goodput is the number of steps,
+times the seconds that a step takes without failures, divided by the seconds from the first step to
+the last: 1.00 if failures cost nothing. Every restart imports torch, which takes each worker a few
+seconds of processor time.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ FOLDER = "/run/job"
 PAUSE = "0.05"
 HOSTS = 2
 MANY = "1000"
-"""Restarts: more than will happen."""
+"""The limit of restarts, more than will happen."""
 
 Start = Callable[[Cluster], list["subprocess.Popen[bytes]"]]
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="What failures leave of a training.")
+    """Measure and print the goodput."""
+    parser = argparse.ArgumentParser(description="Measure the goodput of a training with failures.")
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--every", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -68,13 +69,13 @@ def main() -> None:
 
 
 def ours(*options: str, checkout: Path = CHECKOUT) -> Start:
-    """How dsrun starts it, once for all hosts."""
+    """Return dsrun's commands: one for all hosts."""
     command = dsrun("ssh", "--max_restarts", MANY, *options, script=SCRIPT, checkout=checkout)
     return lambda cluster: [begun(cluster.login, command)]
 
 
 def torchrun(cluster: Cluster) -> list[subprocess.Popen[bytes]]:
-    """How torchrun does: the same command on every host."""
+    """Return torchrun's commands: the same one on every host."""
     meet = ["--rdzv_backend", "c10d", "--rdzv_endpoint", f"{cluster.names[0]}:29400"]
     peer = ["env", NEW_STORE, sys.executable, "-m", "torch.distributed.run", *meet]
     command = [*peer, "--nnodes", str(HOSTS), "--nproc_per_node", "1", "--max_restarts", MANY]
@@ -82,7 +83,7 @@ def torchrun(cluster: Cluster) -> list[subprocess.Popen[bytes]]:
 
 
 def begun(machine: Machine, command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a command on a machine; what it prints is of no use here."""
+    """Start a command on a machine, and ignore its output."""
     argv = machine.argv([*command, FOLDER, PAUSE], CHECKOUT)
     nowhere = subprocess.DEVNULL
     return subprocess.Popen(argv, env=user_environment(), stdout=nowhere, stderr=nowhere)
@@ -90,7 +91,7 @@ def begun(machine: Machine, command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def started(cluster: Cluster, start: Start) -> Iterator[Path]:
-    """Start it and yield its folder; at the end of the `with` block nothing is left of it."""
+    """Start the training and yield its folder; stop all its processes after the `with` block."""
     folder = cluster.path(FOLDER)
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
@@ -110,7 +111,7 @@ def started(cluster: Cluster, start: Start) -> Iterator[Path]:
 
 
 def train(folder: Path, seconds: float, every: float, chance: random.Random) -> list[float]:
-    """Let it train and kill a rank every so often; returns the moments of the steps."""
+    """Let it train, kill a rank at each interval, and return the times of the steps."""
     end = time.monotonic() + seconds
     while time.monotonic() + every < end:
         time.sleep(every)
@@ -122,7 +123,7 @@ def train(folder: Path, seconds: float, every: float, chance: random.Random) -> 
 
 
 def goodput(moments: Sequence[float]) -> float:
-    """Return the part of the time that went into steps."""
+    """Return the share of the time spent on steps."""
     step = median(after - before for before, after in pairwise(moments))
     return step * (len(moments) - 1) / (moments[-1] - moments[0])
 

@@ -1,15 +1,16 @@
-"""Jobs on held nodes against fresh launches of the same, and what many of them leave in the hold.
+"""Compare jobs on held nodes with fresh launches, and measure the memory that many leave in a hold.
 
-    python benchmarks/held.py                          all of it
+    python benchmarks/held.py                          everything
     python benchmarks/held.py --only hello --sizes 4x2
     python benchmarks/held.py --only memory --runs 50
 
-`hello`: workers that print a line, from the command to its end, on 4 hosts x 2 and 64 hosts x 1;
-`forked` are those of a process on each node that has started Python (`--preload`). `bare` are as
-many processes that a shell starts: what no launcher of new processes can be quicker than.
-`step`: from the command to the first step of a DDP training on two hosts x 2, whose nodes preload
-torch, against torchrun with four workers on one host. `memory`: 200 jobs on one hold. The hosts are
-the virtual ones of `tests/cluster` (this needs root), reached over ssh.
+`hello` times workers that print a line, from the command to its end, on 4x2 and 64x1 hosts.
+`forked` workers come from a process on each node that has already started Python (`--preload`).
+`bare` is the same number of processes started by a shell, a lower bound for every launcher that
+starts new processes. `step` times the command up to the first step of a DDP training on two hosts x
+2, whose nodes preload torch, and compares it with torchrun with four workers on one host. `memory`
+runs 200 jobs on one hold. The hosts are the virtual ones of `tests/cluster` (this needs root),
+reached over ssh.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ ON = (*DSRUN, f"--on={NAME}", "--no_local_rank")
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Jobs on held nodes.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Measure jobs on held nodes.")
     parser.add_argument("--only", choices=("hello", "step", "memory"))
     parser.add_argument("--sizes", nargs="+", default=["4x2", "64x1"], metavar="HOSTSxWORKERS")
     parser.add_argument("--rounds", type=int, default=5)
@@ -66,7 +67,7 @@ def main() -> None:
 
 @contextmanager
 def held(hosts: int, workers: int, *options: str) -> Iterator[tuple[Cluster, int]]:
-    """A cluster whose hosts are held, and the hold's process id.
+    """Provide a cluster whose hosts are held, and the hold's process id.
 
     Raises:
         Unfit: they cannot be held.
@@ -87,8 +88,8 @@ def held(hosts: int, workers: int, *options: str) -> Iterator[tuple[Cluster, int
 
 
 def hello(hosts: int, workers: int, rounds: int) -> None:
-    """Time workers that print a line: fresh, on held nodes, and forked there from a preloader."""
-    # In sessions of their own, as workers are: a busy kernel shares its time among these.
+    """Time workers that print a line: fresh, on held nodes, and forked there by a preloader."""
+    # In their own sessions, like workers: a busy kernel divides its time between sessions.
     worker = shlex.join(["setsid", sys.executable, HELLO])
     commands = {
         "bare": ["sh", "-c", f"{f'{worker} & ' * hosts * workers}wait"],
@@ -151,7 +152,7 @@ def first_step(machine: Machine, command: Sequence[str], workers: int) -> float:
 
 
 def memory(runs: int) -> None:
-    """Weigh a hold before and after many jobs; the first ten do not count."""
+    """Measure a hold's memory before and after many jobs; the first ten do not count."""
     with held(2, 2) as (cluster, hold):
         time_of = partial(
             command_time,
@@ -168,9 +169,9 @@ def memory(runs: int) -> None:
         after = size(hold)
         left = len(cluster.processes()) - processes
     print(f"after {runs} jobs: threads, descriptors, KiB {before} -> {after}, processes {left:+}")
-    bar("memory of the hold, MB more", (after[2] - before[2]) / 1024, 1.0)
+    bar("growth of the hold's memory, MB", (after[2] - before[2]) / 1024, 1.0)
     grown = max(after[0] - before[0], after[1] - before[1], left)
-    bar("threads, descriptors, processes more", grown, 0)
+    bar("growth in threads, descriptors, processes", grown, 0)
 
 
 def size(pid: int) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Several hosts over ssh, workers that print a line: the whole run, from the command to its end.
+"""Time whole runs on several hosts over ssh, with workers that print a line.
 
     python benchmarks/hosts.py                          4 hosts x 2, then 64 hosts x 1
     python benchmarks/hosts.py --sizes 4x2 --rounds 9
@@ -7,8 +7,8 @@
                                                         that keep a copy of it
 
 The hosts are the virtual ones of `tests/cluster` (this needs root). Bare pdsh starts the same
-workers through a shell and does nothing else; its fan-out is raised to the number of hosts, as
-deepspeed's is. deepspeed takes part up to --deepspeed_hosts hosts: with 64 a run takes minutes.
+workers through a shell and does nothing else. Its fan-out is raised to the number of hosts, as is
+deepspeed's. deepspeed is measured on up to --deepspeed_hosts hosts; with 64 a run takes minutes.
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ HELLO = str(WORKERS / "hello.py")
 HOSTFILE = "/run/hostfile"
 BASE = "dsrun ssh"
 ALONE = "/tmp/dsrun-alone"
-"""A copy of dsrun that only the login has."""
+"""A copy of dsrun that only the login host has."""
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Printing workers on several hosts.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time workers that print a line on several hosts.")
     parser.add_argument("--sizes", nargs="+", default=["4x2", "64x1"], metavar="HOSTSxWORKERS")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--deepspeed_hosts", type=int, default=4, help="the most it is run on")
+    parser.add_argument(
+        "--deepspeed_hosts", type=int, default=4, help="the most hosts for deepspeed"
+    )
     parser.add_argument("--deepspeed_rounds", type=int, default=2)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     parser.add_argument("--copies", action="store_true", help="compare with hosts without dsrun")
@@ -76,14 +78,14 @@ def main() -> None:
 
 
 def put_alone(cluster: Cluster) -> None:
-    """Copy dsrun to a folder that the login alone has."""
+    """Copy dsrun to a folder that only the login host has."""
     folders = [str(CHECKOUT / name) for name in ("bin", "launcher", "accelerator")]
     cluster.login.run(["mkdir", "-p", ALONE])
     cluster.login.run(["cp", "-a", *folders, ALONE])
 
 
 def commands(hosts: int, workers: int) -> dict[str, list[str]]:
-    """What a person would type for the same work, by contender."""
+    """Return the commands that a user would type for the same work, by contender."""
     names = [f"n{number}" for number in range(1, hosts + 1)]
     worker = shlex.join([sys.executable, HELLO])
     found: dict[str, list[str]] = {}
@@ -106,12 +108,12 @@ def commands(hosts: int, workers: int) -> dict[str, list[str]]:
 
 
 def over(launcher: str, checkout: Path = CHECKOUT) -> list[str]:
-    """The command of a dsrun."""
+    """Return the command line of a checkout's dsrun."""
     return [*dsrun_of(checkout), "-H", HOSTFILE, "--launcher", launcher, HELLO]
 
 
 def at_login(cluster: Cluster, peers: dict[str, list[str]], workers: int) -> dict[str, Measure]:
-    """How to time each of them, typed at the cluster's login."""
+    """Return a timer for each command, run on the cluster's login host."""
     env = user_environment()
     return {
         name: partial(
@@ -122,7 +124,7 @@ def at_login(cluster: Cluster, peers: dict[str, list[str]], workers: int) -> dic
 
 
 def report(figures: Figures, hosts: int, workers: int) -> None:
-    """Print what came out for one size, beside the bars for it."""
+    """Print the results for one size, with its limits."""
     print(figures.table(f"{hosts} hosts x {workers}", BASE))
     limits = {"pdsh": 1.0} if hosts < 64 else {"pdsh": 0.8, "mpirun": 0.65}
     for peer, limit in limits.items():

@@ -1,4 +1,4 @@
-"""Jobs on a virtual cluster that stand there to be hurt or weighed, and what they consist of."""
+"""Jobs on a virtual cluster for fault injection and memory measurements, with their processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT = 20.0
 def dsrun(
     launcher: str, *options: str, script: str = SCRIPT, checkout: Path = CHECKOUT
 ) -> list[str]:
-    """The command for all hosts of the hostfile, but for the script's arguments."""
+    """Return the command for all hosts of the hostfile, without the script's arguments."""
     return [
         *dsrun_of(checkout),
         "-H",
@@ -38,13 +38,13 @@ def dsrun(
 
 
 class Job:
-    """A command at the login that starts workers, the last of which fails when it is told to.
+    """A command on the login host that starts workers, the last of which can be made to fail.
 
-    The last one, since it is neither the first rank nor on the first host.
+    It is the last one because that is neither the first rank nor on the first host.
 
     Attributes:
         runner: the command.
-        processes: all that it has brought to the login and the hosts, once it is up.
+        processes: all its processes on the login host and the other hosts, once it is up.
     """
 
     def __init__(self, cluster: Cluster, command: Sequence[str], workers: int) -> None:
@@ -72,22 +72,22 @@ class Job:
         self.processes = self._new()
 
     def fail(self) -> tuple[float, float, int | None]:
-        """Seconds from the exit to the runner's end and to clean hosts, and the runner's code."""
+        """Return the seconds from the exit to the runner's end and to clean hosts, and its code."""
         began = self._failed()
         ended = _seconds_until(self._has_ended, began)
         return ended, _seconds_until(self._is_clean, began), self.runner.poll()
 
     def restart(self) -> float:
-        """Seconds from the exit until all workers are up again, those of an elastic job."""
+        """Return the seconds from the exit until all workers of an elastic job are up again."""
         failed = self._failed()
         return self.again(self._workers) - failed
 
     def when_up(self, workers: int) -> float:
-        """Return when the last of so many workers was up for the first time."""
+        """Return the time when the last of this many workers was first up."""
         return self._when("up", workers)
 
     def again(self, workers: int) -> float:
-        """When the last of so many workers was up again, in a round after the first.
+        """Return the time when the last of this many workers was up again, in a later round.
 
         Raises:
             Unfit: the command has ended instead; the text is what it wrote.
@@ -97,20 +97,20 @@ class Job:
         return self._when("again", workers)
 
     def kill(self, pid: int) -> float:
-        """Seconds from the death of this process to clean hosts."""
+        """Return the seconds from the death of this process to clean hosts."""
         began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
         return _seconds_until(self._is_clean, began)
 
     def close(self) -> None:
-        """End what is left."""
+        """Stop all remaining processes."""
         for process in self._new():
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         self.runner.wait()
 
     def _failed(self) -> float:
-        """Have the last worker fail; returns when it did."""
+        """Make the last worker fail, and return the time of its failure."""
         (self._folder / "go").touch()
         note = self._folder / "failed"
         wait_for(note.exists, "the failure")
@@ -131,7 +131,7 @@ class Job:
 
     def _is_clean(self) -> bool:
         self.runner.poll()
-        # The cheap look first: the thorough one takes milliseconds.
+        # The cheap check comes first, because the thorough one takes milliseconds.
         return not any(_runs(process.pid) for process in self.processes) and not self._new()
 
     def _new(self) -> list[Process]:
@@ -140,10 +140,10 @@ class Job:
 
 @contextmanager
 def started(cluster: Cluster, command: Sequence[str], workers: int) -> Iterator[Job]:
-    """Such a job, all workers up; it is over at the end of the `with` block, with all it has left.
+    """Provide a job with all workers up; stop it and all that remains of it after the `with` block.
 
     Raises:
-        Unfit: its command has ended before they were up.
+        Unfit: its command ended before they were up.
     """
     job = Job(cluster, command, workers)
     try:
@@ -154,23 +154,23 @@ def started(cluster: Cluster, command: Sequence[str], workers: int) -> Iterator[
 
 
 def runner(job: Job) -> int:
-    """The process that a person has started."""
+    """Return the process that a user started."""
     return job.runner.pid
 
 
 def node_launcher(job: Job) -> int:
-    """The parent of a worker on the second host."""
+    """Return the parent of a worker on the second host."""
     return parent(next(p.pid for p in job.processes if p.host == "n2" and SCRIPT in p.argv))
 
 
 def ssh_client(job: Job) -> int:
-    """The client at the login that is connected to the second host."""
+    """Return the client on the login host that is connected to the second host."""
     clients = (p for p in job.processes if p.host == "login" and Path(p.argv[0]).name == "ssh")
     return next(p.pid for p in clients if "n2" in p.argv)
 
 
 def parent(pid: int) -> int:
-    """The parent of a process, as the real machine counts."""
+    """Return the parent of a process, as a pid of the real machine."""
     return int(_stat(pid)[1])
 
 
@@ -182,7 +182,7 @@ def _runs(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    # What follows the name, which may hold anything: state, parent, ... (proc(5)).
+    # The fields after the name, which may contain anything: state, parent, ... (proc(5)).
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 

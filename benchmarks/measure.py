@@ -1,7 +1,7 @@
-"""Time contenders against each other in turns, and say what came out.
+"""Time contenders in turns, and print the results.
 
-Turns (A B C A B C ...) because a busy machine is slow for minutes at a time: what is told is each
-contender's median, and the median of its ratios to another one in the same round.
+They take turns (A B C A B C ...) because a busy machine is slow for minutes at a time. The results
+are each contender's median, and the median of its ratios to another one in the same round.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WORKERS = CHECKOUT / "benchmarks" / "workers"
 
 
 def dsrun_of(checkout: Path) -> tuple[str, str]:
-    """The command of a checkout, on the Python that runs the benchmark."""
+    """Return the command of a checkout, on the Python that runs the benchmark."""
     return sys.executable, str(checkout / "bin" / "dsrun")
 
 
@@ -30,29 +30,29 @@ Measure = Callable[[], float]
 
 
 class Unfit(Exception):
-    """What was to be timed did not do its work; the text says what it did."""
+    """A measured command failed to do its work; the text says what it did instead."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured, by contender, one value a round."""
+    """The measured values, by contender, one per round."""
 
     values: Mapping[str, Sequence[float]]
 
     def median(self, name: str) -> float:
-        """The contender's middle value."""
+        """Return the contender's median."""
         return median(self.values[name])
 
     def ratio(self, name: str, to: str) -> float:
-        """How many times another contender's value this one's is: the middle of the rounds'."""
+        """Return the median, over the rounds, of the ratio to another contender's value."""
         return median(a / b for a, b in self._pairs(name, to))
 
     def excess(self, name: str, over: str) -> float:
-        """How much more than another contender's this one's value is: the middle of the rounds'."""
+        """Return the median, over the rounds, of the difference from another contender's value."""
         return median(a - b for a, b in self._pairs(name, over))
 
     def table(self, title: str, reference: str, unit: str = "s") -> str:
-        """The figures as text, with ratios to one contender's."""
+        """Return the figures as text, with their ratios to those of one contender."""
         width = max(map(len, [*self.values, title]))
         head = f"{title:{width}}  {'median':>9}  {'least':>9}  {'most':>9}  ratio to {reference}"
         return "\n".join([head, *(self._row(name, reference, width, unit) for name in self.values)])
@@ -64,19 +64,19 @@ class Figures:
         return "  ".join([f"{name:{width}}", *three, ratio])
 
     def _pairs(self, one: str, other: str) -> Sequence[tuple[float, float]]:
-        # A slow contender may have had fewer turns than the others: its were the first rounds.
+        # A slow contender may have had fewer turns than the others, in the first rounds.
         return list(zip(self.values[one], self.values[other], strict=False))
 
 
 def take_turns(
     contenders: Mapping[str, Measure], rounds: int, fewer: Mapping[str, int] | None = None
 ) -> Figures:
-    """Measure every contender once a round, but those in `fewer` in the first so many rounds only.
+    """Measure every contender once per round, but those in `fewer` only in that many first rounds.
 
-    Every other round is in reverse: what a contender leaves behind may slow down the next one.
+    Every other round is in reverse, because one contender's leftovers may slow down the next.
 
     Raises:
-        Unfit: by one of the contenders.
+        Unfit: raised by one of the contenders.
     """
     values: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(1, rounds + 1):
@@ -88,15 +88,15 @@ def take_turns(
 
 
 def tell(line: str) -> None:
-    """Show how far it has come, beside the results."""
+    """Show the progress, separate from the results."""
     print(line, file=sys.stderr, flush=True)
 
 
 def bar(what: str, figure: float, limit: float, *, at_least: bool = False) -> None:
-    """Print a figure beside what it must reach."""
+    """Print a figure and its limit."""
     met = figure >= limit if at_least else figure <= limit
     verdict = "met" if met else "NOT MET"
-    print(f"{what}: {figure:.3g} (bar: at {'least' if at_least else 'most'} {limit:g}) {verdict}")
+    print(f"{what}: {figure:.3g} (limit: at {'least' if at_least else 'most'} {limit:g}) {verdict}")
 
 
 def command_time(
@@ -107,11 +107,11 @@ def command_time(
     env: Mapping[str, str] | None = None,
     timeout: float = 300.0,
 ) -> float:
-    """Run a command to its end; returns the seconds that took.
+    """Run a command to its end, and return the seconds it took.
 
     Raises:
-        Unfit: it failed, or did not write `says` so many times.
-        subprocess.TimeoutExpired: it still ran after so many seconds.
+        Unfit: it failed, or did not print `says` the expected number of times.
+        subprocess.TimeoutExpired: it was still running after the time limit.
     """
     began = time.monotonic()
     done = subprocess.run(
@@ -126,9 +126,9 @@ def command_time(
 def command_cpu(
     argv: Sequence[str], says: str, times: int, *, env: Mapping[str, str] | None = None
 ) -> float:
-    """Run a command to its end; returns the processor time of all its processes in seconds.
+    """Run a command to its end, and return the processor time of all its processes in seconds.
 
-    Other programs on the machine change it less than the time that goes by. Raises as
+    Other programs on the machine affect it less than elapsed time. Raises the same errors as
     `command_time`.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,11 +1,11 @@
-"""Resident memory: a node launcher with its guard, and the runner with 64 hosts.
+"""Measure resident memory: of a node launcher with its guard, and of the runner with 64 hosts.
 
     python benchmarks/memory.py [--hosts 64] [--launchers ssh openssh pdsh] [--before CHECKOUT]
 
-On virtual hosts (this needs root), one idle worker each. RSS counts pages that processes share once
-for each of them; PSS divides them by the number of those that share them, the nodes of all hosts
-here included; so RSS is what a host of its own would see. Peak is the most RSS that there has been.
-Figures are MB of 1,000,000 bytes.
+The job runs on virtual hosts (this needs root), with one idle worker each. RSS counts a shared page
+once for each process that shares it. PSS divides the page among these processes, here across all
+virtual hosts, so RSS is closer to the figure on a real host. Peak is the highest RSS so far.
+Figures are in MB of 1,000,000 bytes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ KINDS = {
     "PSS": ("smaps_rollup", "Pss"),
     "peak": ("status", "VmHWM"),
 }
-"""Where the kernel tells them (proc(5))."""
+"""The files and fields in which the kernel reports them (proc(5))."""
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="What dsrun's own processes hold.")
+    """Measure and print the memory."""
+    parser = argparse.ArgumentParser(description="Measure the memory of dsrun's own processes.")
     parser.add_argument("--hosts", type=int, default=64)
     parser.add_argument("--launchers", nargs="+", default=["ssh", "openssh", "pdsh"])
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def show(launcher: str, job: Job) -> None:
-    """Print what the job's processes hold, beside the bars."""
+    """Print the memory of the job's processes, with its limits."""
     node = node_launcher(job)
     guard = parent(node)
     for name, pids in (("runner", [job.runner.pid]), ("node launcher", [node]), ("guard", [guard])):
@@ -56,13 +56,13 @@ def show(launcher: str, job: Job) -> None:
 
 
 def held(kind: str, *pids: int) -> float:
-    """The memory of these processes together, in MB."""
+    """Return the memory of these processes together, in MB."""
     file, name = KINDS[kind]
     return sum(kilobytes(Path(f"/proc/{pid}/{file}").read_text(), name) for pid in pids) / 1e3
 
 
 def kilobytes(table: str, name: str) -> float:
-    """A row's value; the kernel's kB are 1,024 bytes, these are 1,000."""
+    """Return a row's value in kB of 1,000 bytes; the kernel's kB have 1,024."""
     return int(table.partition(f"{name}:")[2].split()[0]) * 1.024
 
 

@@ -1,10 +1,10 @@
-"""400,000 lines of 100 bytes from two ranks on one host: the whole run, from command to end.
+"""Time whole runs with 400,000 lines of 100 bytes from two ranks on one host.
 
     python benchmarks/output.py [--rounds 5] [--lines 400000]
 
-Whoever reads the output here does nothing with it but count. Bare processes and `dsrun --prefix ''`
-do not label the lines; the others do. With --fold, a line of both ranks is printed once where they
-are printed within a moment; "own lines" differ, so that there is nothing to fold.
+The reader of the output only counts lines. Bare processes and `dsrun --prefix ''` do not label the
+lines; the others do. With --fold, a line that both ranks print at almost the same time is printed
+once; with "own lines" the ranks print different lines, so there is nothing to fold.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ BARE, BASE, FOLD = "bare, unlabelled", "dsrun", "dsrun --fold"
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Many lines from two ranks.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time many lines from two ranks.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--lines", type=int, default=400_000, help="from both ranks together")
+    parser.add_argument(
+        "--lines", type=int, default=400_000, help="total number of lines from both ranks"
+    )
     options = parser.parse_args()
     with TemporaryDirectory() as logs:
         measures: dict[str, Measure] = {
@@ -41,13 +43,13 @@ def main() -> None:
         }
         figures = take_turns(measures, options.rounds)
     print(figures.table(f"{options.lines} lines", BASE))
-    bar("dsrun more than unlabelled, s", figures.excess(BASE, BARE), 0.8)
+    bar("extra time of dsrun, s", figures.excess(BASE, BARE), 0.8)
     for peer in {"mpirun --tag-output", "srun -l"} & figures.values.keys():
         bar(f"dsrun to {peer}", figures.ratio(BASE, peer), 1.0)
 
 
 def commands(lines: str, logs: str) -> dict[str, list[str]]:
-    """What a person would type for two ranks with so many lines each, by contender."""
+    """Return the commands for two ranks with this many lines each, by contender."""
     worker = shlex.join([sys.executable, SCRIPT, lines])
     here = [*DSRUN, "--launcher", "local", "--num_gpus", "2", "--no_local_rank"]
     found = {
@@ -68,7 +70,7 @@ def commands(lines: str, logs: str) -> dict[str, list[str]]:
 
 
 def read_all(argv: list[str], lines: int) -> float:
-    """Run a command and read all that it prints; returns the seconds until it has ended.
+    """Run a command, read all its output, and return the seconds until its end.
 
     Raises:
         Unfit: it failed, or printed fewer lines.

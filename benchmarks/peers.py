@@ -1,8 +1,8 @@
-"""The launchers to compare with; each is installed by the benchmark that needs it.
+"""The launchers for comparison; each benchmark installs those that it needs.
 
-torchrun and deepspeed go into a virtual environment of their own in `benchmarks/.peers`, and
-ClusterShell into another; pdsh and Open MPI are the system's packages, installed with apt where
-this is root.
+torchrun and deepspeed go into their own virtual environment in `benchmarks/.peers`, and
+ClusterShell into another. pdsh and Open MPI are system packages, installed with apt if the user is
+root.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import sys
 from benchmarks.measure import CHECKOUT, tell
 
 HOME = CHECKOUT / "benchmarks" / ".peers"
-# torch first and by number: what deepspeed would choose may be gigabytes of another build.
+# torch first, with its version: deepspeed might choose another build of several gigabytes.
 STEPS = (("torch==2.13.0",), ("torch==2.13.0", "deepspeed==0.19.*"))
 PACKAGES = {"pdsh": "pdsh", "mpirun": "openmpi-bin"}
 
 
 def python_peer(name: str) -> str:
-    """The path of `torchrun`, `deepspeed` or `python` in the peers' virtual environment.
+    """Return the path of `torchrun`, `deepspeed` or `python` in the peers' virtual environment.
 
     Raises:
         subprocess.CalledProcessError: it cannot be installed; pip has said why.
@@ -34,7 +34,7 @@ def python_peer(name: str) -> str:
 
 
 def clush() -> str:
-    """The path of ClusterShell's `clush`, in a virtual environment of its own.
+    """Return the path of ClusterShell's `clush`, in its own virtual environment.
 
     Raises:
         subprocess.CalledProcessError: it cannot be installed; pip has said why.
@@ -49,7 +49,7 @@ def clush() -> str:
 
 
 def system_peer(name: str) -> str | None:
-    """The path of `pdsh` or `mpirun`; None where it is not and cannot be installed."""
+    """Return the path of `pdsh` or `mpirun`, None if it is missing and cannot be installed."""
     found = shutil.which(name)
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         tell(f"installing {PACKAGES[name]}")
@@ -58,16 +58,16 @@ def system_peer(name: str) -> str | None:
         subprocess.run(install, stdout=sys.stderr, check=False)
         found = shutil.which(name)
     if found is None:
-        tell(f"no {name}: it is left out")
+        tell(f"no {name}: it is skipped")
     return found
 
 
 def slurm() -> str | None:
-    """The path of `srun` where a Slurm takes jobs here; None elsewhere."""
+    """Return the path of `srun` if a Slurm accepts jobs here, otherwise None."""
     srun = shutil.which("srun")
     answer = srun and subprocess.run([srun, "-n2", "true"], capture_output=True, check=False)
     if not answer or answer.returncode:
-        tell("no Slurm takes jobs here: srun is left out")
+        tell("no Slurm accepts jobs here: srun is skipped")
         return None
     return srun
 

@@ -1,9 +1,10 @@
-"""A dry run for 10,000 hosts with 8 slots each: the whole run, from the command to its end.
+"""Time a whole dry run for 10,000 hosts with 8 slots each.
 
     python benchmarks/plan.py [--rounds 7] [--hosts 10000]
 
-The table and the JSON are compared with the plan of one host, which is mostly the start of dsrun. A
-bare Python that does nothing stands beside them; so does a tenth of the hosts, for the slope.
+The table and the JSON are compared with the plan of one host, which is mostly the start of dsrun.
+The results also include a bare Python that does nothing, and a tenth of the hosts to show the
+growth.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ SLOTS = 8
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="A plan for many hosts.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time a plan for many hosts.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--hosts", type=int, default=10_000)
     options = parser.parse_args()
@@ -46,7 +47,7 @@ def main() -> None:
     for form in ("table", "JSON"):
         name, one = named(form, options.hosts), named(form, 1)
         bar(f"{name} x {SLOTS}, s", figures.median(name), 0.5)
-        bar(f"{name} to that of one host", figures.ratio(name, one), 4.0)
+        bar(f"{name}, ratio to one host", figures.ratio(name, one), 4.0)
 
 
 def named(form: str, hosts: int) -> str:
@@ -54,7 +55,7 @@ def named(form: str, hosts: int) -> str:
 
 
 def hostfile(folder: Path, hosts: int) -> str:
-    """Write a hostfile with so many hosts; returns its path."""
+    """Write a hostfile with this many hosts, and return its path."""
     path = folder / f"hosts{hosts}"
     path.write_text("".join(f"worker-{i:05} slots={SLOTS}\n" for i in range(hosts)))
     return str(path)
@@ -67,17 +68,17 @@ def bare_python() -> float:
 
 
 def table(output: str, workers: int) -> bool:
-    """Return whether a table is for so many workers."""
+    """Return whether a table is for this many workers."""
     return f"workers   {workers} on " in output
 
 
 def in_json(output: str, workers: int) -> bool:
-    """Return whether a plan in JSON is for so many workers."""
+    """Return whether a plan in JSON is for this many workers."""
     return bool(json.loads(output)["world_size"] == workers)
 
 
 def dry_run(hostfile: str, planned: Callable[[str, int], bool], hosts: int, *words: str) -> float:
-    """Run it; returns the seconds until its end.
+    """Run the command, and return the seconds until its end.
 
     Raises:
         Unfit: it failed, or the plan is not for that many workers.

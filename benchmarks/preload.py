@@ -1,11 +1,11 @@
-"""Eight ranks on one host: from the command to the first step of DDP, and their memory.
+"""Measure eight ranks on one host: the time to their first step of DDP, and their memory.
 
     python benchmarks/preload.py [--rounds 5] [--ranks 8] [--before CHECKOUT]
 
-torchrun, dsrun, and dsrun with --preload torch,torch._dynamo start the same script, of the same
-Python and torch, on this machine. The time is that at which the last rank has finished its first
-step with all others. The memory is the proportional set size of the ranks, in which what they share
-counts once in all.
+torchrun, dsrun, and dsrun with --preload torch,torch._dynamo start the same script, with the same
+Python and torch, on this machine. The time runs from the command until the last rank has finished
+its first step with all others. The memory is the proportional set size of the ranks, in which
+shared pages count once in total.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ NOBODY = "-1"
 """The rank that fails."""
 
 FASTER, SMALLER = 0.35, 0.6
-"""What the start and the memory with --preload may be at most, in torchrun's."""
+"""The limits of start and memory with --preload, as shares of torchrun's."""
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="The start of many ranks that import torch.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time the start of many ranks that import torch.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def commands(ranks: int, others: Mapping[str, Path]) -> dict[str, list[str]]:
-    """The commands, but for the script's arguments."""
+    """Return the commands, without the script's arguments."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     found = {PEER: [*torchrun, f"--nproc_per_node={ranks}", STEP]}
     for which, checkout in {"": CHECKOUT, **others}.items():
@@ -65,10 +65,10 @@ def commands(ranks: int, others: Mapping[str, Path]) -> dict[str, list[str]]:
 
 
 def measure(command: list[str], ranks: int, memory: list[float]) -> float:
-    """Return the seconds until all ranks have finished a step; adds their memory in MB.
+    """Return the seconds until all ranks have finished a step, and record their memory in MB.
 
     Raises:
-        Unfit: the command has ended before.
+        Unfit: the command ended before that.
         TimeoutError: after five minutes.
     """
     with TemporaryDirectory() as folder, (Path(folder) / "log").open("w+b") as log:
@@ -92,7 +92,7 @@ def measure(command: list[str], ranks: int, memory: list[float]) -> float:
 
 
 def workers(folder: str) -> list[int]:
-    """Return the pids of the ranks whose notes are in a folder."""
+    """Return the pids of the ranks that left notes in a folder."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -112,11 +112,11 @@ def proportional(pid: int) -> float:
 
 
 def report(times: Figures, memory: Figures, ranks: int) -> None:
-    """Print both, and what is to be reached."""
+    """Print both, with their limits."""
     print(times.table(f"{ranks} ranks to their first DDP step", PEER))
     print(memory.table(f"memory (PSS) of {ranks} ranks", PEER, "MB"))
-    bar(f"{OURS} to {PEER}, first step", times.ratio(OURS, PEER), FASTER)
-    bar(f"{OURS} to {PEER}, memory", memory.ratio(OURS, PEER), SMALLER)
+    bar(f"{OURS}, ratio to {PEER}, first step", times.ratio(OURS, PEER), FASTER)
+    bar(f"{OURS}, ratio to {PEER}, memory", memory.ratio(OURS, PEER), SMALLER)
 
 
 if __name__ == "__main__":

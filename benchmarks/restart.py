@@ -1,15 +1,17 @@
-"""From a worker's death, or a power cut, to the next round of an elastic job.
+"""Time from a worker's death, or a power cut, to the next round of an elastic job.
 
     python benchmarks/restart.py [--rounds 5] [--after 15] [--heartbeat 15] [--before CHECKOUT]
 
-A worker exits 7 between two steps, some seconds after the first: how soon have all workers finished
-the first step of the next round, torch imported and its process group made anew? dsrun is on two
-virtual hosts over ssh (this needs root), torchrun on one, with as many workers, of the same Python
-and torch; and dsrun has turns with --preload, and with --warm_workers, whose forks wait by then.
+First, a worker exits with 7 between two steps, some seconds after the first. The time ends when all
+workers have finished the first step of the next round, with torch imported and its process group
+created again. dsrun uses two virtual hosts over ssh (this needs root), and torchrun one, with the
+same number of workers and the same Python and torch. dsrun is also measured with --preload, and
+with --warm_workers, whose forks are waiting by then.
 
-Then the power of a host is cut, of the first, whose store the workers meet in, and of the last: how
-soon do the others' workers run in the next round? These do not import torch. A host without power
-cannot be told from a slow one before the heartbeat's time is over; what is beyond it is the cost.
+Then the power of a host is cut: of the first, which has the store where the workers meet, and of
+the last. The time ends when the workers on the other hosts run in the next round; they do not
+import torch. Until the heartbeat times out, a host without power cannot be distinguished from a
+slow one, so only the time after that is the cost.
 """
 
 from __future__ import annotations
@@ -35,23 +37,27 @@ ONCE = ("--max_restarts", "1")
 PEER = "torchrun, 1 host"
 COLD, PRELOAD, WARM = "dsrun ssh, 2 hosts", "dsrun --preload", "dsrun --warm_workers"
 BARS = {COLD: 1.0, PRELOAD: 0.1, WARM: 0.1}
-"""What each may take at most, in torchrun's time."""
+"""The limit for each, as a share of torchrun's time."""
 
 MORE = {COLD: (), PRELOAD: ("--preload", "torch,torch._dynamo"), WARM: ("--warm_workers",)}
 """The options of each."""
 
 NEW_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 """Without it torchrun's next round meets in the store of the last, finds addresses of workers that
-are gone, and mostly fails (torch 2.13; https://github.com/pytorch/pytorch/issues/135712)."""
+no longer exist, and usually fails (torch 2.13; https://github.com/pytorch/pytorch/issues/135712)."""
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="From a failure to the next round.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time from a failure to the next round.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--after", type=float, default=15.0, help="seconds of training first")
+    parser.add_argument(
+        "--after", type=float, default=15.0, help="seconds of training before the failure"
+    )
     usual = Options().heartbeat_timeout
-    parser.add_argument("--heartbeat", type=float, default=usual, help="its --heartbeat_timeout")
+    parser.add_argument(
+        "--heartbeat", type=float, default=usual, help="dsrun's --heartbeat_timeout"
+    )
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
     checkouts = {"": CHECKOUT} | ({"before, ": options.before} if options.before else {})
@@ -64,7 +70,7 @@ def main() -> None:
 
 
 def restarts(cluster: Cluster, rounds: int, after: float, checkouts: Mapping[str, Path]) -> None:
-    """A worker exits 7."""
+    """Time restarts after a worker exits with 7."""
 
     def measure(command: list[str]) -> float:
         with started(cluster, command, WORKERS_IN_ALL) as job:
@@ -74,18 +80,18 @@ def restarts(cluster: Cluster, rounds: int, after: float, checkouts: Mapping[str
     commands = {PEER: torchrun()}
     for which, path in checkouts.items():
         for name, more in MORE.items():
-            # A checkout from before has no --preload, and fails with it.
+            # An older checkout may lack --preload, and fails with it.
             if not which or name != PRELOAD:
                 commands[f"{which}{name}"] = dsrun("ssh", *ONCE, *more, script=STEP, checkout=path)
     figures = take_turns({name: partial(measure, one) for name, one in commands.items()}, rounds)
     print(figures.table("exit 7 to the next round's first step", PEER))
     for name, most in BARS.items():
         ratio = figures.median(name) / figures.median(PEER)
-        bar(f"{name} to {PEER}, of their medians", ratio, most)
+        bar(f"{name} to {PEER}, ratio of medians", ratio, most)
 
 
 def torchrun() -> list[str]:
-    """The command for the login alone, but for the script's arguments."""
+    """Return the command for the login host alone, without the script's arguments."""
     peer = ["env", NEW_STORE, sys.executable, "-m", "torch.distributed.run", "--standalone"]
     return [*peer, f"--nproc_per_node={WORKERS_IN_ALL}", *ONCE, STEP]
 
@@ -93,8 +99,8 @@ def torchrun() -> list[str]:
 def power_cuts(
     cluster: Cluster, rounds: int, heartbeat: float, checkouts: Mapping[str, Path]
 ) -> None:
-    """A host loses its power; it has it again for the next turn."""
-    # The next round waits until nobody can be in the former one any more.
+    """Time the loss of a host's power, which is restored for the next turn."""
+    # The next round waits until nobody can still be in the previous one.
     missed = 9 / 8 * heartbeat
     options = ("--elastic_training", "--heartbeat_timeout", str(heartbeat))
 

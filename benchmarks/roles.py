@@ -1,16 +1,17 @@
-"""What several programs in one job cost: an RL-like trio on four virtual hosts.
+"""Measure the cost of several programs in one job: an RL-like trio on four virtual hosts.
 
     python benchmarks/roles.py [--rounds 5]
 
-Over ssh (this needs root). Two servers on two hosts, of which one needs longer until it answers; a
-trainer with two workers on the third after them, and an evaluator on the fourth.
+The job runs over ssh (this needs root). Two servers are on two hosts, and one of them needs longer
+until it answers. After them a trainer starts on the third host, with two workers, and an evaluator
+on the fourth. The script measures
 
-* From when the slower server listens to the start of the first trainer.
-* From the trainer's clean end to the end of dsrun with all hosts released: with servers that end at
-  SIGTERM, and with some that ignore it, beyond their grace.
-* From SIGKILL at a server to the end of the job, and to its next start with a restart.
-* Memory (PSS) of dsrun's processes on one host with one role, and with a second one beside it, in
-  MB of 1,000,000 bytes.
+* the time from the slower server listening to the start of the first trainer;
+* the time from the trainer's successful exit to the end of dsrun, with all hosts released: with
+  servers that exit on SIGTERM, and, after their grace period, with servers that ignore it;
+* the time from SIGKILL of a server to the end of the job, and to the server's restart;
+* the memory (PSS) of dsrun's processes on a host with one role, two and three, in MB of 1,000,000
+  bytes.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ ends = "{ends}"
 
 
 class Trio:
-    """A job on the cluster, and what it says."""
+    """A job on the cluster, and its output."""
 
     def __init__(self, cluster: Cluster, text: str) -> None:
         cluster.path(FILE).write_text(text)
@@ -78,12 +79,12 @@ class Trio:
             self.runner = subprocess.Popen(argv, env=user_environment(), stdout=log, stderr=log)
 
     def times(self, role: str, word: str) -> list[float]:
-        """When the workers of a role have said a word, on the monotonic clock."""
+        """Return the times when workers of a role printed a word, on the monotonic clock."""
         text = self._log.read_text(errors="replace")
         return [float(one) for one in re.findall(rf"^{role}/\S+ {word} (\S+)$", text, re.M)]
 
     def wait(self, role: str, word: str, times: int = 1) -> None:
-        """Wait until workers of a role have said a word so often."""
+        """Wait until workers of a role have printed a word this often."""
         wait_for(lambda: len(self.times(role, word)) >= times or self._over(), f"{role} {word}")
         assert len(self.times(role, word)) >= times, self._log.read_text()
 
@@ -91,25 +92,25 @@ class Trio:
         return self.runner.poll() is not None
 
     def pids(self, host: str, part: str) -> list[int]:
-        """The job's processes on a host that have this in their command line."""
+        """Return the job's processes on a host that have this in their command line."""
         new = (one for one in self._cluster.processes() if one.pid not in self._before)
         return [one.pid for one in new if one.host == host and any(part in w for w in one.argv)]
 
     def own(self, host: str) -> list[int]:
-        """The processes of dsrun itself on a host."""
+        """Return the processes of dsrun itself on a host."""
         workers = {*self.pids(host, "role_"), *self.pids(host, "sshd")}
         new = (one for one in self._cluster.processes() if one.pid not in self._before)
         return [one.pid for one in new if one.host == host and one.pid not in workers]
 
     def end(self) -> tuple[float, int]:
-        """When the job has ended, and its exit code."""
+        """Return the time of the job's end, and its exit code."""
         code = self.runner.wait()
         return time.monotonic(), code
 
 
 @contextmanager
 def trio(cluster: Cluster, *, kind: str = "", failure: str = "job", train: float) -> Iterator[Trio]:
-    """The job, which is ended if something goes wrong."""
+    """Provide the job, and stop it if something goes wrong."""
     more = {"workers": WORKERS, "kind": kind, "failure": failure, "grace": GRACE}
     text = SERVER.format(name="fast", where='hosts = ["n1"]', slow=0.0, **more)
     text += SERVER.format(name="slow", where='hosts = ["n2"]', slow=0.5, **more)
@@ -126,14 +127,14 @@ def trio(cluster: Cluster, *, kind: str = "", failure: str = "job", train: float
 
 
 def readiness(cluster: Cluster) -> float:
-    """Seconds from the slower server to the trainer."""
+    """Return the seconds from the slower server listening to the trainer's start."""
     with trio(cluster, train=0.0) as job:
         job.end()
         return min(job.times("trainer", "started")) - max(job.times("slow", "listens"))
 
 
 def clean_end(cluster: Cluster, kind: str) -> float:
-    """Seconds from the trainer's end to that of the job."""
+    """Return the seconds from the trainer's end to that of the job."""
     with trio(cluster, kind=kind, train=0.3) as job:
         ended, code = job.end()
         assert code == 0, code
@@ -142,7 +143,7 @@ def clean_end(cluster: Cluster, kind: str) -> float:
 
 
 def failure(cluster: Cluster) -> float:
-    """Seconds from the death of a server to the end of the job."""
+    """Return the seconds from the death of a server to the end of the job."""
     with trio(cluster, train=60.0) as job:
         job.wait("trainer", "started", 2)
         (pid,) = job.pids("n1", "role_server")
@@ -152,7 +153,7 @@ def failure(cluster: Cluster) -> float:
 
 
 def restart(cluster: Cluster) -> float:
-    """Seconds from the death of a server until it listens again."""
+    """Return the seconds from the death of a server until it listens again."""
     with trio(cluster, failure="restart", train=60.0) as job:
         job.wait("trainer", "started", 2)
         (pid,) = job.pids("n1", "role_server")
@@ -163,7 +164,7 @@ def restart(cluster: Cluster) -> float:
 
 
 def memory(cluster: Cluster, roles: int) -> float:
-    """PSS of dsrun's processes on a host with so many roles."""
+    """Return the PSS of dsrun's processes on a host with this many roles."""
     more = {"workers": WORKERS, "slow": 0.0, "kind": "", "failure": "job", "grace": GRACE}
     where = ['hosts = ["n1"]', *['beside = "r0"'] * (roles - 1)]
     text = "".join(SERVER.format(name=f"r{n}", where=one, **more) for n, one in enumerate(where))
@@ -182,8 +183,8 @@ def memory(cluster: Cluster, roles: int) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="What several programs in one job cost.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Measure the cost of several programs in one job.")
     parser.add_argument("--rounds", type=int, default=5)
     rounds = range(parser.parse_args().rounds)
     with Cluster(4, shared=[CHECKOUT]) as cluster:
@@ -192,14 +193,14 @@ def main() -> None:
         took = median(clean_end(cluster, "") for _ in rounds)
         bar("from the trainer's end to that of the job, seconds", took, 0.5)
         took = median(clean_end(cluster, "stubborn") for _ in rounds)
-        bar("the same with servers that ignore SIGTERM, beyond their grace", took - GRACE, 0.5)
+        bar("the same with servers that ignore SIGTERM, after their grace", took - GRACE, 0.5)
         bar("from a server's death to the job's end", median(failure(cluster) for _ in rounds), 1.0)
         bar(
             "from a server's death to its next start", median(restart(cluster) for _ in rounds), 1.0
         )
         one, two, three = (median(memory(cluster, n) for _ in rounds) for n in (1, 2, 3))
         print(f"PSS on a host with 1, 2 and 3 roles: {one:.1f}, {two:.1f} and {three:.1f} MB")
-        bar("a further role on a host, PSS in MB", max(two - one, three - two), 25.0)
+        bar("an additional role on a host, PSS in MB", max(two - one, three - two), 25.0)
 
 
 if __name__ == "__main__":

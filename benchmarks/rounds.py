@@ -1,16 +1,16 @@
-"""How soon one runner forms the rounds of an elastic job on many nodes.
+"""Measure how soon one runner forms the rounds of an elastic job on many nodes.
 
     python benchmarks/rounds.py                  500 and 4,000 nodes of 8 workers
     python benchmarks/rounds.py 1000 2000        other numbers of nodes
 
-The nodes are those that `simulated.py` plays. In every round a worker fails on the node that got
-its ROUND last, so that another round is formed: EXIT of that worker and of the others on its node,
-CHANGE to all other nodes, EXIT of their workers, JOIN of each node, and ROUND to all. A round takes
-from that first EXIT (the first round: from START on the first node) until the last node has its
-ROUND. What real nodes do in between, such as stopping their workers, takes no time here. Nodes and
-runner share the processors, so for many nodes the runner's processor time tells more. Printed are
-the first round and the median of the later ones, each with the runner's processor time, and the
-processor time of the whole job.
+`simulated.py` simulates the nodes. In every round a worker fails on the last node to get its ROUND,
+so that another round is formed: EXIT of that worker and of the others on its node, CHANGE to all
+other nodes, EXIT of their workers, JOIN of each node, and ROUND to all. A round lasts from that
+first EXIT (the first round: from START on the first node) until the last node has its ROUND. The
+work of real nodes in between, such as stopping their workers, takes no time here. Nodes and runner
+share the processors, so with many nodes the runner's processor time is more meaningful. The output
+shows the first round and the median of the later ones, each with the runner's processor time, and
+the processor time of the whole job.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ from dsrun.launcher.specs.policies import ElasticPolicy
 PORT = 29500
 ROUNDS = 10
 LIMIT = 2.0
-"""Seconds for a round of 500 nodes, and of processor time of the runner for one of 4,000."""
+"""The limits: seconds for a round of 500 nodes, and of the runner's processor time for 4,000."""
 
 ALWAYS = ElasticPolicy(least=1, most=1 << 20, restarts=ROUNDS, window=1e-9)
-"""Restarts that never wait: none counts any more when the next is due."""
+"""Restarts that never wait: each has expired when the next is due."""
 
 
 class Moment(NamedTuple):
-    """Seconds by the clock, and of the runner's processor time."""
+    """Elapsed seconds, and those of the runner's processor time."""
 
     clock: float
     cpu: float
 
 
 class Nodes:
-    """Nodes that tell when they start, and when all of them are in a round."""
+    """Nodes that report when they start, and when all of them are in a round."""
 
     def __init__(self, count: int) -> None:
         self._count = self._waiting = count
         self._first_ranks = [0] * count
 
     def start(self, rank: int, _body: bytes) -> list[bytes]:
-        """Answer START as a node does whose agent is ready at once."""
+        """Answer START like a node whose agent is ready immediately."""
         if rank == 0:
             _note()
         return [simulated.beat(), _join()]
 
     def change(self, rank: int, _body: bytes) -> list[bytes]:
-        """Answer CHANGE: all workers are stopped."""
+        """Answer CHANGE: all workers have stopped."""
         first = self._first_ranks[rank]
         return [*(_exit(first + local, 0) for local in range(simulated.SLOTS)), _join()]
 
     def round(self, rank: int, body: bytes) -> list[bytes]:
-        """Answer ROUND: the last one fails; after so many, all end well."""
+        """Answer ROUND: the last worker fails; after the last round, all exit with 0."""
         place = messages.unpack(messages.Start, body)
         self._first_ranks[rank] = place.first_rank
         if place.generation > ROUNDS:
@@ -81,7 +81,7 @@ class Nodes:
 
 
 def _exit(rank: int, code: int) -> bytes:
-    """The end of a worker by itself, with a code, or because it was told to."""
+    """Return the exit of a worker: on its own, with a code, or because it was stopped."""
     ended = messages.WorkerExit(rank, 4711, code, not code, time.monotonic())
     return messages.pack(frames.EXIT, ended)
 
@@ -99,10 +99,10 @@ def _note() -> None:
 
 
 def measure(count: int) -> tuple[list[Moment], simulated.Used]:
-    """Return how long each round took, by the clock and in the runner, and what all of it used.
+    """Return the time of each round, elapsed and in the runner, and the processor time of the job.
 
     Raises:
-        Unfit: the job has ended early.
+        Unfit: the job ended early.
     """
     moments: list[Moment] = []
 
@@ -116,7 +116,7 @@ def measure(count: int) -> tuple[list[Moment], simulated.Used]:
 
 
 def report(count: int) -> Moment:
-    """Print what the rounds of so many nodes took; returns the median of the later ones."""
+    """Print the times of rounds with this many nodes, and return the median of the later ones."""
     (first, *later), used = measure(count)
     middle = Moment(median(one.clock for one in later), median(one.cpu for one in later))
     figures = (*first, *middle, *used)

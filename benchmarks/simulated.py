@@ -1,8 +1,8 @@
-"""Node launchers that one process plays: they say what real ones would, and run no workers.
+"""Node launchers simulated by one process: they send what real ones would, and run no workers.
 
-The runner's half is the real one: listener, TLS, tokens, handshake, START, the end. A benchmark
-that uses this is started by it once more, as `SCRIPT --simulate COUNT TARGET`, and is the nodes.
-Both processes share this machine's cores, so half of the cost is not the runner's.
+The runner's half is real: listener, TLS, tokens, handshake, START, the end. A benchmark that uses
+this module is started a second time by it, as `SCRIPT --simulate COUNT TARGET`, to act as the
+nodes. Both processes share this machine's cores, so half of the cost is not the runner's.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from dsrun.launcher.backends.events import Emit
 
 Answer = Callable[[int, bytes], Iterable[bytes]]
-"""What a node sends back for a frame, given its rank and the frame's body."""
+"""The answer of a node to a frame, given its rank and the frame's body."""
 
 AT_ONCE = 200
 SLOTS = 8
 LABEL = r"\[([0-9]+)\] "
 
 SILENT = 600.0
-"""Seconds that nodes may be silent for, since these send no beats."""
+"""Seconds for which nodes may be silent, since these send no heartbeats."""
 
 
 class Used(NamedTuple):
-    """Processor seconds of the runner, and of the process that plays the nodes."""
+    """Processor seconds of the runner, and of the process that simulates the nodes."""
 
     runner: float
     nodes: float
@@ -64,25 +64,25 @@ class Simulated:
         self.pid = 0
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Nothing can be wrong."""
+        """Find no problems."""
         return ""
 
     def commands(self, nodes: Sequence[Node], dial: DialBack | None) -> list[StartCommand]:
-        """No command."""
+        """Return no command."""
         return []
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: DialBack | None) -> None:
-        """Start the child, and pass on what it prints: tokens to the job, else to the benchmark."""
+        """Start the child; pass on its tokens to the job, and other lines to the benchmark."""
         assert dial is not None
         self._emit = emit
         argv = [sys.executable, self._script, "--simulate", str(len(nodes)), dial.target]
         self.pid = DialCommand(argv, os.environ, loop, self, LABEL).child.pid
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Stop nothing."""
 
     def on_token(self, speaker: str, node: str, token: str) -> None:
         """Pass a token on to the job."""
@@ -93,19 +93,19 @@ class Simulated:
         self._heard(text)
 
     def on_unlabelled(self) -> None:
-        """It does not happen: all tokens have labels."""
+        """Never called: all tokens have labels."""
 
     def on_end(self, code: int, errors: str) -> None:
-        """Show what has gone wrong."""
+        """Show the error."""
         sys.stderr.write(errors)
 
 
 def run(
     script: str, count: int, heard: Callable[[str], None], limits: ElasticPolicy | None = None
 ) -> Used:
-    """Run a job of so many simulated nodes to its end, an elastic one where it has limits.
+    """Run a job of this many simulated nodes to its end; with limits, it is elastic.
 
-    `heard` is told, from the job's own loop, of each line that the nodes' process has printed.
+    The job's own loop calls `heard` with each line that the nodes' process prints.
     """
     hosts = [Host(f"n{rank}", tuple(range(SLOTS))) for rank in range(count)]
     plan = Plan(lay_out(hosts), Program("train.py"), "mpich", "10.0.0.1", None)
@@ -129,21 +129,21 @@ def run(
 
 
 def simulate(words: Sequence[str], answers: Mapping[int, Answer]) -> None:
-    """Be the nodes, as `COUNT TARGET` asks, until the job is over.
+    """Act as the nodes that `COUNT TARGET` describes, until the job is over.
 
-    JOB and PROBE are answered as a node would that has enough of everything.
+    The answers to JOB and PROBE are those of a node with enough of everything.
     """
     count, target = words
     asyncio.run(_be_nodes(int(count), target, {**_WELL, **answers}))
 
 
 def beat() -> bytes:
-    """Return what a node says when it begins to start, and a sign of life."""
+    """Return the frames of a node that begins to start, and a sign of life."""
     return frames.pack(frames.OPENED) + frames.pack_beat(time.monotonic())
 
 
 def done() -> bytes:
-    """Return the word that all workers have ended, and well."""
+    """Return the frame which reports that all workers have exited with 0."""
     return messages.pack(frames.DONE, messages.Done((), {}))
 
 

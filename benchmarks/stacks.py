@@ -1,10 +1,10 @@
-"""How long `dsrun-job stacks` takes: 8 ranks on four hosts, each with two processes of its own.
+"""Time `dsrun-job stacks` for 8 ranks on four hosts, each with two child processes.
 
     python benchmarks/stacks.py
     python benchmarks/stacks.py --hosts 16 --slots 8
 
 The hosts are the virtual ones of `tests/cluster` (this needs root). All of them share the cores of
-this machine, and each rank is three Python processes with a thread.
+this machine, and each rank consists of three Python processes with an extra thread each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.cluster.machines import user_environment
 
 HOSTFILE = "/run/hostfile"
 LIMIT = 1.0
-"""Seconds that 8 ranks on four hosts may take."""
+"""The limit in seconds for 8 ranks on four hosts."""
 
 WORKER = """
 import os, threading, time
@@ -40,8 +40,8 @@ time.sleep(1000)
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="How long dsrun-job stacks takes.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time dsrun-job stacks.")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=10)
@@ -69,7 +69,7 @@ def measure(cluster: Cluster, ranks: int, slots: int, rounds: int) -> None:
 
 
 def asked(cluster: Cluster, ranks: int) -> float:
-    """Ask for the stacks once; return the seconds that took."""
+    """Request the stacks once, and return the seconds this took."""
     began = time.monotonic()
     done = cluster.login.run([DSRUN[0], f"{DSRUN[1]}-job", "stacks", "--json"], timeout=60.0)
     taken = time.monotonic() - began

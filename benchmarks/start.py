@@ -1,11 +1,11 @@
-"""One host, two workers that print a line: the whole run, from the command to its end.
+"""Time whole runs of two workers that print a line, on one host.
 
     python benchmarks/start.py [--rounds 7]
     python benchmarks/start.py --before REV         this dsrun and a commit's, in turns, no others
     python benchmarks/start.py --cpu                processor time, for a machine that is busy
 
-All but the peers run in a plain virtual environment that is made for it. The bare processes are
-what no launcher can be quicker than: a shell that starts two and waits.
+All contenders except the peers run in a plain virtual environment created for this. The bare
+processes, started by a shell that waits for them, are a lower bound for every launcher.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ HELLO = str(WORKERS / "hello.py")
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Two printing workers on one host.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Time two workers that print a line on one host.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--deepspeed_rounds", type=int, default=3)
     parser.add_argument("--before", metavar="REV", help="a commit, or another checkout of dsrun")
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def ours(python: str, before: Path | None) -> dict[str, list[str]]:
-    """The commands of the plain environment, by contender."""
+    """Return the commands of the plain environment, by contender."""
     worker = shlex.join([python, HELLO])
     checkouts = {"dsrun": CHECKOUT} | ({"before": before} if before else {})
     two = ["--launcher", "local", "--num_gpus", "2", HELLO]
@@ -76,7 +76,7 @@ def ours(python: str, before: Path | None) -> dict[str, list[str]]:
 
 
 def peers() -> dict[str, list[str]]:
-    """The others' commands, by contender."""
+    """Return the other launchers' commands, by contender."""
     return {
         "torchrun": [python_peer("torchrun"), "--nproc_per_node", "2", HELLO],
         "deepspeed": [python_peer("deepspeed"), "--num_gpus", "2", HELLO],
@@ -85,7 +85,7 @@ def peers() -> dict[str, list[str]]:
 
 
 def measures(commands: dict[str, list[str]], timed: Callable[..., float]) -> dict[str, Measure]:
-    """How to time each of them, with the programs beside it first on PATH."""
+    """Return a timer for each command, with the folder of its program first on PATH."""
     return {
         name: partial(timed, argv, "worker here", 2, env=_environ(argv[0]))
         for name, argv in commands.items()
@@ -98,9 +98,9 @@ def _environ(program: str) -> dict[str, str]:
 
 
 def report(figures: Figures) -> None:
-    """Print what came out, beside the bars."""
+    """Print the results, with their limits."""
     print(figures.table("1 host x 2", "dsrun"))
-    bar("dsrun more than the bare processes, s", figures.excess("dsrun", "bare"), 0.08)
+    bar("extra time of dsrun over the bare processes, s", figures.excess("dsrun", "bare"), 0.08)
     if "before" in figures.values:
         before = figures.excess("before", "bare")
         print(

@@ -1,11 +1,11 @@
-"""What `--sync` costs: a folder of 2,000 files on four hosts.
+"""Measure the cost of `--sync`: a folder of 2,000 files on four hosts.
 
     python benchmarks/sync.py
     python benchmarks/sync.py --files 20000 --hosts 8
 
-Starts of a job with a folder that all hosts share, with a copy that is current, with a copy in
-which one file has changed, and the first one, which sends everything. The hosts are the virtual
-ones of `tests/cluster` (this needs root), reached over ssh; each has a cache of its own.
+The script starts a job with a folder that all hosts share, with a current copy, with a copy in
+which one file has changed, and for the first time, which sends everything. The hosts are the
+virtual ones of `tests/cluster` (this needs root), reached over ssh; each has its own cache.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tests.cluster.machines import HOME, user_environment
 HOSTFILE, FOLDER = "/run/hostfile", "/tmp/project"
 IGNORED = "__pycache__/\n*.py[cod]\nbuild/\n*.egg-info/\n.venv/\n*.log\n/checkpoints/\n"
 UNCHANGED, ONE_FILE = 0.3, 0.4
-"""Seconds that a start may take longer, without a change and with one file changed."""
+"""The limits of extra seconds for a start, without a change and with one file changed."""
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="What --sync costs.")
+    """Measure and print the times."""
+    parser = argparse.ArgumentParser(description="Measure the cost of --sync.")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def fill(folder: Path, files: int) -> None:
-    """Make a project: a script that prints a line, and so many other files."""
+    """Create a project: a script that prints a line, and this many other files."""
     folder.mkdir(exist_ok=True)
     (folder / "hello.py").write_text("print('hello')\n")
     (folder / ".gitignore").write_text(IGNORED)
@@ -58,7 +58,7 @@ def fill(folder: Path, files: int) -> None:
 
 
 def measure(cluster: Cluster, rounds: int) -> None:
-    """Print the times, and what is more than without a copy."""
+    """Print the times, and the extra time over no copy."""
     cluster.path(HOSTFILE).write_text(cluster.hostfile(1))
     changed = cluster.login.root / FOLDER[1:] / "hello.py"
     numbers = itertools.count()
@@ -80,8 +80,8 @@ def measure(cluster: Cluster, rounds: int) -> None:
     }
     figures = take_turns(contenders, rounds)
     print(figures.table("start", "without"))
-    bar("more if nothing has changed (s)", figures.excess("unchanged", "without"), UNCHANGED)
-    bar("more if one file has changed (s)", figures.excess("one file", "without"), ONE_FILE)
+    bar("extra time if nothing has changed (s)", figures.excess("unchanged", "without"), UNCHANGED)
+    bar("extra time if one file has changed (s)", figures.excess("one file", "without"), ONE_FILE)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What processes have done, from the files that `strace -ff -y` writes. Pure."""
+"""The activity of processes, from the files that `strace -ff -y` writes. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Call(NamedTuple):
 
     Attributes:
         name: of the call.
-        args: as strace tells them.
+        args: as strace prints them.
         result: what it returned, -1 for an error.
     """
 
@@ -59,13 +59,13 @@ class Call(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a process has done.
+    """The activity of a process.
 
     Attributes:
         calls: system calls, by kind.
         modules: the files of Python modules that it has loaded itself, each once, in order: a
             source for a module with byte code.
-        forks: processes that it has started, which are no threads.
+        forks: processes that it has started, not threads.
     """
 
     calls: Mapping[str, int]
@@ -77,16 +77,16 @@ CALL = re.compile(r"(?P<name>\w+)\((?P<args>.*)\) += (?P<result>-?\d+|0x[0-9a-f]
 
 
 def read(text: str) -> list[Call]:
-    """Return the calls in the file of one thread; one that has not returned is left out."""
+    """Return the calls in the file of one thread, without those that have not returned."""
     found = (CALL.fullmatch(line) for line in text.splitlines())
     return [Call(one["name"], one["args"], int(one["result"], 0)) for one in found if one]
 
 
 def until(calls: Sequence[Call], last: Callable[[Call], bool]) -> list[Call]:
-    """Return the calls up to the first that is the last, which is one of them.
+    """Return the calls up to and including the first for which `last` is true.
 
     Raises:
-        LookupError: none is.
+        LookupError: it is true for none.
     """
     for at, call in enumerate(calls):
         if last(call):
@@ -122,7 +122,7 @@ def threads(calls: Sequence[Call]) -> list[int]:
 
 
 def count(calls: Sequence[Call]) -> Counts:
-    """Return what these calls have done."""
+    """Return the activity in these calls."""
     kinds = Counter(KIND.get(call.name, "other") for call in calls)
     modules = dict.fromkeys(_modules(calls))
     return Counts(dict(kinds), [*modules], len(children(calls)))
@@ -139,11 +139,11 @@ def _modules(calls: Sequence[Call]) -> Iterator[str]:
 
 
 def sent(calls: Sequence[Call], first: str) -> int:
-    """Return how many bytes were written to where a message went that begins like this.
+    """Return the number of bytes written to the target of the message with this beginning.
 
     Args:
         calls: of the process that writes.
-        first: how strace tells the beginning of the message, as a regular expression.
+        first: the beginning of the message as strace prints it, as a regular expression.
     """
     begins = re.compile(rf'\d+<(?P<to>[^>]*)>, "{first}')
     found = (begins.match(call.args) for call in calls if call.name == "write")

@@ -1,9 +1,10 @@
-"""What it costs that dsrun watches a job: the hook in the workers, samples and flight recorder.
+"""Measure the cost of watching a job: the hook in the workers, samples and flight recorder.
 
     python benchmarks/watch.py [--rounds 7] [--steps 500]
 
-Two ranks on this machine train with DDP over gloo (this needs torch), with all that is on by
-default, and with all of it off. The CPU time of a step is the surer figure on a busy machine.
+Two ranks on this machine train with DDP over gloo (this needs torch), once with everything that is
+on by default, and once with all of it off. The CPU time per step is more reliable on a busy
+machine.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ CONTENDERS = {"watched": (), "not watched": OFF}
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="What watching a job costs.")
+    """Measure and print the cost."""
+    parser = argparse.ArgumentParser(description="Measure the cost of watching a job.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=500)
     options = parser.parse_args()
@@ -37,16 +38,20 @@ def main() -> None:
         found = Figures({name: [one[figure] for one in runs[name]] for name in runs})
         print(found.table(figure, "not watched", unit))
         if unit == "MB":
-            bar("memory of a node for it, in MB", found.excess("watched", "not watched"), 3)
+            bar("memory per node for watching, in MB", found.excess("watched", "not watched"), 3)
         else:
-            bar(f"{figure}, in parts of a job without", found.ratio("watched", "not watched"), 1.01)
+            bar(
+                f"{figure}, ratio to a job without watching",
+                found.ratio("watched", "not watched"),
+                1.01,
+            )
 
 
 def measure(steps: int, *options: str) -> dict[str, float]:
-    """Run the job with these options; return its figures.
+    """Run the job with these options, and return its figures.
 
     Raises:
-        Unfit: it has failed.
+        Unfit: it failed.
     """
     script = str(WORKERS / "watched.py")
     words = [*DSRUN, "--num_gpus", "2", "--prefix", "", *options, script, str(steps)]
