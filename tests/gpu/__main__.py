@@ -2,9 +2,9 @@
 
     PYTHON -m tests.gpu [--report FOLDER] [--patience N] [PART ...]
 
-It takes at most 8 minutes, installs nothing and needs no network. PYTHON is one that has torch. The
-folder gets `report.txt` and `report.json`. The exit code is 0 if no part has failed, 1 if one has,
-and 2 if there is no NVIDIA GPU, or no torch.
+It takes at most 8 minutes, installs nothing and needs no network. PYTHON must have torch. The
+folder gets `report.txt` and `report.json`. The exit code is 0 if no part fails, 1 if one does, and
+2 if there is no NVIDIA GPU, or no torch.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ NOTHING = 2
 """The exit code where there is nothing to try."""
 
 LOOK = 40.0
-"""Seconds for torch to be imported for the first time."""
+"""Seconds for the first import of torch."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Try everything, print and write what was seen; return the exit code."""
+    """Run the parts, print and write the results, and return the exit code."""
     options = _options(words)
     if why := _nothing():
         print(f"make gpu: {why}", file=sys.stderr)
@@ -61,11 +61,15 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     names = [one.name for one in parts.PARTS]
     parser = argparse.ArgumentParser(prog="make gpu", description="Try dsrun on an NVIDIA GPU.")
     parser.add_argument("--report", default="gpu-report", metavar="FOLDER")
-    parser.add_argument("--patience", type=float, default=1.0, metavar="N", help="times all limits")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {', '.join(names)}")
+    parser.add_argument(
+        "--patience", type=float, default=1.0, metavar="N", help="multiply all time limits"
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of: {', '.join(names)}")
     options = parser.parse_args(words)
     if unknown := {*options.parts} - {*names}:
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
+        parser.error(
+            f"unknown part {', '.join(sorted(unknown))}; the parts are: {', '.join(names)}"
+        )
     return options
 
 
@@ -74,12 +78,12 @@ def _nothing() -> str:
     if not surroundings.devices():
         return "no NVIDIA GPU here: there is no /dev/nvidia0"
     if find_spec("torch") is None:
-        return f"{sys.executable} has no torch; name a Python that has: make gpu PYTHON=..."
+        return f"{sys.executable} has no torch; choose a Python with torch: make gpu PYTHON=..."
     return ""
 
 
 def _looked(desk: Desk) -> tuple[dict[str, Any], list[Result]]:
-    """Return what torch, NVML and the driver tell, and what came of that."""
+    """Return the facts of torch, NVML and the driver, and the result of reading them."""
     look: dict[str, Any] = {"torch": None, "nvml": None, "proc": None, "packages": {}}
     began = time.monotonic()
     desk.begin(LOOK)
@@ -92,23 +96,23 @@ def _looked(desk: Desk) -> tuple[dict[str, Any], list[Result]]:
 
 
 def _tried(part: parts.Part, desk: Desk, look: dict[str, Any]) -> Result:
-    """Return what came of a part."""
+    """Return the result of a part."""
     began = time.monotonic()
     desk.begin(part.seconds)
     if look["torch"] is None:
-        checks = [skipped(part.name, "torch has no device that it can use")]
+        checks = [skipped(part.name, "torch has no usable device")]
     else:
         checks = parts.tried(part, desk, parts.Gpu(look, _mask()))
     return Result(part.name, time.monotonic() - began, checks, desk.ran)
 
 
 def _mask() -> str:
-    """Return the entry of a mask that stands for the first device that is visible."""
+    """Return the entry of the mask for the first visible device."""
     return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
 
 
 def _tell(folder: Path, where: dict[str, Any], results: list[Result]) -> None:
-    """Print the newest result, and write all: a machine may be taken away at any time."""
+    """Print the newest result, and write all: the machine may disappear at any time."""
     print(*lines_of(results[-1]), sep="\n", flush=True)
     whole = json.dumps(as_json(where, results), indent=1)
     (folder / "report.txt").write_text(as_text(where, results), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What comes of a part: checks, each with what was seen. Pure."""
+"""The results of a part: checks, each with its observation. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """How a check, or a part, has ended."""
+    """The result of a check, or of a part."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -18,11 +18,11 @@ class Outcome(Enum):
 
 
 class Check(NamedTuple):
-    """One thing that has to be seen.
+    """An expected observation.
 
     Attributes:
-        what: it, in words.
-        seen: what was seen; of a check that was skipped, why.
+        what: its description.
+        seen: the actual observation; for a skipped check, the reason.
     """
 
     outcome: Outcome
@@ -31,14 +31,14 @@ class Check(NamedTuple):
 
 
 def check(what: str, good: bool, seen: object = "") -> Check:
-    """Return a check that has passed or failed."""
+    """Return a check that passed or failed."""
     return Check(Outcome.PASSED if good else Outcome.FAILED, what, str(seen))
 
 
 def same(what: str, seen: object, wanted: object) -> Check:
-    """Return whether something is as it has to be."""
+    """Return a check that passes if something is as expected."""
     good = seen == wanted
-    return check(what, good, seen if good else f"{seen!r}, and not {wanted!r}")
+    return check(what, good, seen if good else f"{seen!r} instead of {wanted!r}")
 
 
 def skipped(what: str, why: str) -> Check:
@@ -47,7 +47,7 @@ def skipped(what: str, why: str) -> Check:
 
 
 def outcome(checks: Iterable[Check]) -> Outcome:
-    """Return how a part has ended: it has failed if one check has, or if there is none."""
+    """Return the result of a part: failed if any check failed, or if there is none."""
     found = {one.outcome for one in checks}
     if Outcome.FAILED in found or not found:
         return Outcome.FAILED

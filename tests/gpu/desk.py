@@ -1,4 +1,4 @@
-"""Runs the commands of a part: each in a session of its own, within the time that the part has."""
+"""Run the commands of a part, each in its own session, within the time limit of the part."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ LAST = 10.0
 """Seconds for a command to end after that, before it is killed."""
 
 PAUSE = 0.05
-"""Seconds between two looks at what a command has printed."""
+"""Seconds between two reads of a command's output."""
 
 KEPT = 6000
 """Characters of what a command has printed that are reported."""
 
 
 class OverLimit(Exception):
-    """The time of a part is over; the text says what was going on."""
+    """The time of a part is over; the text says what was running."""
 
 
 class NotSeen(Exception):
-    """A command has ended before it printed what was awaited."""
+    """A command ended before it printed the expected text."""
 
 
 class Ran(NamedTuple):
-    """What a command did.
+    """The result of a command.
 
     Attributes:
         words: its command line.
-        code: its exit code, minus a signal's number, or None if it did not end by itself.
-        text: what it has printed on both streams.
+        code: its exit code, minus a signal's number, or None if it did not end on its own.
+        text: its output on both streams.
         seconds: how long it took.
         report: the report of the job, {} for none.
     """
@@ -71,7 +71,7 @@ class Ran(NamedTuple):
 
 
 class Desk:
-    """A folder for what commands write, the Python that they run with, and their time.
+    """A folder for the files of commands, their Python, and their time.
 
     Attributes:
         ran: the commands of the part so far.
@@ -105,7 +105,7 @@ class Desk:
         self.ran: list[Ran] = []
 
     def begin(self, seconds: float) -> None:
-        """Begin a part that may take so many seconds, and no more than all parts have left."""
+        """Begin a part with this many seconds, and no more than all parts have left."""
         self.ran = []
         self._end = min(time.monotonic() + seconds * self._patience, self._last)
 
@@ -115,7 +115,7 @@ class Desk:
         return max(0.0, self._end - time.monotonic())
 
     def wait(self, condition: Callable[[], object], seconds: float) -> None:
-        """Return once a condition holds, or after so many seconds, or when the part's are over."""
+        """Return once a condition holds, after this many seconds, or at the part's end."""
         end = time.monotonic() + min(seconds * self._patience, self.left)
         while time.monotonic() < end and not condition():
             time.sleep(PAUSE)
@@ -161,7 +161,7 @@ class Desk:
         self, words: list[str], variables: Mapping[str, str], report: Path | None = None
     ) -> Iterator[Running]:
         if not self.left:
-            raise OverLimit(f"no time was left for {' '.join(words[1:])}")
+            raise OverLimit(f"no time left for {' '.join(words[1:])}")
         output = self.folder / f"output-{time.monotonic_ns()}.txt"
         environ = {**self._environ, **variables}
         with output.open("wb") as file:
@@ -201,14 +201,14 @@ class Running:
 
     @property
     def text(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return self._output.read_text(encoding="utf-8", errors="replace")
 
     def until(self, pattern: str) -> re.Match[str]:
-        """Return the first match in its output, as soon as it is there.
+        """Return the first match in its output, as soon as there is one.
 
         Raises:
-            NotSeen: it has ended without.
+            NotSeen: it ended without a match.
             OverLimit: the time of the part is over.
         """
         while True:
@@ -235,7 +235,7 @@ class Running:
         return self.seen()
 
     def stop(self) -> Ran:
-        """End it, if it still runs: by SIGTERM, and what is left of its session by SIGKILL."""
+        """Stop it with SIGTERM if it still runs, and then the rest of its session with SIGKILL."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -246,7 +246,7 @@ class Running:
         return self.seen()
 
     def seen(self) -> Ran:
-        """Return what it has done so far."""
+        """Return its result so far."""
         report: Mapping[str, Any] = {}
         with suppress(OSError, ValueError):
             report = json.loads(self._report.read_text()) if self._report else {}

@@ -1,4 +1,4 @@
-"""The parts of `make gpu`: what each tries, and how many seconds it may take."""
+"""The parts of `make gpu`: what each tries, and its time limit in seconds."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 HELD = 2048
-"""MiB that a worker holds whose use of the device is looked at."""
+"""MiB held by the worker whose use of the device is observed."""
 
 HANG = 2
 """Seconds, `--hang_timeout`; a rank that seems to compute is named after three times that."""
 
 LEFT = 0.4
-"""Share of the device's memory that a process holds which is not of the job."""
+"""Share of the device's memory held by a process outside the job."""
 
 TOO_MUCH = 0.9
-"""Share that a job asks for beside it."""
+"""Share that a job requests in addition."""
 
 SOON = 12.0
-"""Seconds for metrics to tell of the device: they are written every five."""
+"""Seconds for the device to appear in the metrics, which are written every five."""
 
 ALARM = 12.0 * HANG
-"""Seconds for the watch for hangs to speak: it does after three times the timeout."""
+"""Seconds for the hang watch to report, which it does after three times the timeout."""
 
 READABLE = 6.0
-"""Seconds for the ranks to be where they wait, and to be read there."""
+"""Seconds for the ranks to reach the place where they wait, and to be read there."""
 
 ONE = ("--num_gpus", "1")
 HIDDEN = ("--accelerator", "cpu", "--num_gpus", "2")
@@ -45,10 +45,10 @@ HIDDEN = ("--accelerator", "cpu", "--num_gpus", "2")
 
 
 class Gpu(NamedTuple):
-    """The device that everything is tried on.
+    """The device under test.
 
     Attributes:
-        look: what `programs/look.py` has printed.
+        look: the output of `programs/look.py`.
         mask: the entry of `CUDA_VISIBLE_DEVICES` that stands for it.
     """
 
@@ -57,7 +57,7 @@ class Gpu(NamedTuple):
 
     @property
     def torch(self) -> Mapping[str, Any]:
-        """What torch knows of it."""
+        """Torch's facts about it."""
         known: Mapping[str, Any] = self.look["torch"]["devices"][0]
         return known
 
@@ -72,12 +72,12 @@ class Gpu(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One part.
+    """A part of `make gpu`.
 
     Attributes:
-        seconds: the most that it may take.
-        tries: tries it, and yields what was seen.
-        by_nvml: whether it is skipped where NVML tells of no GPU.
+        seconds: its time limit.
+        tries: runs it, and yields the checks.
+        by_nvml: whether it is skipped if NVML reports no GPU.
     """
 
     name: str
@@ -102,7 +102,7 @@ def _masks(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     masks = {"by index": gpu.mask, "by UUID": uuid, "by a shortened UUID": uuid[:12]}
     for how, mask in masks.items():
         if not mask:
-            yield skipped(how, "this torch does not tell the UUID")
+            yield skipped(how, "this torch does not report the UUID")
             continue
         ran = desk.job(*ONE, "device.py", CUDA_VISIBLE_DEVICES=mask)
         yield from verdicts.sees_it(how, ran, uuid)
@@ -111,9 +111,9 @@ def _masks(desk: Desk, gpu: Gpu) -> Iterator[Check]:
         ran = desk.job(*host, "device.py", CUDA_VISIBLE_DEVICES=uuid)
         yield from verdicts.sees_it("by a slot that is a shortened UUID", ran, uuid)
     wrong = desk.job("--include", "localhost:77", "device.py")
-    yield from verdicts.refused("a slot that is not there", wrong, "no slot 77 .visible: slot")
+    yield from verdicts.refused("a slot that does not exist", wrong, "no slot 77 .visible: slot")
     none = desk.job("device.py", CUDA_VISIBLE_DEVICES="-1")
-    yield from verdicts.refused("a mask that hides all", none, r"CUDA_VISIBLE_DEVICES=-1")
+    yield from verdicts.refused("a mask that hides all devices", none, r"CUDA_VISIBLE_DEVICES=-1")
     past = desk.job(*ONE, "device.py", CUDA_VISIBLE_DEVICES="77")
     yield from verdicts.explained(past, "has found no device that it can use", "node")
     second = desk.job(*ONE, "second.py", CUDA_VISIBLE_DEVICES=gpu.mask)
@@ -128,7 +128,7 @@ def _numbers(desk: Desk, gpu: Gpu) -> Iterator[Check]:
         told = partial(verdicts.measured, held=HELD * MIB, total=gpu.total)
         desk.wait(lambda: outcome(told(text_of(metrics))) is Outcome.PASSED, SOON)
         if gpu.lacks("rich"):
-            yield skipped("dsrun-job top has the device", "rich is not installed")
+            yield skipped("dsrun-job top shows the device", "rich is not installed")
         else:
             shown = desk.tool("dsrun-job", "top", job, "--json").json["jobs"][0]["used"][0]
             screen = desk.tool("dsrun-job", "top", job).text
@@ -139,7 +139,7 @@ def _numbers(desk: Desk, gpu: Gpu) -> Iterator[Check]:
 
 
 def text_of(file: Path) -> str:
-    """Return what a file has, "" if there is none yet."""
+    """Return the contents of a file, "" if there is none yet."""
     return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
 
 
@@ -150,7 +150,7 @@ def _binding(desk: Desk, gpu: Gpu) -> Iterator[Check]:
 
 
 def _cpus_near(address: str) -> str | None:
-    """Return the CPUs that the kernel calls local to a PCI device, None if it does not tell."""
+    """Return the CPUs that the kernel calls local to a PCI device, None if unknown."""
     folder = Path(f"/sys/bus/pci/devices/{address}")
     known = address and text_of(folder / "numa_node").strip() not in {"", "-1"}
     return text_of(folder / "local_cpulist").strip() or None if known else None
@@ -174,9 +174,9 @@ def _preload(desk: Desk, _: Gpu) -> Iterator[Check]:
 def _stacks(
     desk: Desk, job: str, known: Callable[[Mapping[str, Any]], object]
 ) -> Mapping[str, Any]:
-    """Return the stacks of a job, once what they tell is enough, or after a few seconds.
+    """Return the stacks of a job, once they show enough, or after a few seconds.
 
-    A young process cannot be read yet, and a rank may not have come to where it waits.
+    A new process cannot be read yet, and a rank may not have reached the place where it waits.
     """
     stacks: dict[str, Any] = {}
 
@@ -252,28 +252,28 @@ PARTS = (
     Part("shared device", 30, _shared),
     Part("leftover", 35, _leftover),
 )
-"""In this order, the least that can go wrong first."""
+"""In this order, the simplest first."""
 
 WHOLE = 465.0
-"""Seconds after which no command is started: the last one has some to end in, within 8 minutes."""
+"""Seconds after which no command is started, so that the last one ends within 8 minutes."""
 
 
 def tried(part: Part, desk: Desk, gpu: Gpu) -> list[Check]:
-    """Return what came of a part; whatever goes wrong in it is a check that has failed."""
+    """Return the checks of a part; any error in it becomes a failed check."""
     if part.by_nvml and not gpu.look["nvml"]:
         return [skipped(part.name, verdicts.without_nvml(gpu.look))]
     return gathered(part.tries(desk, gpu))
 
 
 def gathered(checks: Iterator[Check]) -> list[Check]:
-    """Return all checks; those before an exception count, and it is one more, which has failed."""
+    """Return all checks: those before an exception, and a failed one for the exception."""
     found = []
     try:
         for one in checks:
             found.append(one)
     except (NotSeen, OverLimit) as error:
-        found.append(check("it ends in time, as awaited", False, error))
+        found.append(check("it finishes in time, with the expected output", False, error))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        found.append(check("what was printed can be read", False, text))
+        found.append(check("the output can be read", False, text))
     return found

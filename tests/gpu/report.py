@@ -1,4 +1,4 @@
-"""What `make gpu` writes: one file of text for people, one of JSON that has every command. Pure."""
+"""The files that `make gpu` writes: text for people, and JSON with every command. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from .desk import Ran
 
 KEPT = 6000
-"""Characters of what a command has printed that are kept, of the end of it."""
+"""Characters kept from the end of a command's output."""
 
 WIDTH = 300
-"""Characters of what was seen in a line for people."""
+"""Characters of an observation in a line for people."""
 
 
 class Result(NamedTuple):
-    """What came of a part.
+    """The result of a part.
 
     Attributes:
         ran: its commands.
@@ -33,19 +33,19 @@ class Result(NamedTuple):
 
     @property
     def outcome(self) -> Outcome:
-        """How it has ended."""
+        """Whether it passed, failed or was skipped."""
         return outcome(self.checks)
 
 
 def as_text(surroundings: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """Return all that people want to know: where it ran, what has failed, what was left out."""
+    """Return the text for people: the machine, and the parts that failed or were skipped."""
     head = [f"{name}: {value}" for name, value in surroundings.items()]
     lines = [line for result in results for line in lines_of(result)]
     return "\n".join([*head, "", *lines, "", ending(results), ""])
 
 
 def lines_of(result: Result) -> Iterator[str]:
-    """Yield a line for a part, and one for each check that has not passed."""
+    """Yield a line for a part, and one for each check that did not pass."""
     passed = sum(one.outcome is Outcome.PASSED for one in result.checks)
     count = f"{passed} of {len(result.checks)} checks"
     yield f"{result.outcome.value:8}{result.name:18}{result.seconds:6.1f} s  {count}"
@@ -56,12 +56,12 @@ def lines_of(result: Result) -> Iterator[str]:
 
 
 def ending(results: Sequence[Result]) -> str:
-    """Return how all of it has ended, in one line."""
+    """Return the overall result in one line."""
     named = {
         kind: [one.name for one in results if one.outcome is kind]
         for kind in (Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED)
     }
-    words = [f"{len(named[Outcome.PASSED])} of {len(results)} parts have passed"]
+    words = [f"{len(named[Outcome.PASSED])} of {len(results)} parts passed"]
     for kind in (Outcome.FAILED, Outcome.SKIPPED):
         if named[kind]:
             words.append(f"{kind.value}: {', '.join(named[kind])}")
@@ -69,7 +69,7 @@ def ending(results: Sequence[Result]) -> str:
 
 
 def as_json(surroundings: Mapping[str, Any], results: Sequence[Result]) -> dict[str, Any]:
-    """Return all of it, with every command, so that it can be understood elsewhere."""
+    """Return all results with every command, so that they can be analysed elsewhere."""
     return {
         "format": 1,
         "surroundings": surroundings,

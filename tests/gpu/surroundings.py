@@ -1,4 +1,4 @@
-"""Where `make gpu` runs: what differs from machine to machine, and may explain what is seen."""
+"""The surroundings of `make gpu`: facts of the machine that may explain the results."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def devices(root: str = "/") -> list[str]:
 
 
 def kernel(version: str) -> str:
-    """Return what a machine's kernel is, from its /proc/version: gVisor has an old one of Linux."""
+    """Return the kernel from the text of /proc/version, in which gVisor shows an old Linux."""
     return f"{version.strip()}{' (gVisor)' if 'gvisor' in version.lower() else ''}"
 
 
 def has_pidfd() -> bool:
-    """Return whether processes have descriptors, which dsrun signals them by."""
+    """Return whether the kernel has pidfds, with which dsrun sends signals."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):  # Python, or the kernel, has none
@@ -45,8 +45,8 @@ def of_machine(environ: Mapping[str, str], look: Mapping[str, Any]) -> dict[str,
     first = (torch.get("devices") or [{}])[0]
     packages = look["packages"]
     return {
-        "gpu": first.get("name", "none that torch can use"),
-        "driver": nvml[0].get("driver") or ((look["proc"] or [{}])[0].get("driver") or "not known"),
+        "gpu": first.get("name", "none usable by torch"),
+        "driver": nvml[0].get("driver") or ((look["proc"] or [{}])[0].get("driver") or "unknown"),
         "torch": f"{torch.get('version', 'none')}, NCCL {torch.get('nccl') or 'none'}",
         "python": f"{platform.python_version()} at {sys.executable}",
         "kernel": kernel(Path("/proc/version").read_text()),

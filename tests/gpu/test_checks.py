@@ -25,4 +25,4 @@ def test_how_a_part_has_ended(checks: tuple[Check, ...], wanted: Outcome) -> Non
 
 def test_what_differs_is_told_beside_what_it_should_be() -> None:
     assert same("x", 1, 1) == Check(Outcome.PASSED, "x", "1")
-    assert same("x", "a", "b") == Check(Outcome.FAILED, "x", "'a', and not 'b'")
+    assert same("x", "a", "b") == Check(Outcome.FAILED, "x", "'a' instead of 'b'")

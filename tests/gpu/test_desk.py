@@ -67,7 +67,7 @@ def test_the_time_of_a_part_is_over(desk: Desk) -> None:
             running.until("never")
         with pytest.raises(OverLimit, match=r"waits\.py did not end"):
             running.end()
-        with pytest.raises(OverLimit, match=r"no time was left"):
+        with pytest.raises(OverLimit, match=r"no time left"):
             desk.program("says.py")
 
 

@@ -44,4 +44,4 @@ def test_an_unknown_part_is_refused_with_those_there_are(capfd: pytest.CaptureFi
     with pytest.raises(SystemExit) as refused:
         main(["hamg"])
     assert refused.value.code == 2
-    assert "no part hamg; there are: detection, names" in capfd.readouterr().err
+    assert "unknown part hamg; the parts are: detection, names" in capfd.readouterr().err

@@ -126,7 +126,7 @@ def test_a_sandbox_that_hides_the_driver_hides_little(tmp_path: Path) -> None:
     assert code == 0
     counts = {name: len(unpassed(one)) for name, one in known.items()}
     assert counts == {"torch": 0, "names": 1, "binding": 2, "leftover": 0}
-    assert "/proc/driver/nvidia/gpus is not here" in unpassed(known["names"])[0][2]
+    assert "/proc/driver/nvidia/gpus is missing" in unpassed(known["names"])[0][2]
 
 
 @made_up

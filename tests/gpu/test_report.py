@@ -26,8 +26,8 @@ def test_a_line_tells_of_a_part_and_one_of_each_check_that_has_not_passed() -> N
 
 
 def test_the_last_line_names_what_has_failed_and_what_was_left_out() -> None:
-    assert ending(RESULTS) == "1 of 3 parts have passed; failed: masks; skipped: numbers"
-    assert ending(RESULTS[:1]) == "1 of 1 parts have passed"
+    assert ending(RESULTS) == "1 of 3 parts passed; failed: masks; skipped: numbers"
+    assert ending(RESULTS[:1]) == "1 of 1 parts passed"
     assert [one.outcome for one in RESULTS] == [*Outcome][:3]
 
 

@@ -32,7 +32,7 @@ def test_a_sandboxed_kernel_is_named() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     told = surroundings.of_machine({"CUDA_VISIBLE_DEVICES": "3", "HOME": "/"}, NOTHING)
-    assert told["gpu"] == "none that torch can use"
-    assert (told["driver"], told["problems"]) == ("not known", "torch: no driver")
+    assert told["gpu"] == "none usable by torch"
+    assert (told["driver"], told["problems"]) == ("unknown", "torch: no driver")
     assert (told["packages"], told["not installed"]) == ("pynvml=13.0", "rich")
     assert told["variables"] == "CUDA_VISIBLE_DEVICES=3"

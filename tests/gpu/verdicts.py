@@ -1,7 +1,7 @@
-"""Whether dsrun did what it has to, from what commands have printed. Pure.
+"""Judge from the output of commands whether dsrun did its job. Pure.
 
-Each function yields the checks of one thing. Fields that a machine does not tell are skipped, with
-the reason: containers and sandboxed kernels hide some of what a driver shows.
+Each function yields the checks of one subject. Fields that a machine does not report are skipped,
+with the reason: containers and sandboxed kernels hide some of what a driver shows.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def near(what: str, seen: float, wanted: float) -> Check:
 def usable(look: Fields) -> Iterator[Check]:
     """Yield whether torch can use a device, which everything else needs."""
     why = look["errors"].get("torch", "")
-    yield check("torch has a device that it can use", look["torch"] is not None, why)
+    yield check("torch can use a device", look["torch"] is not None, why)
     if look["torch"] is not None:
-        yield same("a kernel computes", look["torch"]["sum"], 4.0)
+        yield same("a kernel computes correctly", look["torch"]["sum"], 4.0)
 
 
 def detected(node: Fields, ran: Ran, count: int) -> Iterator[Check]:
@@ -53,8 +53,8 @@ def detected(node: Fields, ran: Ran, count: int) -> Iterator[Check]:
     """
     yield same("dsrun-check finds NVIDIA GPUs", node["accelerator"], "cuda")
     yield same("dsrun-check counts the devices that torch has", len(node["devices"]), count)
-    yield same("a job starts a worker for each", ran.report.get("world_size"), count)
-    yield same("and ends well", ran.code, 0)
+    yield same("a job starts a worker per device", ran.report.get("world_size"), count)
+    yield same("the job succeeds", ran.code, 0)
 
 
 def named(look: Fields, facts: Sequence[Fields], table: str) -> Iterator[Check]:
@@ -67,27 +67,27 @@ def named(look: Fields, facts: Sequence[Fields], table: str) -> Iterator[Check]:
     """
     torch, nvml = look["torch"]["devices"][0], look["nvml"]
     if not nvml:
-        yield skipped("NVML tells the name, the UUID and the memory", without_nvml(look))
+        yield skipped("NVML reports the name, the UUID and the memory", without_nvml(look))
     else:
         yield from _same_gpu("NVML", matching(torch, nvml), torch)
         yield near("NVML and torch agree on its memory", nvml[0]["total"] or 0, torch["total"])
     if not look["proc"]:
-        yield skipped("/proc tells the name and the UUID", "/proc/driver/nvidia/gpus is not here")
+        yield skipped("/proc has the name and the UUID", "/proc/driver/nvidia/gpus is missing")
     else:
         yield from _same_gpu("/proc", matching(torch, look["proc"]), torch)
     if not nvml and not look["proc"]:
-        yield skipped("dsrun-check names the devices", "neither NVML nor /proc tells of them")
+        yield skipped("dsrun-check names the devices", "neither NVML nor /proc lists them")
     else:
         yield same(
             "dsrun-check names the devices", [one["name"] for one in facts][:1], [torch["name"]]
         )
         short = torch["name"].removeprefix("NVIDIA ").split()[0]
-        yield check("its table has the model", short in table, f"{short} in {table[:400]!r}")
+        yield check("its table shows the model", short in table, f"{short} in {table[:400]!r}")
 
 
 def without_nvml(look: Fields) -> str:
     """Return why NVML tells nothing, as with no module for it, or in a sandbox."""
-    return f"NVML tells of no GPU: {look['errors'].get('nvml', 'it lists none')}"
+    return f"NVML reports no GPU: {look['errors'].get('nvml', 'it lists none')}"
 
 
 def matching(torch: Fields, told: Sequence[Fields]) -> Fields:
@@ -100,7 +100,7 @@ def _same_gpu(who: str, gpu: Fields, torch: Fields) -> Iterator[Check]:
     for field in ("uuid", "address"):
         what = f"{who} and torch agree on the {field}"
         if not torch[field] or not gpu[field]:
-            yield skipped(what, f"{'torch' if not torch[field] else who} does not tell it here")
+            yield skipped(what, f"{'torch' if not torch[field] else who} does not report it here")
         else:
             yield same(what, gpu[field], torch[field])
 
@@ -108,12 +108,12 @@ def _same_gpu(who: str, gpu: Fields, torch: Fields) -> Iterator[Check]:
 def sees_it(how: str, ran: Ran, uuid: str) -> Iterator[Check]:
     """Yield whether the worker of a job with a mask saw one device, and the right one."""
     if ran.code != 0:
-        yield check(f"{how}: the job ends well", False, f"code {ran.code}: {ran.text[-300:]!r}")
+        yield check(f"{how}: the job succeeds", False, f"code {ran.code}: {ran.text[-300:]!r}")
         return
     seen = ran.json
     yield same(f"{how}: the worker sees one device", seen["devices"], 1)
-    yield same(f"{how}: it is the one that was meant", seen["uuid"], uuid)
-    yield same(f"{how}: a kernel computes on it", seen["sum"], 4.0)
+    yield same(f"{how}: it is the intended device", seen["uuid"], uuid)
+    yield same(f"{how}: a kernel computes correctly on it", seen["sum"], 4.0)
 
 
 def refused(what: str, ran: Ran, words: str) -> Iterator[Check]:
@@ -146,9 +146,9 @@ def counted(facts: Fields, held: int, total: int) -> Iterator[Check]:
         held: bytes of it that a job holds.
         total: bytes of the device.
     """
-    yield near("dsrun-check has the size of the device", facts["total"], total)
+    yield near("dsrun-check reports the size of the device", facts["total"], total)
     good = 0 < facts["free"] <= facts["total"] - held
-    yield check("and what is free of it", good, f"{facts['free']} of {facts['total']}")
+    yield check("dsrun-check reports the free memory", good, f"{facts['free']} of {facts['total']}")
 
 
 def used(usage: Fields, screen: str, held: int, total: int) -> Iterator[Check]:
@@ -161,17 +161,19 @@ def used(usage: Fields, screen: str, held: int, total: int) -> Iterator[Check]:
         total: bytes of the device.
     """
     devices = usage["devices"]
-    yield check("top has the device", bool(devices), devices)
+    yield check("top shows the device", bool(devices), devices)
     if not devices:
         return
     one = devices[0]
-    yield near("its memory is that which torch has", one["total"], total)
-    yield check("what the job holds is in use", held <= one["used"] <= one["total"], one["used"])
+    yield near("top and torch agree on its memory", one["total"], total)
+    yield check(
+        "the memory that the job holds is in use", held <= one["used"] <= one["total"], one["used"]
+    )
     if one["busy"] is None:
-        yield skipped("a device that computes is busy", "the driver does not tell how busy it is")
+        yield skipped("a computing device is busy", "the driver does not report how busy it is")
     else:
-        yield check("a device that computes is busy", one["busy"] > 0, f"{one['busy']} %")
-    yield check("the table has the device", "DEVICE" in screen, screen[-600:])
+        yield check("a computing device is busy", one["busy"] > 0, f"{one['busy']} %")
+    yield check("the table shows the device", "DEVICE" in screen, screen[-600:])
 
 
 def holders(checked: Fields, pid: int, listed: Sequence[int]) -> Iterator[Check]:
@@ -189,7 +191,9 @@ def holders(checked: Fields, pid: int, listed: Sequence[int]) -> Iterator[Check]
     if not listed:
         yield skipped(what, "NVML lists no processes here, as in a container")
     elif pid not in listed:
-        yield skipped(what, f"NVML lists {[*listed]}, which are no pids of here: this is {pid}")
+        yield skipped(
+            what, f"NVML lists {[*listed]}, which are not pids in this namespace: this is {pid}"
+        )
     else:
         yield check(what, any(f"pid {pid}" in text for text in about), about)
 
@@ -208,14 +212,14 @@ def bound(binding: Fields, worker: Fields, look: Fields, near_cpus: str | None) 
     yield same("its CPUs are those that dsrun reports", worker["cpus"], cpus)
     what = "dsrun knows where the device is"
     if not binding["address"]:
-        yield skipped(what, "/proc/driver/nvidia/gpus is not here, or does not tell the order")
+        yield skipped(what, "/proc/driver/nvidia/gpus is missing, or does not show the order")
     elif not look["address"]:
-        yield skipped(what, "this torch does not tell the address")
+        yield skipped(what, "this torch does not report the address")
     else:
         yield same(what, binding["address"], look["address"])
     what = "its CPUs are near the device"
     if near_cpus is None or binding["node"] is None:
-        yield skipped(what, "the NUMA node of the device is not known here")
+        yield skipped(what, "the NUMA node of the device is unknown here")
     else:
         yield check(what, set(cpus) <= numbers(near_cpus), f"{binding['cpus']} of {near_cpus}")
 
@@ -231,8 +235,8 @@ def numbers(text: str) -> set[int]:
 
 def reduced(ran: Ran) -> Iterator[Check]:
     """Yield whether collectives over NCCL have worked at world size 1."""
-    yield same("the job ends well", ran.code, 0)
-    what = "all_reduce, broadcast and all_gather have the right values"
+    yield same("the job succeeds", ran.code, 0)
+    what = "all_reduce, broadcast and all_gather return the right values"
     yield check(what, "reduced 1024.0 gathered 1024.0" in ran.text, ran.text[-400:])
 
 
@@ -248,15 +252,15 @@ def recorded(stacks: Fields, *, py_spy: bool) -> Iterator[Check]:
     names = {operation for operation, _ in found}
     yield check("the flight recorder has an all_reduce", "all_reduce" in names, found)
     over = bool(found) and all(state == "completed" for _, state in found)
-    yield check("and knows that all collectives are over", over, found)
-    what = "the rank's own stack is read"
+    yield check("the flight recorder has all collectives as completed", over, found)
+    what = "the rank's own stack can be read"
     if rank["place"] is None and not py_spy:
         yield skipped(what, f"{UNREAD}: {_problem(rank)}")
     else:
         yield check(what, rank["place"] is not None, stacks["sentence"])
 
 
-UNREAD = "py-spy is not installed, and the process could not write its stack itself"
+UNREAD = "py-spy is not installed, and the process could not write its own stack"
 
 
 def _problem(rank: Fields) -> str:
@@ -268,10 +272,10 @@ def preloaded(ran: Ran) -> Iterator[Check]:
     why = re.search(r"(?:workers import torch|not preloaded).*", ran.text)
     yield check("torch was preloaded", why is None, why[0] if why else "")
     if ran.code != 0:
-        yield check("the job ends well", False, f"code {ran.code}: {ran.text[-400:]!r}")
+        yield check("the job succeeds", False, f"code {ran.code}: {ran.text[-400:]!r}")
         return
-    yield same("the worker is a fork that has it", ran.json["preloaded"], True)
-    yield same("a kernel computes in the fork", ran.json["sum"], 4.0)
+    yield same("the worker is a fork with torch imported", ran.json["preloaded"], True)
+    yield same("a kernel computes correctly in the fork", ran.json["sum"], 4.0)
 
 
 def hangs(stacks: Fields, alarm: str, ended: Ran, *, py_spy: bool) -> Iterator[Check]:
@@ -285,7 +289,7 @@ def hangs(stacks: Fields, alarm: str, ended: Ran, *, py_spy: bool) -> Iterator[C
     """
     first = next(one for one in stacks["ranks"] if one["rank"] == 0)
     yield same("stacks name the rank that the other one waits for", stacks["odd"], [0])
-    whats = "stacks show the line that waits for the device", "the watch for hangs names it"
+    whats = "stacks show the line that waits for the device", "the hang watch names this line"
     if first["place"] is None and not py_spy:
         # CUDA waits in a loop, and only a process that rests gets the signal to write its stack.
         yield from (skipped(what, f"{UNREAD}: {_problem(first)}") for what in whats)
@@ -295,8 +299,8 @@ def hangs(stacks: Fields, alarm: str, ended: Ran, *, py_spy: bool) -> Iterator[C
         good = place["kind"] in WAITS and place["where"].startswith("spin.py:")
         yield check(whats[0], good, text)
         good = bool(re.search(r"rank 0 .*spin\.py:", alarm))
-        yield check(whats[1], good, alarm or "it has said nothing")
-    yield same("SIGTERM ends a job whose kernel spins", ended.code, STOPPED)
+        yield check(whats[1], good, alarm or "it printed nothing")
+    yield same("SIGTERM stops a job whose kernel spins", ended.code, STOPPED)
 
 
 def measured(text: str, held: int, total: int) -> Iterator[Check]:
@@ -307,8 +311,10 @@ def measured(text: str, held: int, total: int) -> Iterator[Check]:
     }
     seen = sizes or f"no line of a device in {text[-300:]!r}"
     in_use = sizes.get("device_memory_used_bytes", 0.0)
-    yield check("metrics have the memory in use", held <= in_use <= 1.1 * total, seen)
-    yield near("and the size of the device", sizes.get("device_memory_bytes", 0.0), total)
+    yield check("metrics include the memory in use", held <= in_use <= 1.1 * total, seen)
+    yield near(
+        "metrics include the size of the device", sizes.get("device_memory_bytes", 0.0), total
+    )
 
 
 def free(ran: Ran) -> Iterator[Check]:
