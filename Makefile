@@ -1,7 +1,7 @@
-# `make demo` and `make test` set up everything that they need. The other targets are below.
+# `make demo` and `make test` set up what they need. The other targets are below.
 
 PYTHON ?= python3
-# Most tests wait, so run three processes on each of two cores. Each has its own virtual hosts.
+# Most tests wait, so run three per core (of two). Each process has its own virtual hosts.
 TESTERS ?= 6
 SOAK ?= 100
 FAULTS ?= 100
@@ -16,7 +16,7 @@ ENGINES := $(VENV)/engines
 BYTECODE := $(VENV)/bytecode
 VERSION := -c 'import sys; print("%d.%d" % sys.version_info[:2])'
 
-# Compile each module once, not in each of the thousands of commands that the tests start.
+# Each module is compiled once, not by each of the thousands of commands that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
@@ -30,49 +30,49 @@ demo: setup
 	$(BIN)/dsrun --num_gpus 2 examples/train_ddp.py
 	@sh examples/demo_hosts.sh $(BIN)
 
-## Lint, types, all tests without hosts, and the tests on hosts that do not depend on the launcher.
+## Lint, types, all tests without hosts, and tests on hosts of what all launchers share.
 test:
 	$(PREPARE)
 	$(RUN) --tier test
 
-## What every change must pass: `make test` and the other tests on hosts.
+## What every change must pass: all of the above, and the other tests on hosts.
 test-ci:
 	$(PREPARE)
 	$(RUN) --tier ci
 
-## Everything: each test with each launcher, statistics, and the soak.
+## Run everything: each test with each launcher, statistics, and the soak.
 test-all: browser recipes
 	$(PREPARE)
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
-## Test the modules changed since main (or since BASE=COMMIT), and the modules that import them.
+## Run the tests of modules changed since main (or BASE=COMMIT), and of modules that import them.
 test-near: setup
 	$(BIN)/python -m tests.near --base $(BASE) -- --numprocesses $(TESTERS) --dist worksteal
 
-## Run the tests without hosts with another Python: make test-python PYTHON=python3.14
+## Run the tests without hosts on another Python: make test-python PYTHON=python3.14
 test-python:
 	@$(MAKE) --no-print-directory VENV=$(VENV)/$$($(PYTHON) $(VERSION)) fast
 
 fast: setup
 	$(RUN) --tier test --ignore tests/cluster
 
-## Inject a hundred faults into a training run; takes about half an hour.
+## Train while a hundred faults are injected; this takes about half an hour.
 soak: setup
 	DSRUN_SOAK=$(SOAK) $(BIN)/python -m pytest tests/cluster/test_soak.py
 
-## Plant faults in the code, one at a time, and run the tests of the changed module.
+## Plant faults in the code, one at a time, and run the tests of the module.
 faults: setup
 	$(BIN)/python -m tests.planted_faults --count $(FAULTS) --seed $(SEED) --jobs $(TESTERS)
 
-## Simulate whole jobs with faults in virtual time, one per seed.
+## Play simulated worlds: whole jobs with faults, in virtual time, by seed.
 simulate: setup
 	$(BIN)/python -m tests.simulation --seeds 0-$$(($(SEEDS) - 1)) --jobs 2
 
-## Try dsrun on this machine's NVIDIA GPU, for at most 8 minutes; PYTHON must have torch.
+## Try dsrun on this machine's NVIDIA GPU for at most 8 minutes; PYTHON must have torch.
 gpu:
 	@$(PYTHON) -m tests.gpu --report $(REPORT)
 
-## Build and test wheel, source archive, component list and checksums in dist/; uploads nothing.
+## Build and test a release in dist/ (wheel, source archive, SBOM, checksums); upload nothing.
 release: setup
 	$(BIN)/python -m tests.release dist
 	DSRUN_TEST_DIST=dist $(BIN)/python -m pytest --quiet --tier ci tests/release tests/test_packaging.py
@@ -86,17 +86,17 @@ lint: setup
 check: setup
 	$(BIN)/mypy
 
-## Write the files that are generated from the code; a test checks that they are up to date.
+## Write the files generated from the code; a test checks that they are current.
 docs: setup
 	$(BIN)/python -m docs.generate
 
 setup: system $(READY)
 
-## Install the system packages of the tests and the demo; without root, only list them.
+## Install the system packages that tests and demo use, or list them if this is not root.
 system:
 	@sh .ci/packages
 
-## Install a browser, which the tests of job pictures use.
+## Install a browser for the tests of job pictures.
 browser: setup
 	@sh .ci/packages browser
 	$(BIN)/python -m pip install --quiet --group browser
@@ -105,8 +105,8 @@ browser: setup
 recipes: setup
 	$(BIN)/python -m pip install --quiet --group recipes
 
-# Tests start Python many thousands of times, and setuptools' finder takes half the time of each start.
-# So a folder on the path replaces the finder.
+# Tests start Python many thousands of times, and setuptools' finder takes half the time of a start,
+# so a folder on the path replaces it.
 $(READY): pyproject.toml | system
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
@@ -114,7 +114,7 @@ $(READY): pyproject.toml | system
 	echo '$(CURDIR)/tests/import' >$$(echo $(VENV)/lib/python3.*/site-packages/__editable__.dsrun-*.pth)
 	touch $(READY)
 
-# Done once. Otherwise, each test process would rewrite the assertions of all tests.
+# Once, because otherwise each process that runs tests would rewrite the assertions of all of them.
 $(BYTECODE): $(READY)
 	-@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 	@touch $(BYTECODE)

@@ -1,11 +1,11 @@
-"""Run the tests that are nearest to what has changed, for five minutes.
+"""Run the tests that are nearest to the changes, for five minutes.
 
     python -m tests.near [--base main] [--minutes 5] [--list] [-- OPTIONS OF PYTEST]
 
-What has changed is what differs from where this branch has left the base, committed or not. The
-nearest tests come first: those that were changed, the mirrored files of changed modules, and what a
-file of another kind is tested by; then files of tests that import a changed module; then the
-mirrored files of modules that import one. Once the minutes are over, no further files are begun.
+Changes are differences from the point where this branch left the base, committed or not. The
+nearest tests come first: changed test files, the mirrored files of changed modules, and the tests
+of files of other kinds. Test files that import a changed module follow, then the mirrored files of
+modules that import one. When the minutes are over, no more files are started.
 """
 
 from __future__ import annotations
@@ -146,15 +146,15 @@ def all_importers() -> dict[str, set[str]]:
 
 def main() -> int:
     """Run the groups in turn, and return the exit code of pytest: the first that is not 0."""
-    parser = argparse.ArgumentParser(description="Run the tests nearest to what has changed.")
-    parser.add_argument("--base", default="main", help="what is compared with (default: main)")
+    parser = argparse.ArgumentParser(description="Run the tests nearest to the changes.")
+    parser.add_argument("--base", default="main", help="the commit to compare with (default: main)")
     parser.add_argument("--minutes", type=float, default=5.0, help="when to stop (default: 5)")
     parser.add_argument("--list", action="store_true", help="show the tests and run nothing")
-    parser.add_argument("pytest", nargs="*", help="options of pytest, behind --")
+    parser.add_argument("pytest", nargs="*", help="options for pytest, after --")
     given = parser.parse_args()
     paths = changed(given.base)
     found = near(paths, all_importers())
-    print(f"{len(paths)} files have changed since {given.base}")
+    print(f"{len(paths)} files changed since {given.base}")
     for name, group in found._asdict().items():
         print(f"{name}: {len(group)} files or folders of tests", *sorted(group), sep="\n    ")
     return 0 if given.list else run(found, time.monotonic() + given.minutes * 60, given.pytest)
@@ -176,7 +176,7 @@ def run(found: Near, end: float, options: Sequence[str]) -> int:
         if code not in PASSED:
             return code
     if left:
-        print(f"not run, as the time is over: {' '.join(left)}")
+        print(f"out of time; not run: {' '.join(left)}")
     return 0
 
 

@@ -109,5 +109,5 @@ def test_what_has_changed_since_main(repository: Path) -> None:
 def test_no_files_are_begun_once_the_time_is_over(capfd: pytest.CaptureFixture[str]) -> None:
     groups = Near(frozenset(["tests/no_such.py"]), frozenset(), frozenset())
     assert near.run(groups, time.monotonic() - 1, ()) == 0
-    assert capfd.readouterr().out == "not run, as the time is over: tests/no_such.py\n"
+    assert capfd.readouterr().out == "out of time; not run: tests/no_such.py\n"
     assert near.run(groups, time.monotonic() + 600, ()) == pytest.ExitCode.USAGE_ERROR

@@ -1,9 +1,9 @@
-"""Build a release into `dist/`, as `make release` does before it tries what was built.
+"""Build a release in `dist/`, as `make release` does before it tests the result.
 
     python -m tests.release [FOLDER]
 
-Wheel and source archive are built twice and compared. Files of earlier releases are removed from
-the folder. Nothing is fetched or uploaded.
+The wheel and the source archive are built twice and compared. Files of earlier releases are removed
+from the folder. Nothing is fetched or uploaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main(words: Sequence[str]) -> None:
-    """Build, and name what has been written."""
+    """Build the release, and print the names of its files."""
     out = Path(words[0] if words else CHECKOUT / "dist")
     for old in (*out.glob("dsrun-*"), *out.glob("SHA256SUMS")):
         old.unlink()
@@ -29,7 +29,7 @@ def main(words: Sequence[str]) -> None:
         ["git", "status", "--porcelain"], cwd=CHECKOUT, capture_output=True, text=True, check=False
     )
     if changed.stdout:
-        print(f"not committed, and built as it is:\n{changed.stdout}", end="")
+        print(f"building with uncommitted changes:\n{changed.stdout}", end="")
     made = building.build_twice(out)
     bill = out / f"dsrun-{components.read(made.wheel).version}.cdx.json"
     bill.write_text(components.listed(made.wheel, building.moment()), encoding="utf-8")
