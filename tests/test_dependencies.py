@@ -270,8 +270,8 @@ def test_a_function_needs_cloudpickle_on_the_nodes(bare: Bare) -> None:
     )
     told = ran.stdout + ran.stderr
     assert (
-        "NotLoaded: the Python package cloudpickle, which sends functions, is not installed here;"
-        f" run {bare.install('cloudpickle')}"
+        "NotLoaded: the Python package cloudpickle, needed to send functions, is not installed"
+        f" here; run {bare.install('cloudpickle')}"
     ) in told
     assert "\nTypeError" not in told, "of a call that was made, and whose result was lost"
     assert "called" not in told
@@ -330,7 +330,7 @@ def test_a_node_without_py_spy_says_so(bare: Bare) -> None:
     ):
         ran = bare.run("dsrun-job", "stacks", job["job_id"])
     assert ran.returncode == 0, ran.stderr
-    assert "there is no py-spy on this node (pip install py-spy)" in ran.stdout
+    assert "py-spy is not installed on this node (pip install py-spy)" in ran.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files up")

@@ -228,7 +228,7 @@ def a_user_signal_is_passed_on(nodes: Nodes) -> Steps:
 
 def a_node_has_something_to_say(nodes: Nodes) -> Steps:
     yield from started(nodes)
-    nodes[1].notes("left running by the job, stopped: sleep 9 (pid 77)")
+    nodes[1].notes("stopped processes that the job left running: sleep 9 (pid 77)")
     end_well(nodes)
 
 

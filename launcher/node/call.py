@@ -74,10 +74,10 @@ def _load(data: bytes) -> Callable[[], object]:
     here = list(sys.version_info[:2])
     if sent["python"] != here:
         there, own = (".".join(map(str, one)) for one in (sent["python"], here))
-        raise NotLoaded(f"the function was sent by Python {there}, this is Python {own}")
+        raise NotLoaded(f"the function was sent by Python {there}, but this is Python {own}")
     if find_spec("cloudpickle") is None:
         raise NotLoaded(
-            "the Python package cloudpickle, which sends functions, is not installed here; run"
+            "the Python package cloudpickle, needed to send functions, is not installed here; run"
             f" `{sys.executable} -m pip install cloudpickle`"
         )
     # The folder of this file comes first: its modules must not hide others.

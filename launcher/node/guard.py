@@ -240,7 +240,7 @@ class _Watch:
     def _verdict(self, left: list[int]) -> int:
         code = os.waitstatus_to_exitcode(self._status)
         if self._killed_by_us:
-            why = f"showed no sign of life for {self._every * SIGNS:g} s, and was killed"
+            why = f"showed no sign of life for {self._every * SIGNS:g} s and was killed"
         elif code < 0:
             why = f"was killed by {signal.Signals(-code).name}"
         elif code == LOST and not self._may_stay:

@@ -44,7 +44,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
     """Run a program in this process; return its exit code."""
     path = PROGRAMS.get(name)
     if path is None:
-        tell(f"there is no program {name!r}")
+        tell(f"no such program: {name!r}")
         return USAGE
     module, _, function = path.partition(":")
     main: Callable[[Sequence[str]], int] = getattr(import_module(module, __package__), function)

@@ -113,7 +113,7 @@ def test_preloaded_modules_are_kept_for_the_next_job(cluster: Cluster, tmp_path:
             assert (first.stdout.count("True None"), first.stderr.count("themselves")) == (4, 0)
         other = held("--export", "MINE=2", "look.py")
         assert other.stdout.count("False 2") == 4
-        assert "workers import own themselves: MINE, which was read" in other.stderr
+        assert "workers import own themselves: the variable MINE," in other.stderr
         assert held("--export", "MINE=2", "look.py").stdout.count("True 2") == 4
         (tmp_path / "own.py").write_text("value = 'new'\n")
         changed = held("--export", "MINE=2", "look.py")

@@ -94,9 +94,9 @@ def test_workers_are_forks_where_that_is_possible(dsrun: Dsrun, tmp_path: Path, 
     ]
     assert {path for *_, path in shown} == {work}
     for why in (
-        "n2: workers import mine, absent themselves: LOCAL_RANK, which was read",
-        "n3: workers import mine, absent themselves: forking is not safe after that: a thread",
-        "n4: workers import mine, absent themselves: no progress for 10 s",
+        "n2: workers import mine, absent themselves: the variable LOCAL_RANK,",
+        "n3: workers import mine, absent themselves: forking is not safe after their import: a ",
+        "n4: workers import mine, absent themselves: the import made no progress for 10 s",
         "n1: not preloaded: No module named 'absent'",
     ):
         assert why in done.stderr
@@ -112,7 +112,7 @@ def test_kills(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str) -> Non
     (preloader,) = preloading(cluster, "n4")
     os.kill(preloader.pid, signal.SIGKILL)
     running.wait_for_output("up 1 0 False")
-    running.wait_for_output("n4: workers import mine themselves: it has ended")
+    running.wait_for_output("n4: workers import mine themselves: the preloader exited")
     (worker,) = (p for p in cluster.processes() if p.host == "n1" and work in p.argv)
     wait_for(lambda: not preloading(cluster, "n1"), "no preloader")
     os.kill(worker.pid, signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_the_next_round_is_forked_as_well(
     (tmp_path / "fail-2-2").touch()
     for line in ("n1:0| up 0 3 False", "n1:1| up 1 3 False", "n2:2| up 2 3 True"):
         running.wait_for_output(rf"(?m)^{re.escape(line)}", IMPORT)
-    running.wait_for_output("n1: workers import mine themselves: it has ended")
+    running.wait_for_output("n1: workers import mine themselves: the preloader exited")
     running.process.send_signal(signal.SIGTERM)
     assert running.wait(IMPORT).returncode == 128 + signal.SIGTERM
 
@@ -201,7 +201,7 @@ def test_a_held_node_replaces_one_that_was_killed(
         os.kill(preloader.pid, signal.SIGKILL)
         second = held(work)
         assert (second.stdout.count("True"), second.stdout.count("False")) == (1, 1)
-        assert "n2: workers import mine themselves: it has ended" in second.stderr
+        assert "n2: workers import mine themselves: the preloader exited" in second.stderr
         third = held(work)
         assert (third.stdout.count("True"), third.stderr.count("themselves")) == (2, 0)
     wait_for(lambda: not preloading(cluster, "n1"), "no preloader")

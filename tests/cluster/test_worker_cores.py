@@ -209,8 +209,8 @@ def test_kmp_affinity_is_refused_before_anything_runs(
     assert done.returncode == 69
     lines = [line for line in done.stderr.splitlines() if "KMP_AFFINITY" in line]
     assert lines == [
-        f"dsrun:   {host}: KMP_AFFINITY=compact: conflicts with the binding of cores;"
-        " unset it, or leave out --bind_cores_to_rank"
+        f"dsrun:   {host}: KMP_AFFINITY=compact: conflicts with core binding;"
+        " unset it, or omit --bind_cores_to_rank"
     ]
     assert not told(tmp_path)
 
@@ -230,7 +230,7 @@ def test_other_placements_of_threads_are_kept_with_a_note(
     given = ("--export", "GOMP_CPU_AFFINITY=0", "--export", "OMP_PLACES=cores", *here)
     done = dsrun(*hostfile(cluster, tmp_path, 2), "--bind_to", "core", *given, tell.SCRIPT)
     assert done.returncode == 0, done.stderr
-    note = "dsrun: n1: kept as set: GOMP_CPU_AFFINITY=0, OMP_PLACES=cores; threads are placed"
+    note = "dsrun: n1: keeping GOMP_CPU_AFFINITY=0, OMP_PLACES=cores: threads are placed"
     assert done.stderr.count(note) == 1
     found = told(tmp_path)
     assert [(one["GOMP_CPU_AFFINITY"], one["OMP_PLACES"]) for one in found] == [("0", "cores")] * 2
@@ -239,7 +239,7 @@ def test_other_placements_of_threads_are_kept_with_a_note(
 # Memory
 
 
-NO_RULE = "--bind_memory bind: not set, as fewer than two NUMA nodes here have memory"
+NO_RULE = "--bind_memory bind: not set: fewer than two NUMA nodes here have memory"
 NO_TOOL = "numactl is not installed here: cores are bound, memory is not"
 
 

@@ -147,7 +147,7 @@ def test_the_out_of_memory_killer_is_named(site: Cluster, tmp_path: Path, launch
     assert returncode == 137
     assert re.search(
         r"dsrun: rank 1 .* SIGKILL \(signal 9\) \(out of memory\)[\s\S]*"
-        r"\n  why: the kernel's OOM killer ended \S+ .*, which had \d+ MiB: its cgroup .* 64 MiB",
+        r"\n  why: the kernel's OOM killer killed \S+ .*, which used \d+ MiB: its cgroup .* 64 MiB",
         errors,
     )
 
@@ -329,7 +329,7 @@ def test_a_daemon_left_by_a_clean_end_is_stopped_with_a_warning(
         job.clean()
     assert returncode == 0
     child = (tmp_path / "child").read_text()
-    assert re.findall("left running by the job, stopped: .*python.* (.*)\n", errors) == [
+    assert re.findall("stopped processes that the job left running: .*python.* (.*)\n", errors) == [
         f"{child})"
     ]
 

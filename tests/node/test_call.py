@@ -148,6 +148,6 @@ def test_another_python_is_refused() -> None:
     ended = called(print, python=[3, 9])
     own = ".".join(map(str, HERE))
     assert ended.head["words"] == (
-        f"NotLoaded: the function was sent by Python 3.9, this is Python {own}"
+        f"NotLoaded: the function was sent by Python 3.9, but this is Python {own}"
     )
     assert ended.stdout == ""

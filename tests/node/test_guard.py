@@ -92,7 +92,7 @@ line.wake()
 """
 
 SILENT = (
-    f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
+    f"the node launcher showed no sign of life for {PATIENCE} s and was killed;"
     " its workers were stopped\n"
 )
 

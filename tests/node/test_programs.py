@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 def test_an_unknown_program_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("absent", []) == USAGE
-    assert capsys.readouterr().err == "dsrun: there is no program 'absent'\n"
+    assert capsys.readouterr().err == "dsrun: no such program: 'absent'\n"
 
 
 def test_its_command_starts_the_dsrun_of_this_process() -> None:
     argv = [*command_line("absent"), "word"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd="/")
-    assert (done.returncode, done.stderr) == (USAGE, "dsrun: there is no program 'absent'\n")
+    assert (done.returncode, done.stderr) == (USAGE, "dsrun: no such program: 'absent'\n")
 
 
 def test_a_runner_starts_it_as_a_command(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         runs(r, program="absent")
         yield r.got(frames.EXEC_EXIT)
-        assert printed(r, stream=2) == b"dsrun: there is no program 'absent'\n"
+        assert printed(r, stream=2) == b"dsrun: no such program: 'absent'\n"
         assert ends(r) == [(1, USAGE, "")]
         r.end()
 

@@ -30,11 +30,11 @@ def conflicts(environ: Mapping[str, str]) -> str | None:
     """
     if environ.get(_REFUSED):
         raise UsageError(
-            f"{_REFUSED}={environ[_REFUSED]}: conflicts with the binding of cores;"
-            " unset it, or leave out --bind_cores_to_rank"
+            f"{_REFUSED}={environ[_REFUSED]}: conflicts with core binding;"
+            " unset it, or omit --bind_cores_to_rank"
         )
     kept = _set(environ, _KEPT)
-    return kept and f"kept as set: {kept}; threads are placed accordingly within the bound cores"
+    return kept and f"keeping {kept}: threads are placed accordingly within the bound cores"
 
 
 def confinement(environ: Mapping[str, str], cores: int, workers: int) -> str | None:

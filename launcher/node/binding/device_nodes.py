@@ -41,7 +41,7 @@ def find_homes(
     nearest = [_home(topology, usable, own) for own in device_nodes]
     if unknown := [rank for rank, home in enumerate(nearest) if home is None]:
         return DeviceNodes(
-            None, [f"{_devices(unknown)}: NUMA node not known, so workers are spread evenly"]
+            None, [f"{_devices(unknown)}: NUMA node unknown, so workers are spread evenly"]
         )
     homes = [home for home in nearest if home is not None]
     return DeviceNodes(homes, list(_moved(topology, device_nodes, homes)))

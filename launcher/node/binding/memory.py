@@ -61,7 +61,7 @@ def _twins(topology: Topology, node: int) -> list[int]:
 
 def _problem(topology: Topology, wanted: set[int], policy: str) -> str:
     if len(topology.memory_nodes) < 2:
-        return "not set, as fewer than two NUMA nodes here have memory"
+        return "not set: fewer than two NUMA nodes here have memory"
     if not wanted:
         return "not set for cores on a NUMA node whose memory may not be used"
     if policy == "interleave":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...common.errors import UsageError
+from ...common.wording import counted
 from .sharing import blocks, even_shares
 
 TYPE_CHECKING = False
@@ -36,8 +37,10 @@ def exclusive_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: 
     for node in dict.fromkeys(nodes):
         if nodes.count(node) > len(own[node]):
             raise UsageError(
-                f"--numa_binding exclusive: NUMA node {node} has {nodes.count(node)} workers, but"
-                f" usable cores: {len(own[node])}; start fewer workers, or use --bind_to core"
+                f"--numa_binding exclusive: NUMA node {node} has"
+                f" {counted(nodes.count(node), 'worker')} but only"
+                f" {counted(len(own[node]), 'usable core')}; start fewer workers, or use"
+                " --bind_to core"
             )
     return cores_each(cores, nodes, workers)
 

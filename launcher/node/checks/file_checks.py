@@ -221,5 +221,5 @@ def _log_problem(setup: NodeSetup, at: At) -> str:
     except FileExistsError:
         return f"--log_dir {where}: is a file; name a folder"
     except OSError as error:
-        return f"--log_dir {where}: cannot be made or written to: {reason(error)}"
+        return f"--log_dir {where}: cannot be created or written to: {reason(error)}"
     return ""

@@ -22,7 +22,8 @@ def version_problem(runner: str) -> str:
     if runner == __version__:
         return ""
     return (
-        f"dsrun {__version__} is installed here, the runner is {runner}: install the same version"
+        f"dsrun {__version__} is installed here, but the runner is {runner}:"
+        " install the same version"
     )
 
 

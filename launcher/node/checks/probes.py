@@ -35,7 +35,7 @@ SECONDS = 5.0
 """Seconds for all addresses of a probe to answer."""
 
 NO_ANSWER = "no answer"
-_KILLED = json.dumps(["does not resolve (its process was killed)", 0, []])
+_KILLED = json.dumps(["does not resolve (the lookup was killed)", 0, []])
 UNRESOLVED = "does not resolve (the name service does not answer)"
 
 

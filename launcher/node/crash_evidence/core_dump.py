@@ -36,7 +36,7 @@ def place(pid: int, number: int, workdir: str, root: str = "/") -> str:
         program = os.path.basename((pattern[1:].split() or [""])[0])
         return _HANDLERS.get(program, f"given to {program}").replace("{pid}", f"{pid}")
     if pattern.startswith("@"):
-        return f"given to the program behind {pattern.lstrip('@')}"
+        return f"given to the program at {pattern.lstrip('@')}"
     if not pattern:
         return ""
     values = {"p": pid, "i": pid, "s": number, "h": system.uname().nodename, "%": "%"}

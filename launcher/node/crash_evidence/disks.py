@@ -79,4 +79,4 @@ def _shortages(found: os.statvfs_result) -> Iterator[str]:
         whole = f"{total >> 20} MiB" if total >> 20 else f"{total >> 10} KiB"
         yield f"{free >> 10} KiB of {whole} are free"
     if found.f_files and not found.f_favail:
-        yield "it can have no more files"
+        yield "it has no room for another file"

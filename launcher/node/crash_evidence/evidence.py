@@ -100,7 +100,7 @@ class MachineHistory:
         if self._complete:
             crashes = [one for one in crashes if one.pid == ended.pid]
         if len({one.file for one in crashes}) == 1 and crashes[0].file:
-            yield f"crash: native code has crashed in {crashes[0].file} ({crashes[0].what})"
+            yield f"crash: native code crashed in {crashes[0].file} ({crashes[0].what})"
         if os.WCOREDUMP(ended.status or 0):
             from .core_dump import place
 
@@ -119,7 +119,7 @@ def shared_memory() -> Iterator[str]:
     if total and free * 100 < total:
         yield f"shm: /dev/shm is full: {room}"
     elif total < SMALL_SHM:
-        yield f"small: /dev/shm is small: {room}; a bus error is often for lack of room there"
+        yield f"small: /dev/shm is small: {room}; a lack of room there often causes bus errors"
 
 
 def of_output(ended: Process, output: str) -> list[str]:
@@ -142,10 +142,10 @@ def of_output(ended: Process, output: str) -> list[str]:
 
 
 def _words(victim: Victim) -> str:
-    what = f"{victim.name} (pid {victim.pid}), which had {victim.size >> 20} MiB"
+    what = f"{victim.name} (pid {victim.pid}), which used {victim.size >> 20} MiB"
     if not victim.group:
-        return f"the kernel's OOM killer ended {what}: the machine had no memory left"
+        return f"the kernel's OOM killer killed {what}: the machine was out of memory"
     limit = f" of {victim.limit >> 20} MiB" if victim.limit else ""
     return (
-        f"the kernel's OOM killer ended {what}: its cgroup {victim.group} was at its limit{limit}"
+        f"the kernel's OOM killer killed {what}: its cgroup {victim.group} was at its limit{limit}"
     )

@@ -33,7 +33,7 @@ def problem(setup: NodeSetup) -> str:
             cwd=setup.workdir,
         )
     except subprocess.TimeoutExpired:
-        return f"--debug: {python} has not answered for {PATIENCE:g} s whether it has debugpy"
+        return f"--debug: {python} did not say within {PATIENCE:g} s whether it has debugpy"
     except OSError as error:
         return f"--debug: {python}: {reason(error)}"
     if done.returncode:

@@ -52,9 +52,9 @@ def _greeting(line: socket) -> tuple[str, str]:
     while not text.endswith(b"\n"):  # byte by byte: what follows is for the adapter
         byte = line.recv(1)
         if not byte or len(text) > LONGEST:
-            raise ValueError("the worker has ended, or cannot be debugged")
+            raise ValueError("the worker has exited or cannot be debugged")
         text += byte
     match read_json(text):
         case [str(python), str(place)]:
             return python, place
-    raise ValueError("the worker has sent something else than its Python")
+    raise ValueError("the worker's answer does not name its Python")

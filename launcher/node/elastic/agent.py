@@ -28,7 +28,7 @@ def unfit(error: ImportError) -> str:
     """Return what is wrong with the torch of this Python, or that it has none."""
     version = getattr(sys.modules.get("torch"), "__version__", "")
     if error.name == "torch" and not version:
-        return f"there is no torch in {sys.executable}; torch's agent needs torch 2.3 or newer"
+        return f"{sys.executable} has no torch; torch's agent needs torch 2.3 or newer"
     if not version:
         return f"the torch of {sys.executable} cannot be imported: {error}"
     lacking = str(error).partition(" (/")[0]
@@ -256,7 +256,7 @@ def run(line: Messages, settings: dict[str, Any]) -> RunResult | None:
     except RendezvousTimeoutError:
         raise RendezvousTimeoutError(too_few(handler, rdzv)) from None
     except RendezvousClosedError:
-        words = f"another node has ended the job (--rdzv_id {rdzv['run_id']} is closed)"
+        words = f"another node ended the job (--rdzv_id {rdzv['run_id']} is closed)"
         raise RendezvousClosedError(words) from None
     finally:
         handler.shutdown()
@@ -269,7 +269,7 @@ def too_few(handler: RendezvousHandler, rdzv: dict[str, Any]) -> str:
     if timeout is not None:
         name, seconds = "join_timeout", timeout.join.total_seconds()
     return (
-        f"fewer than {rdzv['least']} nodes came within {seconds:g} s: is the command running on"
+        f"fewer than {rdzv['least']} nodes joined within {seconds:g} s: is the command running on"
         f" the others, with the same --rdzv_id? --rdzv_conf {name}=SECONDS waits longer"
     )
 

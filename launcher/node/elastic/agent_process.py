@@ -256,7 +256,7 @@ class AgentProcess:
             if unusable and printed:
                 failure = AgentFailure(printed, unusable)  # what it lacks here
             else:
-                text = f"torch's agent ended: {printed or 'killed'}"
+                text = f"torch's agent exited: {printed or 'killed'}"
                 failure = AgentFailure(text, unusable)
         self._listener.agent_ended(failure)
 

@@ -60,7 +60,7 @@ class TorchAgent:
         try:
             self._process = AgentProcess(self._loop, self._command, self, self._workers)
         except (SpawnFailed, OSError) as error:
-            self.agent_ended(AgentFailure(f"torch's agent does not start: {error}"))
+            self.agent_ended(AgentFailure(f"torch's agent could not be started: {error}"))
 
     def form(self, start: Start) -> None:
         """Tell the agent its place in a round."""

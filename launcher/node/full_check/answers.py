@@ -45,7 +45,7 @@ def answers(requests: Mapping[str, Request], lines: Iterable[bytes]) -> Iterable
     for line in lines:
         asked: dict[str, Any] = frames.unpack_json(line)
         if asked.get("do") not in requests or not isinstance(asked.get("with"), dict):
-            raise frames.BadFrame("there is no such request")
+            raise frames.BadFrame("no such request")
         shape, function = requests[asked["do"]]
         yield {
             "id": asked.get("id"),

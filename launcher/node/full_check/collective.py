@@ -101,7 +101,7 @@ class CollectiveProcess:
         line = self._process.stdout.readline() if self._process and self._process.stdout else b""
         if not line:
             code = self._process.wait() if self._process else 0
-            raise NodeError(f"the process for collectives has ended with exit code {code}")
+            raise NodeError(f"the process for collectives exited with code {code}")
         try:
             return frames.unpack_json(line)
         except frames.BadFrame as error:
@@ -117,4 +117,4 @@ def _fitting(shape: type[Shape], said: dict[str, Any]) -> Shape:
 
 def _no_answer(error: frames.BadFrame) -> NodeError:
     """Return the error for a line of something else that prints there, as libraries may."""
-    return NodeError(f"the process for collectives has printed no answer: {error}")
+    return NodeError(f"the process for collectives printed no answer: {error}")

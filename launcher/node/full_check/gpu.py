@@ -55,7 +55,7 @@ def _tested(torch: Any, at: int, name: str, seconds: float) -> tuple[list[Any], 
     except Exception as error:
         text = (str(error) or type(error).__name__).splitlines()[0]
         return [], [[part, text]]
-    text = f"{wrong} of the elements of a product are wrong"
+    text = f"{wrong} of a matrix product's elements are wrong"
     return rows, [[part, text]] if wrong else []
 
 

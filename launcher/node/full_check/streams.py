@@ -58,7 +58,7 @@ def receive(line: socket.socket, size: int) -> bytearray:
     """Return so many bytes.
 
     Raises:
-        OSError: the connection has ended, or nothing has come for `STALL` seconds.
+        OSError: the connection was closed, or nothing has come for `STALL` seconds.
     """
     data = bytearray(size)
     _fill(line, memoryview(data))
@@ -72,7 +72,7 @@ def _fill(line: socket.socket, view: memoryview) -> None:
         except BlockingIOError:
             raise TimeoutError(f"nothing arrived for {STALL} s") from None
         if not size:
-            raise ConnectionResetError("the connection has ended")
+            raise ConnectionResetError("the connection was closed")
         view = view[size:]
 
 
@@ -158,7 +158,7 @@ def serve_caller(line: socket.socket, token: str) -> None:
     """
     prepare(line)
     if not hmac.compare_digest(receive(line, len(token)), token.encode()):
-        raise PermissionError("a caller without the token")
+        raise PermissionError("the caller does not have the token")
     line.sendall(proof(token))
     while True:
         order = bytes(receive(line, WORD.size))

@@ -29,8 +29,8 @@ _BINDERS = (
 it is told not to: the manuals of mpirun(1), Intel MPI, MVAPICH2, PALS, Hydra and srun(1)."""
 
 _ANYBODY = (
-    "what has started it (taskset, numactl, an MPI launcher, srun)",
-    "leave out taskset, or mpirun --bind-to none, srun --cpu-bind=none",
+    "whatever started it (taskset, numactl, an MPI launcher, srun)",
+    "run without taskset, or with mpirun --bind-to none or srun --cpu-bind=none",
 )
 _ENGINE = ("the launcher", "--launcher_args '--bind-to none' (Open MPI)")
 
@@ -68,7 +68,7 @@ def note(
 def _quota(cpus: float, root: str) -> tuple[str, str] | None:
     for folder, quota in capacity.quotas(root):
         if quota == cpus:
-            undo = "a larger --cpus of the container, limits.cpu of the pod, or CPUQuota of systemd"
+            undo = "a larger --cpus (container), limits.cpu (pod) or CPUQuota (systemd)"
             return f"the CPU quota of {folder}", undo
     return None
 
@@ -81,7 +81,7 @@ def _cpuset(cpus: float, environ: Mapping[str, str], root: str) -> tuple[str, st
             continue
         if len(kernels_list(text)) != cpus:
             return None
-        undo = "a larger --cpuset-cpus of the container, or more CPUs for the job or the pod"
+        undo = "a larger --cpuset-cpus for the container, or more CPUs for the job or the pod"
         if environ.get("SLURM_JOB_ID"):
             undo = "more --cpus-per-task for sbatch or salloc"
         return f"the cpuset {text} of {folder}", undo
@@ -96,4 +96,4 @@ def _binder(environ: Mapping[str, str], by_engine: bool) -> tuple[str, str]:
             found = (who, undo)
             break
     who, undo = found
-    return f"{who}, which has bound dsrun to CPU {format_cpus(system.sched_getaffinity(0))}", undo
+    return f"{who}, which bound dsrun to CPU {format_cpus(system.sched_getaffinity(0))}", undo

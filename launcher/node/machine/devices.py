@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...specs.host import Slot
 
 
-NONE = "; docs/accelerators.md says how they are found, and without --accelerator none is needed"
+NONE = "; docs/accelerators.md explains how they are found; without --accelerator none is needed"
 """What to do about a machine without the devices that are asked for."""
 
 

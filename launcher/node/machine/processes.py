@@ -214,8 +214,8 @@ def stuck(pid: int) -> str:
     if state != "D":
         return text
     return (
-        f"{text}{_file_of_call(pid)}: it ends once that disk, server or device answers; look there"
-        " and at dmesg, or else reboot the host"
+        f"{text}{_file_of_call(pid)}: it exits once that disk, server or device answers; check that"
+        " and dmesg, or reboot the host"
     )
 
 

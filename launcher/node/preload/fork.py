@@ -126,7 +126,9 @@ class Fork:
         if checks:
             self._timer = self._loop.call_later(EVERY, lambda: self._await(checks - 1))
         else:
-            self._on_remark({"error": f"its fork did not begin within {MOST * EVERY:.0f} s; ended"})
+            self._on_remark(
+                {"error": f"the fork did not begin within {MOST * EVERY:.0f} s; killed"}
+            )
             processes.send(self.pid, signal.SIGKILL)
 
     def _receive(self) -> None:

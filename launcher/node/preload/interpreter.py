@@ -57,9 +57,7 @@ def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]
     folders = [*path] if getattr(sys.flags, "safe_path", False) else [_folder(words[2]), *path]
     for folder in folders:
         if name := hidden(folder, foreign):
-            raise NotResettable(
-                f"{folder} has another module {name!r} than the one that was preloaded"
-            )
+            raise NotResettable(f"{folder} has a different module {name!r} from the preloaded one")
     return CommandProgram(words, code, folders)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..workers.spawn import spawn as spawn_cold
 from . import fitness
-from .preloader import Preloader, PreloaderPhase
+from .preloader import EXITED, Preloader, PreloaderPhase
 from .request import request
 
 TYPE_CHECKING = False
@@ -164,17 +164,17 @@ def misfit(kept: Preloader, wanted: PreloadRequest) -> str:
     One that still imports is judged when its workers are started.
     """
     if kept.phase in {PreloaderPhase.UNUSABLE, PreloaderPhase.CLOSED}:
-        return kept.problem or "it has ended"
+        return kept.problem or EXITED
     former, imported = kept.request, kept.imported
     if (former.python, former.modules) != (wanted.python, wanted.modules):
-        return "earlier runs had another Python, or other modules"
+        return "earlier runs used another Python or other modules"
     if imported is None:
         return ""
     if name := fitness.env_changed(imported, wanted.env):
-        return f"{name}, which was read at that import, is not what it was"
+        return f"the variable {name}, read during the import, has changed"
     for folder in former.folders:
         if former.folders != wanted.folders and fitness.below(imported, folder):
-            return f"earlier runs had imported from {folder}"
+            return f"earlier runs imported from {folder}"
     return _changed(kept)
 
 
@@ -186,9 +186,9 @@ def unfit(preloader: Preloader, spec: WorkerSpec, first: bytes = b"") -> str:
     imported = preloader.imported
     assert imported is not None
     if name := fitness.env_changed(imported, fitness.without(first, spec.env)):
-        return f"{name}, which was read at that import, has another value for some of them"
+        return f"the variable {name}, read during the import, differs for some workers"
     if fitness.cpus_changed(imported, spec.cpus):
-        return "libraries rely on other CPUs than some of them have"
+        return "libraries rely on other CPUs than some workers have"
     return ""
 
 

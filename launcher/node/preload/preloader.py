@@ -33,6 +33,8 @@ FORK_LIMIT = 5.0
 RECHECK = 0.1
 """Seconds between two checks whether all forks are gone."""
 
+EXITED = "the preloader exited"
+
 BATCH = 200
 """Forks in one request; a message carries 253 descriptors."""
 
@@ -92,7 +94,7 @@ class Preloader:
         try:
             process, self._line = (start or started)(request)
         except (SpawnFailed, OSError) as error:
-            self.give_up(f"it was not started: {error}")
+            self.give_up(f"the preloader was not started: {error}")
             return
         self._watch(process)
 
@@ -139,7 +141,7 @@ class Preloader:
 
     def _end_stopped(self, one: Fork) -> None:
         """End a fork that would not become a worker."""
-        self.note(f"a fork for a worker is stopped (pid {one.pid}); ended")
+        self.note(f"a fork for a worker was stopped (pid {one.pid}); killed")
         self._dying.add(one.pid)
         self._forks.remove(one)
         one.end()
@@ -227,7 +229,7 @@ class Preloader:
         for text in imported.missing.values():
             self.note(f"not preloaded: {text}")
         failed = next((f"{name}: {text}" for name, text in imported.failed.items()), "")
-        unsafe = f"forking is not safe after that: {imported.unsafe}" if imported.unsafe else ""
+        unsafe = imported.unsafe and f"forking is not safe after their import: {imported.unsafe}"
         if problem := failed or unsafe:
             self.give_up(problem)
             return
@@ -248,7 +250,7 @@ class Preloader:
             pipe.finish()
         printed = b"".join(pipe.tail for pipe in self._outputs).decode("utf-8", "replace")
         lines = printed.strip().splitlines()
-        return f"it has ended: {lines[-1]}" if lines else "it has ended"
+        return f"{EXITED}: {lines[-1]}" if lines else EXITED
 
     # -- forks ------------------------------------------------------------------------------
 
@@ -268,7 +270,7 @@ class Preloader:
         except ConnectionError:
             self.give_up(self._last_words())
         except OSError as error:
-            self.give_up(f"it was not asked to fork: {error}")
+            self.give_up(f"the preloader was not asked to fork: {error}")
 
     def _ask_for(self, count: int) -> None:
         assert self._line is not None
@@ -285,7 +287,7 @@ class Preloader:
         if one.phase is fork.ForkPhase.CLOSED and one in self._forks:
             self._forks.remove(one)
             if not one.pid:
-                self.give_up("it could not fork")
+                self.give_up("the preloader could not fork")
         self._settle()
 
     def _remark(self, text: str) -> None:
@@ -304,7 +306,7 @@ class Preloader:
 
     def _limit_forks(self) -> None:
         if self._timer is None:
-            text = f"it did not fork within {FORK_LIMIT:.0f} s"
+            text = f"the preloader did not fork within {FORK_LIMIT:.0f} s"
             self._timer = self._loop.call_later(FORK_LIMIT, lambda: self.give_up(text))
 
     def _cancel_timer(self) -> None:

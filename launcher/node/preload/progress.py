@@ -59,8 +59,8 @@ class PreloadProgress:
         else:
             self._still += 1
         if self._still >= STILL:
-            return f"no progress for {STILL * EVERY:.0f} s"
-        return f"not done after {MOST * EVERY:.0f} s" if self._checks >= MOST else ""
+            return f"the import made no progress for {STILL * EVERY:.0f} s"
+        return f"the import took longer than {MOST * EVERY:.0f} s" if self._checks >= MOST else ""
 
 
 def activity(pid: int) -> ProcessActivity:

@@ -130,7 +130,7 @@ def _thread() -> str:
     if ours:
         return f"a thread is running ({ours[0]})"
     others = {_comm(task) for task in _tasks() if task != os.getpid()} - libraries.THREADS
-    return f"a thread is running that is not Python's ({min(others)})" if others else ""
+    return f"a thread outside Python is running ({min(others)})" if others else ""
 
 
 def _tasks() -> list[int]:

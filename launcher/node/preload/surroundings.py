@@ -156,5 +156,5 @@ class ProcessSurroundings:
             if read() != wanted:
                 change(wanted)
         except (OSError, ValueError, _locale.Error) as error:  # type: ignore[attr-defined]
-            return f"{name} cannot be set back: {error}"
-        return "" if read() == wanted else f"{name} cannot be set back"
+            return f"{name} cannot be restored: {error}"
+        return "" if read() == wanted else f"{name} cannot be restored"

@@ -41,7 +41,7 @@ def become(
         program = interpreter.program(argv, path, preloaded.foreign)
         environment.replace(variables, preloaded.own)
         if name := libraries.renew():
-            raise interpreter.NotResettable(f"{name} cannot be told of its rank and CPUs")
+            raise interpreter.NotResettable(f"{name} cannot be given its rank and CPUs")
     except interpreter.NotResettable as reason:
         _execute(argv, _hooked(variables, order["hook"]), line, str(reason))
     except BaseException as error:

@@ -45,7 +45,7 @@ def find(
         except ValueError:
             note(
                 f"no answer from the file systems of failed workers for {SECONDS:g} s:"
-                " the report has neither their error files nor whether a disk is full"
+                " the report lacks their error files and the check for full disks"
             )
             then(known)
         else:

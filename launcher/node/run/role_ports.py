@@ -103,5 +103,5 @@ class RolePorts:
     def _words(self, name: str, uid: int) -> str:
         return (
             f"port {name} ({self._numbers[name]}) on {self._host} was taken by {named(uid)} before"
-            f" {self._role} listened there: another start gets another port"
+            f" {self._role} listened there: the next start gets another port"
         )

@@ -188,7 +188,7 @@ class NodeRun:
             from ..machine.job_processes import kill_left
 
             killed = ", ".join(kill_left(self.task.job_id))
-            self._note(f"killed what an earlier node launcher of this job had left: {killed}")
+            self._note(f"killed leftovers of an earlier node launcher of this job: {killed}")
         return others
 
     def _name_leftovers(self, found: Collection[int]) -> None:
@@ -299,7 +299,7 @@ class NodeRun:
                 code = os.waitstatus_to_exitcode(process.status)
                 self._queue.put(self._state.worker_ended, process, code)
             case OrphansStopped(names):
-                self._queue.put(self._note, f"left running by the job, stopped: {names}")
+                self._queue.put(self._note, f"stopped processes that the job left running: {names}")
             case GroupEnded(left):
                 group = self.group
                 failed = bool(group.failed() or group.unended)

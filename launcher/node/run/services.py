@@ -77,7 +77,7 @@ class Services:
             BadFrame: the request is not valid, or not expected.
         """
         if self._reaching is None:
-            raise frames.BadFrame("REACH, but JOB has not announced it")
+            raise frames.BadFrame("REACH without its announcement in JOB")
         from ...control.reach_messages import Reach
 
         request = messages.unpack(Reach, body)

@@ -79,7 +79,7 @@ class Commands:
             BadFrame: there is no program, or another command has its number.
         """
         if command.id in self._commands or not (command.argv or command.program):
-            raise frames.BadFrame("a number twice, or no program")
+            raise frames.BadFrame("a number that is in use, or no program")
         if len(self._commands) >= MOST:
             self._report(command.id, NOT_STARTED, f"{MOST} commands are running already")
             return

@@ -57,7 +57,7 @@ class Preparation:
         try:
             called = write_in_child(partial(file_checks.write, task, self._devices))
         except OSError as error:
-            self._refuse(f"no process for the checks before the start: {reason(error)}")
+            self._refuse(f"cannot start a process for the pre-start checks: {reason(error)}")
             return
         self._call = self._calls.wait(called, LIMIT, self._on_end)
 
@@ -73,7 +73,7 @@ class Preparation:
     def settle(self) -> None:
         """End checks that are being made, as the runner does not need them any more."""
         if self.making:
-            self._refuse("the checks before the start were given up")
+            self._refuse("the pre-start checks were abandoned")
 
     def close(self) -> None:
         """End checks that are being made; nothing is done any more."""
@@ -99,7 +99,7 @@ class Preparation:
                 frames.WAITS,
                 messages.Note(
                     f"no answer from {self._place} for {SILENT:g} s:"
-                    f" the start waits for it, at most {LIMIT:g} s"
+                    f" the start waits up to {LIMIT:g} s for it"
                 ),
             )
         )
@@ -114,10 +114,10 @@ class Preparation:
         elif isinstance(last, dict):
             raise RuntimeError(last["raised"])
         elif data or not self._said:
-            self._refuse(f"pre-start checks were killed while at {self._place}")
+            self._refuse(f"pre-start checks were killed while checking {self._place}")
         else:
             self._refuse(
-                f"no answer from {self._place} for {LIMIT:g} s: mend its file system"
+                f"no answer from {self._place} for {LIMIT:g} s: repair its file system"
                 " (disk, server, mount), or start without this node"
             )
 

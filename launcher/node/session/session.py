@@ -159,7 +159,7 @@ class Session:
         if self._active:
             raise frames.BadFrame("JOB while workers run")
         if self._state.phase is not SessionPhase.SERVING:
-            raise frames.BadFrame("JOB for a node launcher that is leaving")
+            raise frames.BadFrame("JOB for a node launcher that is exiting")
         self._checks.settle()
         if self._run is not None:
             self._run.close()
@@ -223,7 +223,7 @@ class Session:
 
     def _pass_on(self, kind: int, body: bytes) -> None:
         if self._run is None:
-            raise frames.BadFrame("there is no JOB yet")
+            raise frames.BadFrame("no JOB was sent yet")
         self._run.receive(kind, body)
 
     def _on_run_end(self) -> None:

@@ -225,4 +225,4 @@ class SessionState:
 
 
 def _reason(number: int) -> str:
-    return f"the node launcher got {signal.Signals(number).name}"
+    return f"the node launcher received {signal.Signals(number).name}"

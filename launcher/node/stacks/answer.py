@@ -123,13 +123,13 @@ HALTED = frozenset("TtZX")
 ANSWERS = frozenset("RS")
 """States in which a process can handle a signal."""
 
-MISSING = Reading(problem="there is no py-spy on this node (pip install py-spy)")
+MISSING = Reading(problem="py-spy is not installed on this node (pip install py-spy)")
 
 
 def _obstacle(member: Member, workers: set[int]) -> str:
     """Return why the stacks of a process are not to be read, "" if they are."""
     if member.tracer:
-        return f"pid {member.tracer} traces it, such as a debugger"
+        return f"pid {member.tracer}, such as a debugger, traces it"
     if member.state in "ZX":
         return "it has ended"
     if not member.python and member.pid not in workers:

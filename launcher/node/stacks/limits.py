@@ -46,7 +46,7 @@ def _cut(stacks: StacksAnswer, limits: Limits) -> StacksAnswer:
     left_out = {pid: len(rows) - limits.threads for pid, rows in by_pid.items()}
     return stacks._replace(
         processes=tuple(
-            row._replace(problem=f"{left_out[row.pid]} more threads are left out")
+            row._replace(problem=f"{left_out[row.pid]} more threads omitted")
             if left_out.get(row.pid, 0) > 0
             else row
             for row in stacks.processes
@@ -61,7 +61,7 @@ def _shortened(thread: ThreadStack, most: int) -> ThreadStack:
     if surplus <= 0:
         return thread
     ends = most // 4
-    marker = f"... ({surplus} frames are left out)"
+    marker = f"... ({surplus} frames omitted)"
     return thread._replace(
         frames=(*thread.frames[: most - ends], marker, *thread.frames[len(thread.frames) - ends :])
     )

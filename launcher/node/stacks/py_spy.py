@@ -39,7 +39,7 @@ AT_ONCE = max(16, os.cpu_count() or 1)
 LARGEST = 16 << 20
 """Bytes that one of them may print."""
 
-NO_PYTHON = "it does not run Python"
+NO_PYTHON = "it is not running Python"
 
 SHOWN = 200
 """Characters of what it says."""
@@ -97,7 +97,7 @@ def read(
     for one in running:
         one.kill()
         found[one.member.pid] = Reading(problem="py-spy did not answer in time")
-    return {**{one.pid: Reading(problem="there was no time for it") for one, _ in waiting}, **found}
+    return {**{one.pid: Reading(problem="no time was left for it") for one, _ in waiting}, **found}
 
 
 class _Running:

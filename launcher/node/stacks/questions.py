@@ -64,7 +64,7 @@ class StackQuestions:
             if one.status is None and (not ask.ranks or one.spec.rank in ask.ranks)
         ]
         if len(self.pids) >= AT_ONCE:
-            self._answer(states(ask, wanted, "too many questions at a time"))
+            self._answer(states(ask, wanted, "too many questions at once"))
             return
         seconds = NATIVE_SECONDS if ask.native else _seconds(ask, wanted)
         try:

@@ -88,7 +88,7 @@ class Incoming:
             os.fchmod(file.fileno(), entry.mode)
             file.flush()
             if left or found.hexdigest() != entry.content:
-                raise OSError(errno.EIO, f"{entry.path} has changed while it was copied")
+                raise OSError(errno.EIO, f"{entry.path} changed while it was being copied")
             return os.fstat(file.fileno())
 
 

@@ -158,13 +158,13 @@ class Conversation:
             raise frames.BadFrame("a manifest that is too large")
         found = sync_manifest.unpack(self._exactly(size))
         if found.digest != digest:
-            raise frames.BadFrame("another manifest than was announced")
+            raise frames.BadFrame("a different manifest from the one announced")
         return found.entries
 
     def _exactly(self, size: int) -> bytes:
         data = self._source.read(size)
         if len(data) < size:
-            raise EOFError("the runner has gone")
+            raise EOFError("the runner closed the connection")
         return data
 
 

@@ -78,7 +78,7 @@ def test_workers_on_cores_of_their_own_keep_to_a_quota() -> None:
 
 def test_what_cannot_be_bound_is_told_before_the_start() -> None:
     assert shares.check({}, CORE) == ""
-    assert shares.check({"OMP_PLACES": "cores"}, CORE).startswith("kept as set: OMP_PLACES=cores;")
+    assert shares.check({"OMP_PLACES": "cores"}, CORE).startswith("keeping OMP_PLACES=cores: ")
     with pytest.raises(UsageError, match="--bind_core_list"):
         shares.check({}, BindingPolicy("core", core_list="99999"))
     with pytest.raises(UsageError, match="--numa_binding exclusive: NUMA node"):

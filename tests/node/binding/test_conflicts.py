@@ -12,8 +12,7 @@ def test_kmp_affinity_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         conflicts.conflicts({"KMP_AFFINITY": "compact", "OMP_PLACES": "cores"})
     assert str(caught.value) == (
-        "KMP_AFFINITY=compact: conflicts with the binding of cores;"
-        " unset it, or leave out --bind_cores_to_rank"
+        "KMP_AFFINITY=compact: conflicts with core binding; unset it, or omit --bind_cores_to_rank"
     )
 
 
@@ -29,7 +28,7 @@ def test_kmp_affinity_is_refused() -> None:
     ],
 )
 def test_other_affinities_are_kept_and_told(environ: Mapping[str, str], kept: str) -> None:
-    text = f"kept as set: {kept}; threads are placed accordingly within the bound cores"
+    text = f"keeping {kept}: threads are placed accordingly within the bound cores"
     assert conflicts.conflicts(environ) == text
 
 

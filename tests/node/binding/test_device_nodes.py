@@ -39,7 +39,7 @@ def test_one_unknown_device_and_all_cores_are_shared_evenly() -> None:
     made = plan(known("interleaved"), [0, None, 1, None], CORE)
     assert made.bindings == plan(known("interleaved"), without(4), CORE).bindings
     assert made.notes == (
-        "devices of local ranks 1,3: NUMA node not known, so workers are spread evenly",
+        "devices of local ranks 1,3: NUMA node unknown, so workers are spread evenly",
     )
 
 
@@ -69,7 +69,7 @@ def test_a_device_on_a_node_that_nobody_knows() -> None:
     made = plan(known("interleaved"), [0, 9], CORE)
     assert written(made) == [("0-3,8-11", 4, "bind 0"), ("4-7,12-15", 4, "bind 1")]
     assert made.notes == (
-        "device of local rank 1: NUMA node not known, so workers are spread evenly",
+        "device of local rank 1: NUMA node unknown, so workers are spread evenly",
     )
 
 
@@ -83,5 +83,5 @@ def test_without_devices_nothing_is_decided_and_nothing_said() -> None:
     machine = known("interleaved")
     assert find_homes(machine, {0, 1}, [None, None]) == DeviceNodes(None, [])
     lost = find_homes(machine, {0, 1}, [None, None], devices=True)
-    said = "devices of local ranks 0-1: NUMA node not known, so workers are spread evenly"
+    said = "devices of local ranks 0-1: NUMA node unknown, so workers are spread evenly"
     assert lost == DeviceNodes(None, [said])

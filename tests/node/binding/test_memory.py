@@ -46,7 +46,7 @@ def test_memory_rules(
 @pytest.mark.parametrize(
     ("name", "seats", "asked", "why"),
     [
-        ("one_socket", [0], "bind", "not set, as fewer than two NUMA nodes here have memory"),
+        ("one_socket", [0], "bind", "not set: fewer than two NUMA nodes here have memory"),
         ("interleaved", [None], "bind", "not set for cores on all NUMA nodes"),
         ("interleaved", [0], "interleave", "not set for cores on one NUMA node"),
         (

@@ -42,7 +42,7 @@ def test_a_node_with_too_few_cores_for_workers_of_its_own() -> None:
     with pytest.raises(UsageError) as caught:
         plan(known("odd_cpuset"), [1, 0, 0], BindingPolicy("exclusive"))
     assert str(caught.value) == (
-        "--numa_binding exclusive: NUMA node 0 has 2 workers, but usable cores: 1;"
+        "--numa_binding exclusive: NUMA node 0 has 2 workers but only 1 usable core;"
         " start fewer workers, or use --bind_to core"
     )
 

@@ -87,7 +87,7 @@ def test_programs(program: Program, python: bytes, problem: str, tmp_path: Path)
 def test_versions() -> None:
     assert preflight.version_problem(__version__) == ""
     assert preflight.version_problem("9") == (
-        f"dsrun {__version__} is installed here, the runner is 9: install the same version"
+        f"dsrun {__version__} is installed here, but the runner is 9: install the same version"
     )
 
 
@@ -138,7 +138,9 @@ def close(path: Path) -> str:
     folder = path.is_dir()
     path.chmod(0o700 if folder else 0o600)
     verb, right, mode = ("enter", "x", "drwx") if folder else ("read", "r", "-rw-")
-    return f"{WORDS} may not {verb} {path}: no right {right} ({mode}------ of user root)"
+    return (
+        f"{WORDS} may not {verb} {path}: no {right} permission ({mode}------, owned by user root)"
+    )
 
 
 @needs_root

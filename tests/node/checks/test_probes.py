@@ -163,7 +163,7 @@ def test_a_child_that_is_killed_has_resolved_nothing(played: Played, held: int) 
     played.begin(HANGS, "127.0.0.1", port=held)
     os.kill(played.probes.pids[0], signal.SIGKILL)
     played.until(lambda: bool(played.answers))
-    assert played.answers == [["does not resolve (its process was killed)", ""]]
+    assert played.answers == [["does not resolve (the lookup was killed)", ""]]
 
 
 def test_without_processes_names_are_not_resolved(

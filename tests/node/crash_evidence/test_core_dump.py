@@ -24,7 +24,7 @@ from dsrun.launcher.node.crash_evidence.core_dump import place
         ("|/opt/{0} %p", "0", "given to {0}"),
         ("| /opt/keep", "0", "given to keep"),
         ("|", "0", "given to "),
-        ("@@/run/dumps", "0", "given to the program behind /run/dumps"),
+        ("@@/run/dumps", "0", "given to the program at /run/dumps"),
         ("core.%", "0", "/w/core."),
         ("", "1", ""),
     ],

@@ -77,4 +77,4 @@ def test_one_that_may_not_answer_is_asked_only_if_the_worker_has_named_it(
 def test_files_may_be_used_up(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
     none = os.statvfs_result((4096, 4096, 99, 99, 99, 9, 0, 0, 0, 255))
     monkeypatch.setattr(system, "statvfs", lambda _: none)
-    assert disks.full("", "/work", {}, root) == "/ (ext4) is full: it can have no more files"
+    assert disks.full("", "/work", {}, root) == "/ (ext4) is full: it has no room for another file"

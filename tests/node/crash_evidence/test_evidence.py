@@ -39,12 +39,12 @@ def _first_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_which_process_had_how_much_of_what() -> None:
     assert seen(*CGROUP).of(worker(), -signal.SIGKILL) == [
-        "memory: the kernel's OOM killer ended a (b) c (pid 811), which had 3 MiB:"
+        "memory: the kernel's OOM killer killed a (b) c (pid 811), which used 3 MiB:"
         " its cgroup /job was at its limit of 64 MiB"
     ]
     assert seen(MACHINE).of(worker(12), -signal.SIGKILL) == [
-        "memory: the kernel's OOM killer ended python3 (pid 12), which had 4 MiB:"
-        " the machine had no memory left"
+        "memory: the kernel's OOM killer killed python3 (pid 12), which used 4 MiB:"
+        " the machine was out of memory"
     ]
 
 
@@ -74,7 +74,7 @@ def test_counters_where_the_messages_cannot_be_read(
 def test_a_crash_and_the_core_dump() -> None:
     line = "python3[811]: segfault at 0 ip 00007f sp 00007f error 4 in libx.so[7f+1000]"
     found = seen(line).of(worker(status=signal.SIGSEGV | 0x80), -signal.SIGSEGV)
-    assert found[0] == "crash: native code has crashed in libx.so (segfault)"
+    assert found[0] == "crash: native code crashed in libx.so (segfault)"
     assert found[1].startswith("core: ")
     assert seen(line).of(worker(12), -signal.SIGSEGV) == []
     assert seen(line).of(worker(), 1) == []

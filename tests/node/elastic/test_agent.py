@@ -241,14 +241,14 @@ def test_too_few_nodes_are_told_with_what_waits_longer(
 ) -> None:
     handler: Any = SimpleNamespace() if settings is None else SimpleNamespace(settings=settings)
     found = agent.too_few(handler, {"least": 3, "conf": {"timeout": "30"}})
-    assert found.startswith("fewer than 3 nodes came ")
+    assert found.startswith("fewer than 3 nodes joined ")
     assert re.search(said, found)
 
 
 @pytest.mark.parametrize(
     ("error", "loaded", "said"),
     [
-        (ImportError("x", name="torch"), "", "there is no torch in PY; torch's agent needs torch"),
+        (ImportError("x", name="torch"), "", "PY has no torch; torch's agent needs torch"),
         (ImportError("libx.so"), "", "the torch of PY cannot be imported: libx.so"),
         (
             ImportError("cannot import name 'A' from 'torch.b' (/x)", name="torch.b"),

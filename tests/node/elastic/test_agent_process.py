@@ -163,7 +163,7 @@ def test_it_says_why_it_ends(played: Played, left: dict[str, object], event: Any
 def test_its_last_line_is_why_where_it_says_nothing(played: Played) -> None:
     played.came()
     played.agent.dies()
-    assert played.came() == [("agent_ended", AgentFailure("torch's agent ended: printed"))]
+    assert played.came() == [("agent_ended", AgentFailure("torch's agent exited: printed"))]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_its_last_line_is_why_where_it_says_nothing(played: Played) -> None:
     [
         ("import sys; sys.exit('one\\ntwo')", AgentFailure("two", True)),
         ("print('out')", AgentFailure("out", True)),
-        ("pass", AgentFailure("torch's agent ended: killed", True)),
+        ("pass", AgentFailure("torch's agent exited: killed", True)),
     ],
 )
 def test_one_that_never_comes_lacks_something(text: str, left: AgentFailure) -> None:

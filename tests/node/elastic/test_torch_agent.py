@@ -127,7 +127,7 @@ def test_an_agent_that_cannot_be_started_again_ends_the_rounds(played: TorchRoun
     played.agents.python.unlink()
     ((name, left), end) = played.came(STUCK)
     assert (name, left["unusable"]) == ("AGENT_FAILED", False)
-    assert left["reason"].startswith("torch's agent does not start: ")
+    assert left["reason"].startswith("torch's agent could not be started: ")
     assert end == ends(left["reason"])
 
 
@@ -173,7 +173,7 @@ def test_an_agent_that_does_not_start_ends_the_rounds(played: TorchRounds) -> No
     again = type(played).__mro__[1](played.setup.task)
     ((name, failure), end) = again.came()
     assert (name, failure["unusable"]) == ("AGENT_FAILED", False)
-    assert failure["reason"].startswith("torch's agent does not start: ")
+    assert failure["reason"].startswith("torch's agent could not be started: ")
     assert end == ends(failure["reason"])
     assert list(again.rounds.agents) == []
     again.rounds.close()

@@ -62,7 +62,7 @@ def test_a_process_is_prepared_and_asked(node: CollectiveProcess, tmp_path: Path
 
 def test_a_process_that_ends_is_an_error(node: CollectiveProcess, tmp_path: Path) -> None:
     node.prepare(Prepare(python(tmp_path, (ROW,), code=3)))
-    with pytest.raises(NodeError, match="ended with exit code 3"):
+    with pytest.raises(NodeError, match="exited with code 3"):
         node.reduce(JOIN)
 
 
@@ -77,7 +77,7 @@ def test_a_line_of_something_else_is_an_error(
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\ncat {other}\nread line\n")
     script.chmod(0o755)
-    with pytest.raises(NodeError, match="the process for collectives has printed no answer"):
+    with pytest.raises(NodeError, match="the process for collectives printed no answer"):
         node.prepare(Prepare(os.fspath(script)))
 
 

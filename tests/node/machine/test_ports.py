@@ -165,7 +165,7 @@ def test_a_port_that_only_root_may_use_is_not_taken() -> None:
     environ = {**os.environ, **IMPORTABLE}
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == (
-        "uid 54321 may not use port 80 (below 1024), which is for root alone"
+        "uid 54321 may not use port 80 (below 1024), which is reserved for root"
         " (ip_unprivileged_port_start): choose another --master_port, or omit it to get a free"
         " port\n",
         "",

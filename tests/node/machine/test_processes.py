@@ -85,8 +85,8 @@ def test_of_a_process_that_waits_for_a_disk_it_is_told_which_one(tmp_path: Path)
             wait_for(lambda: f" for {disk}/log" in processes.stuck(child.pid), "the sleep")
             text = processes.stuck(child.pid)
         child.wait()
-    advice = "it ends once that disk, server or device answers; look there and at dmesg"
-    assert f" for {disk}/log: {advice}, or else reboot the host" in text
+    advice = "it exits once that disk, server or device answers; check that and dmesg"
+    assert f" for {disk}/log: {advice}, or reboot the host" in text
 
 
 @pytest.mark.usefixtures("adopting")

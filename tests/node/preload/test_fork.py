@@ -114,7 +114,7 @@ def test_an_order_that_is_not_carried_out_has_a_limit(history: History) -> None:
         history.clock.go(EVERY)
     assert history.notes == []
     history.clock.go(EVERY)
-    assert history.notes == ["rank 7 was not started: its fork did not begin within 30 s; ended"]
+    assert history.notes == ["rank 7 was not started: the fork did not begin within 30 s; killed"]
     assert os.WTERMSIG(os.waitpid(history.fake.pid, 0)[1]) == signal.SIGKILL
     history.fake.pid = 0
     for fd in (process.stdin, process.stdout, process.stderr):

@@ -152,8 +152,8 @@ def test_a_worker_that_would_have_imported_otherwise_does_so(runs: Runs) -> None
     assert runs.forked(workers.spawn(spec(2)))
     assert runs.notes == [
         "workers import m themselves:"
-        " LOCAL_RANK, which was read at that import, has another value for some of them",
-        "workers import m themselves: libraries rely on other CPUs than some of them have",
+        " the variable LOCAL_RANK, read during the import, differs for some workers",
+        "workers import m themselves: libraries rely on other CPUs than some workers have",
     ]
 
 
@@ -247,11 +247,11 @@ def test_a_held_node_keeps_its_preloader(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("report", "fields", "why"),
     [
-        ({}, {"preload": ("n",)}, "earlier runs had another Python, or other modules"),
+        ({}, {"preload": ("n",)}, "earlier runs used another Python or other modules"),
         (
             {"read": {"A": "1"}},
             {"env": {"DSRUN_ACCELERATOR": "cpu"}},
-            "A, which was read at that import, is not what it was",
+            "the variable A, read during the import, has changed",
         ),
         (
             {"folders": {"/": 1}},
@@ -295,7 +295,7 @@ def test_modules_of_a_scripts_folder_are_those_of_that_folder(runs: Runs) -> Non
     (runs.folder / "other" / "train.py").touch()
     program = Program("other/train.py", python=sys.executable)
     runs.run(runs.workers.kept, held=True, program=program)
-    why = f"earlier runs had imported from {runs.folder}"
+    why = f"earlier runs imported from {runs.folder}"
     assert runs.notes == [f"workers import m themselves: {why}"]
 
 
@@ -305,7 +305,7 @@ def test_one_that_has_died_between_two_runs_is_replaced(runs: Runs) -> None:
     os.waitpid(runs.fakes[0].pid, 0)
     kept.on_reaped({runs.fakes[0].pid})
     runs.run(kept, held=True)
-    assert runs.notes == ["workers import m themselves: it has ended"]
+    assert runs.notes == ["workers import m themselves: the preloader exited"]
     assert len(runs.fakes) == 2
 
 

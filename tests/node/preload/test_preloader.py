@@ -200,7 +200,7 @@ def test_what_a_worker_says_while_it_becomes_one_is_for_the_user(history: Histor
         ({"failed": {"m": "ValueError: x"}}, "m: ValueError: x"),
         (
             {"unsafe": "a thread is running (T)"},
-            "forking is not safe after that: a thread is running (T)",
+            "forking is not safe after their import: a thread is running (T)",
         ),
     ],
 )
@@ -225,7 +225,7 @@ def test_one_that_is_asked_before_its_end_was_seen_has_ended(history: History) -
     history.imports()
     history.fake.line.close()
     history.when_ready(1)
-    assert (history.calls, history.one.problem) == (["ready"], "it has ended")
+    assert (history.calls, history.one.problem) == (["ready"], "the preloader exited")
 
 
 @pytest.mark.parametrize("ready", [False, True])
@@ -235,7 +235,7 @@ def test_whoever_waits_does_not_wait_for_one_that_has_died(history: History, rea
     history.when_ready(1)
     os.kill(history.fake.pid, signal.SIGKILL)
     assert history.killed(history.fake.pid)
-    assert (history.calls, history.one.problem) == (["ready"], "it has ended")
+    assert (history.calls, history.one.problem) == (["ready"], "the preloader exited")
     assert history.one.pids == set()
 
 
@@ -243,7 +243,7 @@ def test_its_socket_shows_its_end_as_well(history: History) -> None:
     history.when_ready(1)
     history.fake.line.close()
     history.clock.settle()
-    assert (history.calls, history.one.problem) == (["ready"], "it has ended")
+    assert (history.calls, history.one.problem) == (["ready"], "the preloader exited")
     assert history.killed(history.fake.pid)
 
 
@@ -264,7 +264,7 @@ def test_its_last_line_is_told(adopting: None) -> None:  # noqa: ARG001
     os.kill(fake.pid, signal.SIGKILL)
     os.waitpid(fake.pid, 0)
     one.on_reaped({fake.pid})
-    assert one.problem == "it has ended: Segmentation fault"
+    assert one.problem == "the preloader exited: Segmentation fault"
     fake.close()
 
 
@@ -278,7 +278,10 @@ def test_nonsense_is_its_end(history: History) -> None:
 def test_an_import_that_hangs_is_given_up(history: History) -> None:
     history.when_ready(1)
     assert 10 <= history.until_given_up() <= 12
-    assert (history.calls, history.one.problem) == (["ready"], "no progress for 10 s")
+    assert (history.calls, history.one.problem) == (
+        ["ready"],
+        "the import made no progress for 10 s",
+    )
     assert history.killed(history.fake.pid)
 
 
@@ -286,7 +289,7 @@ def test_it_is_watched_while_nobody_waits(history: History) -> None:
     history.one.dismiss(lambda: history.calls.append("gone"))
     assert history.calls == ["gone"]
     history.until_given_up()
-    assert history.one.problem == "no progress for 10 s"
+    assert history.one.problem == "the import made no progress for 10 s"
 
 
 def test_a_process_that_the_kernel_keeps_is_not_awaited_for_ever(history: History) -> None:
@@ -307,7 +310,10 @@ def test_forks_that_do_not_come_are_given_up(history: History) -> None:
     history.clock.go(4.9)
     assert history.calls == []
     history.clock.go(0.2)
-    assert (history.calls, history.one.problem) == (["ready"], "it did not fork within 5 s")
+    assert (history.calls, history.one.problem) == (
+        ["ready"],
+        "the preloader did not fork within 5 s",
+    )
     assert history.killed(history.fake.forks[0].pid)
     assert history.killed(history.fake.pid)
 
@@ -327,7 +333,7 @@ def test_a_fork_that_is_not_possible(history: History) -> None:
     history.fake.asked()
     history.fake.forks[0].line.close()
     history.clock.settle()
-    assert (history.calls, history.one.problem) == (["ready"], "it could not fork")
+    assert (history.calls, history.one.problem) == (["ready"], "the preloader could not fork")
 
 
 def test_only_a_child_is_taken_for_a_fork(history: History) -> None:
@@ -361,7 +367,7 @@ def test_a_fork_that_is_stopped_is_not_taken_but_ended(history: History) -> None
     process = history.one.take(worker())
     assert process is not None
     assert process.pid == second.pid
-    assert history.notes == [f"a fork for a worker is stopped (pid {first.pid}); ended"]
+    assert history.notes == [f"a fork for a worker was stopped (pid {first.pid}); killed"]
     assert first.pid in history.one.pids  # it is no worker, and not gone yet
     assert history.killed(first.pid)
     assert history.one.pids == {history.fake.pid}
@@ -421,7 +427,7 @@ def test_one_that_cannot_be_started_is_unusable() -> None:
     one.when_ready(1, lambda: calls.append("ready"))
     assert (one.phase, one.problem, calls) == (
         PreloaderPhase.UNUSABLE,
-        "it was not started: no python",
+        "the preloader was not started: no python",
         ["ready"],
     )
 
@@ -429,4 +435,4 @@ def test_one_that_cannot_be_started_is_unusable() -> None:
 def test_the_environment_is_the_requests(adopting: None) -> None:  # noqa: ARG001
     """The real process: a python that does not exist."""
     one = Preloader(Clock().loop, REQUEST._replace(env=ENV), print)
-    assert one.problem == "it was not started: /python: No such file or directory"
+    assert one.problem == "the preloader was not started: /python: No such file or directory"

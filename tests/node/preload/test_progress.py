@@ -18,14 +18,14 @@ from dsrun.launcher.node.preload.progress import (
 def test_who_does_nothing_is_given_up() -> None:
     counted = PreloadProgress(lambda: ProcessActivity(7.0, ("3",)))
     assert [counted.check() for _ in range(STILL)] == [""] * STILL
-    assert counted.check() == "no progress for 10 s"
+    assert counted.check() == "the import made no progress for 10 s"
 
 
 def test_who_polls_does_nothing() -> None:
     counter = itertools.count()
     counted = PreloadProgress(lambda: ProcessActivity(next(counter) * 0.009))
     checks = [counted.check() for _ in range(STILL + 1)]
-    assert checks == [*[""] * STILL, "no progress for 10 s"]
+    assert checks == [*[""] * STILL, "the import made no progress for 10 s"]
 
 
 def test_little_is_progress_if_it_adds_up() -> None:
@@ -38,7 +38,7 @@ def test_reading_is_progress_but_not_for_ever() -> None:
     counter = itertools.count()
     counted = PreloadProgress(lambda: ProcessActivity(0.0, (str(next(counter) // STILL),)))
     checks = [counted.check() for _ in range(MOST)]
-    assert checks == [*[""] * (MOST - 1), "not done after 120 s"]
+    assert checks == [*[""] * (MOST - 1), "the import took longer than 120 s"]
 
 
 def test_the_kernel_counts_both() -> None:

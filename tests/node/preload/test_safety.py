@@ -35,7 +35,7 @@ UNSAFE = {
     ),
     "a thread that Python does not know": (
         "import _thread, time; _thread.start_new_thread(time.sleep, (600,))",
-        "a thread is running that is not Python's (",
+        "a thread outside Python is running (",
     ),
     "a socket": ("import socket; kept = socket.socket()", "descriptor 3 (socket:["),
     "a pipe": ("import os; os.pipe()", "descriptor 3 (pipe:["),

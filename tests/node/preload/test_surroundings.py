@@ -140,4 +140,4 @@ def test_what_the_kernel_does_not_let_undo_is_named(change: str, part: str) -> N
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith(f"{part} cannot be set back: " if part else "\n")
+    assert ran.stdout.startswith(f"{part} cannot be restored: " if part else "\n")

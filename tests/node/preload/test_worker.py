@@ -124,7 +124,7 @@ def test_it_starts_cold_where_the_script_would_import_another_module(
     (fork,) = process.forks(1)
     with fork.line:
         worker = fork.becomes(spec(tmp_path))
-        text = f"{tmp_path} has another module 'colorsys' than the one that was preloaded"
+        text = f"{tmp_path} has a different module 'colorsys' from the preloaded one"
         assert fork.answer() == text
     assert worker.ends().out == f"{tmp_path}/colorsys.py\n"
 

@@ -20,7 +20,7 @@ from ...support.clock import Clock
 if TYPE_CHECKING:
     from pathlib import Path
 
-SILENCE = f"no answer from the file systems of failed workers for {SECONDS:g} s: the report has"
+SILENCE = f"no answer from the file systems of failed workers for {SECONDS:g} s: the report lacks"
 KNOWN = FailureDetails(
     {"3": ["", "No space left on device"]}, {"3": ["", ""]}, {"3": "/logs/err"}, {}
 )

@@ -63,7 +63,7 @@ def free_port() -> int:
 def taken(watched: Watched, name: str, uid: int, user: str = "") -> str:
     return (
         f"port {name} ({watched.numbers[name]}) on n1 was taken by uid {uid}{user} before server"
-        " listened there: another start gets another port"
+        " listened there: the next start gets another port"
     )
 
 

@@ -259,7 +259,7 @@ def test_leftovers_of_this_job_are_killed(make: Callable[..., Played]) -> None:
         played.run.start(START, looks=True)
         assert child.wait() == -signal.SIGKILL
     played.done()
-    killed = f"killed what an earlier node launcher of this job had left: pid {child.pid} (sh)"
+    killed = f"killed leftovers of an earlier node launcher of this job: pid {child.pid} (sh)"
     assert (killed, 0) in played.notes()
 
 
@@ -512,8 +512,8 @@ def test_what_runs_on_may_stay_after_a_clean_end_where_asked_for(
     played.run.start(START)
     played.done()
     assert played.run.leaves_background == stays
-    assert [text[:33] for text, _ in played.notes()] == [
-        "left running by the job, stopped:"
+    assert [text[:44] for text, _ in played.notes()] == [
+        "stopped processes that the job left running:"
     ] * noted
     left = processes.children()
     assert len(left) == stays

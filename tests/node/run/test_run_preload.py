@@ -133,7 +133,7 @@ def test_a_module_that_reads_a_rank_is_not_preloaded(make: Callable[..., Played]
     played.run.start(TWO)
     played.done()
     assert [line.split()[5] for line in lines(played)] == ["False", "False"]
-    why = "LOCAL_RANK, which was read at that import, has another value for some of them"
+    why = "the variable LOCAL_RANK, read during the import, differs for some workers"
     assert played.notes() == [(f"workers import mine themselves: {why}", 0)]
 
 
@@ -161,7 +161,7 @@ def test_a_module_that_hangs_is_not_awaited(make: Callable[..., Played]) -> None
         played.skip(1.0)
     played.done()
     assert [line.split()[5] for line in lines(played)] == ["False", "False"]
-    assert played.notes()[0][0].endswith("themselves: no progress for 10 s")
+    assert played.notes()[0][0].endswith("themselves: the import made no progress for 10 s")
 
 
 def at_rest(pid: int) -> bool:
@@ -189,7 +189,7 @@ def test_the_death_of_the_preloader_is_a_cold_start(make: Callable[..., Played])
     os.kill(preloader, signal.SIGKILL)
     played.done()
     assert [line.split()[5] for line in lines(played)] == ["False", "False"]
-    assert played.notes() == [("workers import mine themselves: it has ended", 0)]
+    assert played.notes() == [("workers import mine themselves: the preloader exited", 0)]
 
 
 # -- rounds ---------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_a_warm_worker_that_is_stopped_does_not_hold_up_the_next_round(
     played.run.receive(frames.LEAVE_ROUND, b"")
     forms(played, 2)
     played.until(lambda: len(re.findall(" 1 (?:True|False)", played.output())) == 2)
-    assert played.notes() == [(f"a fork for a worker is stopped (pid {stopped}); ended", 0)]
+    assert played.notes() == [(f"a fork for a worker was stopped (pid {stopped}); killed", 0)]
     played.run.stop(signal.SIGTERM, 30.0)
     played.done()
     assert processes.children() == []
@@ -275,7 +275,7 @@ def test_the_death_of_the_preloader_costs_a_line_in_the_next_round(
     played.run.receive(frames.LEAVE_ROUND, b"")
     forms(played, 2)
     played.until(lambda: played.output().count("1 False") == 2)
-    assert played.notes() == [("workers import mine themselves: it has ended", 0)]
+    assert played.notes() == [("workers import mine themselves: the preloader exited", 0)]
     played.run.stop(signal.SIGTERM, 30.0)
     played.done()
 

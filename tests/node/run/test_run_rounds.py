@@ -175,7 +175,7 @@ def test_an_agent_that_dies_ends_the_run(agents: FakeAgents) -> None:
     played, agent = with_torch(agents, "exec sleep 600")
     agent_forms(played, agent)
     agent.dies()
-    assert played.done()["reason"] == "torch's agent ended: printed"
+    assert played.done()["reason"] == "torch's agent exited: printed"
     assert {code for _, code, _ in played.exits()} <= {-signal.SIGTERM, -signal.SIGKILL}
     assert [signalled for _, _, signalled in played.exits()] == [True, True]
     assert processes.children() == []
@@ -187,7 +187,7 @@ def test_an_agent_that_cannot_start_ends_the_run(agents: FakeAgents) -> None:
     played.run.start(TWO)
     assert played.names() == ["AGENT_FAILED", "DONE"]
     (failure,) = played.all(frames.AGENT_FAILED)
-    assert failure["reason"].startswith("torch's agent does not start: ")
+    assert failure["reason"].startswith("torch's agent could not be started: ")
     assert not failure["unusable"]
     assert played.all(frames.DONE)[0]["reason"] == failure["reason"]
 

@@ -96,7 +96,7 @@ def test_nobody_tries_a_node_without_need(unlike: dict[str, bool]) -> None:
     one = services([])
     assert one.network(setup) is None
     one.started(elastic=False)
-    with pytest.raises(frames.BadFrame, match="REACH, but JOB"):
+    with pytest.raises(frames.BadFrame, match="REACH without"):
         one.reach(b"{}", setup)
 
 

@@ -267,7 +267,7 @@ def test_a_lane_has_its_grace_when_the_node_is_ended(runner: FakeRunner, first: 
     assert lane.output().endswith(b"saved")
     assert [kind for kind, _ in lane.frames()][-3:] == [frames.OUTPUT, frames.EXIT, frames.DONE]
     note = next(json.loads(body) for kind, body in lane.frames() if kind == frames.NOTE)
-    assert note == {"text": "the node launcher got SIGTERM", "signal": signal.SIGTERM}
+    assert note == {"text": "the node launcher received SIGTERM", "signal": signal.SIGTERM}
     assert (lane.ended() or {})["code"] == 0
     assert len(runner.all(frames.LANE_ENDED)) == 1
 

@@ -70,7 +70,7 @@ def test_the_loop_goes_on_while_a_file_does_not_answer(runner: FakeRunner, silen
 
     assert runner.play(history) == 0
     (said,) = runner.all(frames.WAITS)
-    assert said["text"].startswith(f"no answer from {silent} for 5 s: the start waits for it")
+    assert said["text"].startswith(f"no answer from {silent} for 5 s: the start waits up to")
     assert runner.exits() == [(0, 3, False)]
 
 
@@ -142,7 +142,7 @@ def test_a_file_that_never_answers_is_a_problem(runner: FakeRunner, silent: str)
     assert runner.play(history) == 0
     assert runner.names()[:2] == ["WAITS", "HELLO"]
     ((why,), none) = problems(runner)
-    assert why.startswith(f"no answer from {silent} for 240 s: mend its file system")
+    assert why.startswith(f"no answer from {silent} for 240 s: repair its file system")
     assert none == []
 
 
@@ -155,7 +155,7 @@ def test_a_stop_does_not_wait_for_the_file(runner: FakeRunner, silent: str) -> N
 
     assert runner.play(history) == 0
     assert runner.names() == ["HELLO", "DONE"]
-    assert problems(runner) == [["the checks before the start were given up"]]
+    assert problems(runner) == [["the pre-start checks were abandoned"]]
 
 
 def test_every_job_has_its_hello(runner: FakeRunner, silent: str) -> None:
@@ -168,7 +168,7 @@ def test_every_job_has_its_hello(runner: FakeRunner, silent: str) -> None:
         r.end()
 
     assert runner.play(history) == 0
-    assert problems(runner) == [["the checks before the start were given up"], []]
+    assert problems(runner) == [["the pre-start checks were abandoned"], []]
 
 
 @pytest.mark.parametrize("how", ["end", "leaves"])
@@ -190,7 +190,7 @@ def test_checks_that_are_killed_are_a_problem(runner: FakeRunner, silent: str) -
         r.end()
 
     assert runner.play(history) == 0
-    assert problems(runner) == [[f"pre-start checks were killed while at {silent}"]]
+    assert problems(runner) == [[f"pre-start checks were killed while checking {silent}"]]
 
 
 def test_no_room_for_their_process_is_a_problem(
@@ -207,7 +207,7 @@ def test_no_room_for_their_process_is_a_problem(
 
     assert runner.play(history) == 0
     ((why,),) = problems(runner)
-    assert why.startswith("no process for the checks before the start: ")
+    assert why.startswith("cannot start a process for the pre-start checks: ")
 
 
 def test_what_no_check_has_foreseen_ends_the_session(

@@ -264,7 +264,7 @@ def test_the_background_of_one_run_is_not_the_next_ones(runner: FakeRunner) -> N
 
     assert runner.play(history) == 0
     ((note, _),) = runner.notes()
-    assert note.startswith("left running by the job, stopped: ")
+    assert note.startswith("stopped processes that the job left running: ")
 
 
 # -- what makes no sense --------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_a_signal_stops_the_workers_and_no_other_run_follows(
         yield lambda: False
 
     assert runner.play(history) == 0
-    assert runner.notes() == [(f"the node launcher got {signal.Signals(number).name}", number)]
+    assert runner.notes() == [(f"the node launcher received {signal.Signals(number).name}", number)]
     assert runner.output() == f"ready\n{number}\n"
     assert runner.exits() == [(0, 3, True)]
     assert runner.names().count("HELLO") == 1
@@ -123,7 +123,7 @@ def test_a_signal_is_told_of_before_the_ends_of_workers_that_have_got_it(
     assert [name for name in runner.names() if name != "HELLO"] == [
         *("STARTED", "NOTE", "EXIT", "DONE")
     ]
-    assert runner.notes() == [(f"the node launcher got {signal.Signals(number).name}", number)]
+    assert runner.notes() == [(f"the node launcher received {signal.Signals(number).name}", number)]
 
 
 def test_a_signal_after_the_last_worker_is_told_of_at_once(runner: FakeRunner) -> None:
@@ -199,7 +199,7 @@ def test_a_signal_between_two_runs_ends_the_session_at_once(runner: FakeRunner) 
         yield lambda: False
 
     assert runner.play(history) == 0
-    assert runner.notes() == [("the node launcher got SIGTERM", signal.SIGTERM)]
+    assert runner.notes() == [("the node launcher received SIGTERM", signal.SIGTERM)]
 
 
 def test_what_a_slow_line_has_not_taken_is_sent_before_the_end(runner: FakeRunner) -> None:
@@ -260,7 +260,7 @@ def test_a_signal_just_before_a_round_starts_none_of_its_workers(runner: FakeRun
 
     assert runner.play(history) == 0
     assert "STARTED" not in runner.names()
-    assert runner.notes() == [("the node launcher got SIGTERM", signal.SIGTERM)]
+    assert runner.notes() == [("the node launcher received SIGTERM", signal.SIGTERM)]
 
 
 @pytest.mark.parametrize(("way", "times"), [(by_launcher, 1), (by_guard, 1), (by_both, 0)])

@@ -30,7 +30,7 @@ IDLE = SessionSnapshot(
 ACTIVE = IDLE._replace(active=True)
 DONE = IDLE._replace(ended=True)
 TERM = signal.SIGTERM
-WHY = "the node launcher got SIGTERM"
+WHY = "the node launcher received SIGTERM"
 LEAVES = [("clear",), ("exit",)]
 
 

@@ -18,9 +18,9 @@ WORKER = Member(0, 7, 1, "python", "S", "", python=True, tracer=0)
     [
         ({}, ""),
         ({"python": False}, ""),
-        ({"python": False, "pid": 8}, "it does not run Python"),
+        ({"python": False, "pid": 8}, "it is not running Python"),
         ({"state": "Z"}, "it has ended"),
-        ({"tracer": 99, "state": "t"}, "pid 99 traces it, such as a debugger"),
+        ({"tracer": 99, "state": "t"}, "pid 99, such as a debugger, traces it"),
         ({"state": "D"}, ""),
         ({"state": "T"}, ""),
     ],

@@ -18,7 +18,7 @@ STACKS = StacksAnswer(
     1,
     (
         ProcessState(3, 70, 1, "python train.py", "D", "do_wait", "py-spy", ""),
-        ProcessState(3, 71, 70, "sh", "S", "", "", "it does not run Python"),
+        ProcessState(3, 71, 70, "sh", "S", "", "", "it is not running Python"),
         ProcessState(4, 80, 1, "python train.py", "S", "", "py-spy", ""),
     ),
     (ThreadStack(70, "", True, True, ("step (train.py:4)", "<module> (train.py:9)")),),
@@ -55,7 +55,7 @@ def test_each_rank_has_its_file_to_which_is_added(tmp_path: Path) -> None:
         "    step (train.py:4)",
         "    <module> (train.py:9)",
         "pid 71 (state S): sh",
-        "  it does not run Python",
+        "  it is not running Python",
     ]
     assert lines[1:7] == lines[8:14]
     assert (tmp_path / "rank-0004.stacks").stat().st_mode & 0o777 == 0o600

@@ -30,7 +30,7 @@ def test_a_deep_stack_keeps_its_ends() -> None:
     assert len(cut.frames) == most + 1
     assert cut.frames[0] == FRAMES[0]
     assert cut.frames[-1] == FRAMES[-1]
-    assert f"... ({900 - most} frames are left out)" in cut.frames
+    assert f"... ({900 - most} frames omitted)" in cut.frames
 
 
 def test_main_threads_are_kept_and_the_others_counted() -> None:
@@ -38,7 +38,7 @@ def test_main_threads_are_kept_and_the_others_counted() -> None:
     cut = limits.fitting(StacksAnswer(1, (process(5),), threads, ()))
     assert len(cut.threads) == limits.STEPS[0].threads
     assert cut.threads[0].main
-    assert cut.processes[0].problem == "100 more threads are left out"
+    assert cut.processes[0].problem == "100 more threads omitted"
 
 
 def test_too_many_processes_are_cut_to_the_workers() -> None:

@@ -125,7 +125,7 @@ def test_what_hangs_does_not_keep_the_others(
     assert found[5].threads
     problems = [found[one.pid].problem for one in many[1:]]
     assert problems[:-1] == ["py-spy did not answer in time"] * py_spy.AT_ONCE
-    assert problems[-1] == "there was no time for it"
+    assert problems[-1] == "no time was left for it"
 
 
 def test_a_process_that_was_being_read_goes_on(program: Path) -> None:

@@ -195,7 +195,7 @@ def test_without_py_spy_there_are_states_and_the_reason(
         yield from asked(r)
         (row,) = answers(r)[0].processes
         assert (row.state, row.source) == ("S", "")
-        assert row.problem == "there is no py-spy on this node (pip install py-spy)"
+        assert row.problem == "py-spy is not installed on this node (pip install py-spy)"
         yield from stopped(r)
         r.end()
 
@@ -364,7 +364,7 @@ def test_what_hangs_is_answered_by_states_in_time(runner: FakeRunner) -> None:
             r.says(frames.STACKS_ASK, StacksAsk(number))
         yield r.got(frames.STACKS)
         assert answers(r)[0].number == questions.AT_ONCE
-        assert answers(r)[0].processes[0].problem == "too many questions at a time"
+        assert answers(r)[0].processes[0].problem == "too many questions at once"
         yield r.skip(questions.SECONDS + questions.MARGIN)
         yield r.got(frames.STACKS, questions.AT_ONCE + 1)
         assert {one.processes[0].state for one in answers(r)} == {"S"}

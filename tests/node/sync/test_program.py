@@ -248,7 +248,7 @@ def test_what_changes_while_it_is_sent_is_not_used(here: Path, cache: Path) -> N
     fill(here, {"train.py": "print(2)"})
     played = PlayedSync(type(first.source)(first.source.spec, {}))
     fill(here, {"train.py": "print(3)"})
-    with pytest.raises(OSError, match=r"train\.py has changed while it was copied"):
+    with pytest.raises(OSError, match=r"train\.py changed while it was being copied"):
         run_program(played, cache)
     assert contents(copy_of(cache)) == before
     assert "ready" in sync(here, cache).last

@@ -236,8 +236,8 @@ def test_the_folder_of_logs_is_known_before_the_start(
     ("log_dir", "problem"),
     [
         ("file", "is a file; name a folder"),
-        ("file/logs", "cannot be made or written to: not a directory"),
-        ("/proc/logs", "cannot be made or written to: no such file or directory"),
+        ("file/logs", "cannot be created or written to: not a directory"),
+        ("/proc/logs", "cannot be created or written to: no such file or directory"),
     ],
 )
 def test_a_folder_of_logs_that_cannot_be(
