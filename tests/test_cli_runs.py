@@ -249,7 +249,7 @@ MISTAKES = [
     (("--metrics_file", "m", "--report_file", "./m"), "/m: is --report_file as well; name another"),
     (("--report_file", "x.py"), "/x.py: is the script as well; name another file"),
     (("--hostfile", "hosts", "--report_file", "hosts"), "/hosts: is --hostfile as well; name"),
-    (("--metrics_file", "run.sh"), "run.sh: has something that dsrun has not written; name"),
+    (("--metrics_file", "run.sh"), "run.sh: has content that dsrun did not write; name"),
     (("--export=ALL",), "--export ALL: a word of srun; variables with well-known prefixes are"),
     (("--export=ALL,A=1",), "--export ALL,A: a word of srun"),
     (("--export", "A,B"), "--export A,B: takes one variable; write --export A --export B"),

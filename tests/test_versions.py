@@ -38,7 +38,7 @@ OTHERS = {
 }
 """What is replaced in the copy."""
 
-VERSIONS = f"it is of dsrun {OLDER}, this is dsrun {__version__}"
+VERSIONS = f"it runs dsrun {OLDER}, but this is dsrun {__version__}"
 RECORDED = "20261129-151417-91398e"
 WAITS = "#!/bin/sh\necho up\nexec sleep 9999\n"
 

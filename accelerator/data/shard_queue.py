@@ -201,7 +201,7 @@ class _Alone:
 
     def __init__(self, table: ShardTable) -> None:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise RuntimeError("several workers share a ShardQueue: run dsrun with --shard_queue")
+            raise RuntimeError("a ShardQueue for several workers needs dsrun --shard_queue")
         self.taken: set[tuple[int, int]] = set()
         self._table = table
         self._pid = os.getpid()
@@ -296,9 +296,7 @@ class _QueueLine:
         while b"\n" not in self._rest:
             data = self._stream.recv(65536)
             if not data:
-                raise ConnectionError(
-                    "dsrun has closed the connection: the round or the job is over"
-                )
+                raise ConnectionError("dsrun closed the connection: the round or the job is over")
             self._rest += data
         answer, _, self._rest = self._rest.partition(b"\n")
         return answer

@@ -161,7 +161,7 @@ class ShardTable:
             raise ValueError("the queue does not grow: open it with growing=True")
         known = self._size or 0
         if self._last and (size > known or (last and size != known)):
-            raise ValueError(f"the stream has ended at {known} samples, not {size}")
+            raise ValueError(f"the stream ended at {known} samples, not {size}")
         if last and size < known:
             raise ValueError(f"the stream cannot end at {size} samples: it has {known} already")
         self._size, self._last = max(known, size), self._last or last
@@ -190,7 +190,7 @@ class ShardTable:
         """
         if self._loaded is not None:
             if self._loaded != state:
-                raise ValueError("another position was already loaded since the workers started")
+                raise ValueError("another position has been loaded since the workers started")
             return
         if self._touched:
             raise ValueError("shards were already taken: load the position first, on every rank")
@@ -298,7 +298,7 @@ class ShardTable:
 
     def _must_hold(self, holder: Hashable, epoch: int, number: int) -> None:
         if epoch != self.epoch or number not in self._held.get(holder, ()):
-            why = "it is done, or was given back"
+            why = "it is done or was given back"
             raise ValueError(f"{_name(epoch, number)} is no longer this worker's: {why}")
 
     # -- requests -------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def outside_slurm(candidates: Candidates) -> str:
         from ..resources.aliases import meant
 
         names -= meant(names, nodes).keys()
-    return "" if names.issubset(nodes) else "not all hosts are nodes of this Slurm job"
+    return "" if names.issubset(nodes) else "some hosts are not nodes of this Slurm job"
 
 
 def not_for_paramiko(candidates: Candidates) -> str:

@@ -30,25 +30,25 @@ ACCOUNTS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"^-?[\w./-]{0,99}sh:(?: ?[^\n:]{1,99}:){0,3} restricted\b",
-        f"its login shell is a restricted one, which may not run PYTHON{ACCOUNT}",
+        f"its login shell is restricted and may not run PYTHON{ACCOUNT}",
     ),
     (
         r"^[\w./-]{0,99}sh:exec:\d{1,9}: [^\n:]{1,300}: restricted\b",
-        f"its login shell is a restricted one, which may not run PYTHON{ACCOUNT}",
+        f"its login shell is restricted and may not run PYTHON{ACCOUNT}",
     ),
     (
         r"^fatal: unrecognized command '|git shell is not enabled|does not provide shell access"
         r"|allows sftp connections only|[Ff]orbidden command",
-        f"its sshd or login shell runs other commands only (ForceCommand, git-shell){ACCOUNT}",
+        f"its sshd or login shell runs only other commands (ForceCommand, git-shell){ACCOUNT}",
     ),
     (
         r"[Pp]lease login as the user \"?([\w.-]{1,64})",
-        "its sshd wants another user: write WHAT@HOST, or User WHAT in ~/.ssh/config",
+        "its sshd requires another user: write WHAT@HOST, or User WHAT in ~/.ssh/config",
     ),
     (
         r"[Uu]nprivileged users are not permitted to log in"
         r"|^\W*[Ss]ystem is (?:going down|booting up)",
-        "nobody but root may log in there now: it starts, shuts down or has /etc/nologin",
+        "only root may log in there now: it is booting or shutting down, or has /etc/nologin",
     ),
 )
 """What accounts print that can log in and not run a command, whatever the exit code is."""
@@ -244,10 +244,10 @@ def _unknown(code: int, lines: Sequence[str], tried: Attempt, last: str) -> str:
     printed = f"it printed {lines[0]!r}" if lines else "it printed nothing"
     if tried.login and code == 0 and lines:
         advice = (
-            "a ForceCommand of its sshd or its login shell decides that, or PYTHON is no Python"
+            "its sshd (ForceCommand) or login shell runs that program, or PYTHON is not a Python"
             " (see `ssh LOGIN PYTHON -V`)"
         )
-        answered = f"another program has answered for {tried.python}: {printed}, exit code 0"
+        answered = f"another program answered instead of {tried.python}: {printed}, exit code 0"
         return f"{answered}; {_filled(advice, tried)}"
     shell = " (or its login shell runs no commands)" if tried.login and not lines else ""
     return (

@@ -125,7 +125,7 @@ def _why(path: str, right: int, status: os.stat_result) -> str:
         how = "noexec; copy it elsewhere, or run its interpreter" if execute else "read-only"
         return f"{_mounted(path, flag)} is mounted {how}"
     owner = user_words(status.st_uid)
-    text = f"no right {LETTERS[right]} ({stat.filemode(status.st_mode)} of {owner})"
+    text = f"no {LETTERS[right]} permission ({stat.filemode(status.st_mode)}, owned by {owner})"
     if system.geteuid() == 0 and not (execute and not status.st_mode & 0o111):
         text += "; root has no more rights there than others, as on NFS with root_squash"
     return text

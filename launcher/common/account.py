@@ -60,15 +60,15 @@ def _home_of(option: str, path: str, name: str) -> str:
         return pwd.getpwnam(name).pw_dir
     except (KeyError, ValueError):  # the last of a NUL
         raise UsageError(
-            f"{option} {path}: there is no user {name}; for a folder of this name write ./{path}"
+            f"{option} {path}: there is no user {name}; for a folder of that name, write ./{path}"
         ) from None
 
 
 def homeless() -> str:
     """Return in words that this user has no home folder."""
     return (
-        f"{user_words(system.getuid())} has no home folder: neither a variable nor the user"
-        " database names one"
+        f"{user_words(system.getuid())} has no home folder: neither the environment nor the"
+        " user database names one"
     )
 
 

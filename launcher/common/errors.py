@@ -93,7 +93,7 @@ def limit_met(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
     if number == EMFILE:
         return f" (the limit is {os.sysconf('SC_OPEN_MAX')}; raise it with ulimit -n)"
-    return " (of this machine; raise sysctl fs.file-max)" if number == ENFILE else ""
+    return " (on this machine; raise sysctl fs.file-max)" if number == ENFILE else ""
 
 
 def is_full(error: OSError) -> bool:

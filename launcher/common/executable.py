@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 FIRST_LINE = 256
 """Bytes of the first line that the kernel reads (BINPRM_BUF_SIZE of linux/binfmts.h)."""
 
-NEITHER = "is neither a program for this machine nor a script that begins with #!, as #!/bin/sh"
+NEITHER = (
+    "is neither a program for this machine nor a script that begins with #!, such as #!/bin/sh"
+)
 """What the kernel calls ENOEXEC (execve(2))."""
 
 WINDOWS = "its first line ends in a carriage return, as on Windows (fix: sed -i 's/\\r$//' FILE)"

@@ -189,7 +189,7 @@ def _piped(fd: int, limit: int) -> bytes:
         except BlockingIOError:
             until = began + PIPE_TIMEOUT
             if system.monotonic() > until:
-                late = f"the pipe was not closed by its writer within {PIPE_TIMEOUT:g} s"
+                late = f"its writer did not close the pipe within {PIPE_TIMEOUT:g} s"
                 raise OSError(errno.EBUSY, late) from None
             continue
         if not events and not block:

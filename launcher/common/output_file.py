@@ -40,7 +40,7 @@ def check_replaceable(option: str, path: str) -> None:
 
     if not is_own(path):
         raise UsageError(
-            f"{option} {path}: has something that dsrun has not written; name another file, or"
+            f"{option} {path}: has content that dsrun did not write; name another file, or"
             " remove this one"
         )
 
@@ -59,7 +59,7 @@ FORMS = {
     "report_file": (
         "JSON",
         (".json", ".html", ".htm"),
-        "; a name that ends in .html gets a picture",
+        "; a name ending in .html gets a picture",
     ),
     "metrics_file": ("the text format of Prometheus", (".prom", ".txt", ".metrics"), ""),
     "debug_file": ("JSON", (".json",), ""),

@@ -25,5 +25,5 @@ def refusal(port: int, error: OSError) -> str:
     who = f"{user_words(system.geteuid())} may not use port {port}"
     first = next(iter(lines_of(f"/proc/sys/net/ipv4/{FIRST_FREE}")), "")
     if first.isdigit() and port < int(first):
-        return f"{who} (below {first}), which is for root alone ({FIRST_FREE})"
-    return f"{who}: {reason(error)}, as by a security module (SELinux)"
+        return f"{who} (below {first}), which is reserved for root ({FIRST_FREE})"
+    return f"{who}: {reason(error)}, perhaps by a security module (SELinux)"

@@ -79,7 +79,7 @@ def read_json(data: bytes | bytearray | str, pairs: Pairs | None = None) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except MemoryError:
-        raise ValueError("too large for the memory") from None
+        raise ValueError("too large for memory") from None
     _check_depth(value)
     return value
 
@@ -104,7 +104,7 @@ def _whole(digits: str) -> int:
 
 def _finite(digits: str) -> float:
     if len(digits) > _LONGEST_FLOAT or abs(number := float(digits)) == float("inf"):
-        raise ValueError(f"{digits[:_LONGEST_FLOAT]} is not a number of 64 bits")
+        raise ValueError(f"{digits[:_LONGEST_FLOAT]} is not a 64-bit number")
     return number
 
 

@@ -267,7 +267,7 @@ def unpack_for(body: bytes) -> tuple[int, bytes]:
         BadFrame: the body is too short.
     """
     if len(body) < _ID.size:
-        raise BadFrame("there is no number")
+        raise BadFrame("the number is missing")
     return _ID.unpack_from(body)[0], body[_ID.size :]
 
 
@@ -279,7 +279,7 @@ def unpack_exec_output(body: bytes) -> tuple[int, int, bytes]:
     """
     number, rest = unpack_for(body)
     if len(rest) < 2 or rest[0] not in {1, 2}:
-        raise BadFrame("not output of a command")
+        raise BadFrame("not a command's output")
     return number, rest[0], rest[1:]
 
 

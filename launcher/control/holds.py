@@ -40,7 +40,7 @@ def find(name: str, option: str = "--on") -> LocalClient:
         with client:
             raise NodeError(
                 f"{option} {name}: the hold does not answer: its process {client.pid} is stopped;"
-                f" kill -CONT {client.pid} continues it"
+                f" kill -CONT {client.pid} resumes it"
             )
     return client
 
@@ -53,7 +53,7 @@ def ask(client: LocalClient, request: Message) -> Message:
     """
     number = client.send(request)
     if not client.ready(SLOW):
-        tell("waiting for the hold to answer; it is starting, or stopped")
+        tell("waiting for the hold to answer; it is starting or stopped")
     return client.answer(number)
 
 

@@ -107,10 +107,10 @@ class LocalClient:
             self._line.send_with(frames.pack_json(frames.REQUEST, request), fds)
             while self._line.pending:
                 if not ready([self.fileno()], UNREAD, WRITE):
-                    raise LostError("no answer: the request is not read")
+                    raise LostError("no answer: the request was not read")
                 self._line.flush()
         except StreamClosed as closed:
-            raise LostError(f"no answer: the connection has ended ({closed})") from None
+            raise LostError(f"no answer: the connection was closed ({closed})") from None
         return self._count
 
     def ask(
@@ -138,7 +138,7 @@ class LocalClient:
                 kept.append(one)
         finally:
             self._arrived[:0] = kept
-        raise LostError("no answer: the connection has ended")
+        raise LostError("no answer: the connection was closed")
 
     def frames(self, seconds: float | None = None) -> Iterator[ArrivedFrame]:
         """Yield what arrives until the server ends the connection, or for so many seconds.

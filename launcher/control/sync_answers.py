@@ -78,5 +78,5 @@ def unpack(line: bytes) -> Answer:
     fields = frames.unpack_json(line)
     shape = _SHAPES.get(next(iter(fields), ""))
     if shape is None:
-        raise frames.BadFrame("no answer about a synced folder")
+        raise frames.BadFrame("not an answer about a synced folder")
     return messages.from_fields(shape, fields)

@@ -121,7 +121,7 @@ def _check_order(entries: Sequence[ManifestEntry]) -> None:
         BadFrame: they are not.
     """
     if any(first.path >= second.path for first, second in pairwise(entries)):
-        raise frames.BadFrame("a manifest that is not in order")
+        raise frames.BadFrame("a manifest out of order")
     folders = {"", *(one.path for one in entries if one.kind == FOLDER)}
     for entry in entries:
         if entry.path.rpartition("/")[0] not in folders:

@@ -26,4 +26,4 @@ def differs(version: object) -> str:
     """Return the same, given the version that it tells."""
     if not isinstance(version, str) or version == __version__:
         return ""
-    return f"; it is of dsrun {version[:40]}, this is dsrun {__version__}"
+    return f"; it runs dsrun {version[:40]}, but this is dsrun {__version__}"

@@ -233,8 +233,7 @@ Connection to 10.0.0.1 port 22 timed out
             (
                 code,
                 text,
-                "its login shell is a restricted one, which may not run /opt/py"
-                f"{NO_SHELL} ({text})",
+                f"its login shell is restricted and may not run /opt/py{NO_SHELL} ({text})",
             )
             for code, text in (
                 (1, "rbash: line 1: exec: restricted"),
@@ -248,32 +247,32 @@ Connection to 10.0.0.1 port 22 timed out
         (
             128,
             "fatal: unrecognized command 'exec /opt/py'",
-            f"its sshd or login shell runs other commands only (ForceCommand, git-shell){NO_SHELL}"
+            f"its sshd or login shell runs only other commands (ForceCommand, git-shell){NO_SHELL}"
             " (fatal: unrecognized command 'exec /opt/py')",
         ),
         (
             1,
             "This service allows sftp connections only.",
-            f"its sshd or login shell runs other commands only (ForceCommand, git-shell){NO_SHELL}"
+            f"its sshd or login shell runs only other commands (ForceCommand, git-shell){NO_SHELL}"
             " (This service allows sftp connections only.)",
         ),
         (
             142,
             'Please login as the user "ubuntu" rather than the user "root".',
-            "its sshd wants another user: write ubuntu@w1, or User ubuntu in ~/.ssh/config",
+            "its sshd requires another user: write ubuntu@w1, or User ubuntu in ~/.ssh/config",
         ),
         (
             255,
             '"System is booting up. Unprivileged users are not permitted to log in yet."\n'
             "Connection closed by 10.0.0.1 port 22",
-            "nobody but root may log in there now: it starts, shuts down or has /etc/nologin"
+            "only root may log in there now: it is booting or shutting down, or has /etc/nologin"
             " (Connection closed by 10.0.0.1 port 22)",
         ),
         (
             0,
             "no jobs here",
-            "another program has answered for /opt/py: it printed 'no jobs here', exit code 0; a"
-            " ForceCommand of its sshd or its login shell decides that, or /opt/py is no Python"
+            "another program answered instead of /opt/py: it printed 'no jobs here', exit code 0;"
+            " its sshd (ForceCommand) or login shell runs that program, or /opt/py is not a Python"
             " (see `ssh w1 /opt/py -V`)",
         ),
         (

@@ -217,7 +217,7 @@ def test_variables_of_another_job_change_nothing_and_are_told(slurm: Slurm, tmp_
             ended.output.count(f"SLURM_{name}={value} is not for this job, which has 2 GPUs") == 1
         )
     options = "SLURM_HOSTFILE, SLURM_STDOUTMODE, SLURM_TIMELIMIT"
-    assert f"srun gets options from --launcher_args alone, not {options}\n" in ended.output
+    assert f"srun takes options only from --launcher_args, not {options}\n" in ended.output
 
 
 def test_open_mpi_uses_all_nodes_from_a_shell_on_one_of_them(
@@ -491,7 +491,7 @@ def test_srun_is_killed(slurm: Slurm, tmp_path: Path) -> None:
 def test_why_srun_waits_for_gpus_that_were_requested_in_total(slurm: Slurm, tmp_path: Path) -> None:
     script = f"{OTHER_STEP}\n{DSRUN} --no_python true"
     job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2", "--gpus=4")
-    said = "dsrun: srun: waits if other steps of this job have its GPUs"
+    said = "dsrun: srun: waits while other steps of this job hold its GPUs"
     wait_for(lambda: said in slurm.output(job), "dsrun to say why it waits")
     slurm.run("scancel", str(job))
     assert slurm.wait(job).state == "CANCELLED"

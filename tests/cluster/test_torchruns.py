@@ -210,7 +210,7 @@ def test_the_agent_is_killed(cluster: Cluster, tmp_path: Path) -> None:
         os.kill(agent, signal.SIGKILL)
         ended = one.wait(SECONDS)
         assert ended.returncode == LOST
-        assert re.search(r"(?m)^dsrun: lost n1 after .*: torch's agent ended: ", ended.stderr)
+        assert re.search(r"(?m)^dsrun: lost n1 after .*: torch's agent exited: ", ended.stderr)
         assert workers(cluster, site.script) == []
 
 

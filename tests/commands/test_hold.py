@@ -131,7 +131,7 @@ def test_a_hold_that_does_not_answer_is_waited_for_aloud(words: list[str]) -> No
         with command:
             assert command.stderr is not None
             said = command.stderr.readline()
-            assert said == "dsrun: waiting for the hold to answer; it is starting, or stopped\n"
+            assert said == "dsrun: waiting for the hold to answer; it is starting or stopped\n"
             hang_up(unheard, command.pid)
             assert command.wait(HANG) == LOST
 

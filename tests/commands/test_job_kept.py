@@ -122,7 +122,7 @@ def test_a_picture_shows_what_has_happened(site: Site, tmp_path: Path) -> None:
     assert site.run("report", "last", "--html", str(tmp_path))[0] == 2
     (tmp_path / "v.py").write_text("import torch\n")
     code, _, said = site.run("report", "last", "--html", str(tmp_path / "v.py"))
-    assert (code, "has something that dsrun has not written" in said) == (2, True)
+    assert (code, "has content that dsrun did not write" in said) == (2, True)
     assert (tmp_path / "v.py").read_text() == "import torch\n"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-WAITING = "dsrun: waiting for the hold to answer; it is starting, or stopped\n"
+WAITING = "dsrun: waiting for the hold to answer; it is starting or stopped\n"
 
 
 @pytest.fixture

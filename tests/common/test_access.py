@@ -22,7 +22,9 @@ from ..support.other_user import WORDS, open_folder, other_user
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CLOSED = f"{WORDS} may not enter {{folder}}/closed: no right x (drwx------ of user root)"
+CLOSED = (
+    f"{WORDS} may not enter {{folder}}/closed: no x permission (drwx------, owned by user root)"
+)
 
 
 @pytest.fixture
@@ -55,27 +57,32 @@ def folder() -> Iterator[Path]:
         (
             "secret",
             os.R_OK,
-            f"{WORDS} may not read {{folder}}/secret: no right r (-rw------- of user root)",
+            f"{WORDS} may not read {{folder}}/secret:"
+            " no r permission (-rw-------, owned by user root)",
         ),
         (
             "program",
             os.X_OK,
-            f"{WORDS} may not execute {{folder}}/program: no right x (-rwx------ of user root)",
+            f"{WORDS} may not execute {{folder}}/program:"
+            " no x permission (-rwx------, owned by user root)",
         ),
         (
             "text",
             os.W_OK,
-            f"{WORDS} may not write {{folder}}/text: no right w (-rw-r--r-- of user root)",
+            f"{WORDS} may not write {{folder}}/text:"
+            " no w permission (-rw-r--r--, owned by user root)",
         ),
         (
             "new",
             os.W_OK,
-            f"{WORDS} may not write to {{folder}}: no right w (drwxr-xr-x of user root)",
+            f"{WORDS} may not write to {{folder}}:"
+            " no w permission (drwxr-xr-x, owned by user root)",
         ),
         (
             "no-list",
             os.R_OK,
-            f"{WORDS} may not list {{folder}}/no-list: no right r (drwx--x--x of user root)",
+            f"{WORDS} may not list {{folder}}/no-list:"
+            " no r permission (drwx--x--x, owned by user root)",
         ),
         ("text", os.R_OK, ""),
         ("new", os.R_OK, ""),

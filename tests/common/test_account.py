@@ -15,7 +15,7 @@ from dsrun.launcher.common.private_folder import xdg_folder
 from ..support.local_control import needs_root
 from ..support.other_user import UID, WORDS, other_user
 
-HOMELESS = f"{WORDS} has no home folder: neither a variable nor the user database names one"
+HOMELESS = f"{WORDS} has no home folder: neither the environment nor the user database names one"
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +64,8 @@ def test_a_path_below_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as caught:
         at_home("--x", "~nobody-has-this/a")
     assert str(caught.value) == (
-        "--x ~nobody-has-this/a: there is no user nobody-has-this; for a folder of this name write"
-        " ./~nobody-has-this/a"
+        "--x ~nobody-has-this/a: there is no user nobody-has-this; for a folder of that name,"
+        " write ./~nobody-has-this/a"
     )
 
 

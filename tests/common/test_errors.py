@@ -26,7 +26,7 @@ def of(number: int) -> OSError:
         ),
         (
             errno.ENFILE,
-            "too many open files in system (of this machine; raise sysctl fs.file-max)",
+            "too many open files in system (on this machine; raise sysctl fs.file-max)",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_pipe_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         read_end, write_end = os.pipe()
         os.write(write_end, first)
         began = time.monotonic()
-        fails(f"/dev/fd/{read_end}", "the pipe was not closed by its writer within 0.2 s")
+        fails(f"/dev/fd/{read_end}", "its writer did not close the pipe within 0.2 s")
         assert time.monotonic() - began >= 0.2
         os.close(read_end)
         os.close(write_end)

@@ -15,7 +15,7 @@ from dsrun.launcher.common.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-JSON = "JSON is written there; a name that ends in .html gets a picture"
+JSON = "JSON is written there; a name ending in .html gets a picture"
 
 
 def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as caught:
             output_file.check_replaceable("--html", str(one))
         assert str(caught.value) == (
-            f"--html {one}: has something that dsrun has not written; name another file, or"
+            f"--html {one}: has content that dsrun did not write; name another file, or"
             " remove this one"
         )
     assert path.read_text() == "import torch\n"

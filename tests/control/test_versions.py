@@ -15,8 +15,8 @@ from ..support.local_control import serving
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({"version": "0.0.7"}, f"; it is of dsrun 0.0.7, this is dsrun {__version__}"),
-        ({"version": "7" * 99}, f"; it is of dsrun {'7' * 40}, this is dsrun {__version__}"),
+        ({"version": "0.0.7"}, f"; it runs dsrun 0.0.7, but this is dsrun {__version__}"),
+        ({"version": "7" * 99}, f"; it runs dsrun {'7' * 40}, but this is dsrun {__version__}"),
         ({"version": __version__}, ""),
         *(({"version": wrong}, "") for wrong in (7, None, ["0.0.7"])),
         ({}, ""),

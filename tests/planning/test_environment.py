@@ -39,7 +39,7 @@ def test_a_home_folder_that_cannot_be_read_is_named_and_has_no_effect(
         travel(Options(), told.append)
     assert set(told) == {
         f"nothing in the home folder {home} is read: permission denied: {WORDS} may not enter"
-        f" {home}: no right x (drwx------ of user root)"
+        f" {home}: no x permission (drwx------, owned by user root)"
     }
 
 

@@ -102,7 +102,7 @@ def test_a_file_that_has_somebodys_work(folder: Path) -> None:
     (folder / "v.py").write_text("import torch\n")
     for name in ("report_file", "metrics_file"):
         said = refused(f"--{name}", "v.py", "t.py")
-        assert said.startswith(f"--{name} v.py: has something that dsrun has not written; ")
+        assert said.startswith(f"--{name} v.py: has content that dsrun did not write; ")
 
 
 def test_what_loses_nothing_is_accepted_and_odd_endings_are_told() -> None:
@@ -110,7 +110,7 @@ def test_what_loses_nothing_is_accepted_and_odd_endings_are_told() -> None:
     for path in ("pipe", "/dev/stdout", "/dev/null", "new.json", "in"):
         assert notes("--report_file", path, "t.py") == ()
     assert notes("--report_file", "r.xml", "--metrics_file", "m.prom", "t.py") == (
-        "--report_file r.xml: JSON is written there; a name that ends in .html gets a picture",
+        "--report_file r.xml: JSON is written there; a name ending in .html gets a picture",
     )
     assert notes("--env_file", "/dev/null", "--report_file", "/dev/null", "t.py") == ()
 

@@ -122,7 +122,7 @@ def test_what_is_in_a_closed_folder_is_not_missing() -> None:
         closed = top / "closed"
         closed.mkdir(mode=0o700)
         (closed / "x.py").touch()
-        why = f"{WORDS} may not enter {closed}: no right x (drwx------ of user root)"
+        why = f"{WORDS} may not enter {closed}: no x permission (drwx------, owned by user root)"
         usual = spec(top, Program(f"{closed}/x.py"))
         cases = {
             f"script {closed}/x.py: ": usual,

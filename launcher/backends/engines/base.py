@@ -115,7 +115,7 @@ class Engine:
         if not job or not _ENDED.search(" ".join(lines)):
             return ""
         unset = f"`unset {ids(os.environ)}`"
-        return f"if Slurm job {job} has ended, its variables are left over: {unset}"
+        return f"if Slurm job {job} has ended, remove its leftover variables: {unset}"
 
     def refusal(self, hosts: Sequence[str]) -> str:
         """Return why its program, which has been found, cannot start on these hosts, or "".

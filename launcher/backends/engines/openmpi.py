@@ -79,7 +79,7 @@ class OpenMpi(engine.Engine):
             if long:
                 return (
                     "Open MPI 4 aborts on names with 50 characters or more before the first digit,"
-                    f" as {long}; use a shorter name, Open MPI 5, or --launcher ssh"
+                    f" such as {long}; use a shorter name, Open MPI 5, or --launcher ssh"
                 )
         else:
             words = [word.partition("=")[0] for word in self._settings.args]

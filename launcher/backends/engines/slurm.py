@@ -79,8 +79,8 @@ SHOWN = 6
 """Names of variables that a line shows."""
 
 WAITS = (
-    "srun: waits if other steps of this job have its GPUs, as these were requested in total (--gpus"
-    " or --gpus-per-task); squeue --steps names the steps"
+    "srun: waits while other steps of this job hold its GPUs, requested in total (--gpus"
+    " or --gpus-per-task); squeue --steps lists the steps"
 )
 
 
@@ -171,7 +171,7 @@ class Slurm(engine.Engine):
         untold = [name for name in typed if name not in self._stale]
         if untold and not self._runs:
             emit(
-                BackendWarning(f"srun gets options from --launcher_args alone, not {_few(untold)}")
+                BackendWarning(f"srun takes options only from --launcher_args, not {_few(untold)}")
             )
         if not self.shares():
             emit(EngineOutput(WAITS))
@@ -232,9 +232,9 @@ def _outside() -> str:
     job = os.environ.get("SLURM_JOB_ID")
     if job:
         return (
-            f"--launcher slurm: SLURM_JOB_ID is {job}, but SLURM_JOB_NODELIST is not set, as it is"
-            " in a job; if it is left over in this shell, `unset SLURM_JOB_ID`, and dsrun asks"
-            " salloc for an allocation"
+            f"--launcher slurm: SLURM_JOB_ID is {job}, but SLURM_JOB_NODELIST is not set, as it"
+            " would be in a job; if it is left over in this shell, `unset SLURM_JOB_ID`, and"
+            " dsrun will ask salloc for an allocation"
         )
     return (
         "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_NODELIST); start dsrun from"

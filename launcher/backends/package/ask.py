@@ -52,7 +52,7 @@ def received(digest: str, bases: list[str], intact: Callable[[str, str], str]) -
         packed = from_port(options["--dial"], options["--pin"], digest)
     text = zlib.decompressobj().decompress(packed, LIMIT)
     if hashlib.sha256(text).hexdigest() != digest:
-        fail("the runner's files are not those it has started with; start the job again")
+        fail("the runner's files have changed since it started; start the job again")
     files = json.loads(text)
     placing: dict[str, Callable[..., str]] = {}
     exec(files["launcher/backends/package/place.py"], placing)
@@ -70,7 +70,7 @@ def exactly(read: Callable[[int], bytes], size: int) -> bytes:
     while len(data) < size:
         piece = read(min(size - len(data), 1 << 20))
         if not piece:
-            raise ConnectionError("it has closed the connection")
+            raise ConnectionError("it closed the connection")
         data += piece
     return bytes(data)
 
@@ -80,7 +80,7 @@ def frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
     head = exactly(read, 5)
     size = int.from_bytes(head[1:], "big")
     if size > (LIMIT if head[0] == PACKAGE else FRAME_LIMIT):
-        raise ConnectionError("it sends something else")
+        raise ConnectionError("it sent something else")
     return head, exactly(read, size)
 
 

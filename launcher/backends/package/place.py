@@ -22,7 +22,7 @@ DAY = 86400.0
 KEPT = 3
 """Copies that are never removed: the last ones used."""
 
-NOT_SAFE = "others can replace what is in ~/.cache and in the folder for temporary files"
+NOT_SAFE = "other users can replace files in ~/.cache and in the temporary folder"
 
 NOT_PRIVATE = "not a private folder of this user (mode 0700, no link)"
 

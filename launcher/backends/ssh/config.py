@@ -139,8 +139,8 @@ def resolve(values: Values, name: str, account: LoginName) -> HostConfig:
     user, alias = _first(values, "user", account.name), _first(values, "hostkeyalias")
     if not user:
         raise Unreadable(
-            f"no user for the login on {name}: uid {account.uid} has no entry in the user database;"
-            f" write USER@{name}, or set LOGNAME"
+            f"no user name for the login on {name}: uid {account.uid} has no entry in the user"
+            f" database; write USER@{name}, or set LOGNAME"
         )
     expand = _token_expander([address, name, str(port), user, alias or address], account)
 

@@ -92,7 +92,7 @@ class Login(AuthStrategy):
             if not more:
                 self._files.used_agent |= isinstance(source.pkey, paramiko.AgentKey)
                 return []
-            refused = f"it requires more than a key ({', '.join(more)})"
+            refused = f"the server requires more than a key ({', '.join(more)})"
         unused = self._unused()
         missing = "no key to offer" if unused else f"{NO_KEY} {self._copy()}"
         causes = [refused or missing, *unused]

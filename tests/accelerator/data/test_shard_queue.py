@@ -83,7 +83,7 @@ def test_leaving_gives_back() -> None:
 def test_many_workers_need_dsrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(
-        RuntimeError, match=r"several workers share a ShardQueue: run dsrun with --shard_queue$"
+        RuntimeError, match=r"a ShardQueue for several workers needs dsrun --shard_queue$"
     ):
         ShardQueue("train", size=10, shard=10)
 

@@ -135,7 +135,7 @@ def test_the_first_to_load_sets_the_position_for_a_round() -> None:
     ledger.take("a")
     ledger.load(through_json(start))  # a rank that is slower
     assert len(ledger.holders) == 1
-    with pytest.raises(ValueError, match="another position was already loaded"):
+    with pytest.raises(ValueError, match="another position has been loaded"):
         ledger.load({**start, "done": [[0, 1]]})
     ledger.new_round()
     ledger.load({})
@@ -222,8 +222,8 @@ def test_a_growing_stream_goes_on_from_a_position() -> None:
 @pytest.mark.parametrize(
     ("known", "said", "why"),
     [
-        ((50, True), (60, False), "the stream has ended at 50 samples, not 60"),
-        ((50, True), (40, True), "the stream has ended at 50 samples, not 40"),
+        ((50, True), (60, False), "the stream ended at 50 samples, not 60"),
+        ((50, True), (40, True), "the stream ended at 50 samples, not 40"),
         ((50, False), (40, True), "the stream cannot end at 40 samples: it has 50 already"),
         ((0, False), (-1, False), f"size: expected an integer from 0 to {(1 << 62) - 1}, not -1"),
     ],

@@ -525,7 +525,7 @@ def test_options_that_srun_does_not_get_are_told(
     one.start(nodes(n1=1), Loop(), events.append, None)
     one.close()
     assert events[0] == BackendWarning(
-        "srun gets options from --launcher_args alone, not SLURM_STDOUTMODE, SLURM_TIMELIMIT"
+        "srun takes options only from --launcher_args, not SLURM_STDOUTMODE, SLURM_TIMELIMIT"
     )
 
 
@@ -590,7 +590,7 @@ def test_no_engine_is_a_task_of_another(name: str, monkeypatch: pytest.MonkeyPat
 def test_what_to_do_about_a_job_that_has_ended(
     in_slurm: pytest.MonkeyPatch, name: str, line: str, known: bool
 ) -> None:
-    said = "if Slurm job 12 has ended, its variables are left over: `unset SLURM_JOB_ID`"
+    said = "if Slurm job 12 has ended, remove its leftover variables: `unset SLURM_JOB_ID`"
     assert engine(name).advice(["other", *line.split("\n")]) == (said if known else "")
     in_slurm.delenv("SLURM_JOB_ID")
     assert engine(name).advice([line]) == ""

@@ -196,8 +196,8 @@ def test_without_a_home_the_copy_is_below_the_folder_for_temporary_files(
 def test_what_has_another_hash_is_not_used(home: Path, sessions: Sessions) -> None:
     session = sessions(digest="0" * 64)
     assert session.errors() == (
-        "dsrun: cannot get dsrun from the runner: the runner's files are not those it has started"
-        " with; start the job again\n"
+        "dsrun: cannot get dsrun from the runner: the runner's files have changed since it"
+        " started; start the job again\n"
     )
     assert not home.exists()
 
@@ -206,7 +206,7 @@ def test_a_session_that_ends_before_the_answer_ends_the_node_launcher(sessions: 
     session = sessions()
     session.line.close()
     errors = session.process.communicate(timeout=HANG)[1]
-    assert errors == b"dsrun: cannot get dsrun from the runner: it has closed the connection\n"
+    assert errors == b"dsrun: cannot get dsrun from the runner: it closed the connection\n"
 
 
 # -- which copies count -------------------------------------------------------------------------

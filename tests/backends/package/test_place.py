@@ -58,7 +58,9 @@ def test_where_no_copy_can_be_kept_every_folder_is_named(tmp_path: Path) -> None
 
 
 def test_that_no_folder_is_safe_is_said() -> None:
-    with pytest.raises(SystemExit, match=r"nowhere to keep dsrun: others can replace what is in "):
+    with pytest.raises(
+        SystemExit, match=r"nowhere to keep dsrun: other users can replace files in "
+    ):
         placed()
 
 

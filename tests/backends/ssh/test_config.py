@@ -327,8 +327,8 @@ def test_a_user_without_a_name_has_to_be_given_one() -> None:
     with pytest.raises(Unreadable) as caught:
         config.resolve({}, "n2", nameless)
     assert str(caught.value) == (
-        "no user for the login on n2: uid 1001 has no entry in the user database; write USER@n2,"
-        " or set LOGNAME"
+        "no user name for the login on n2: uid 1001 has no entry in the user database;"
+        " write USER@n2, or set LOGNAME"
     )
 
 

@@ -62,7 +62,7 @@ def test_what_has_run_in_place_of_a_node_launcher(folder: Path) -> None:
     found = emitted(folder, f"echo 'n1: {auth.announcement('n1', 'T')}'; echo 'n2: no jobs'", 2)
     causes = {end.rank: end.cause for end in found if isinstance(end, SessionEnded)}
     assert causes[0] == ""
-    assert causes[1].startswith(f"another program has answered for {sys.executable}: it printed")
+    assert causes[1].startswith(f"another program answered instead of {sys.executable}: it printed")
 
 
 def test_from_when_hosts_are_started_and_what_they_print_before_their_tokens(folder: Path) -> None:

@@ -642,7 +642,7 @@ def test_a_job_that_was_stopped_by_an_engine_that_was_killed_has_not_ended_well(
     job.fleet.step()
     job.join("n1", "n0")
     job.up("n1", "n0")
-    job.fleet.node("n0").notes("the node launcher got SIGTERM", 15)
+    job.fleet.node("n0").notes("the node launcher received SIGTERM", 15)
     end_well(job, "n0")
     assert job.rounds.outlives_engine()
     job.fleet.emit(EngineEnded("mpirun ended (SIGKILL)", 75, True))

@@ -235,7 +235,7 @@ def test_so_is_one_that_a_node_tells_of_after_its_workers(
     run = job.start(plan={"launcher": "slurm"})
     job.end_well(run)
     wait_for(job, (tmp_path / "asked").exists)
-    job.node("n1").notes("the node launcher got SIGTERM", TERM)
+    job.node("n1").notes("the node launcher received SIGTERM", TERM)
     assert over(job, run)["exit_code"] == 143
 
 

@@ -505,7 +505,7 @@ def test_a_worker_that_a_schedulers_signal_has_ended_is_not_the_cause(
     job = fleet_of("n0", "n1")
     run = job.start()
     job.node("n1").exits(2, code)
-    job.node("n1").notes("the node launcher got SIGTERM", TERM)
+    job.node("n1").notes("the node launcher received SIGTERM", TERM)
     job.step()
     job.node("n0").stops(0, 1)
     job.node("n1").stops(3)
@@ -520,7 +520,7 @@ def test_workers_that_end_with_0_after_the_word_of_a_signal_have_not_ended_well(
 ) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    job.node("n1").notes("the node launcher got SIGTERM", TERM)
+    job.node("n1").notes("the node launcher received SIGTERM", TERM)
     job.end_well(run)
     assert (story(run)["exit_code"], story(run)["cause"]) == (143, "signal")
 

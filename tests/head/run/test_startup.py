@@ -238,8 +238,9 @@ LACKING = [
                 (Program("/etc/hosts", no_python=True), b""),
             )
         ),
-        "folder /root: user 1000 may not enter /root: no right x (drwx------ of root)",
-        "script /root/x.py: user 1000 may not read /root/x.py: no right r (-rw------- of root)",
+        "folder /root: user 1000 may not enter /root: no x permission (drwx------, owned by root)",
+        "script /root/x.py: user 1000 may not read /root/x.py:"
+        " no r permission (-rw-------, owned by root)",
     )
 ]
 """As nodes say it of what a user has named."""
