@@ -104,7 +104,7 @@ class ShardTable:
         held = self._held.setdefault(holder, set())
         if len(held) >= MOST_HELD:
             raise ValueError(
-                f"{MOST_HELD} shards are taken and not done: call done(), or take fewer"
+                f"{MOST_HELD} shards are taken but not done: call done(), or take fewer"
             )
         number = self._pop()
         if number is None:

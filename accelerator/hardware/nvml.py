@@ -193,7 +193,7 @@ def _memory_problems(gpu: Gpu) -> Iterator[str]:
     if gpu.rows and gpu.rows.failed:
         yield "a bad memory row could not be remapped: have the GPU replaced"
     if gpu.rows and gpu.rows.pending:
-        yield "a bad memory row waits to be remapped: reset the GPU"
+        yield "a bad memory row is waiting to be remapped: reset the GPU"
     if gpu.uncorrected:
         plural = "" if gpu.uncorrected == 1 else "s"
         yield f"{gpu.uncorrected} uncorrected memory error{plural} since the driver was loaded"

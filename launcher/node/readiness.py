@@ -198,7 +198,7 @@ class ServerTrial:
             self._loop.remove(self._socket.fileno())
             self._loop.add_reader(self._socket.fileno(), self._drain)
         else:
-            shown = said[1].decode() if said else "no HTTP"
+            shown = said[1].decode() if said else "something other than HTTP"
             self._pause = REFUSED_PAUSE
             self._fail(f"{self._path} answers {shown}")
 

@@ -74,7 +74,7 @@ class Session:
         self._link.when_drained(self._on_cleared)
         self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
         self._checks = Preparation(loop, self._send)
-        self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
+        self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START yet"))
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
         """Return what puts each kind of frame in the queue."""

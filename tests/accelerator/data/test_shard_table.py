@@ -93,7 +93,7 @@ def test_one_holder_cannot_have_all() -> None:
     ledger = ShardTable(size=1_000_000, shard=1)
     for _ in range(MOST_HELD):
         ledger.take("greedy")
-    with pytest.raises(ValueError, match=r"^1024 shards are taken and not done"):
+    with pytest.raises(ValueError, match=r"^1024 shards are taken but not done"):
         ledger.take("greedy")
     assert ledger.take("other")
 

@@ -271,7 +271,7 @@ TROUBLES = [
     (
         Gpu(index=0, uuid=UUID, rows=rows(pending=True), uncorrected=1),
         (
-            "a bad memory row waits to be remapped: reset the GPU",
+            "a bad memory row is waiting to be remapped: reset the GPU",
             "1 uncorrected memory error since the driver was loaded",
         ),
     ),

@@ -41,7 +41,7 @@ def test_a_device_is_described() -> None:
     )
     found = facts_of("0", gpu, {os.getuid(): "alice"})
     assert found[:4] == ("0", "H100", 80 * GIB, 79 * GIB)
-    assert found.problems == ("a bad memory row waits to be remapped: reset the GPU",)
+    assert found.problems == ("a bad memory row is waiting to be remapped: reset the GPU",)
     assert found.users == (f"pid {os.getpid()} (alice)", f"pid {1 << 30}")
     other = facts_of("0", Gpu(index=0, address="a", processes=(mine,)), {})
     assert (other.total, other.free) == (0, 0)
