@@ -76,7 +76,7 @@ FAULTS = {
         """,
         139,
         "unknown",
-        r"native code has crashed"
+        r"native code crashed"
         r"(, called by launch \(work.py:\d+\)| in libc\.so\.6 \(segfault\))",
     ),
     "a port in use": Fault(

@@ -115,7 +115,7 @@ def _masks(desk: Desk, gpu: Gpu) -> Iterator[Check]:
     none = desk.job("device.py", CUDA_VISIBLE_DEVICES="-1")
     yield from verdicts.refused("a mask that hides all devices", none, r"CUDA_VISIBLE_DEVICES=-1")
     past = desk.job(*ONE, "device.py", CUDA_VISIBLE_DEVICES="77")
-    yield from verdicts.explained(past, "has found no device that it can use", "node")
+    yield from verdicts.explained(past, "found no device that it can use", "node")
     second = desk.job(*ONE, "second.py", CUDA_VISIBLE_DEVICES=gpu.mask)
     yield from verdicts.explained(second, "uses a device that this rank does not have", "script")
 
@@ -204,17 +204,17 @@ def _hang(desk: Desk, gpu: Gpu) -> Iterator[Check]:
 
 def _memory(desk: Desk, _: Gpu) -> Iterator[Check]:
     ran = desk.job(*ONE, "memory.py", "2")
-    words = r"out of GPU memory on GPU 0: .* were asked for, and .* of .* were free"
+    words = r"out of GPU memory on GPU 0: .* requested, .* of .* free"
     yield from verdicts.explained(ran, words, "memory")
 
 
 def _access(desk: Desk, _: Gpu) -> Iterator[Check]:
-    words = "a kernel on the device has used memory that is not its own|Xid"
+    words = "a kernel on the device accessed memory that is not its own|Xid"
     yield from verdicts.explained(desk.job(*ONE, "access.py"), words, "unknown")
 
 
 def _assertion(desk: Desk, _: Gpu) -> Iterator[Check]:
-    words = "a check on the device has failed"
+    words = "a check on the device failed"
     yield from verdicts.explained(desk.job(*ONE, "bounds.py"), words, "script")
 
 

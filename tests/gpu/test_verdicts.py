@@ -94,8 +94,8 @@ METRICS = (
     'dsrun_device_memory_used_bytes{job_id="j",host="h",device="0",uuid="x"} 3145728000.0\n'
     f'dsrun_device_memory_bytes{{job_id="j",host="h",device="0",uuid="x"}} {TOTAL}.0\n'
 )
-OOM = "out of GPU memory on GPU 0: 279.40 GiB were asked for, and 139.0 GiB of 139.7 GiB were free"
-WORDS = r"out of GPU memory on GPU 0: .* were asked for"
+OOM = "out of GPU memory on GPU 0: 279.40 GiB requested, 139.0 GiB of 139.7 GiB free"
+WORDS = r"out of GPU memory on GPU 0: .* requested"
 
 
 def failure(sentence: str = OOM, kind: str = "memory", code: int | None = 1) -> Ran:

@@ -151,7 +151,7 @@ TABLE: dict[str, FindingRule] = {
     "shm": FindingRule(
         Severity.WARNING,
         "Less than 64 MiB per worker is free in /dev/shm.",
-        "remove what is left there, or make it larger (in a container: --shm-size)",
+        "remove old files from it, or make it larger (in a container: --shm-size)",
     ),
     "tmp": FindingRule(
         Severity.WARNING,

@@ -14,7 +14,7 @@ MEMORY, NODE, SCRIPT, NETWORK = (
 )
 YES, NO, PERHAPS = Retry.YES, Retry.NO, Retry.UNKNOWN
 
-SEE_DEVICES = "see which devices this node has, who uses them, and whether this user may"
+SEE_DEVICES = "see which devices this node has, who uses them, and whether this user may use them"
 
 ACCELERATOR_ROWS = (
     Row(
@@ -76,7 +76,7 @@ ACCELERATOR_ROWS = (
             "drvGetDevNum",
             "dcmi module initialize failed",
         ),
-        "this rank has found no device that it can use",
+        "this rank found no device that it can use",
         SEE_DEVICES,
     ),
     Row(
@@ -91,7 +91,7 @@ ACCELERATOR_ROWS = (
             "DEVICE_LOST",
             "hipErrorECCNotCorrectable",
         ),
-        "its device has failed, or does not answer any more",
+        "its device has failed or no longer responds",
         "leave this node out (--exclude), and have its device examined",
     ),
     Row(
@@ -106,7 +106,7 @@ ACCELERATOR_ROWS = (
             "Workspace Allocation of size",
             "Memory_Allocation_Failure",
         ),
-        "out of memory of the device",
+        "out of device memory",
         "use a smaller batch, shorter sequences or activation checkpointing",
         pattern=r"on NeuronCore|DEVICE memory|[Dd]evice memory|GPU memory|\bHBM\b|DEVMEM|NRT|TDRV"
         r"|Workspace Allocation of size|on device hpu|NPU function error|EL0004",
@@ -140,8 +140,8 @@ ACCELERATOR_ROWS = (
         NETWORK,
         YES,
         said("EI0002", "EI0006", "EI0013", "EI0015"),
-        "HCCL could not connect the ranks, or has lost one",
-        "dsrun-check shows whether the nodes reach each other",
+        "HCCL could not connect the ranks, or lost one",
+        "dsrun-check shows whether the nodes can reach each other",
         pattern=r"^ *EI00(?:02|06|13|15)\b",
         echo=True,
     ),

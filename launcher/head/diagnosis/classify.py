@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     Done: TypeAlias = tuple[float, int, str]
 
-AS_MANY = "let all ranks take the same number of steps: see how the data is divided"
+AS_MANY = "make all ranks take the same number of steps: check how the data is divided"
 
-FAILED = "has failed, which ends the connections to it"
-NOT_ENDED = "had raised an exception before, and had not ended"
+CLOSED = "which closed the connections to it"
+FAILED = f"failed, {CLOSED}"
+NOT_ENDED = "had already raised an exception, and had not exited"
 
 LAST = 8
 """Last lines that may say why a program did not begin; those of schedulers may be further up."""
@@ -110,7 +111,7 @@ def explain(
 def _left_alone(found: RowMatch, done: Done) -> RowMatch:
     """Return that a worker has ended in good order while others needed it."""
     _, rank, host = done
-    text = f"rank {rank} ({host}) had ended with code 0 before, which ends the connections to it"
+    text = f"rank {rank} ({host}) had already exited with code 0, {CLOSED}"
     return RowMatch(Row("left-alone", advice=AS_MANY), text, found.host)
 
 

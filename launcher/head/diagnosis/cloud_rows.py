@@ -8,7 +8,7 @@ from .row import Row, said
 NETWORK, DATA = FailureClass.NETWORK, FailureClass.DATA
 YES, NO = Retry.YES, Retry.NO
 
-KEYS = "set credentials that may use it on all nodes (--export NAME)"
+KEYS = "set credentials with access to it on all nodes (--export NAME)"
 
 _GCSFS = r"\Agcsfs\.retry\.HttpError: [^\n]{0,600}, "
 
@@ -17,7 +17,7 @@ CLOUD_ROWS = (
         "service-denied",
         DATA,
         NO,
-        sentence="a service has refused access, as credentials are missing or may not",
+        sentence="a service refused access: credentials are missing or lack permission",
         advice=KEYS,
         raised=("HttpError",),
         pattern=_GCSFS + r"40[13]$",
@@ -26,8 +26,8 @@ CLOUD_ROWS = (
         "service-busy",
         NETWORK,
         YES,
-        sentence="a service has refused for now, or could not answer",
-        advice="let fewer ranks and data loaders ask at the same time",
+        sentence="a service is refusing requests for now, or could not answer",
+        advice="let fewer ranks and data loaders send requests at the same time",
         raised=("HttpError",),
         pattern=_GCSFS + r"(?:429|50\d)$",
     ),
@@ -66,7 +66,7 @@ CLOUD_ROWS = (
             "Invalid API key",
             "invalid api key",
         ),
-        "a service has refused access, as credentials are missing or may not",
+        "a service refused access: credentials are missing or lack permission",
         KEYS,
     ),
     Row(
@@ -92,7 +92,7 @@ CLOUD_ROWS = (
             "Unauthorized",
             "UnauthorizedSSOTokenError",
         ),
-        sentence="a service has refused access, as credentials are missing or may not",
+        sentence="a service refused access: credentials are missing or lack permission",
         advice=KEYS,
         pattern=r"\A(?:azure|botocore|google|openai|anthropic|redis|kubernetes)\.",
     ),
@@ -101,7 +101,7 @@ CLOUD_ROWS = (
         DATA,
         NO,
         said("Access Denied", "Forbidden", "AccessDenied"),
-        "a service has refused access",
+        "a service refused access",
         KEYS,
         raised=("PermissionError",),  # of s3fs
     ),
@@ -120,7 +120,7 @@ CLOUD_ROWS = (
             "HTTP Error 404",
             "404 Not Found",
         ),
-        "what the program wants to load is not there",
+        "the program tries to load something that does not exist",
         "correct its name, or the path if it is a folder",
     ),
     Row(
@@ -158,8 +158,8 @@ CLOUD_ROWS = (
             "503 Service Unavailable",
             "504 Gateway Time",
         ),
-        "a service has refused for now, or could not answer",
-        "let fewer ranks and data loaders ask at the same time",
+        "a service is refusing requests for now, or could not answer",
+        "let fewer ranks and data loaders send requests at the same time",
         pattern=r"\A(?![\s\S]*insufficient_quota)",
     ),
     Row(
@@ -186,8 +186,8 @@ CLOUD_ROWS = (
             "upstream connect error",
             "Could not connect to any",
         ),
-        "a service could not be reached, or has closed the connection",
-        "see whether its server runs, and let this node reach it",
+        "a service could not be reached, or closed the connection",
+        "check that its server is running and that this node can reach it",
     ),
     Row(
         "service-unreachable",
@@ -229,8 +229,8 @@ CLOUD_ROWS = (
         pattern=r"\A(?:aiobotocore|aiohttp|azure|botocore|cassandra|confluent_kafka|elasticsearch"
         r"|elastic_transport|google|httpcore|httpx|kafka|neo4j|opensearchpy|paramiko|pika|pymongo"
         r"|urllib3)\.",
-        sentence="a service could not be reached, or has closed the connection",
-        advice="see whether its server runs, and let this node reach it",
+        sentence="a service could not be reached, or closed the connection",
+        advice="check that its server is running and that this node can reach it",
     ),
 )
 """Of Azure, Google, AWS, urllib, MySQL, MongoDB, Kafka and others."""

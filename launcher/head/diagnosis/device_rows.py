@@ -15,12 +15,12 @@ YES, NO = Retry.YES, Retry.NO
 
 SMALLER = (
     "use a smaller batch, shorter sequences or activation checkpointing;"
-    " PYTORCH_ALLOC_CONF=expandable_segments:True helps where much is reserved but unallocated"
+    " PYTORCH_ALLOC_CONF=expandable_segments:True helps if much memory is reserved but unallocated"
 )
-SEE_CALL = "CUDA_LAUNCH_BLOCKING=1 shows the call that has failed"
+SEE_CALL = "CUDA_LAUNCH_BLOCKING=1 shows the call that failed"
 ANOTHER_NODE = "leave this node out (--exclude), and have its device examined"
-SEE_NCCL = "NCCL_DEBUG=WARN shows what has failed"
-SHARED = "make /dev/shm larger (in a container: --shm-size), or remove what is left there"
+SEE_NCCL = "NCCL_DEBUG=WARN shows what failed"
+SHARED = "make /dev/shm larger (in a container: --shm-size), or remove old files from it"
 OWN_DEVICE = "let each rank use the device of its LOCAL_RANK (torch.cuda.set_device)"
 INSTALL = "install a build of torch for this device and driver"
 
@@ -50,17 +50,17 @@ _SIZES = (
     (
         r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]{0,200}?(?P<gpu>GPU \d+) has a total"
         r" capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free",
-        "out of GPU memory on {gpu}: {tried} were asked for, and {free} of {total} were free",
+        "out of GPU memory on {gpu}: {tried} requested, {free} of {total} free",
     ),
     (
         r"Tried to allocate (?P<tried>[\d.]+ \w+) \((?P<gpu>\w+ \d+);"
         r" (?P<total>[\d.]+ \w+) total capacity;[^()]{0,200}? (?P<free>[\d.]+ \w+) free",
-        "out of memory of {gpu}: {tried} were asked for, and {free} of {total} were free",
+        "out of memory on {gpu}: {tried} requested, {free} of {total} free",
     ),
     (
         r"Tried to allocate (?P<tried>[\d.]+ \w+)\. (?P<gpu>GPU \d+) has a total capacity"
         r" of (?P<total>[\d.]+ \w+)",
-        "out of GPU memory on {gpu}: {tried} were asked for, and it has {total}",
+        "out of GPU memory on {gpu}: {tried} requested, and it has {total}",
     ),
 )
 """How versions of torch name sizes when a device's memory is used up, and the sentence for each."""
@@ -71,7 +71,7 @@ ABSURD_SIZE_ROWS = (
         SCRIPT,
         NO,
         said("ried to allocate ", "Unable to allocate "),
-        "the program asks for {tried} of memory, which no machine has: see how it works out sizes",
+        "the program requests {tried} of memory, which no machine has: check how it computes sizes",
         # From 100 TB on.
         pattern=r"(?:ried|Unable) to allocate (?P<tried>\d{15,} bytes|\d{6,}(?:\.\d+)? GiB"
         r"|\d{3,}(?:\.\d+)? TiB|\d+(?:\.\d+)? [PE]iB)",
@@ -86,8 +86,8 @@ ABSURD_SIZE_ROWS = (
             "Maximum allowed dimension exceeded",
             "is larger than the maximum possible size",
         ),
-        "the program asks for more memory than can be addressed",
-        "see how it works out sizes",
+        "the program requests more memory than can be addressed",
+        "check how it computes sizes",
     ),
 )
 """Sizes that are mistakes, whatever memory there is."""
@@ -100,8 +100,8 @@ DEVICE_ROWS = (
         said=said("on startup is less than desired GPU memory utilization"),
         pattern=r"Free memory on device ?\((?P<free>[\d.]+/[\d.]+ GiB)\) on startup is less than"
         r" desired GPU memory utilization \((?P<part>[\d.]+), (?P<wanted>[\d.]+ GiB)\)",
-        sentence="too little free GPU memory at the start of the engine: {free}, and {wanted} are"
-        " wanted (gpu_memory_utilization {part})",
+        sentence="too little free GPU memory when the engine started: {free}, and it needs"
+        " {wanted} (gpu_memory_utilization {part})",
         advice="see what else uses the device (dsrun-check), or lower gpu_memory_utilization",
     ),
     Row(
@@ -120,7 +120,7 @@ DEVICE_ROWS = (
         MEMORY,
         said=_OOM,
         pattern=r"Process (?P<pid>\d+) has (?P<used>[\d.]+ \w+) memory in use",
-        sentence="out of GPU memory; process {pid} has {used} of it",
+        sentence="out of GPU memory; process {pid} uses {used} of it",
         advice="see what else uses the device (dsrun-check); " + OWN_DEVICE,
     ),
     *(
@@ -133,7 +133,7 @@ DEVICE_ROWS = (
         NODE,
         YES,
         said("uncorrectable ECC error", "uncorrectable NVLink error"),
-        "the memory or a link of its device is defective",
+        "its device has defective memory or a defective link",
         ANOTHER_NODE,
     ),
     Row(
@@ -148,7 +148,7 @@ DEVICE_ROWS = (
             "error code is 507010",  # CANN's, of a lost heartbeat
             "due to lost heartbeat",
         ),
-        "its device does not answer any more",
+        "its device no longer responds",
         ANOTHER_NODE,
     ),
     Row(
@@ -156,8 +156,8 @@ DEVICE_ROWS = (
         SCRIPT,
         NO,
         said("device-side assert triggered"),
-        "a check of {kernel} on the device has failed ({check}), often for an index such as a"
-        " label or token id out of range",
+        "a check of {kernel} on the device failed ({check}), often because an index such as a"
+        " label or token id is out of range",
         SEE_CALL,
         pattern=r": (?P<kernel>[^\s:][^:\n]{0,99}): block: \[[^`\n]{0,99}`"
         r"(?P<check>[^`\n]{1,99})` f",
@@ -167,15 +167,16 @@ DEVICE_ROWS = (
         SCRIPT,
         NO,
         said("device-side assert triggered"),
-        "a check on the device has failed, often an index such as a label or token id out of range",
+        "a check on the device failed, often because an index such as a label or token id is out of"
+        " range",
         SEE_CALL,
     ),
     Row(
         "device-access",
         said=said("illegal memory access", "misaligned address", "unspecified launch failure"),
-        sentence="a kernel on the device has used memory that is not its own:"
-        " a bug of the kernel, or a defect",
-        advice=SEE_CALL + "; if it happens on one node only, leave that out (--exclude)",
+        sentence="a kernel on the device accessed memory that is not its own:"
+        " a bug in the kernel, or a hardware defect",
+        advice=SEE_CALL + "; if it happens on one node only, leave that node out (--exclude)",
         finds="xid",
     ),
     Row(
@@ -188,7 +189,7 @@ DEVICE_ROWS = (
             "Torch not compiled with ",
             "device type at start of device string",
         ),
-        "torch is built without code for this device",
+        "torch was built without code for this device",
         INSTALL,
     ),
     Row(
@@ -213,7 +214,7 @@ DEVICE_ROWS = (
             "Driver/library version mismatch",
             "forward compatibility was attempted on non supported HW",
         ),
-        "the driver of this node does not fit: it is too old, or was updated without a restart",
+        "this node's driver does not match: it is too old, or was updated without a restart",
         "update the driver, or restart the node; dsrun-check compares the nodes",
     ),
     Row(
@@ -245,7 +246,7 @@ DEVICE_ROWS = (
             "NPU function error: aclInit",
             "Failed to infer device type",  # of vLLM
         ),
-        sentence="this rank has found no device that it can use",
+        sentence="this rank found no device that it can use",
         advice="dsrun-check shows the devices of each node; CUDA_VISIBLE_DEVICES may hide them",
     ),
     Row(
@@ -258,22 +259,21 @@ DEVICE_ROWS = (
             "that can be stored in KV cache",
             "Please try to increase --mem-fraction-static",
         ),
-        "the memory of its device has no room for the KV cache that is asked for",
-        "give the engine more of it (vLLM: gpu_memory_utilization; SGLang: mem_fraction_static),"
+        "its device has no room in memory for the requested KV cache",
+        "give the engine more memory (vLLM: gpu_memory_utilization; SGLang: mem_fraction_static),"
         " a shorter context or more devices",
     ),
     Row(
         "device-in-use",
         NODE,
         said=said("The TPU is already in use by"),
-        sentence="another process uses the TPU",
-        advice="end that process",
+        sentence="another process is using the TPU",
+        advice="stop that process",
     ),
     Row(
         "device-library",
         said=said("CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED"),
-        sentence="a library of the device could not begin,"
-        " often because memory of the device is short",
+        sentence="a device library could not start, often because device memory is short",
         advice=SMALLER,
     ),
     Row(
@@ -342,7 +342,7 @@ NCCL_ROWS = (
         NO,
         said("ibv_reg_mr", "ibv_create_cq", "ibv_create_qp"),
         pattern=r"Cannot\sallocate memory",
-        sentence="the limit of locked memory on this node is too low for InfiniBand",
+        sentence="this node's limit on locked memory is too low for InfiniBand",
         advice="raise it there (ulimit -l, limits.conf, or the container's settings)",
     ),
     Row(
@@ -360,14 +360,14 @@ NCCL_ROWS = (
         NO,
         _NO_INTERFACE,
         "NCCL found no network interface that it may use",
-        "look at NCCL_SOCKET_IFNAME; dsrun-check shows the interfaces",
+        "check NCCL_SOCKET_IFNAME; dsrun-check shows the interfaces",
     ),
     Row(
         "nccl-link",
         NETWORK,
         YES,
         said("Got completion from peer", "Got completion with"),
-        "the InfiniBand link to {peer} has failed ({status})",
+        "the InfiniBand link to {peer} failed ({status})",
         "dsrun-check --full measures the links; " + SEE_NCCL,
         pattern=r"NCCL WARN NET/IB[^\n]{0,40}Got completion from peer (?P<peer>[\w.:-]{1,80})"
         r"\S{0,20} with (?P<status>status=\w+|error \d+)",
@@ -377,7 +377,7 @@ NCCL_ROWS = (
         NETWORK,
         YES,
         said("NCCL WARN Call to ibv_", "NCCL WARN NET/OFI"),
-        "the network between devices has failed",
+        "the network between devices failed",
         "dsrun-check --full measures the links; " + SEE_NCCL,
         pattern=r"NCCL WARN (?:Call to ibv_\w+ failed|NET/OFI [^\n]{0,99}completed with error)",
     ),
@@ -386,8 +386,8 @@ NCCL_ROWS = (
         NETWORK,
         YES,
         said("Connect to ", "connect to ", "closed by remote peer "),
-        "NCCL could not connect to {peer}, or has lost it",
-        "dsrun-check shows whether the nodes reach each other; " + SEE_NCCL,
+        "NCCL could not connect to {peer}, or lost the connection",
+        "dsrun-check shows whether the nodes can reach each other; " + SEE_NCCL,
         pattern=r"NCCL WARN [^\n]{0,80}?(?:[Cc]onnect to |closed by remote peer )"
         r"(?P<peer>[\w.:-]{1,80}(?:<\d+>)?)(?: failed| returned|$)",
         echo=True,
@@ -397,7 +397,7 @@ NCCL_ROWS = (
         NETWORK,
         YES,
         said("ibv_", "IBV_WC_RETRY_EXC_ERR", "Got completion from peer", "NET/IB", "NET/OFI"),
-        "the network between devices has failed",
+        "the network between devices failed",
         "dsrun-check --full measures the links; " + SEE_NCCL,
         pattern=r"(failed|error|timed out|status=12|ERR)",
         raised=("DistBackendError", "RuntimeError"),
@@ -408,7 +408,7 @@ NCCL_ROWS = (
         YES,
         said("Connection refused", "No route to host", "connection abort", "Connection timed out"),
         "NCCL could not connect to another rank",
-        "dsrun-check shows whether the nodes reach each other; " + SEE_NCCL,
+        "dsrun-check shows whether the nodes can reach each other; " + SEE_NCCL,
         raised=("DistBackendError",),
         echo=True,
     ),
@@ -419,9 +419,9 @@ NCCL_ROWS = (
         ),
         pattern=r"WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<what>\w+)"
         r"[\s\S]{0,400}?ran for (?P<ms>\d+) milliseconds",
-        sentence="collective {number} ({what}) has timed out after {ms} ms:"
+        sentence="collective {number} ({what}) timed out after {ms} ms:"
         " another rank did not take part in it",
-        advice="look at the rank that did not come; dsrun-job stacks shows where all are",
+        advice="look at the rank that did not take part; dsrun-job stacks shows where each rank is",
         echo=True,
     ),
     Row(
@@ -429,7 +429,7 @@ NCCL_ROWS = (
         NETWORK,
         YES,
         said("ncclRemoteError", "remote process exited or there was a network error"),
-        "NCCL has lost the connection to another rank",
+        "NCCL lost the connection to another rank",
         SEE_NCCL,
         echo=True,
     ),
@@ -438,8 +438,7 @@ NCCL_ROWS = (
         SCRIPT,
         NO,
         said("Detected mismatch between collectives on ranks"),
-        "the ranks do not call the same collective: rank {one} is in {ones}, rank {other} in"
-        " {others}",
+        "the ranks called different collectives: rank {one} is in {ones}, rank {other} in {others}",
         pattern=r"Rank (?P<one>\d+) is running collective: CollectiveFingerPrint\("
         r"[^()]{0,60}?OpType=(?P<ones>\w+)[\s\S]{0,500}?Rank (?P<other>\d+) is running collective:"
         r" CollectiveFingerPrint\([^()]{0,60}?OpType=(?P<others>\w+)",
@@ -449,7 +448,7 @@ NCCL_ROWS = (
         SCRIPT,
         NO,
         said("Detected mismatch between collectives on ranks", "disagreement between rank"),
-        "the ranks do not call the same collective",
+        "the ranks called different collectives",
     ),
     Row(
         "nccl-versions",
@@ -464,13 +463,13 @@ NCCL_ROWS = (
         SCRIPT,
         NO,
         said("ncclInvalidUsage", "ncclInvalidArgument"),
-        "NCCL was called wrongly, as by two ranks on one device",
+        "NCCL was called incorrectly, for example by two ranks on one device",
         OWN_DEVICE + "; " + SEE_NCCL,
     ),
     Row(
         "nccl-system",
         said=said("ncclSystemError", "unhandled system error", "ncclInternalError"),
-        sentence="NCCL has failed in a call of the system",
+        sentence="a system call of NCCL failed",
         advice=SEE_NCCL,
         echo=True,
     ),
@@ -479,14 +478,14 @@ NCCL_ROWS = (
         NETWORK,
         YES,
         said("DIST call hccl api failed", "HCCL function error"),
-        "HCCL could not connect the ranks, or has lost one",
-        "dsrun-check shows whether the nodes reach each other",
+        "HCCL could not connect the ranks, or lost one",
+        "dsrun-check shows whether the nodes can reach each other",
         echo=True,
     ),
     Row(
         "nccl-cuda",
         said=said("ncclUnhandledCudaError", "unhandled cuda error"),
-        sentence="NCCL has failed in a call of CUDA",
+        sentence="a CUDA call of NCCL failed",
         advice=SEE_NCCL,
         finds="xid",
     ),

@@ -21,8 +21,8 @@ OF_VERSIONS = frozenset({"import", "binary-mismatch", "library-missing", "librar
 """Rows of the table that other versions on one of the nodes would explain."""
 
 ELSEWHERE = (
-    "look whether the folder that it is in is there, and in PYTHONPATH (--sync DIR copies one), or"
-    " install it on all nodes; dsrun-check compares packages"
+    "check that its folder exists and is in PYTHONPATH (--sync DIR copies one), or install it on"
+    " all nodes; dsrun-check compares packages"
 )
 """What to do about a module that no node has installed, and that another folder may have."""
 
@@ -65,7 +65,7 @@ def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) ->
             return found.verdict._replace(sentence=known[0], advice=known[1])
         sentence = f"{module} is not found on {found.host}"
         return found.verdict._replace(sentence=sentence, advice=ELSEWHERE)
-    advice = f"install it for {python_of(here)}, or choose another one (--python)"
+    advice = f"install it for {python_of(here)}, or choose another Python (--python)"
     return found.verdict._replace(advice=advice)
 
 

@@ -8,7 +8,7 @@ from .row import Row, said
 
 MEMORY, NO = FailureClass.MEMORY, Retry.NO
 
-LESS_WORK = "lower the batch, the number of tokens or the context that the engine may take"
+LESS_WORK = "lower the engine's batch size, number of tokens or context length"
 
 ENGINE_ROWS = (
     Row(
@@ -16,8 +16,7 @@ ENGINE_ROWS = (
         MEMORY,
         NO,
         said("Ran out of memory in memory space"),
-        "out of memory in the {space} of the device: {used} are needed, {more} more than the"
-        " {total} that it has",
+        "out of memory in the device's {space}: {used} needed, {more} more than its {total}",
         SMALLER.partition(";")[0],
         pattern=r"in memory space (?P<space>\w+)\. Used (?P<used>[\d.]+\w) of (?P<total>[\d.]+\w)"
         r" \w+\. Exceeded \w+ capacity by (?P<more>[\d.]+\w)",
@@ -27,7 +26,7 @@ ENGINE_ROWS = (
         MEMORY,
         NO,
         said("RESOURCE_EXHAUSTED"),
-        "out of memory of the device",
+        "out of device memory",
         SMALLER.partition(";")[0],
         pattern=r"[Oo]ut of memory|of memory in memory space|at the bottom of memory"
         r"|[Aa]ttempting to (?:allocate|reserve)|OOM when|ailed to allocate",
@@ -50,7 +49,7 @@ ENGINE_ROWS = (
             "Insufficient GPU memory",
             "insufficient GPU memory",
         ),
-        "the memory of its device has no room for what the engine is asked for",
+        "its device has too little memory for what the engine was asked to do",
         LESS_WORK,
     ),
     Row(
@@ -58,7 +57,7 @@ ENGINE_ROWS = (
         MEMORY,
         NO,
         said("out of memory", "Out of memory", "OutOfMemory"),
-        "out of memory of the device",
+        "out of device memory",
         SMALLER.partition(";")[0],
         # CUDA's and HIP's, as engines, llama.cpp, cupy, Paddle and TensorRT tell of it.
         pattern=r"(?:\b(?:CUDA|HIP|ROCm|XPU|NPU|SYCL|cuda|hip)\b[^\n]{0,60}\b(?:error|failure)"

@@ -20,8 +20,8 @@ OPEN_FILES = (
     "raise the limit of open files (ulimit -n), or pass tensors as files:"
     " torch.multiprocessing.set_sharing_strategy('file_system')"
 )
-EARLIER = "load the one before it; write checkpoints under another name, and rename them"
-EVERYWHERE = "see that it is on every node under this path; --sync copies the working folder"
+EARLIER = "load the previous one; write checkpoints under a temporary name, then rename them"
+EVERYWHERE = "make sure that it is on every node under this path; --sync copies the working folder"
 
 RAY_MEMORY_LINE = Row(
     "host-memory",
@@ -31,7 +31,7 @@ RAY_MEMORY_LINE = Row(
         "killed due to memory pressure (OOM)",
         "Refer to the documentation on how to address the out of memory issue",
     ),
-    "Ray has ended workers because memory of the node was short",
+    "Ray killed workers because the node was short of memory",
     LESS,
 )
 """Of Ray, which says it in many lines."""
@@ -41,7 +41,7 @@ SHARED_MEMORY_LINE = Row(
     MEMORY,
     NO,
     said("might be caused by insufficient shared memory (shm)"),
-    "/dev/shm has no room for what data loaders pass on",
+    "/dev/shm has no room for the batches of data loaders",
     SHARED,
     finds="shm",
 )
@@ -53,7 +53,7 @@ SHARED_MEMORY_ROWS = (
         MEMORY,
         NO,
         said("No space left on device"),
-        "/dev/shm has no room for what processes share",
+        "/dev/shm has no room for data that processes share",
         SHARED,
         pattern=r"\((synchronize|shared_memory)\.py:",
         finds="shm",
@@ -71,7 +71,7 @@ SHARED_MEMORY_ROWS = (
             "out of shared memory",
             "'/dev/shm/",
         ),
-        "/dev/shm has no room for what data loaders pass on",
+        "/dev/shm has no room for the batches of data loaders",
         SHARED,
         pattern=r"No space left|Success|(?<!unable to open )shared memory",
         finds="shm",
@@ -81,7 +81,7 @@ SHARED_MEMORY_ROWS = (
         MEMORY,
         NO,
         raised=("ObjectStoreFullError",),
-        sentence="Ray's store of objects, which is in /dev/shm, is full",
+        sentence="Ray's object store, which is in /dev/shm, is full",
         advice=SHARED,
     ),
     Row(
@@ -89,15 +89,15 @@ SHARED_MEMORY_ROWS = (
         MEMORY,
         PERHAPS,
         said("is killed by signal: Killed"),
-        "a data loader was killed, as the kernel does when memory is short",
+        "a data loader was killed, probably by the kernel because memory was short",
         LESS,
         finds="memory",
     ),
     Row(
         "loader-crashed",
         said=said("is killed by signal", "exited unexpectedly"),
-        sentence="a data loader of this rank has died",
-        advice="num_workers=0 shows its own error",
+        sentence="a data loader of this rank died",
+        advice="num_workers=0 shows the underlying error",
         finds="memory",
     ),
     Row(
@@ -106,7 +106,7 @@ SHARED_MEMORY_ROWS = (
         PERHAPS,
         said("DataLoader timed out after"),
         "DataLoader timed out after {limit} s",
-        "look at where the data is read from",
+        "check the storage that the data is read from",
         pattern=r"DataLoader timed out after (?P<limit>[\d.]+)",
     ),
 )
@@ -139,7 +139,7 @@ DISK_ROWS = (
         DATA,
         said=said("inline_container.cc"),
         pattern=r"unexpected pos \d+ vs \d+",
-        sentence="a checkpoint could not be written as a whole, as on a full disk",
+        sentence="a checkpoint could not be written completely; the disk may be full",
         finds="disk",
     ),
     Row(
@@ -147,7 +147,7 @@ DISK_ROWS = (
         DATA,
         NO,
         said("Disk quota exceeded", "[Errno 122]"),
-        "the quota of this user is used up",
+        "this user's disk quota is used up",
         "remove files, or write to another folder",
     ),
     Row(
@@ -155,7 +155,7 @@ DISK_ROWS = (
         DATA,
         NO,
         said("[Errno 27]"),
-        "a file has become larger than it may",
+        "a file grew beyond its size limit",
         "raise the limit (ulimit -f)",
     ),
     Row(
@@ -163,7 +163,7 @@ DISK_ROWS = (
         NODE,
         NO,
         said("Too many open files", "[Errno 24]", "items of ancdata"),
-        "too many open files: this rank has as many as it may",
+        "too many open files: this rank has reached its limit",
         OPEN_FILES,
     ),
     Row(
@@ -205,23 +205,23 @@ DISK_ROWS = (
             "[Errno 108]",
             "[Errno 116]",
         ),
-        "a file system of this node has lost its server",
-        "mount it there again",
+        "a file system on this node lost its server",
+        "mount it again",
     ),
     Row(
         "disk-error",
         NODE,
         PERHAPS,
         said("Input/output error", "[Errno 5]", "Remote I/O error"),
-        "a file system of this node reports an error of its disk or server",
-        "look in the kernel log of the node",
+        "a file system on this node reports an error of its disk or server",
+        "look at the node's kernel log",
     ),
     Row(
         "read-only",
         DATA,
         PERHAPS,
         said("Read-only file system"),
-        "the program writes to a file system that is read-only",
+        "the program tried to write to a read-only file system",
         "write to another folder",
     ),
     Row("no-permission", DATA, NO, said("Permission denied", "[Errno 13]")),
@@ -230,7 +230,7 @@ DISK_ROWS = (
         MEMORY,
         PERHAPS,
         said("Cannot allocate memory", "can't allocate memory", "std::bad_alloc", "bad allocation"),
-        "the system has refused more memory",
+        "the system refused to allocate more memory",
         LESS,
     ),
     Row("host-memory", MEMORY, NO, raised=("MemoryError", "_ArrayMemoryError"), advice=LESS),
@@ -239,8 +239,8 @@ DISK_ROWS = (
         MEMORY,
         PERHAPS,
         said("running low on memory"),
-        "Ray has ended it because memory of the node {node} was short: {used} were in use, and the"
-        " threshold is {limit}",
+        "Ray killed it because node {node} was short of memory: {used} in use, and the threshold"
+        " is {limit}",
         LESS,
         pattern=r"on the node \(IP: (?P<node>[\w.:]{1,80}),[^\n]{0,600}? was running was"
         r" (?P<used>[\d.]+\w+ / [\d.]+\w+) \([^\n]{0,80}threshold of (?P<limit>[\d.]*\d)",
@@ -250,7 +250,7 @@ DISK_ROWS = (
         MEMORY,
         PERHAPS,
         said("running low on memory"),
-        "Ray has ended it because memory of the node was short",
+        "Ray killed it because the node was short of memory",
         LESS,
         raised=("OutOfMemoryError", "OutOfMemoryError)"),
     ),
@@ -270,7 +270,7 @@ DISK_ROWS = (
         SCRIPT,
         NO,
         raised=("FileExistsError",),
-        advice="several ranks may make the same folder: os.makedirs(..., exist_ok=True)",
+        advice="several ranks may create the same folder: use os.makedirs(..., exist_ok=True)",
     ),
 )
 
@@ -305,24 +305,24 @@ CHECKPOINT_ROWS = (
             "Missing key in checkpoint state_dict",
             "File does not contain tensor ",
         ),
-        "the checkpoint does not fit the model",
-        "load a checkpoint of this model and these options",
+        "the checkpoint does not match the model",
+        "load a checkpoint written by this model with these options",
     ),
     Row(
         "checkpoint-world",
         DATA,
         NO,
         said("checkpoint being loaded used a DP world size", "dp world size of"),
-        "the checkpoint was written by another number of ranks",
-        "use as many ranks, or convert it to a universal checkpoint",
+        "the checkpoint was written by a different number of ranks",
+        "use the same number of ranks, or convert it to a universal checkpoint",
     ),
     Row(
         "checkpoint-unsafe",
         SCRIPT,
         NO,
         said("Weights only load failed"),
-        "the file has more than tensors, which torch.load refuses since torch 2.6",
-        "if you trust the file: torch.load(..., weights_only=False)",
+        "the file contains more than tensors, which torch.load has refused since torch 2.6",
+        "if you trust the file, use torch.load(..., weights_only=False)",
         pattern=r"Unsupported (global|class)|not an allowed|This file can still be loaded",
     ),
     Row(
@@ -348,7 +348,7 @@ CHECKPOINT_ROWS = (
             "not a valid checkpoint",
             "Weights only load failed",
         ),
-        "a file that is loaded is cut off or broken, as after a job that ended while writing it",
+        "a loaded file is truncated or broken, perhaps because a job ended while writing it",
         EARLIER,
     ),
     Row(
@@ -357,7 +357,7 @@ CHECKPOINT_ROWS = (
         NO,
         raised=("EOFError",),
         pattern=r"\((serialization|_weights_only_unpickler)\.py",
-        sentence="a file that is loaded is empty or cut off",
+        sentence="a loaded file is empty or truncated",
         advice=EARLIER,
     ),
     Row(
@@ -365,7 +365,7 @@ CHECKPOINT_ROWS = (
         DATA,
         NO,
         said("is invalid for input of size"),
-        "a file that is loaded does not hold what its header says",
+        "a loaded file does not match its header",
         EARLIER,
         pattern=r"\(torch\.py:",  # of safetensors
     ),
@@ -393,7 +393,7 @@ DATA_ROWS = (
             "Error no file named",
             "does not appear to have a file named",
         ),
-        "a part of the model is not there, or needs a package that is missing",
+        "part of the model is missing, or needs a package that is not installed",
         EVERYWHERE,
     ),
     Row(
@@ -407,7 +407,7 @@ DATA_ROWS = (
             "Couldn't find a dataset script at",
             "BuilderConfig ",
         ),
-        "the data set has no such part",
+        "the data set has no such split or file",
         EVERYWHERE,
         pattern=r"Unknown split |data files? (found in|at)|dataset script at"
         r"|BuilderConfig '?[\w.-]+'? not found",
@@ -452,7 +452,7 @@ DATA_ROWS = (
             "No columns to parse from file",
             "premature end of ",
         ),
-        "a file of the data is cut off, broken, or of another kind",
+        "a data file is truncated, broken or in another format",
     ),
     Row(
         "short-data",
@@ -465,7 +465,7 @@ DATA_ROWS = (
             "buffer is smaller than requested size",
             "no greater than buffer length",
         ),
-        "a file is shorter than what is read of it",
+        "a file is shorter than its reader expects",
         EVERYWHERE,
     ),
     Row(
@@ -473,7 +473,7 @@ DATA_ROWS = (
         DATA,
         NO,
         raised=("UnicodeDecodeError", "JSONDecodeError", "UnidentifiedImageError", "BadZipFile"),
-        sentence="a file that is read is cut off, broken, or of another kind",
+        sentence="an input file is truncated, broken or in another format",
     ),
     Row(
         "bad-data",
@@ -485,8 +485,8 @@ DATA_ROWS = (
             "DatasetGenerationCastError",
             "SchemaInferenceError",
         ),
-        sentence="the data has another form than its reader expects, or the records of a file"
-        " differ",
+        sentence="the data is not in the form that its reader expects, or the records of a"
+        " file differ",
     ),
     Row(
         "empty-data",
@@ -501,6 +501,6 @@ DATA_ROWS = (
         DATA,
         NO,
         said("stack expects each tensor to be equal size", "batch must contain tensors"),
-        "the samples of a batch do not fit together",
+        "the samples in a batch do not fit together",
     ),
 )

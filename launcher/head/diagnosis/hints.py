@@ -32,8 +32,8 @@ TORCHS_LOCAL_RANK = LOCAL_RANK._replace(
 NO_INPUT = Verdict(
     FailureClass.SCRIPT,
     Retry.NO,
-    "the standard input of workers is empty",
-    "for breakpoint() and input() on rank 0, give --stdin rank0, which forwards dsrun's own",
+    "the workers' standard input is empty",
+    "for breakpoint() and input() on rank 0, give --stdin rank0, which forwards dsrun's own input",
 )
 
 ONE_OR_OTHERS = "workers = 1, or add LOCAL_RANK to the port"

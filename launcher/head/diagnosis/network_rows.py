@@ -13,10 +13,10 @@ NETWORK, NODE, SCRIPT, DATA = (
 )
 YES, NO, PERHAPS = Retry.YES, Retry.NO, Retry.UNKNOWN
 
-SEE_STACKS = "look at the rank that did not come; dsrun-job stacks shows where all are"
+SEE_STACKS = "look at the rank that did not take part; dsrun-job stacks shows where each rank is"
 SAME_CALLS = "TORCH_DISTRIBUTED_DEBUG=DETAIL shows which rank calls what"
-SEE_LINKS = "dsrun-check shows whether the nodes reach each other"
-ANOTHER_PORT = "end that program, or choose another port"
+SEE_LINKS = "dsrun-check shows whether the nodes can reach each other"
+ANOTHER_PORT = "stop that program, or choose another port"
 
 _IN_USE = said(
     "EADDRINUSE",
@@ -51,8 +51,8 @@ PORT_ROWS = (
         NETWORK,
         NO,
         said("Cannot assign requested address", "EADDRNOTAVAIL", "No such device (addr="),
-        "the program listens at an address or interface that this node does not have",
-        "give it one of this node's; dsrun-check shows the interfaces",
+        "the program tried to listen on an address or interface that this node does not have",
+        "give it one that this node has; dsrun-check shows the interfaces",
     ),
 )
 
@@ -61,7 +61,7 @@ RANK_ROWS = (
         "gloo-timeout",
         said=said("Timed out waiting"),
         pattern=r"Timed out waiting (?P<ms>\d+)ms for (?P<what>send|recv) operation",
-        sentence="a {what} between two ranks has timed out after {ms} ms:"
+        sentence="a {what} between two ranks timed out after {ms} ms:"
         " another rank did not take part in the collective",
         advice=SEE_STACKS,
         echo=True,
@@ -70,7 +70,7 @@ RANK_ROWS = (
         "barrier-timeout",
         said=said("failed to pass monitoredBarrier"),
         pattern=r"Ranks? (?P<who>[\d, ]+) failed to pass monitoredBarrier in (?P<ms>\d+) ms",
-        sentence="a barrier has timed out after {ms} ms: rank {who} did not come",
+        sentence="a barrier timed out after {ms} ms: rank {who} did not reach it",
         advice=SEE_STACKS,
         echo=True,
     ),
@@ -79,7 +79,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("waiting for clients"),
-        "only {come} clients have come to the store within {limit} s",
+        "only {come} clients connected to the store within {limit} s",
         SEE_STACKS + "; " + SEE_LINKS,
         pattern=r"after (?P<limit>\d+) seconds waiting for clients\. (?P<come>\d+/\d+) clients",
         echo=True,
@@ -89,7 +89,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("in store based barrier"),
-        "only {come} of {all} ranks have come to the store within {limit}",
+        "only {come} of {all} ranks connected to the store within {limit}",
         SEE_STACKS + "; " + SEE_LINKS,
         pattern=r"world_size=(?P<all>\d+), worker_count=(?P<come>\d+), (?:num_workers=\d+, )?"
         r"timeout=(?P<limit>[\d:]{4,20})",
@@ -97,7 +97,7 @@ RANK_ROWS = (
     ),
     Row(
         "ranks-missing",
-        sentence="not all nodes have come to the rendezvous within its time limit",
+        sentence="not all nodes joined the rendezvous within its time limit",
         advice=SEE_LINKS,
         raised=("RendezvousTimeoutError",),
         echo=True,
@@ -112,7 +112,7 @@ RANK_ROWS = (
             "wait() got timeout",
             "DEADLINE_EXCEEDED: Barrier timed out",
         ),
-        sentence="the ranks have not all come to the store within its time limit",
+        sentence="not all ranks connected to the store within its time limit",
         advice=SEE_STACKS,
         echo=True,
     ),
@@ -130,7 +130,7 @@ RANK_ROWS = (
         SCRIPT,
         NO,
         said("op.preamble.length <= op.nbytes"),
-        "the ranks do not call the same collective, or with different sizes:"
+        "the ranks called different collectives, or the same one with different sizes:"
         " {sent} bytes were sent where {wanted} were expected",
         SAME_CALLS,
         pattern=r"op\.preamble\.length <= op\.nbytes\. (?P<sent>\d+) vs (?P<wanted>\d+)",
@@ -144,7 +144,7 @@ RANK_ROWS = (
             "Is there a distributed collective mismatch",
             "op.preamble.",
         ),
-        "the ranks do not call the same collective, or with different sizes",
+        "the ranks called different collectives, or the same one with different sizes",
         SAME_CALLS,
         pattern=r"collective mismatch|op\.preamble\.",
     ),
@@ -154,14 +154,14 @@ RANK_ROWS = (
         NO,
         said("Unable to find address for", "unsupported gloo device", "Unable to find interface"),
         "gloo found no such network interface",
-        "look at GLOO_SOCKET_IFNAME; dsrun-check shows the interfaces",
+        "check GLOO_SOCKET_IFNAME; dsrun-check shows the interfaces",
     ),
     Row(
         "rank-closed",
         NETWORK,
         YES,
         said("Connection closed by peer", "Connection reset by peer [", "gloo/transport"),
-        "its connection to another rank has ended",
+        "its connection to another rank was lost",
         SEE_LINKS,
         # gloo's path is in all its errors.
         pattern=r"Connection (?:closed|reset|refused|aborted|timed out)|Broken pipe|Socket closed"
@@ -173,7 +173,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("failed to recv, got", "Failed to recv, got", "Bytes failed on", "recvV"),
-        "its connection to the store at {host}:{port} has ended",
+        "its connection to the store at {host}:{port} was lost",
         SEE_LINKS,
         pattern=r"failed on SocketImpl\([^\n]{0,200}remote=\[(?P<host>[^\]\n]{1,99})\]:"
         r"(?P<port>\d+)",
@@ -194,7 +194,7 @@ RANK_ROWS = (
             "recvVector failed on",
             "The connection to the C10d store has failed",
         ),
-        "its connection to the store of rank 0 has ended, or was never made",
+        "its connection to the store of rank 0 was lost or never made",
         SEE_LINKS,
         echo=True,
     ),
@@ -203,7 +203,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("Connection reset by peer", "Broken pipe"),
-        "its connection to the store of rank 0 has ended, or was never made",
+        "its connection to the store of rank 0 was lost or never made",
         SEE_LINKS,
         pattern=r"\((rendezvous|distributed_c10d|TCPStore|c10d_rendezvous_backend)\.py:",
         echo=True,
@@ -213,7 +213,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("via c10d key-value store by key"),
-        "its connection to the store of rank 0 has ended, or was never made",
+        "its connection to the store of rank 0 was lost or never made",
         SEE_LINKS,
         pattern=r"Connection (?:reset|refused|closed)|Broken pipe|Connection was likely closed",
         echo=True,
@@ -223,7 +223,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("DEADLINE_EXCEEDED: Connect() timed out"),
-        "it could not connect to the coordinator of JAX",
+        "it could not connect to JAX's coordinator",
         SEE_LINKS,
         echo=True,
     ),
@@ -232,7 +232,7 @@ RANK_ROWS = (
         NODE,
         NO,
         said("UCX  ERROR", "UCX ERROR"),
-        "the limit of locked memory on this node is too low for InfiniBand",
+        "this node's limit on locked memory is too low for InfiniBand",
         "raise it there (ulimit -l, limits.conf, or the container's settings)",
         pattern=r"UCX +ERROR .{0,200}(?:ibv_\w+\(.{0,200}Cannot allocate memory|ulimit -l)",
     ),
@@ -242,7 +242,7 @@ RANK_ROWS = (
         NO,
         said("UCX  ERROR", "UCX ERROR"),
         "UCX found no device or transport that it may use",
-        "look at UCX_NET_DEVICES and UCX_TLS; dsrun-check shows the interfaces",
+        "check UCX_NET_DEVICES and UCX_TLS; dsrun-check shows the interfaces",
         pattern=r"UCX +ERROR .{0,99}(?:no usable transports|is not available, please use)",
     ),
     Row(
@@ -250,7 +250,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("UCX  ERROR", "UCX ERROR"),
-        "the network between two ranks has failed, or one of them has gone",
+        "the network between two ranks failed, or one of them exited",
         SEE_LINKS,
         pattern=r"UCX +ERROR .{0,200}(?:unreachable|imed out|imeout|retry count(?:er)? exceeded"
         r"|reset by|refused|No route to host|disconnected)",
@@ -261,15 +261,15 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("waiting for GCS to become available", "Could not find a running Ray instance"),
-        "the head of Ray could not be reached",
-        "see whether it runs (ray status), and let this node reach it",
+        "Ray's head node could not be reached",
+        "check that it is running (ray status) and that this node can reach it",
     ),
     Row(
         "ray-node",
         NODE,
         YES,
         said("because its node has died", "was lost because its node"),
-        "Ray has lost a node",
+        "Ray lost a node",
     ),
     Row(
         "mpi-link",
@@ -280,7 +280,7 @@ RANK_ROWS = (
             "unable to reach the peer",
             "lost communication with a remote daemon",
         ),
-        "a process of MPI could not be reached, or has gone",
+        "an MPI process could not be reached, or exited",
         SEE_LINKS,
         echo=True,
     ),
@@ -289,7 +289,7 @@ RANK_ROWS = (
         NETWORK,
         YES,
         said("Transport retry count exceeded"),
-        "the network between two ranks has failed, or one of them has gone",
+        "the network between two ranks failed, or one of them exited",
         SEE_LINKS,
         echo=True,
     ),
@@ -297,7 +297,7 @@ RANK_ROWS = (
         "ucx-link",
         NETWORK,
         YES,
-        sentence="the network between two ranks has failed, or one of them has gone",
+        sentence="the network between two ranks failed, or one of them exited",
         advice=SEE_LINKS,
         raised=("UCXConnectionReset", "UCXNotConnected", "UCXTimedOut", "UCXUnreachable"),
         echo=True,
@@ -362,8 +362,8 @@ SERVICE_ROWS = (
         NETWORK,
         YES,
         said("(SlowDown) when calling", "(503) when calling", "(Throttling) when calling"),
-        "the storage service has refused, as it gets too many requests",
-        "let fewer ranks and data loaders ask at the same time",
+        "the storage service refused a request because it gets too many",
+        "let fewer ranks and data loaders send requests at the same time",
     ),
     Row(
         "wandb-login",
@@ -371,15 +371,15 @@ SERVICE_ROWS = (
         NO,
         said("api_key not configured", "No API key configured"),
         "wandb has no API key",
-        "set it on all nodes (--export WANDB_API_KEY), or WANDB_MODE=offline",
+        "set it on all nodes (--export WANDB_API_KEY), or set WANDB_MODE=offline",
     ),
     Row(
         "wandb-denied",
         SCRIPT,
         NO,
         said("permission denied", "do not have permission", "entity", "project not found"),
-        "wandb has refused access",
-        "see whose API key it is, and the names of entity and project",
+        "wandb refused access",
+        "check whose API key it is, and the names of the entity and project",
         raised=("CommError",),
     ),
     Row(
@@ -406,8 +406,8 @@ SERVICE_ROWS = (
             "(AccessDenied) when calling",
             "(403) when calling",
         ),
-        "a service has refused access",
-        "set a token that may read it on all nodes (--export HF_TOKEN)",
+        "a service refused access",
+        "set a token with read access on all nodes (--export HF_TOKEN)",
     ),
     Row(
         "service-denied",
@@ -423,7 +423,7 @@ SERVICE_ROWS = (
             "StatusCode.UNAUTHENTICATED",
             "StatusCode.PERMISSION_DENIED",
         ),
-        "a service has refused access, as key or password are missing or wrong",
+        "a service refused access: the key or password is missing or wrong",
         "set them on all nodes (--export NAME)",
     ),
     Row(
@@ -435,16 +435,16 @@ SERVICE_ROWS = (
             "OfflineModeIsEnabled",
             "Offline mode is enabled",
         ),
-        "the files are not in the cache of this node, and downloads are switched off",
-        "download them before, to a cache that all nodes see (HF_HOME)",
+        "the files are not in this node's cache, and downloads are disabled",
+        "download them beforehand to a cache that all nodes share (HF_HOME)",
     ),
     Row(
         "service-unreachable",
         NETWORK,
         YES,
         said("Please check your connection and try again"),
-        "the hub could not be reached, and the files are not in the cache of this node",
-        "let this node reach it, or download what is needed before the start",
+        "the hub could not be reached, and the files are not in this node's cache",
+        "let this node reach it, or download the files before the start",
     ),
     Row(
         "hub-missing",
@@ -461,7 +461,7 @@ SERVICE_ROWS = (
             "(NoSuchKey) when calling",
             "(NoSuchBucket) when calling",
         ),
-        "what the program wants to load is not there",
+        "the program tries to load something that does not exist",
         "correct its name, or the path if it is a folder",
     ),
     Row(
@@ -469,8 +469,8 @@ SERVICE_ROWS = (
         NETWORK,
         PERHAPS,
         said("Name or service not known", "nodename nor servname", "No address associated with"),
-        "a name of a host could not be resolved",
-        "correct the name, or the name server of this node",
+        "a host name could not be resolved",
+        "correct the name, or fix this node's name server",
     ),
     Row(
         "bad-certificate",
@@ -478,7 +478,7 @@ SERVICE_ROWS = (
         NO,
         said("CERTIFICATE_VERIFY_FAILED"),
         "a server's certificate is not trusted on this node",
-        "install the certificates of its authority there (SSL_CERT_FILE)",
+        "install its authority's certificates there (SSL_CERT_FILE)",
     ),
     Row(
         "service-unreachable",
@@ -504,7 +504,7 @@ SERVICE_ROWS = (
             *_ENDED_SERVICES,
         ),
         "a service or another host could not be reached",
-        "let this node reach it, or download what is needed before the start",
+        "let this node reach it, or download the files before the start",
         # The time limit of the store is another matter.
         pattern=r"\A(?!DistNetworkError|DistStoreError)",
     ),
@@ -512,8 +512,8 @@ SERVICE_ROWS = (
         "service-unreachable",
         NETWORK,
         YES,
-        sentence="a service could not be reached, or has closed the connection",
-        advice="see whether its server runs, and let this node reach it",
+        sentence="a service could not be reached, or closed the connection",
+        advice="check that its server is running and that this node can reach it",
         raised=(
             "APIConnectionError",
             "APITimeoutError",
@@ -536,7 +536,7 @@ SERVICE_ROWS = (
         NETWORK,
         YES,
         raised=("ConnectionResetError", "ConnectionRefusedError", "DistNetworkError"),
-        sentence="a connection has ended, or was refused",
+        sentence="a connection was lost or refused",
         echo=True,
     ),
 )

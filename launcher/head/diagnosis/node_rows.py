@@ -20,7 +20,7 @@ YES, NO, PERHAPS = Retry.YES, Retry.NO, Retry.UNKNOWN
 
 LONGER = "ask the scheduler for more time, or continue from a checkpoint"
 MORE_MEMORY = LESS + ", or ask for more"
-SEE_CRASH = "see where: --export PYTHONFAULTHANDLER=1 prints the lines of Python"
+SEE_CRASH = "to see where, use --export PYTHONFAULTHANDLER=1, which prints the Python stack"
 
 _THEIRS = (
     r"^(?:(?:slurmstepd|srun|salloc)\S{0,80}: |\[[\dT:.-]{1,30}\] error: |=>> PBS: "
@@ -44,7 +44,7 @@ SCHEDULER_ROWS = (
         PREEMPTED,
         YES,
         said("DUE TO PREEMPTION", "TERM_PREEMPT"),
-        "the scheduler has preempted the job",
+        "the scheduler preempted the job",
         pattern=_THEIRS,
         apart=True,
     ),
@@ -53,14 +53,14 @@ SCHEDULER_ROWS = (
         NODE,
         YES,
         said("DUE TO NODE FAILURE", "CANCELLED DUE TO NODE"),
-        "the scheduler has lost a node",
+        "the scheduler lost a node",
         pattern=_THEIRS,
         apart=True,
     ),
     Row(
         "task-failed",
         said=said("DUE TO TASK FAILURE"),
-        sentence="Slurm has ended it because another task of the step had failed",
+        sentence="Slurm killed it because another task of the step had failed",
         pattern=_THEIRS,
         apart=True,
         echo=True,
@@ -70,7 +70,7 @@ SCHEDULER_ROWS = (
         PREEMPTED,
         PERHAPS,
         said("slurmstepd: error: ***"),
-        "the scheduler has cancelled the job",
+        "the scheduler cancelled the job",
         pattern=_THEIRS + r".{0,200}CANCELLED\sAT",
         apart=True,
     ),
@@ -88,7 +88,7 @@ SCHEDULER_ROWS = (
             "PBS: job killed: mem ",
             "PBS: job killed: vmem ",
         ),
-        "the job has used more memory than the scheduler allows it",
+        "the job used more memory than the scheduler allows",
         MORE_MEMORY,
         pattern=_THEIRS,
         apart=True,
@@ -115,7 +115,7 @@ NOTICE_ROWS = (
         PREEMPTED,
         YES,
         said("nterrupt", "reempt", "victi", "victed", "eclaimed", "ermination"),
-        "the cloud takes its machine back",
+        "the cloud provider is reclaiming this machine",
         "continue from a checkpoint, on other machines",
         pattern=_NOTICE,
         apart=True,
@@ -125,7 +125,7 @@ NOTICE_ROWS = (
         PREEMPTED,
         YES,
         said("this job is preempted", "this job is timed-out"),
-        "the scheduler ends the job",
+        "the scheduler is ending the job",
         LONGER,
         pattern=r"^submitit \w{1,20} .{0,60}Caught signal \w{1,20} on .{0,80}: this job is ",
         apart=True,
@@ -163,7 +163,7 @@ XID_LINE = Row(
     NODE,
     YES,
     said("NVRM: Xid (PCI:"),
-    "NVIDIA's driver reports Xid {number} of the device {device}",
+    "NVIDIA's driver reports Xid {number} for device {device}",
     ANOTHER_NODE,
     pattern=r"^(?:\[[ .\d]{1,30}\] )?NVRM: Xid \(PCI:(?P<device>[\da-fA-F:.]{4,20})\):"
     rf" (?P<number>{_DEFECTS})",
@@ -175,7 +175,7 @@ SIGNAL_ROWS = (
         "memory-killed",
         MEMORY,
         PERHAPS,
-        sentence="the kernel has ended it because memory was short",
+        sentence="the kernel killed it because memory was short",
         advice=MORE_MEMORY,
         needs="memory",
         finds="memory",
@@ -206,7 +206,7 @@ SIGNAL_ROWS = (
         "processor-time",
         PREEMPTED,
         NO,
-        sentence="it has used all the processor time that it may",
+        sentence="it used up its limit of processor time",
         advice="raise the limit (ulimit -t)",
         signals=(signal.SIGXCPU,),
     ),
@@ -214,14 +214,14 @@ SIGNAL_ROWS = (
         "file-size",
         DATA,
         NO,
-        sentence="a file has become larger than it may",
+        sentence="a file grew beyond its size limit",
         advice="raise the limit (ulimit -f)",
         signals=(signal.SIGXFSZ,),
     ),
     Row(
         "instruction",
-        sentence="it has come to an instruction that this processor does not have, or to a trap",
-        advice="install packages that were built for the oldest of the nodes",
+        sentence="it ran an instruction that this processor does not have, or hit a trap",
+        advice="install packages built for the oldest processor of all nodes",
         signals=(signal.SIGILL,),
     ),
     Row(
@@ -230,13 +230,13 @@ SIGNAL_ROWS = (
         # The first frame that is not a library's, if there is one.
         pattern=r"Current thread .*\n(?:\s*File \"(?=[^\"\n]*/(?:lib/python|site-packages/)).*\n)*"
         r"\s*File \"(?:.*/)?(?P<file>[^/\"]+)\", line (?P<line>\d+) in (?P<what>\S+)",
-        sentence="native code has crashed, called by {what} ({file}:{line})",
+        sentence="native code crashed, called by {what} ({file}:{line})",
         finds="crash",
         signals=(signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE),
     ),
     Row(
         "crashed",
-        sentence="native code has crashed",
+        sentence="native code crashed",
         advice=SEE_CRASH,
         needs="crash",
         finds="crash",
@@ -252,7 +252,7 @@ SIGNAL_ROWS = (
             "munmap_chunk(): invalid pointer",
             "corrupted double-linked list",
         ),
-        sentence="native code has overwritten memory that is not its own",
+        sentence="native code overwrote memory that is not its own",
         advice=SEE_CRASH,
         signals=(signal.SIGABRT,),
     ),

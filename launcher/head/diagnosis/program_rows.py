@@ -10,10 +10,10 @@ NO = Retry.NO
 
 SAME_PACKAGES = "install the same versions on all nodes; dsrun-check compares them"
 NAMED_MODULE = (
-    "look at the name behind -m, and at where it is looked for: the working folder (--workdir),"
-    " PYTHONPATH, and the packages of this Python (--python)"
+    "check the name after -m, and the places where it is looked for: the working folder"
+    " (--workdir), PYTHONPATH, and the packages of this Python (--python)"
 )
-FITTING = "install a version of it that fits the torch which is installed"
+FITTING = "install a version of it that matches the installed torch"
 
 INSTALL_ROWS = (
     Row(
@@ -40,7 +40,7 @@ INSTALL_ROWS = (
         NODE,
         NO,
         said("' not found (required by"),
-        "{version} is not in the system libraries of this node: they are too old",
+        "{version} is not in this node's system libraries: they are too old",
         "use a container, or packages that were built for this system",
         pattern=r"version [`'](?P<version>[\w.]+)' not found",
     ),
@@ -61,7 +61,7 @@ INSTALL_ROWS = (
             "ROCm binary not found at",
             "was compiled for",
         ),
-        "a package was built for another version of what it uses",
+        "a package was built for another version of a library that it uses",
         FITTING,
     ),
     Row(
@@ -70,7 +70,7 @@ INSTALL_ROWS = (
         NO,
         said("No module named "),
         "{module} is not installed for the Python of this worker",
-        "install it there (PYTHON -m pip install torch), or choose another one (--python)",
+        "install it there (PYTHON -m pip install torch), or choose another Python (--python)",
         raised=("ModuleNotFoundError", "ImportError"),
         pattern=r"No module named '?(?P<module>torch)\b'?$",
     ),
@@ -102,8 +102,8 @@ INSTALL_ROWS = (
             "No username set in the environment",
             "cannot find name for user ID ",
         ),
-        "this user has no entry in the user database of the node, so a library or program finds no"
-        " name for it",
+        "this user has no entry in the node's user database, so a library or program cannot find"
+        " the user's name",
         "set LOGNAME and HOME (--export LOGNAME=NAME; for torch.compile also"
         " TORCHINDUCTOR_CACHE_DIR), or add the user to /etc/passwd",
     ),
@@ -112,9 +112,9 @@ INSTALL_ROWS = (
         NODE,
         NO,
         said("getgrgid(): gid not found: ", "cannot find name for group ID "),
-        "a group of this user has no entry in the group database of the node, so a library or"
-        " program finds no name for it",
-        "add the group to /etc/group, or start the container with a group that is there",
+        "a group of this user has no entry in the node's group database, so a library or"
+        " program cannot find the group's name",
+        "add the group to /etc/group, or start the container with a group that exists",
     ),
     Row(
         "no-home",
@@ -129,9 +129,9 @@ INSTALL_ROWS = (
         SCRIPT,
         NO,
         said("mismatches the version that was used to compile"),
-        "an extension could not be compiled: nvcc is of CUDA {found}, and torch was built for"
+        "an extension could not be compiled: nvcc is from CUDA {found}, but torch was built for"
         " {wanted}",
-        "install the CUDA toolkit of torch's version, or a prebuilt package",
+        "install the CUDA toolkit that matches torch, or a prebuilt package",
         pattern=r"CUDA version \((?P<found>[\d.]+)\) mismatches the version that was used to"
         r" compile\s+PyTorch \((?P<wanted>[\d.]+)\)",
     ),
@@ -152,14 +152,14 @@ INSTALL_ROWS = (
             "Cannot find a working triton installation",
         ),
         "an extension could not be compiled",
-        "install compiler, ninja and the CUDA toolkit on all nodes, or a prebuilt package",
+        "install a compiler, ninja and the CUDA toolkit on all nodes, or a prebuilt package",
     ),
     Row(
         "ptxas",
         SCRIPT,
         NO,
         said("ptxas fatal", "PTXAS error", "`ptxas` failed"),
-        "ptxas, which compiles the kernels of Triton, cannot do so for this device",
+        "ptxas, which compiles Triton's kernels, does not support this device",
         "install a newer triton or CUDA toolkit; TRITON_PTXAS_PATH names another ptxas",
     ),
     Row(
@@ -167,7 +167,7 @@ INSTALL_ROWS = (
         SCRIPT,
         NO,
         raised=("BackendCompilerFailed", "InductorError", "CompilationError", "LoweringException"),
-        sentence="torch.compile has failed",
+        sentence="torch.compile failed",
         advice="see whether it runs with TORCH_COMPILE_DISABLE=1",
     ),
 )
@@ -191,8 +191,8 @@ NOT_FINITE_ROW = Row(
         "loss scale already at minimum",
         "Minimum loss scale reached",
     ),
-    "a value of the training is not finite any more",
-    "begin again from an earlier checkpoint, with a lower learning rate or other data",
+    "a training value is no longer finite",
+    "restart from an earlier checkpoint, with a lower learning rate or other data",
 )
 """Of a training that diverges, which a rule may find, too."""
 
@@ -212,8 +212,8 @@ ARGUMENT_ROWS = (
             "could not convert string to float: '-",
             "invalid literal for int() with base 10: '-",
         ),
-        "the script takes its argument {argument} for a number",
-        "give it the arguments that it knows, in their order",
+        "the script treats its argument {argument} as a number",
+        "give it the arguments that it accepts, in order",
         # Other texts that begin with a hyphen are from data, such as -, -1,5 and -nan(ind).
         pattern=r": '(?P<argument>--?(?!nan\b|inf\b)[A-Za-z][^'\n]*)'$",
     ),
@@ -246,7 +246,7 @@ USE_ROWS = (
         "tensor-empty",
         said=said("The size of tensor "),
         pattern=r"The size of tensor a \((\d+\) must match the size of tensor b \()?0\)",
-        sentence="a tensor has no elements: a mistake of the program, or a sample without content",
+        sentence="a tensor has no elements: a mistake in the program, or an empty sample",
     ),
     Row(
         "tensors",
@@ -279,7 +279,7 @@ USE_ROWS = (
         SCRIPT,
         NO,
         said("Expected to have finished reduction in the prior iteration"),
-        "{which} have no part in the loss of rank {rank}, and DDP waits for them",
+        "{which} do not contribute to the loss of rank {rank}, and DDP waits for them",
         "DistributedDataParallel(..., find_unused_parameters=True)",
         pattern=r"Parameters which did not receive grad for rank (?P<rank>\d+):"
         r" (?P<which>[^\n]{1,160})",
@@ -289,7 +289,7 @@ USE_ROWS = (
         SCRIPT,
         NO,
         said("Expected to have finished reduction in the prior iteration"),
-        "parameters {which} have no part in the loss of rank {rank}, and DDP waits for them",
+        "parameters {which} do not contribute to the loss of rank {rank}, and DDP waits for them",
         "DistributedDataParallel(..., find_unused_parameters=True)",
         pattern=r"Parameter indices which did not receive grad for rank (?P<rank>\d+):"
         r" (?P<which>\d[\d ]{0,99}\d|\d)",
@@ -306,15 +306,15 @@ USE_ROWS = (
             "Modules with uninitialized parameters can't be used with",
             "SyncBatchNorm layers only work with",
         ),
-        "DDP refuses the model, or how it is used",
+        "DDP rejects the model or the way it is used",
     ),
     Row(
         "backend",
         SCRIPT,
         NO,
         said("No backend type associated with device type"),
-        "the backend of the process group is not for tensors of this device",
-        "init_process_group(backend='cpu:gloo,cuda:nccl') is for both",
+        "the process group's backend does not support tensors on this device",
+        "init_process_group(backend='cpu:gloo,cuda:nccl') supports both",
     ),
     Row(
         "unused-parameters",
@@ -328,7 +328,7 @@ USE_ROWS = (
         SCRIPT,
         NO,
         said("DDP expects same model across all ranks", "appears not to match sizes"),
-        "the ranks have built different models",
+        "the ranks built different models",
     ),
     NOT_FINITE_ROW,
     Row(
@@ -342,7 +342,7 @@ USE_ROWS = (
         SCRIPT,
         NO,
         said("Can't pickle", "cannot pickle", "Can't get attribute", "Can't get local object"),
-        advice="what another process is given must be defined at the top of a module",
+        advice="objects passed to another process must be defined at the top level of a module",
     ),
     Row(
         "main-guard",
@@ -350,7 +350,7 @@ USE_ROWS = (
         NO,
         said("before the\n        current process has finished its bootstrapping phase"),
         "the script starts processes whenever it is imported",
-        "put its start under if __name__ == '__main__':",
+        "start them under if __name__ == '__main__':",
     ),
     Row(
         "world-size",
@@ -362,7 +362,7 @@ USE_ROWS = (
             "should be divisible by",
             "train_batch_size is not equal to",
         ),
-        "the options do not fit the number of ranks",
+        "the options do not match the number of ranks",
         pattern=r"world.size|train_batch_size|data.parallel"
         r"|(tensor|pipeline|context|expert).(model.)?parallel|pipeline.size",
     ),
@@ -371,7 +371,7 @@ USE_ROWS = (
         SCRIPT,
         NO,
         said("untagged enum ModelWrapper", "untagged enum PyPreTokenizerTypeWrapper"),
-        "the tokenizer was written by a newer version of tokenizers than is installed",
+        "the tokenizer was written by a newer version of tokenizers than the installed one",
         "install newer tokenizers and transformers",
     ),
     Row(
@@ -380,7 +380,7 @@ USE_ROWS = (
         NO,
         said("out of resource: shared memory"),
         "a Triton kernel needs more shared memory than a multiprocessor of this device has",
-        "let it use smaller blocks, or fewer stages",
+        "use smaller blocks or fewer stages",
     ),
     Row(
         "architecture",
@@ -474,7 +474,7 @@ START_ROWS = (
         NODE,
         NO,
         said("No user exists for uid "),
-        "ssh does not run for this user, who has no entry in the user database of the node",
+        "ssh refuses to run for this user, who has no entry in the node's user database",
         "add the user to /etc/passwd",
         codes=(255,),
     ),

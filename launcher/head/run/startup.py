@@ -322,7 +322,7 @@ class Startup:
             self.give_up([*reasons, *([advice] if given else [])])
 
     def _examine_interfaces(self) -> None:
-        """Find out whether the nodes reach each other where their workers would try."""
+        """Find out whether the nodes can reach each other where their workers would try."""
         self._examined = not any(node.hello and node.hello.network for node in self._nodes)
         if self._examined:
             return

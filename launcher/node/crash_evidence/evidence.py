@@ -100,7 +100,7 @@ class MachineHistory:
         if self._complete:
             crashes = [one for one in crashes if one.pid == ended.pid]
         if len({one.file for one in crashes}) == 1 and crashes[0].file:
-            yield f"crash: native code has crashed in {crashes[0].file} ({crashes[0].what})"
+            yield f"crash: native code crashed in {crashes[0].file} ({crashes[0].what})"
         if os.WCOREDUMP(ended.status or 0):
             from .core_dump import place
 

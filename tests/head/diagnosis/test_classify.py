@@ -66,7 +66,7 @@ def test_the_first_failure_counts_unless_it_may_be_a_consequence() -> None:
     found = explain([failed(FULL, at=2.0)._replace(rank=3), failed(CLOSED)])
     assert found is not None
     assert found.row.name == "disk-full"
-    assert found.sentence.startswith("rank 3 (n1) has failed")
+    assert found.sentence.startswith("rank 3 (n1) failed")
 
 
 def test_a_rank_that_hangs_after_its_exception_is_behind_the_end_of_connections_to_it() -> None:
@@ -74,7 +74,7 @@ def test_a_rank_that_hangs_after_its_exception_is_behind_the_end_of_connections_
     found = explain([failed(CLOSED)], (), [hung])
     assert found is not None
     assert found.sentence == (
-        "rank 3 (n1) had raised an exception before, and had not ended: ValueError: boom (t.py:3)"
+        "rank 3 (n1) had already raised an exception, and had not exited: ValueError: boom (t.py:3)"
     )
     assert explain([failed(FULL)], (), [hung]) == explain([failed(FULL)]), "it has its own cause"
     gone_on = hung._replace(stderr=hung.stderr + "step\n" * 20)
@@ -84,9 +84,8 @@ def test_a_rank_that_hangs_after_its_exception_is_behind_the_end_of_connections_
 def test_a_rank_that_was_killed_is_behind_the_end_of_connections_to_it() -> None:
     found = explain([failed(CLOSED), failed(code=-9, at=2.0)._replace(rank=3)])
     assert found is not None
-    assert (
-        "rank 3 (n1) has failed, which ends the connections to it: it was killed by signal 9"
-        in (found.sentence)
+    assert "rank 3 (n1) failed, which closed the connections to it: it was killed by signal 9" in (
+        found.sentence
     )
     assert found.verdict.kind.value == "unknown"
 
@@ -94,7 +93,7 @@ def test_a_rank_that_was_killed_is_behind_the_end_of_connections_to_it() -> None
 def test_a_rank_that_was_done_is_behind_the_end_of_connections_to_it() -> None:
     found = explain([failed(CLOSED, at=2.0)], [(1.5, 3, "n2"), (1.0, 4, "n2"), (2.5, 5, "n2")])
     assert found is not None
-    assert found.sentence.startswith("rank 3 (n2) had ended with code 0 before")
+    assert found.sentence.startswith("rank 3 (n2) had already exited with code 0")
     assert found.verdict.kind.value == "unknown"
     found = explain([failed(FULL, at=2.0)], [(1.5, 3, "n2")])
     assert found is not None

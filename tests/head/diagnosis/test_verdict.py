@@ -141,7 +141,7 @@ def test_torch_that_is_missing_for_a_python_that_is_not_known(
     found = explanation(TORCHLESS._replace(facts=known, ran=(program, "/work")))
     assert found.lines == [
         "why: torch is not installed for the Python of this worker",
-        "try: install it there (PYTHON -m pip install torch), or choose another one (--python)",
+        "try: install it there (PYTHON -m pip install torch), or choose another Python (--python)",
     ]
 
 
@@ -149,7 +149,7 @@ def test_a_module_that_the_only_node_does_not_have() -> None:
     missing = failed(f"{FRAME}ModuleNotFoundError: No module named 'omegaconf'\n")
     known = (("n1", facts(python_path="/opt/py")),)
     found = explanation(missing._replace(facts=known, ran=(Program("t.py"), "/work")))
-    assert found.lines == ["try: install it for /opt/py, or choose another one (--python)"]
+    assert found.lines == ["try: install it for /opt/py, or choose another Python (--python)"]
     found = explanation(missing._replace(facts=(*known, ("n2", facts()))))
     assert found.lines == ["try: install the same versions on all nodes; dsrun-check compares them"]
 

@@ -74,7 +74,7 @@ def test_counters_where_the_messages_cannot_be_read(
 def test_a_crash_and_the_core_dump() -> None:
     line = "python3[811]: segfault at 0 ip 00007f sp 00007f error 4 in libx.so[7f+1000]"
     found = seen(line).of(worker(status=signal.SIGSEGV | 0x80), -signal.SIGSEGV)
-    assert found[0] == "crash: native code has crashed in libx.so (segfault)"
+    assert found[0] == "crash: native code crashed in libx.so (segfault)"
     assert found[1].startswith("core: ")
     assert seen(line).of(worker(12), -signal.SIGSEGV) == []
     assert seen(line).of(worker(), 1) == []
