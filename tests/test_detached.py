@@ -143,7 +143,7 @@ def test_a_job_outlives_a_full_disk(site: Site) -> None:
     site.end()
     waited = site.job("wait", done.stdout.strip())
     assert waited.returncode == 3
-    assert "dsrun: some of its output could not be kept: file too large\n" in waited.stderr
+    assert "dsrun: some of its output could not be saved: file too large\n" in waited.stderr
 
 
 class Plain:

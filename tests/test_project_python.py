@@ -292,7 +292,7 @@ def test_held_nodes_have_that_of_the_hold_where_a_job_has_none(place: Path, tmp_
     note = f"workers run on {active}, from the active environment (VIRTUAL_ENV)"
     assert lines[0] == f"dsrun: {note}: dsrun's own Python has no torch\n"
     assert own.stdout == f"localhost:0| on {active}\n", own.stderr
-    assert f"dsrun: workers run on {active}, as was found for the hold" in own.stderr
+    assert f"dsrun: workers run on {active}, which the hold chose" in own.stderr
     assert near.stdout == f"localhost:0| on {place}/repo/.venv/bin/python\n", near.stderr
 
 

@@ -173,9 +173,9 @@ def test_an_older_detached_job_is_told_and_can_be_stopped(site: Site) -> None:
         ran = site.run("dsrun-job", verb, job)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr == (
-            f"dsrun: dsrun-job: job {job}: job.json is written in form 1, by dsrun {OLDER}; dsrun"
-            f" {__version__} reads form {job_folder.VERSION}; ask the dsrun that started it, or"
-            f" `dsrun-job forget {job}` removes it\n"
+            f"dsrun: dsrun-job: job {job}: job.json is written in format 1, by dsrun {OLDER};"
+            f" dsrun {__version__} reads format {job_folder.VERSION}; ask the dsrun that started"
+            f" it, or `dsrun-job forget {job}` removes it\n"
         )
     assert site.run("dsrun-job", "report", job, older=True).returncode == 0
     assert site.run("dsrun-job", "forget", job).returncode == 0

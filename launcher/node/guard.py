@@ -247,7 +247,7 @@ class _Watch:
             why = "lost contact with the runner"
         else:
             return code
-        named = "".join(f"; could not be ended: {processes.stuck(pid)}" for pid in left)
+        named = "".join(f"; could not be stopped: {processes.stuck(pid)}" for pid in left)
         system.write_error(f"the node launcher {why}; {SWEPT}{named}\n")
         return LOST
 

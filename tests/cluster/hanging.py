@@ -101,7 +101,7 @@ KINDS = {
     "stops": "is stopped by a signal such as SIGSTOP",
     "holds_gil": "(is|has been) in holds_gil|waits for a signal in holds_gil",
     "locks": "waits for a lock or native code in locks",
-    "blocks": "is in a wait of the kernel that cannot be interrupted",
+    "blocks": "is in an uninterruptible wait in the kernel",
     "loads": "waits for the data loader in loads.* is stopped by a signal",
 }
 """How rank 3 hangs, and what is said of it."""

@@ -260,7 +260,7 @@ SAID = {
     "loads": "waits for the data loader in loads",
     "deadlocks": "waits for the data loader in deadlocks.* waits for a lock or native code",
     "awaits": "waits for a queue or a result in awaits",
-    "loops": "is in loops .* it may be in a loop",
+    "loops": "is in loops .* it may be in an endless loop",
 }
 """How rank 1 hangs, and what is said of it."""
 

@@ -192,7 +192,7 @@ def test_a_size_that_the_nodes_tell_is_refused_before_the_start(folder: Path) ->
     done = run(folder, "dsrun", "x.py", DSRUN_ELASTIC_CONFIG="small.json", **five)
     assert (done.returncode, done.stdout) == (69, "")
     assert own_lines(done.stderr) == [
-        "dsrun: the job cannot start, nothing was left running:",
+        "dsrun: the job cannot start; nothing was left running:",
         "dsrun:   DSRUN_ELASTIC_CONFIG: world size 5 is not in the elastic plan: min_gpus is 1,"
         " max_gpus is 4; nearest valid: 4",
     ]

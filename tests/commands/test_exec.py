@@ -146,7 +146,7 @@ def test_a_reader_that_leaves_ends_it(dsrun_exec: Exec) -> None:
 
 def test_a_time_limit(dsrun_exec: Exec) -> None:
     code, _, err = dsrun_exec("--host", "n1", "--timeout", "0.2", "sleep", "600")
-    assert (code, err) == (124, "dsrun: n1: ended after --timeout 0.2 s\n")
+    assert (code, err) == (124, "dsrun: n1: stopped after --timeout 0.2 s\n")
 
 
 def test_help(dsrun_exec: Exec) -> None:

@@ -306,8 +306,8 @@ def test_help_is_printed_for_every_verb(capfd: pytest.CaptureFixture[str]) -> No
 
 def test_a_job_for_which_too_many_wait_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     def refuse(*_: object) -> None:
-        raise UsageError("48 others wait for its end")
+        raise UsageError("48 others already wait for its end")
 
     with served(capfd, wait=refuse) as one:
-        says = f"dsrun: dsrun-job: job {one.name}: 48 others wait for its end\n"
+        says = f"dsrun: dsrun-job: job {one.name}: 48 others already wait for its end\n"
         assert one.run("wait", one.name) == (2, "", says)

@@ -338,7 +338,7 @@ def refusal(run: Run) -> list[str]:
     assert run.state.phase is RunPhase.OVER
     assert isinstance(run.state.error, NodeError)
     head, *reasons = str(run.state.error).split("\n")
-    assert head == "the job cannot start, nothing was left running:"
+    assert head == "the job cannot start; nothing was left running:"
     return [line.strip() for line in reasons]
 
 

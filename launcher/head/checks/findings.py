@@ -63,13 +63,13 @@ TABLE: dict[str, FindingRule] = {
     ),
     "torch-build": FindingRule(
         Severity.WARNING,
-        "The rest of torch's version differs, or torch is found on other nodes only.",
+        "The rest of torch's version differs, or only other nodes have torch.",
         SAME_PACKAGES,
     ),
     "torch-missing": FindingRule(
         Severity.WARNING,
-        "The workers' Python has no torch, and the script imports it, or `dsrun-check` is given no"
-        " script.",
+        "The workers' Python has no torch, although the script imports it or `dsrun-check` was"
+        " given no script.",
         "PYTHON -m pip install torch (or --python)",
     ),
     "nccl": FindingRule(
@@ -84,7 +84,7 @@ TABLE: dict[str, FindingRule] = {
     ),
     "packages": FindingRule(
         Severity.WARNING,
-        "Another package, or the CUDA that torch was built with, has another version.",
+        "The version of another package, or of the CUDA that torch was built with, differs.",
         SAME_PACKAGES,
     ),
     "driver": FindingRule(
@@ -109,43 +109,44 @@ TABLE: dict[str, FindingRule] = {
     ),
     "clock": FindingRule(
         Severity.WARNING,
-        "The wall clock is off by more than 1 s, beyond what the measurement leaves open.",
+        "The wall clock is off by more than 1 s, beyond the error of the measurement.",
         "synchronise the clock there (chronyd, ntpd)",
     ),
     "device-model": FindingRule(
         Severity.WARNING,
-        "The devices are of another model.",
+        "The devices are a different model.",
         "select nodes with the same devices (--include)",
     ),
     "device-count": FindingRule(
         Severity.WARNING,
-        "Fewer devices than on most nodes, where dsrun uses all there are.",
-        "look for a device that has failed, or set --num_gpus",
+        "Fewer devices than on most nodes; compared only if dsrun uses all devices.",
+        "look for a failed device, or set --num_gpus",
     ),
     "device-problem": FindingRule(
         Severity.WARNING,
-        "The driver reports a problem of a device.",
+        "The driver reports a problem with a device.",
         "have the device checked, or leave it out (--exclude)",
     ),
     "device-users": FindingRule(
         Severity.WARNING,
         "Other processes use a device of the job.",
-        "end them, or choose other devices (--exclude)",
+        "stop them, or choose other devices (--exclude)",
     ),
     "device-memory": FindingRule(
         Severity.WARNING,
-        "Less than 80 % of a device's memory is free, and no process on it is known.",
+        "Less than 80 % of a device's memory is free, and no process is known to use it.",
         "see what uses it, or choose other devices (--exclude)",
     ),
     "shm-full": FindingRule(
         Severity.ERROR,
-        "Less than 1 MiB, or no file, is left in /dev/shm: collectives and data loaders need it.",
+        "Less than 1 MiB, or not one file, is free in /dev/shm: collectives and data loaders need"
+        " it.",
         ROOM,
     ),
     "space-low": FindingRule(
         Severity.WARNING,
         "Less than 1 GiB and less than 10 %, or fewer than 1,000 files, are left in a folder that"
-        " the job may write to: the working folder, log folder, or folder of temporary files.",
+        " the job may write to: the working, log or temporary folder.",
         ROOM,
     ),
     "shm": FindingRule(
@@ -155,7 +156,7 @@ TABLE: dict[str, FindingRule] = {
     ),
     "tmp": FindingRule(
         Severity.WARNING,
-        "The folder of temporary files is not writable.",
+        "The temporary folder is not writable.",
         "set TMPDIR to another folder",
     ),
     "nofile": FindingRule(
@@ -181,19 +182,19 @@ TABLE: dict[str, FindingRule] = {
     ),
     "cpus": FindingRule(
         Severity.WARNING,
-        "The workers may use only half of the CPUs of most nodes, or less.",
+        "The workers may use at most half as many CPUs as on most nodes.",
         "look for a limit of the container or the scheduler",
     ),
     "mtu": FindingRule(
         Severity.WARNING,
-        "A network interface has another MTU than that of the same name on other nodes; those of"
-        " containers, virtual machines and tunnels are not compared.",
+        "The MTU of a network interface differs from that of the same interface on other nodes;"
+        " interfaces of containers, virtual machines and tunnels are not compared.",
         "set the same MTU on all nodes and switches (ip link set INTERFACE mtu N)",
     ),
     "env": FindingRule(
         Severity.WARNING,
-        "A variable that libraries read has another value; those that name something of a node"
-        " (interfaces, cards, folders, masks of devices) are not compared.",
+        "A variable that libraries read has a different value; variables that name local"
+        " things (interfaces, cards, folders, device masks) are not compared.",
         "set the same value on all nodes (--export)",
     ),
 }

@@ -197,8 +197,9 @@ def words(names: Sequence[str], found: Sequence[InterfaceChoice]) -> list[str]:
         lines.append(f"{_problem(names, helped)}; set for the workers: {set_}")
     if helpless:
         lines.append(
-            f"{_problem(names, helpless)}, nor any other one: gloo and NCCL may wait for them; "
-            "open all ports between the nodes, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+            f"{_problem(names, helpless)}, nor any other address there: gloo and NCCL may "
+            "hang; open all ports between the nodes, or set GLOO_SOCKET_IFNAME and "
+            "NCCL_SOCKET_IFNAME"
         )
     return lines
 

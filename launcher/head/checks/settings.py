@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .findings import Finding
 
 SKEW = 1.0
-"""Seconds that a clock may be off, beyond what the measurement leaves open."""
+"""Seconds that a clock may be off, beyond the error of the measurement."""
 
 FEW_FILES = 1024
 """Open files: the soft limit of most distributions."""
@@ -114,7 +114,7 @@ def check_shares(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
             yield finding("memory", [one.name], text)
         elif 0 < one.facts.cgroup_memory < LEAST_MEMORY * one.workers:
             each = size(one.facts.cgroup_memory / one.workers)
-            text = f"the cgroup's limit of memory leaves {each} to each worker"
+            text = f"the cgroup's memory limit leaves {each} for each worker"
             yield finding("memory", [one.name], text)
         if 0 < one.facts.cpus <= cpus / 2:
             unit = "CPU" if one.facts.cpus == 1 else "CPUs"

@@ -78,7 +78,7 @@ class DebuggedRank:
         spec = CommandSpec([f"{task.debug_secret}-{self._rank}"], stdin=True, program=PROGRAM)
         first = fleet.nodes[self._node.connection.number]
         editor.begin(fleet.commands.run([first], spec, editor.on_event))
-        self._log(f"rank {self._rank}: a debugger has connected", "debug")
+        self._log(f"rank {self._rank}: a debugger connected", "debug")
 
     def _begins(self) -> None:
         self._awaited = False
@@ -87,7 +87,7 @@ class DebuggedRank:
         """Let the next editor in."""
         self._editor = None
         self._note()
-        self._log(f"rank {self._rank}: the debugger has left", "debug")
+        self._log(f"rank {self._rank}: the debugger disconnected", "debug")
         if self._node is not None:
             if why:
                 self._log(f"rank {self._rank} cannot be debugged: {plain(why)}", "warning")
@@ -97,7 +97,7 @@ class DebuggedRank:
         if not self._warned:
             self._warned = True
             self._log(
-                f"rank {self._rank}: refused another user's connection to port {self.port}, at"
-                " which its debugger is reached",
+                f"rank {self._rank}: refused another user's connection to port {self.port},"
+                " where its debugger listens",
                 "warning",
             )

@@ -54,4 +54,4 @@ class Detachment:
             self._keeper.end(ending)
         except OSError as error:
             folder, why = self._keeper.folder, in_words(error)
-            log(f"cannot keep how job {self.job_id} has ended in {folder}: {why}", "error")
+            log(f"cannot save the result of job {self.job_id} in {folder}: {why}", "error")

@@ -105,7 +105,7 @@ class KeptEnd(NamedTuple):
         text: the report in words, as a terminal shows it; "" if there is nothing to say.
         report: as for --report_file.
         last: the newest line of output, with its rank before it.
-        unkept: why some of its output could not be kept, "" if all was written.
+        unkept: why some of its output could not be saved, "" if all was written.
     """
 
     at: float
@@ -117,8 +117,8 @@ class KeptEnd(NamedTuple):
 
     @property
     def loss(self) -> str:
-        """That some of its output could not be kept, as a line for the user; "" if all was."""
-        return f"dsrun: some of its output could not be kept: {self.unkept}" if self.unkept else ""
+        """That some of its output could not be saved, as a line for the user; "" if all was."""
+        return f"dsrun: some of its output could not be saved: {self.unkept}" if self.unkept else ""
 
 
 class JobState(Enum):
@@ -254,7 +254,8 @@ def create(environ: Mapping[str, str], about: About) -> str:
     except OSError as error:
         remove(unfinished)
         if error.errno == errno.ENOTEMPTY:
-            raise FileExistsError(errno.EEXIST, "a job of this id has a folder", path) from None
+            why = "a job with this id already has a folder"
+            raise FileExistsError(errno.EEXIST, why, path) from None
         raise
     return path
 
@@ -390,7 +391,7 @@ def _open(path: str) -> JobFolder | None:
     process = _record(ProcessIdentity, known[0], fields.pop("process", None))
     about = _record(About, known[0], fields, process=process)
     if about.job_id != os.path.basename(path):
-        raise Damage(f"{known[0]}: it is of job {about.job_id[:40]}")
+        raise Damage(f"{known[0]}: it belongs to job {about.job_id[:40]}")
     return JobFolder(path, about, is_over=known[0] == OVER)
 
 
@@ -457,7 +458,7 @@ def _other_form(name: str, form: int, fields: object) -> str:
     """Return of which form and version of dsrun a file is, as far as it says so."""
     version = fields.get("version") if isinstance(fields, dict) else None
     by = f", by dsrun {version[:40]}" if isinstance(version, str) else ""
-    return f"{name} is written in form {form}{by}; dsrun {__version__} reads form {VERSION}"
+    return f"{name} is written in format {form}{by}; dsrun {__version__} reads format {VERSION}"
 
 
 def _check_journal(path: str) -> None:

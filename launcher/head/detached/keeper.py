@@ -78,8 +78,8 @@ class JobKeeper:
     def _failed(self, why: str) -> None:
         """Tell why something is lost; called in the thread of the journal."""
         self._unkept = why
-        told = f"cannot keep the output of this job in {self.folder} ({why}); the job goes on,"
-        self._loop.call_soon_threadsafe(lambda: self._warn(f"{told} and what it prints is lost"))
+        told = f"cannot save the output of this job in {self.folder} ({why}); the job goes on,"
+        self._loop.call_soon_threadsafe(lambda: self._warn(f"{told} and its later output is lost"))
 
     def end(self, ending: Ending) -> None:
         """Write how the job has ended; waits for the disk. One that has not started leaves nothing.

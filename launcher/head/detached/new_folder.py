@@ -57,6 +57,6 @@ def new_folder(
     except OSError as error:
         error.filename = error.filename or job_folder.root(environ)  # of a full disk
         raise OutputError(
-            f"--detach: cannot keep the output of the job: {in_words(error)}; XDG_STATE_HOME names"
+            f"--detach: cannot save the output of the job: {in_words(error)}; XDG_STATE_HOME names"
             " another folder"
         ) from None

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
 
 SCHEDULERS = {
-    "SLURM_JOB_ID": ("Slurm job", "a script or a salloc"),
-    "PBS_JOBID": ("PBS job", "a script or an interactive job"),
-    "LSB_JOBID": ("LSF job", "a script or an interactive job"),
-    "COBALT_JOBID": ("Cobalt job", "a script or an interactive job"),
+    "SLURM_JOB_ID": ("Slurm job", "script or salloc"),
+    "PBS_JOBID": ("PBS job", "script or interactive shell"),
+    "LSB_JOBID": ("LSF job", "script or interactive shell"),
+    "COBALT_JOBID": ("Cobalt job", "script or interactive shell"),
 }
 """For the variable of a scheduler: what it calls a job, and whose end is that of the job."""
 
@@ -25,8 +25,8 @@ def of_scheduler(spec: JobSpec, environ: Mapping[str, str]) -> str:
     for variable, (job, ends) in SCHEDULERS.items():
         if number := environ.get(variable):
             return (
-                f"this job ends with {job} {number}, even if it is detached: {ends} ends that."
-                f" `dsrun-job wait {spec.job_id}` waits for it"
+                f"this job ends with {job} {number}, even if it is detached, and {job} {number}"
+                f" ends when its {ends} exits; `dsrun-job wait {spec.job_id}` waits for this job"
             )
     return ""
 
@@ -42,9 +42,9 @@ def of_agent(parts: Sequence[Part], environ: Mapping[str, str]) -> str:
         came = CAME.get(name_of(part.backend))
         if came and part.nodes and getattr(part.backend, "used_agent", True):
             return (
-                f"the key for ssh {came} from your agent ({environ['SSH_AUTH_SOCK']}): once that"
-                " has ended, as at a logout, nodes that are lost cannot be reached again; with a"
-                " key file without a passphrase they can"
+                f"the ssh key {came} from your agent ({environ['SSH_AUTH_SOCK']}): after the agent"
+                " exits, as at logout, lost nodes cannot be reached again; with a key file without"
+                " a passphrase they can"
             )
     return ""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..run.run_node import RunNode
     from .rounds import Rounds
 
-CHANGED = "its new slots have no effect until it has been off the list once"
+CHANGED = "its new slots take effect only after it has been off the list once"
 """The warning about a host whose slots have changed while it is in the job."""
 
 

@@ -174,7 +174,7 @@ class Failures:
         name, self._blamed = self._name(node), True
         for other in self._excluded.record(node):
             back = self._name(other)
-            self._warn(f"a failure began on {name}, too: {back} is no longer excluded")
+            self._warn(f"a failure also began on {name}: {back} is no longer excluded")
         away = [one for one in self.excluded | {node} if one in nodes]
         if not self._excluded.is_bad(node) or len(nodes) - len(away) < self._limits.least:
             return False

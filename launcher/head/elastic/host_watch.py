@@ -86,8 +86,8 @@ class HostWatch:
         if not self._told:
             self._told = True
             self._warn(
-                f"--host_discovery_script has not answered for {discovery.SLOW:g} s, and is"
-                f" stopped after {discovery.PATIENCE:g} s; the hosts stay as they are"
+                f"--host_discovery_script has not answered for {discovery.SLOW:g} s, and"
+                f" will be stopped after {discovery.PATIENCE:g} s; the hosts stay as they are"
             )
 
     def _stop_clock(self) -> None:

@@ -96,7 +96,7 @@ class LostTogether:
         if not missing or room <= 0:
             return False
         if self._timer is None:
-            text = f"waiting {self._seconds:g} s for {missing} more to be back"
+            text = f"waiting {self._seconds:g} s for {missing} more to return"
             self._warn(f"all nodes of the round were lost: {text}")
             self._timer = self._timers.call_later(self._seconds, self._end_time)
         return True

@@ -252,7 +252,7 @@ class RunnerRounds:
         self._admission.on_node_end(node, cause)
 
     def _resize(self, wanted: Resize) -> None:
-        self.warn(f"resizing to {counted(wanted.nodes, 'node')}, as dsrun-job asks")
+        self.warn(f"resizing to {counted(wanted.nodes, 'node')}, as dsrun-job requested")
         self._tell(self._rounds.size_limited, wanted.nodes)
 
     # -- the end ----------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Clients:
 
     def _read_config(self, remote: Sequence[Host], settings: BackendSettings) -> None:
         if not executable.find("ssh"):
-            raise UsageError("no `ssh` on PATH, which dsrun-exec uses; install OpenSSH's client")
+            raise UsageError("no `ssh` on PATH, but dsrun-exec needs it; install OpenSSH's client")
         config_reader.check(remote, settings.port, settings.args)
         self._openssh.read_config(remote)
         if any(word.startswith("-F") for word in settings.args):

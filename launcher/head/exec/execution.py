@@ -34,7 +34,7 @@ STOP = 5.0
 STATUS = 1.0
 """Seconds between two states of the line about hosts that are waited for."""
 
-UNENDED = "it did not confirm that the command has ended"
+UNENDED = "it did not confirm that the command ended"
 """The cause for hosts that did not answer in that time."""
 
 
@@ -120,7 +120,7 @@ class Execution:
         if self._stop is not None:
             self._give_up()
         else:
-            self.stop(StopCause(f"ended by {signal.Signals(number).name}", 128 + number))
+            self.stop(StopCause(f"stopped by {signal.Signals(number).name}", 128 + number))
 
     def stop(self, why: StopCause) -> None:
         """End the command wherever it still runs."""
@@ -142,7 +142,7 @@ class Execution:
             self._done(self.results[host])
 
     def _on_limit(self) -> None:
-        self.stop(StopCause(f"ended after --timeout {self._limit:g} s", TIMED_OUT))
+        self.stop(StopCause(f"stopped after --timeout {self._limit:g} s", TIMED_OUT))
 
     def _pump(self) -> None:
         if self._input is not None and self._stop is None:
@@ -173,7 +173,7 @@ class Execution:
         try:
             self._receivers[host, stream].add(data)
         except OSError as error:
-            self.stop(StopCause(f"its output cannot be kept: {reason(error)}", OUTPUT))
+            self.stop(StopCause(f"its output cannot be stored: {reason(error)}", OUTPUT))
 
     def _on_end(self, result: HostResult, code: int) -> None:
         if self._stop is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...control.local_client import ArrivedFrame, LocalClient, Message
     from .events import HostCommand, OnEvent
 
-INVALID = "the hold has sent something invalid"
+INVALID = "the hold sent an invalid message"
 
 
 class HoldHosts:

@@ -73,7 +73,7 @@ class HoldPrograms:
                 else:
                     self._on_message(one.message)
         except frames.BadFrame:
-            self._lose("the hold has sent something invalid")
+            self._lose("the hold sent an invalid message")
         except LostError as error:
             self._lose(str(error))
 

@@ -88,7 +88,7 @@ class ProgramOutput:
         self._rest += rest
         if len(self._rest) > LONGEST:
             self._rest.clear()
-            self.end(1, "it has printed a line that is too long")
+            self.end(1, "it printed a line that is too long")
         return not self._ended
 
     def end(self, code: int, why: str) -> None:
@@ -100,7 +100,7 @@ class ProgramOutput:
         self._ended = True
         if code and not why:
             printed = self._errors.decode("utf-8", "replace").strip().split("\n")[-1]
-            why = printed or f"it has ended with code {code}"
+            why = printed or f"it exited with code {code}"
         self._on_end(self._host, code, why)
 
     def _line(self, line: bytes) -> None:

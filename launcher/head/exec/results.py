@@ -38,7 +38,7 @@ class Captured:
         """
         self._size += len(data)
         if self._size > MOST:
-            raise OSError(errno.EFBIG, f"more than {MOST} bytes; --no_fold keeps none")
+            raise OSError(errno.EFBIG, f"more than {MOST} bytes; --no_fold stores nothing")
         if self._file is None and len(self._data) + len(data) > IN_MEMORY:
             self._file = _UnnamedFile()
             self._file.add(bytes(self._data))

@@ -54,7 +54,7 @@ def show_failures(results: Sequence[HostResult], argv: Sequence[str]) -> None:
     causes = {result.host: result.cause for result in results if result.cause}
     lines = [f"{ranges(hosts)}: {code_words(code)}" for code, hosts in codes.items() if code]
     if 127 in codes and len(argv) == 1 and " " in argv[0]:
-        lines.append("a command line for a shell, with pipes or blanks, is given with --shell")
+        lines.append("use --shell for a shell command line, with pipes or spaces")
     for line in (*lines, *by_cause(causes)):
         write_all(2, own_lines(line).encode("utf-8", "backslashreplace"))
 

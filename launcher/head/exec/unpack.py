@@ -176,7 +176,7 @@ class Unpacker:
         parts = [part for part in name.removeprefix("./").rstrip("/").split("/") if part != "."]
         bad = not all(parts) or ".." in parts or "\0" in name
         if bad or not self._names.intersection(parts[:1]):
-            raise BadArchive(f"it contains {name!r}, which was not asked for")
+            raise BadArchive(f"it contains {name!r}, which was not requested")
         return parts
 
     def _open_folder(self, parts: Sequence[str]) -> int:

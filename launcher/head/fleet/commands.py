@@ -254,7 +254,7 @@ class RunningCommands:
         """
         part = self._part(node)
         if size > part.unread:
-            raise frames.BadFrame(f"{size} bytes of input read, of {part.unread} sent")
+            raise frames.BadFrame(f"{size} bytes of input read, but only {part.unread} sent")
         part.unread -= size
         self._emit(CommandInputTaken(node))
 

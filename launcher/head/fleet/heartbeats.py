@@ -99,6 +99,6 @@ class FleetHeartbeats:
     def _forgive(self, late: float) -> None:
         """Count the silence of the nodes anew if this process was late itself, in seconds."""
         if late >= self._lease / 2:
-            text = f"dsrun itself was busy or stopped for {late:.0f} s; nodes have their time again"
-            self._log(text, "warning")
+            text = f"dsrun itself was busy or stopped for {late:.0f} s"
+            self._log(f"{text}; the nodes' timeouts start again", "warning")
             self.count_anew()

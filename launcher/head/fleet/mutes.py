@@ -78,7 +78,7 @@ class MuteNodes:
         own, engine = node.starting.said.strip(), self._engine().strip()
         text = own or engine
         shown = one_line(text if len(text) <= SHOWN else f"...{text[-SHOWN:]}")
-        who = "its session has printed" if own or not engine else "so far"
+        who = "its session printed" if own or not engine else "so far"
         return f"; {who}: {shown}" if shown else f"; {who} nothing"
 
 

@@ -72,7 +72,7 @@ class NodeQueries:
 
     def _on_usage(self, node: NodeConnection, body: bytes) -> None:
         if not self._owed.get(node):
-            raise frames.BadFrame("nobody has asked for USAGE")
+            raise frames.BadFrame("USAGE was not requested")
         self._owed[node] -= 1
         used = messages.unpack(job_messages.Usage, body)
         self._questions = [one for one in self._questions if not one.over]
@@ -108,7 +108,7 @@ class NodeQueries:
     def _on_stacks(self, node: NodeConnection, body: bytes) -> None:
         told = messages.unpack(stack_messages.StacksAnswer, body)
         if not 0 < told.number <= self._asked:
-            raise frames.BadFrame("nobody has asked for STACKS")
+            raise frames.BadFrame("STACKS was not requested")
         more = min(max(told.more, 0.0), MOST_MORE)
         self.read = self.read[0], max(self.read[1], self._fleet.loop.clock() + more)
         question = self._about_stacks.get(told.number)
@@ -127,7 +127,7 @@ class NodeQueries:
     def _on_ended(self, node: NodeConnection, body: bytes) -> None:
         ended = self._endings.pop(node, None)
         if ended is None:
-            raise frames.BadFrame("no job was to be ended")
+            raise frames.BadFrame("no end of a job was requested")
         ended(node, messages.unpack(job_messages.EndedJob, body))
 
 

@@ -105,7 +105,7 @@ def _group(good: Mapping[str, ReadyForCollectives], failed: Mapping[str, str]) -
     why = {**failed, **{name: one.missing for name, one in good.items() if one.missing}}
     ready = {name: one.backend for name, one in good.items() if not one.missing}
     backend = Counter(ready.values()).most_common(1)[0][0] if ready else ""
-    other = {name: f"it would use {own}, others {backend}" for name, own in ready.items()}
+    other = {name: f"it would use {own}, others use {backend}" for name, own in ready.items()}
     why |= {name: text for name, text in other.items() if ready[name] != backend}
     notes = [f"{name}: left out of the collectives: {plain(text)}" for name, text in why.items()]
     return _Group(tuple(name for name in ready if name not in why), plain(backend), tuple(notes))
@@ -230,7 +230,7 @@ class _Work:
         """Return what was wrong, or has failed."""
         wrong = []
         if counts := {nodes: one.wrong for nodes, one in self._seen.items() if one.wrong}:
-            text = f"up to {max(counts.values())} elements of a sum of all-reduce are wrong"
+            text = f"up to {max(counts.values())} elements of an all-reduce sum are wrong"
             nodes = blamed([*counts], [*self._seen])
             wrong = [MeasuredFault("wrong_sum", nodes, text, ADVICE["wrong_sum"])]
         if not self.failed:

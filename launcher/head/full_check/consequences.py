@@ -27,6 +27,6 @@ def without_consequences(results: Mapping[str, StepResult]) -> dict[str, StepRes
     kept = tuple(one for one in collectives.faults if one.code != FAILED)
     if len(kept) < len(collectives.faults):
         why = "; ".join(one.text for one in cut)
-        note = f"the collectives were not measured, as they need all links: {why}"
+        note = f"the collectives were not measured because they need all links: {why}"
         found["collectives"] = collectives._replace(faults=kept, notes=(*collectives.notes, note))
     return found

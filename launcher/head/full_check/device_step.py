@@ -142,7 +142,7 @@ class _Tests:
 
     def broken_devices(self) -> list[MeasuredFault]:
         """Return a fault for each device that does not work."""
-        advice = "look for errors of the driver (dmesg, nvidia-smi -q), and reset or replace it"
+        advice = "look for driver errors (dmesg, nvidia-smi -q), and reset or replace it"
         return [
             MeasuredFault("broken_device", (name,), f"{plain(part)}: {text}", advice)
             for (name, part), text in self._broken.items()

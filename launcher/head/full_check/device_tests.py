@@ -85,7 +85,7 @@ TESTS = {
         "disk",
         "MB/s",
         "slow_disk",
-        "its {part} folder is written with {value} MB/s, others' with {others} MB/s{evidence}",
+        "its {part} folder is written at {value} MB/s, others' at {others} MB/s{evidence}",
         0.3,
         0.25,
         FAST_DISK,
@@ -94,7 +94,7 @@ TESTS = {
         "disk",
         "MB/s",
         "slow_disk",
-        "its {part} folder is read with {value} MB/s, others' with {others} MB/s{evidence}",
+        "its {part} folder is read at {value} MB/s, others' at {others} MB/s{evidence}",
         0.3,
         0.25,
         FAST_DISK,
@@ -134,11 +134,11 @@ TESTS = {
 }
 
 ADVICE = {
-    "slow_cores": "look for a lower clock on it: its power profile, temperature and BIOS",
+    "slow_cores": "check its clock speed: power profile, temperature and BIOS",
     "stopped_cores": "look for the CPU limit of its container, and for other load on it (top)",
-    "slow_memory": "look for memory that is missing or was replaced (dmidecode), and other load",
+    "slow_memory": "look for missing or replaced memory (dmidecode), and for other load",
     "slow_disk": "look for a full or failing disk (df, dmesg), or name another folder",
-    "slow_device": "look at its clocks, temperature and power limit (nvidia-smi -q)",
+    "slow_device": "check its clocks, temperature and power limit (nvidia-smi -q)",
 }
 """What to do, for each fault of a test."""
 

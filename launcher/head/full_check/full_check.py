@@ -216,7 +216,7 @@ class _StepPart:
             self._settle()
 
     def _on_end(self, name: str, code: int, why: str) -> None:
-        self._ended[name] = plain(why) or f"the program has ended with exit code {code}"
+        self._ended[name] = plain(why) or f"the program exited with code {code}"
         self._answer(name, StepFailed(self._ended[name]))
         self._settle()
         self._report_if_ended()

@@ -31,13 +31,11 @@ def fault(nodes: Nodes, metrics: Sequence[str], measured: Measured) -> MeasuredF
 
 def _reach(_one: str, here: Measured, _others: Measured) -> str:
     failed = {pair: link.why for pair, link in here.items() if isinstance(link, StepFailed)}
-    return ", ".join(
-        f"{one} does not reach {other} ({why})" for (one, other), why in failed.items()
-    )
+    return ", ".join(f"{one} cannot reach {other} ({why})" for (one, other), why in failed.items())
 
 
 def _loss(_one: str, here: Measured, others: Measured) -> str:
-    text = f"{_percent(here)} of the packets are sent again"
+    text = f"{_percent(here)} of the packets are retransmitted"
     return text + _elsewhere(_percent, others)
 
 
@@ -67,10 +65,10 @@ _SAY: dict[str, Callable[[str, Measured, Measured], str]] = {
 """What is said of each metric of `verdict.METRICS`, by name."""
 
 ADVICE = {
-    "reach": "see whether a firewall, a route or a cable keeps the nodes apart",
-    "loss": "look at the cable, limits of the rate, and the errors of the interface (ip -s link)",
-    "latency": "look at the route between the nodes, and at what else is busy there",
-    "bandwidth": "look at the speed of the interface (ethtool), the cable, and the switch's limits",
+    "reach": "check for a firewall, route or cable that keeps the nodes apart",
+    "loss": "check the cable, rate limits and the interface's errors (ip -s link)",
+    "latency": "check the route between the nodes, and the other traffic on it",
+    "bandwidth": "check the interface's speed (ethtool), the cable and the switch's limits",
 }
 """What to do about each."""
 

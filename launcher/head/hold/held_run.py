@@ -294,5 +294,5 @@ class _ClientGone(DsrunError):
     """The client has given up waiting, or the hold has ended."""
 
     def __init__(self, number: int, why: str = "") -> None:
-        super().__init__(f"stopped by {why or signal.Signals(number).name} before it began")
+        super().__init__(f"stopped by {why or signal.Signals(number).name} before it started")
         self.exit_code = 128 + number

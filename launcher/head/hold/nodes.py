@@ -127,7 +127,7 @@ class HeldNodes:
             if lacking or not node.slots:
                 some = ", ".join(map(str, lacking or ["none"]))
                 held = ", ".join(map(str, have))
-                raise UsageError(f"{node.host.name}: no slot {some}; held are {held}")
+                raise UsageError(f"{node.host.name}: no slot {some}; it holds {held}")
 
     # -- lost nodes ---------------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ def run(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> No
         raise UsageError("invalid request to run a job")
     spec, roles = _asked(hold, request)
     if spec.job_id in hold.runs:
-        raise UsageError(f"job {spec.job_id[:40]} is on hold {hold.spec.name} already")
+        raise UsageError(f"job {spec.job_id[:40]} already runs on hold {hold.spec.name}")
     try:
         hold.check(spec.plan, waits=busy == "wait")
     except DsrunError as error:
@@ -212,7 +212,7 @@ def _on_python(spec: JobSpec, own: JobSpec) -> JobSpec:
     runs_none = program.no_python or program.script == NOTHING
     if spec.payload or runs_none or not found or spec.origin.python != OWN_PYTHON:
         return spec
-    note = f"workers run on {one_line(found)}, as was found for the hold ({own.origin.python})"
+    note = f"workers run on {one_line(found)}, which the hold chose ({own.origin.python})"
     notes = (*spec.origin.notes, note)
     origin = spec.origin._replace(python=own.origin.python, notes=notes)
     plan = spec.plan._replace(program=program._replace(project_python=found))

@@ -119,7 +119,7 @@ def _end_with(hold: Hold, pidfd: int) -> None:
 
     def gone() -> None:
         hold.loop.remove(pidfd)
-        hold.log("the program that has started this hold is gone: releasing all nodes")
+        hold.log("the program that started this hold has exited: releasing all nodes")
         hold.end(signal.SIGHUP)
 
     hold.loop.add_reader(pidfd, gone)

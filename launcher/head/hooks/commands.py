@@ -147,7 +147,7 @@ class CommandQueue:
             given.seek(0)
             code = self._wait(self._start(str(value["event"]), given, errors))
             if self._closed:
-                return "still ran some seconds after the end of the job, and was killed"
+                return "was still running some seconds after the job ended, and was killed"
             if code is None:
                 return f"was killed after {LIMIT:g} s"
             last = _end(errors).decode("utf-8", "replace").strip().rpartition("\n")[2]

@@ -49,11 +49,11 @@ class DeviceUse:
         rows = [(_labels(host, one), one) for host, some in self._used.items() for one in some]
         if rows:
             busy = tuple((labels, one.busy / 100) for labels, one in rows if one.busy is not None)
-            yield Metric("device_busy_ratio", "Share of the recent time in which it worked.", busy)
+            yield Metric("device_busy_ratio", "Share of recent time that it was busy.", busy)
             used = tuple((labels, float(one.used)) for labels, one in rows)
-            yield Metric("device_memory_used_bytes", "Memory in use, by anybody.", used)
+            yield Metric("device_memory_used_bytes", "Device memory in use by all processes.", used)
             total = tuple((labels, float(one.total)) for labels, one in rows)
-            yield Metric("device_memory_bytes", "Memory of the device.", total)
+            yield Metric("device_memory_bytes", "Size of the device's memory.", total)
 
 
 def _labels(host: str, one: DeviceUsage) -> Mapping[str, str]:

@@ -158,16 +158,16 @@ class RunMetrics:
         states = {"running": len(run.workers.running), **counts.ended}
         rows = tuple(({"state": state}, float(count)) for state, count in states.items())
         yield Metric("ranks", "Ranks of this round by state.", rows)
-        yield _one("nodes", "Nodes that take part.", present)
-        yield _one("nodes_lost_total", "Nodes that were lost.", counts.lost)
-        yield _one("rounds_total", "Starts of the workers.", counts.rounds)
+        yield _one("nodes", "Nodes in this round.", present)
+        yield _one("nodes_lost_total", "Lost nodes.", counts.lost)
+        yield _one("rounds_total", "Rounds: starts of all workers.", counts.rounds)
         yield _one("restarts_total", "Restarts after a failure.", counts.restarts)
         alarms = tuple(({"kind": kind}, float(n)) for kind, n in counts.alarms.items())
-        yield Metric("alarms_total", "How often a watch has found something wrong.", alarms)
+        yield Metric("alarms_total", "Problems that a watch has found.", alarms)
         wrong = tuple(({"kind": kind}, float(kind in counts.wrong)) for kind in counts.alarms)
-        yield Metric("alarm", "1 while it is wrong.", wrong)
-        yield _one("good_seconds_total", "Seconds for which all ranks ran.", goodput.seconds)
-        yield _one("goodput_ratio", "Their share of the time since the start.", goodput.ratio)
+        yield Metric("alarm", "1 while a watch sees a problem.", wrong)
+        yield _one("good_seconds_total", "Seconds in which all ranks ran.", goodput.seconds)
+        yield _one("goodput_ratio", "Share of the time in which all ranks ran.", goodput.ratio)
         if counts.code is not None:
             yield _one("exit_code", "Exit code of the job.", counts.code)
 
@@ -177,17 +177,17 @@ class RunMetrics:
             ({"rank": str(rank), "host": counts.hosts[rank], "stream": stream}, float(size))
             for (rank, stream), size in sorted(counts.printed.items())
         )
-        yield Metric("output_bytes_total", "Bytes that a rank has printed.", printed)
+        yield Metric("output_bytes_total", "Bytes printed by a rank.", printed)
         ages = tuple(
             ({"rank": str(rank), "host": counts.hosts[rank]}, round(now - since, 3))
             for rank, since in sorted(counts.newest.items())
         )
-        yield Metric("last_output_seconds", "Seconds since a rank has printed something.", ages)
+        yield Metric("last_output_seconds", "Seconds since a rank last printed something.", ages)
         idle = tuple(
             ({"rank": str(rank), "host": host}, seconds)
             for (rank, host), seconds in sorted(counts.idle.items())
         )
-        yield Metric("idle_seconds", "Seconds since a rank has worked or printed.", idle)
+        yield Metric("idle_seconds", "Seconds since a rank last worked or printed.", idle)
 
 
 class Goodput:

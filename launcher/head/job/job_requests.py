@@ -85,9 +85,10 @@ class JobRequests:
         running = {one.rank for one in run.workers.running}
         ranks = ranks_of(request) or []
         if not running:
-            raise UsageError(f"no worker is running: it is {run.phase.name.lower()}")
+            raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
         if not running.issuperset(ranks):
-            raise UsageError(f"--ranks: not all of these run; running: {show_slots([*running])}")
+            known = show_slots([*running])
+            raise UsageError(f"--ranks: not all of these are running; running: {known}")
 
         def answer(views: Mapping[int, RankView]) -> None:
             rows = (one._replace(idle=idle.get(rank, 0.0)) for rank, one in views.items())
@@ -104,15 +105,15 @@ class JobRequests:
         """Send a signal to every worker, whatever it does to them."""
         number, run = signal_of(request), self._view()
         if not run.runs:
-            raise UsageError(f"its workers are not running: it is {run.phase.name.lower()}")
-        self._warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks")
+            raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
+        self._warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job requested")
         self._handle(SignalRanks(number))
         return {"ranks": len(run.workers.running)}
 
     def _stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
         number = signal_of(request)
-        self._warn("stopping the job, as dsrun-job asks")
+        self._warn("stopping the job, as dsrun-job requested")
         self._handle(EndSignal(number))
         run = self._view()
         if request.get("now") is True and run.started and not run.ending:
@@ -217,5 +218,5 @@ def signal_of(request: Message) -> int:
     """
     number = request.get("number")
     if type(number) is not int or number not in set(signal.Signals):
-        raise UsageError("invalid request: expected number, that of a signal")
+        raise UsageError("invalid request: expected number, a signal's number")
     return number

@@ -156,7 +156,7 @@ def of_one_program(verbs: Mapping[str, Verb]) -> dict[str, Verb]:
 
 
 def _restart(_caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    raise UsageError("only a role of a job can be started again, with --role")
+    raise UsageError("only a role can be started again, with --role")
 
 
 def _without_role(verb: Verb) -> Verb:

@@ -70,7 +70,7 @@ def words(run: RunView, report: JobReport) -> str:
 def troubles(report: JobReport) -> list[str]:
     """Return lines on what went wrong so far."""
     lines = [
-        f"  rank {one.rank} ({one.host}) has failed with code {one.exit_code}"
+        f"  rank {one.rank} ({one.host}) failed with code {one.exit_code}"
         for one in report.failures
     ]
     lines += [f"  lost {one.host}: {one.reason}" for one in report.losses]

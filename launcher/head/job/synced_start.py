@@ -87,7 +87,7 @@ class SyncedStart:
         if isinstance(outcome, str):
             self._handle(FailStart(node, outcome))
         elif not outcome.folder:
-            self._log(f"{node.name}: shares the folder of --sync", "debug")
+            self._log(f"{node.name}: shares the --sync folder", "debug")
             self._send_job(node, None)
         else:
             self._send_job(node, partial(self._placed, outcome))
@@ -101,8 +101,8 @@ class SyncedStart:
         """Say which nodes use another copy than usual, once no other node is being prepared."""
         if not isinstance(outcome, str) and outcome.number > 1:
             self._apart[node.name] = (
-                "another job runs in the copy of the folder (--sync), which has changed since;"
-                f" using {plain(outcome.folder)}, without what jobs have written in the other one"
+                "another job is running in the copy of the --sync folder, which has changed since;"
+                f" using {plain(outcome.folder)}, without the files that jobs wrote in that copy"
             )
         if not any(one.connection.connected for one in self._unsettled):
             for line in by_cause(self._apart):

@@ -41,7 +41,7 @@ class Waiters:
             UsageError: it has brought no file, or too many wait.
         """
         if len(self._waiting) >= MOST:
-            raise UsageError(f"{MOST} others wait for its end; ask again later")
+            raise UsageError(f"{MOST} others already wait for its end; try again later")
         if len(fds) != 1 or not stat.S_ISREG(system.fstat(fds[0]).st_mode):
             raise UsageError("invalid request: expected a file for the report")
         caller.verbs = {}

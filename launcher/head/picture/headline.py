@@ -42,7 +42,7 @@ def headline(report: Mapping[str, object], text: str, rounds: int, restarts: int
     lines = [line for line in why if line not in title and line not in box]
     if not title:
         running = report.get("exit_code") is None
-        title = f"dsrun: the job {'is running' if running else 'ended well'}"
+        title = f"dsrun: the job {'is running' if running else 'succeeded'}"
     if when := _when(report, title, rounds, restarts):
         lines.insert(0, when)
     return Headline(title, tuple(lines), box)
@@ -55,9 +55,9 @@ def _when(report: Mapping[str, object], title: str, rounds: int, restarts: int) 
     if not report.get("exit_code") or not isinstance(seconds, float) or not isinstance(at, float):
         return ""
     if role := report.get("role"):  # its time is that of its own start
-        failed = f"{plain(str(role))} failed {duration(at)} after it had started"
+        failed = f"{plain(str(role))} failed {duration(at)} after it started"
         return f"{failed}, and the job lasted {duration(seconds)} in all"
-    words = f"the job failed {duration(at)} after it had started"
+    words = f"the job failed {duration(at)} after it started"
     if rounds:
         words += f", in round {rounds}"
     if restarts and "restart" not in title:

@@ -37,7 +37,7 @@ def words(report: JobReport, still_shown: Callable[[list[str]], bool] = _shows_n
     if report.no_requeue_code:
         code = report.no_requeue_code
         lines.append(f"  it would fail again: exit code {code} (--no_requeue_code)")
-    lines += [f"  could not be ended: {text}" for text in report.left]
+    lines += [f"  could not be stopped: {text}" for text in report.left]
     lines += [f"  {text}" for text in report.unseen]
     return "\n".join(lines)
 

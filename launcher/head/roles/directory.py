@@ -50,7 +50,7 @@ class Directory:
         if places:
             self.places[role] = places
         moved = [one for one in places if before.get(one.host, one.ports) != one.ports]
-        return [f"{role}: the former port on {_listed(one, before[one.host])}" for one in moved]
+        return [f"{role}: its former port on {_listed(one, before[one.host])}" for one in moved]
 
     def _place(self, node: RunNode) -> RoleNode:
         hello = node.hello
@@ -86,4 +86,4 @@ class Directory:
 
 def _listed(place: RoleNode, former: Sequence[int]) -> str:
     changed = [(old, new) for old, new in zip(former, place.ports, strict=False) if old != new]
-    return ", ".join(f"{place.host} is taken: {new} in place of {old}" for old, new in changed)
+    return ", ".join(f"{place.host} is taken: using {new} instead of {old}" for old, new in changed)

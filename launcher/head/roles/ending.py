@@ -108,7 +108,7 @@ class RolesEnding(Ending):
         if self.error is not None:
             return ""
         lines = self._why(still_shown) if self._cause is not None else []
-        lines += [f"  could not be ended: {text}" for text in self._left("left")]
+        lines += [f"  could not be stopped: {text}" for text in self._left("left")]
         lines += [f"  {text}" for text in self._unseen]
         return "\n".join(dict.fromkeys(lines))
 

@@ -112,6 +112,6 @@ class RolesHooks:
         states = tuple(({"role": name, "state": one.state.value}, 1.0) for name, one in courses)
         restarts = tuple(({"role": name}, float(one.restarts)) for name, one in courses)
         return [
-            Metric("role_state", "What a role does.", states),
-            Metric("role_restarts_total", "Starts of a role after its failures.", restarts),
+            Metric("role_state", "The state of a role.", states),
+            Metric("role_restarts_total", "Restarts of a role after failures.", restarts),
         ]

@@ -70,10 +70,10 @@ class RolesRequests:
     def _role(self, role: object) -> tuple[RoleRun, RunView]:
         known = self._job.roles
         if not isinstance(role, str) or role not in known:
-            raise UsageError(f"no role {str(role)[:40]}; its roles are {', '.join(known)}")
+            raise UsageError(f"no role {str(role)[:40]}; the roles are {', '.join(known)}")
         run = known[role].view
         if run is None:
-            raise UsageError(f"{role} has not begun")
+            raise UsageError(f"{role} has not started")
         return known[role], run
 
     def _needs_role(self, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
@@ -176,13 +176,14 @@ class RolesRequests:
         ranks = pass_on(self._job, number)
         if not ranks:
             raise UsageError("its workers are not running")
-        self._job.log(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks", "warning")
+        name = signal.Signals(number).name
+        self._job.log(f"{name} to all ranks, as dsrun-job requested", "warning")
         return {"ranks": ranks}
 
     def _stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
         number = signal_of(request)
-        self._job.log("stopping the job, as dsrun-job asks", "warning")
+        self._job.log("stopping the job, as dsrun-job requested", "warning")
         self._job.end(number)
         if request.get("now") is True:
             self._job.handle(events.Killed(number))
@@ -194,8 +195,8 @@ class RolesRequests:
             self._needs_role(_caller, request, _fds)
         _, run = self._role(name := request["role"])
         if not run.runs or self._job.policy.ending:
-            raise UsageError(f"{name} does not run: it is {self._state(name)}")
-        self._job.log(f"{name}: starting it again, as dsrun-job asks", "warning")
+            raise UsageError(f"{name} is not running: it is {self._state(name)}")
+        self._job.log(f"{name}: starting it again, as dsrun-job requested", "warning")
         self._job.handle(events.RestartRequested(name))
         return {}
 

@@ -163,7 +163,7 @@ class RoleRun:
                 self._watch(job, connection)
         waits = self._free_at - self._fleet.loop.clock()
         if waits > 0:
-            self._console.log(f"waiting {waits:.0f} s until its workers on lost nodes have ended")
+            self._console.log(f"waiting {waits:.0f} s until its workers on lost nodes have exited")
         self._fleet.loop.call_later(max(waits, 0.0), lambda: self._tell_prepared(ready))
 
     def _tell_prepared(self, ready: AllReady) -> None:

@@ -71,5 +71,5 @@ def words(job: str, text: str) -> str:
     found = dict(re.findall(r"(?m)(?:^| )(JobState|PreemptTime)=(\S*)", text))
     state, preempted = found.get("JobState", ""), found.get("PreemptTime", "None")
     if UNKNOWN in text or (state and state not in LIVES):
-        return f"Slurm job {job} has ended ({state or 'it is forgotten'})"
+        return f"Slurm job {job} has ended ({state or 'Slurm no longer has it'})"
     return "" if preempted in {"None", "Unknown"} else f"Slurm job {job} is being preempted"

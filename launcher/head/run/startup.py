@@ -42,7 +42,7 @@ PROBED_WITHIN = 10.0
 FIRST_LOOK = 5.0
 """Seconds until it is looked for sessions that run without a sign of a node launcher."""
 
-SILENT = "no answer since it was ready: it is down, or the network is (--connect_timeout)"
+SILENT = "no answer since it was ready: the host or the network is down (--connect_timeout)"
 
 NAMED_BY_USER = (
     *("--log_dir", "--bind_core_list", "--venv_script", "--numa_binding", "--no_python", "-m "),
@@ -354,7 +354,7 @@ class Startup:
             self._do(Refuse(UsageError("\n".join(reasons))))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
-        text = f"the job cannot start, nothing was left running:\n{lines}"
+        text = f"the job cannot start; nothing was left running:\n{lines}"
         self._do(Refuse(NodeError(text)))
 
     def _input_is_wrong(self) -> bool:

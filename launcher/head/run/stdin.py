@@ -33,7 +33,7 @@ class Stdin:
             BadFrame: it is more than was sent.
         """
         if size > self._unread:
-            raise frames.BadFrame(f"{size} bytes of input read, of {self._unread} sent")
+            raise frames.BadFrame(f"{size} bytes of input read, but only {self._unread} sent")
         stalled = self._unread >= WINDOW
         self._unread -= size
         if stalled and self._unread < WINDOW:

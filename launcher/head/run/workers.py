@@ -20,7 +20,7 @@ PATIENCE = 10.0
 NAMED = 3
 """Ranks named in this warning, each with its process."""
 
-UNKNOWN = "workers, or what they have started"
+UNKNOWN = "workers, or processes that they started"
 
 LISTED = 64
 """Hosts in the table, one line each."""
@@ -158,7 +158,7 @@ def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seco
         return text
     guard, launcher = launchers
     return (
-        f"{text}; the node ends them within {seconds:.0f} s (guard {guard}, launcher {launcher});"
-        f" if both were stopped or killed, they may be left: `dsrun-job kill JOB --host {host}`"
-        " ends them"
+        f"{text}; the node kills them within {seconds:.0f} s (guard {guard}, launcher {launcher});"
+        f" if both were stopped or killed, they may remain: `dsrun-job kill JOB --host {host}`"
+        " kills them"
     )

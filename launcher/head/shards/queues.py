@@ -69,7 +69,7 @@ class ShardQueues:
         """
         name = request.get("queue")
         if not isinstance(name, str) or not isinstance(request.get("ask"), str):
-            raise InvalidRequest("no queue or no operation is named")
+            raise InvalidRequest("no queue or no operation given")
         if request["ask"] == "open":
             return [(caller, self._open(name, worker, request.get("spec")))]
         queue = self._queues.get(name)
@@ -125,7 +125,7 @@ class ShardQueues:
         other = [field for field in known if spec.get(field) != known[field]]
         if not other:
             return {}
-        first = f"rank {queue.rank} has opened it with {_settings(known, other)}"
+        first = f"rank {queue.rank} opened it with {_settings(known, other)}"
         return {"error": f"queue {name!r}: {_settings(spec, other)}, but {first}"}
 
     def _make(self, name: str, worker: Worker, spec: dict[str, Any]) -> dict[str, Any]:

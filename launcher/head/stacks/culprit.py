@@ -37,7 +37,7 @@ class Reason(Enum):
 
     Attributes:
         STOPPED: a process is stopped, by a signal or a debugger.
-        BLOCKED: it is in a wait of the kernel that cannot be interrupted (state D).
+        BLOCKED: it is in an uninterruptible wait in the kernel (state D).
         SILENT: nothing has come from their node.
         MISMATCH: they call another collective than the others, or with other sizes or types.
             Without odd ranks: as many call one as another.

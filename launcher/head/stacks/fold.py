@@ -60,7 +60,7 @@ def fold(views: Mapping[int, RankView], *, whole: bool = False) -> dict[Picture,
 def _picture(view: RankView, *, whole: bool) -> Picture:
     place, worker = place_of(view), view.worker
     if worker is None:
-        nothing = view.problem or "nothing was reported of it"
+        nothing = view.problem or "nothing was reported about it"
         return Picture(nothing, nothing, ())
     does, several = place.words(), place.words(several=True)
     if worker.state in STATES:

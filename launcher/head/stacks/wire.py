@@ -54,7 +54,7 @@ def ask(client: LocalClient, request: Message, patience: float) -> dict[int, Ran
         elif one.kind == frames.ANSWER and one.message.get("id") == number:
             checked(one.message)
             return dict(sorted(views.items()))
-    raise LostError("it has ended before it could answer")
+    raise LostError("it exited before it could answer")
 
 
 def _received(message: Message) -> RankView:

@@ -27,7 +27,7 @@ STATES = {
     "T": "is stopped by a signal such as SIGSTOP",
     "t": "is stopped by a debugger or tracer",
     "Z": "has ended",
-    "D": "is in a wait of the kernel that cannot be interrupted",
+    "D": "is in an uninterruptible wait in the kernel",
 }
 """What states of processes mean (proc(5)), those in which nothing of their code runs."""
 

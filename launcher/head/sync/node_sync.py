@@ -112,7 +112,7 @@ class NodeSync:
             case CommandEnded(_, code, hint):
                 self._end_probe()
                 last = self._errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
-                self._finish(f"--sync: it ended with code {code} ({last or hint or 'no message'})")
+                self._finish(f"--sync: it exited with code {code} ({last or hint or 'no message'})")
             case _:
                 self._end_probe()
 
@@ -131,7 +131,7 @@ class NodeSync:
         except frames.BadFrame as error:
             self._line.clear()
             why = plain(str(error))[:QUOTED]
-            self._finish(f"--sync: the node has sent an invalid answer: {why}")
+            self._finish(f"--sync: the node sent an invalid answer: {why}")
             self._running.stop()
 
     def _on_answer(self, answer: Answer) -> None:
@@ -194,7 +194,8 @@ class NodeSync:
 def _blocked(paths: Sequence[str], count: int, copy: str) -> str:
     more = f" and {count - len(paths)} more" if count > len(paths) else ""
     names = plain(", ".join(paths)) + more
+    differ = "differs" if count == 1 else "differ"
     return (
-        f"--sync: a run has written or changed {counted(count, 'file')} that this folder now has"
-        f" otherwise: {names}; move them out of {plain(copy)} there, or name them in .dsrunignore"
+        f"--sync: a run wrote or changed {counted(count, 'file')} that now {differ} in this folder:"
+        f" {names}; move them out of {plain(copy)} there, or name them in .dsrunignore"
     )

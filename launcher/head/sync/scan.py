@@ -71,10 +71,10 @@ def checked(spec: SyncSpec) -> Scan:
     paths = {item.path for item in found.items}
     wire = _wire(os.fsencode(spec.script))
     if wire and wire not in paths:
-        raise UsageError(f"--sync {spec.source}: the script {spec.script} is left out of it{_WHY}")
+        raise UsageError(f"--sync {spec.source}: the script {spec.script} is excluded{_WHY}")
     (folder, place), *_ = spec.moved.items()
     if place and _wire(os.fsencode(place)) not in paths:
-        raise UsageError(f"--sync {spec.source}: the workers' folder {folder} is left out{_WHY}")
+        raise UsageError(f"--sync {spec.source}: the workers' folder {folder} is excluded{_WHY}")
     total = sum(item.size for item in found.items)
     if total > spec.limit:
         raise UsageError(

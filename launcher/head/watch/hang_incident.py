@@ -78,7 +78,7 @@ class HangIncident:
         """Say where the stacks are, or how to see them."""
         if not self._show_folders(views):
             job = self._report.job_id
-            self._report.log(f"where all ranks are: dsrun-job stacks {job}", "info")
+            self._report.log(f"to see where all ranks are: dsrun-job stacks {job}", "info")
 
     def _show_folders(self, views: Mapping[int, RankView]) -> bool:
         """Say where the stacks have been written; return whether they have."""
@@ -175,7 +175,7 @@ def hang_of(
     if known.waiting and ended and not odd:
         odd, hosts = tuple(sorted(ended)), {**ended}
         has = "have" if len(odd) > 1 else "has"
-        sentence = f"{ranks_of(odd)} {has} ended with code 0 already; {sentence}"
+        sentence = f"{ranks_of(odd)} {has} already exited with code 0; {sentence}"
     seconds = min(stands)
     doubt = f"; {known.doubt}" if known.doubt else ""
     text = f"no progress for {seconds:.0f} s: {sentence}{doubt}"

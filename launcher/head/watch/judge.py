@@ -54,7 +54,7 @@ MAY_BE_A_WAIT = "it may be waiting for something that is not a rank"
 UNREAD = {Reason.UNKNOWN, Reason.SILENT}
 """Reasons that follow from stacks that are missing."""
 
-MAY_BE_AT_WORK = "it may be at work"
+MAY_BE_AT_WORK = "it may be working"
 """Of a rank whose stack could not be read in time, as on a busy node."""
 
 IN_TIME = re.compile(r"^no stacks within|^py-spy did not answer in time$")

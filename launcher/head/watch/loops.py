@@ -25,7 +25,7 @@ FOUND = {Reason.BEHIND, Reason.OUTSIDE}
 """How ranks for which others wait are found. torch records nothing more of a rank that holds the
 interpreter's lock."""
 
-MAY_BE_A_LOOP = "it may be in a loop that does not end"
+MAY_BE_A_LOOP = "it may be in an endless loop"
 
 _RECEIVED = 8192
 """Bytes that a rank without any input receives at most between two looks."""

@@ -75,9 +75,9 @@ class RuleState:
         place = f"rank {output.rank} ({output.host})"
         if self._missing:
             after = duration(now - self._since)
-            yield self._finding(f"a line of {place} matches again, after {after}", broken=False)
+            yield self._finding(f"a line from {place} matches again, after {after}", broken=False)
         self._missing, self._since = False, now
-        self._last = f"{_shown(found[-1])} of {place}"
+        self._last = f"{_shown(found[-1])} from {place}"
         if self.rule.finite or self.rule.falls:
             for one in found:
                 yield from self._check(output.rank, place, one)
@@ -99,13 +99,13 @@ class RuleState:
     def _finite(self, _rank: int, value: float | None) -> tuple[str, str]:
         """Return what is wrong with a number, as a word and as a verb; "" for nothing."""
         if value is None:
-            return NO_NUMBER, "is no number"
+            return NO_NUMBER, "is not a number"
         return NOT_FINITE, "" if math.isfinite(value) else f"is {value}"
 
     def _falls(self, rank: int, value: float | None) -> tuple[str, str]:
         """As `_finite`, for a number that must reach a new low from time to time."""
         if value is None:
-            return NO_NUMBER, "is no number"
+            return NO_NUMBER, "is not a number"
         low, lines = self._lows.get(rank, (math.inf, 0))
         self._lows[rank] = low, lines = (value, 0) if value < low else (low, lines + 1)
         over = self.rule.over

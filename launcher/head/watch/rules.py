@@ -106,7 +106,7 @@ class RuleWatch:
         """Go on without a rule whose expression takes too long."""
         self._states.remove(state)
         self._log(
-            f"{state.rule.name}: not watched any more: the search for '{plain(state.rule.expect)}'"
+            f"{state.rule.name}: no longer watched: the search for '{plain(state.rule.expect)}'"
             f" in output of rank {rank} took longer than {self._limit.seconds:g} s",
             "warning",
         )

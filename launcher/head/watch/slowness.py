@@ -99,7 +99,7 @@ def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[SlowCause, str]
     rows = [span.ranks[rank] for rank in ranks]
     waited = _mean(row.waited for row in rows)
     if throttled >= CAUSE:
-        return "quota", f"the CPU quota of {host} has stopped it for {min(1.0, throttled):.0%}"
+        return "quota", f"the CPU quota of {host} stopped it for {min(1.0, throttled):.0%}"
     if all(row.blocked for row in rows):
         return "disk", "it waits for a disk or a network file system"
     if waited >= CAUSE and _lacks_cpu(span, ranks, waited):
@@ -160,6 +160,6 @@ def behind(
     rank, host = late[0], hosts.get(late[0], "?")
     sentence = (
         f"rank {rank} ({host}) falls behind: its lines come {after[rank]:.1f} s after those of the"
-        f" first rank, {after[rank] - before[rank]:.1f} s more than {seconds:.0f} s before"
+        f" first rank, {after[rank] - before[rank]:.1f} s more than {seconds:.0f} s earlier"
     )
     return SlowFinding((rank,), (host,), "behind", sentence)

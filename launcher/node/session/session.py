@@ -443,9 +443,9 @@ class Session:
         self._guard.spare({*(self._run.former if self._run else ()), *pids})
 
     def tell_left(self) -> None:
-        """Print what could not be ended: the runner cannot be told."""
+        """Print what could not be stopped: the runner cannot be told."""
         for words in self._run.left if self._run is not None else ():
-            tell(f"could not be ended: {words}")
+            tell(f"could not be stopped: {words}")
 
     def exit(self) -> None:
         """End this process."""

@@ -93,7 +93,7 @@ if TYPE_CHECKING:
             """Have the guard leave these alone, and what earlier runs have left."""
 
         def tell_left(self) -> None:
-            """Print what could not be ended: the runner cannot be told."""
+            """Print what could not be stopped: the runner cannot be told."""
 
         def exit(self) -> None:
             """End this process."""

@@ -188,7 +188,7 @@ def test_what_is_said_has_nodes_reason_and_variables() -> None:
     (line,) = words(names, [InterfaceChoice(3, {}, "10.0.0.4", NO)])
     assert line.startswith(
         "other nodes cannot reach the default network address of n4 (10.0.0.4 of n4: "
-        "no answer), nor any other one: "
+        "no answer), nor any other address there: "
     )
     assert words(names, []) == []
 

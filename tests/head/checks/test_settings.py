@@ -112,7 +112,7 @@ def test_interfaces_of_the_same_name_have_the_same_mtu() -> None:
 def test_a_limit_that_is_too_small_for_the_workers() -> None:
     assert shares(compared_node("a", cgroup_memory=GIB)) == []
     assert shares(compared_node("a", cgroup_memory=GIB // 4)) == [
-        ("memory", "a", "the cgroup's limit of memory leaves 128 MiB to each worker")
+        ("memory", "a", "the cgroup's memory limit leaves 128 MiB for each worker")
     ]
     assert shares(compared_node("a", cgroup_memory=GIB // 4, workers=0)) == []
 

@@ -43,7 +43,7 @@ def test_a_folder_says_what_the_job_is(environ: dict[str, str], tmp_path: Path) 
 
 def test_no_two_jobs_share_a_folder(environ: dict[str, str]) -> None:
     kept(environ)
-    with pytest.raises(FileExistsError, match="a job of this id has a folder"):
+    with pytest.raises(FileExistsError, match="a job with this id already has a folder"):
         kept(environ)
     assert found(environ) == [NAME.format(0)]
     assert names(job_folder.root(environ)) == [NAME.format(0)]
@@ -132,7 +132,7 @@ DAMAGED = {
     whole(process=None): "expected the fields machine",
     whole(process={**GONE._asdict(), "start": "x"}): "start: expected Size",
     whole(more=1): "expected the fields job_id",
-    whole(job_id=NAME.format(7)): "it is of job 20260101-000000-000007",
+    whole(job_id=NAME.format(7)): "it belongs to job 20260101-000000-000007",
 }
 
 

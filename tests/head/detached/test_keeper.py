@@ -95,7 +95,7 @@ def test_what_cannot_be_kept_is_told_once_and_at_the_end(tmp_path: Path) -> None
     clock.loop.run()
     keeper.on_event(events.RankOutput(0, "n0", 1, b"lost\n"))
     (text,) = told
-    assert text.startswith(f"cannot keep the output of this job in {folder} (no such file")
+    assert text.startswith(f"cannot save the output of this job in {folder} (no such file")
     os.mkdir(folder)  # noqa: PTH102
     (folder / "job.json").touch()
     keeper.end(Ending("j", report()))

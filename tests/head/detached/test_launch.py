@@ -45,7 +45,7 @@ def test_without_a_folder_it_does_not_start(site: Site) -> None:
     done = site.run("dsrun", "--detach", *PLAN, "--no_python", "./worker")
     assert (done.returncode, done.stdout) == (74, "")
     assert re.fullmatch(
-        r"dsrun: --detach: cannot keep the output of the job: \S+: is open to other users; run"
+        r"dsrun: --detach: cannot save the output of the job: \S+: is open to other users; run"
         r" chmod 700; XDG_STATE_HOME names another folder\n",
         done.stderr,
     )

@@ -41,7 +41,7 @@ def test_it_says_what_the_job_is_and_who_runs_it(spec: JobSpec, tmp_path: Path) 
 
 def test_a_folder_that_cannot_be_made_is_one_line(spec: JobSpec, tmp_path: Path) -> None:
     (tmp_path / "s").touch()
-    with pytest.raises(OutputError, match=r"--detach: cannot keep the output of the job: .*/s: "):
+    with pytest.raises(OutputError, match=r"--detach: cannot save the output of the job: .*/s: "):
         new_folder(spec, {"XDG_STATE_HOME": str(tmp_path / "s")}, os.getpid())
 
 

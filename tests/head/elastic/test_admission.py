@@ -164,7 +164,7 @@ def test_slots_that_only_a_node_knows_are_those_it_comes_with(fleet_of: FleetOf)
 def test_rounds_are_resized_within_the_limits(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), least=1, most=3)
     assert job.resize(1) == "rounds of at most 1 node from now on"
-    assert job.fleet.said("warning") == ["resizing to 1 node, as dsrun-job asks"]
+    assert job.fleet.said("warning") == ["resizing to 1 node, as dsrun-job requested"]
     assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["LEAVE_ROUND"], ["LEAVE_ROUND"]]
     job.join("n0", "n1")
     assert job.round("n0")["world_size"] == 2

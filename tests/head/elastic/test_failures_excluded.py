@@ -49,7 +49,7 @@ def test_a_failure_elsewhere_brings_a_node_back() -> None:
     assert job.formed[-1] == [1, 2]
     breaks(job, 1)
     assert job.formed[-1] == [0, 1, 2]
-    assert "a failure began on n1, too: n0 is no longer excluded" in job.said
+    assert "a failure also began on n1: n0 is no longer excluded" in job.said
     breaks(job, 0, 0, 0, 0)
     assert job.formed[-1] == [0, 1, 2], "for ten minutes it is not the node"
 

@@ -132,7 +132,7 @@ def test_an_answer_that_does_not_come_is_told_once_until_one_has_come() -> None:
         watched.clock.go(discovery.SLOW)
         assert watched.late is not None
         watched.late(*answer)
-    slow = "--host_discovery_script has not answered for 10 s, and is stopped after 60 s"
+    slow = "--host_discovery_script has not answered for 10 s, and will be stopped after 60 s"
     assert [line.partition(";")[0] for line in watched.said] == [slow, "it was stopped", slow]
 
 

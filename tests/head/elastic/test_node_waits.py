@@ -134,7 +134,7 @@ def test_who_was_lost_is_waited_for_once_and_until_found() -> None:
         played.lost.lost(node, last=node == 2)
     played.lost.found(2)
     assert all(played.lost.wait(9) for _ in range(2))
-    assert played.said == ["all nodes of the round were lost: waiting 120 s for 1 more to be back"]
+    assert played.said == ["all nodes of the round were lost: waiting 120 s for 1 more to return"]
     played.lost.found(1)
     assert not played.lost.wait(9), "the other was lost long before"
 

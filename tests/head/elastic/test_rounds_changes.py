@@ -259,7 +259,7 @@ def test_after_the_loss_of_all_members_those_that_come_back_later_are_waited_for
     assert len(job.formed) == 1, "nor one of two"
     job.arrive(2)
     assert (job.formed[1:], job.called) == ([[0, 1, 2]], [[1, 2]])
-    assert job.said[-1] == "all nodes of the round were lost: waiting 120 s for 2 more to be back"
+    assert job.said[-1] == "all nodes of the round were lost: waiting 120 s for 2 more to return"
 
 
 def test_who_is_not_back_in_time_joins_later() -> None:

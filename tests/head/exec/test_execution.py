@@ -123,7 +123,7 @@ def test_a_command_has_a_time_limit() -> None:
     played.at(0, lambda: played.hosts.end("n1"))
     played.pass_time(30.0)
     played.hosts.stop = lambda: played.hosts.end("n2", 143)  # type: ignore[method-assign]
-    assert played.run() == {"n1": (0, ""), "n2": (124, "ended after --timeout 30 s")}
+    assert played.run() == {"n1": (0, ""), "n2": (124, "stopped after --timeout 30 s")}
 
 
 def test_input_that_cannot_be_read_ends_the_command_and_is_the_error() -> None:
@@ -145,7 +145,7 @@ def test_output_that_cannot_be_kept_ends_the_command(monkeypatch: pytest.MonkeyP
     played.at(0, lambda: played.hosts.output("n1", b"x" * 11))
     played.at(0, lambda: played.hosts.output("n2", b"more"))
     played.at(0, played.end_all)
-    why = "its output cannot be kept: more than 10 bytes; --no_fold keeps none"
+    why = "its output cannot be stored: more than 10 bytes; --no_fold stores nothing"
     assert played.run() == {"n1": (74, why), "n2": (74, why)}
     assert "stop" in played.hosts.said
 

@@ -104,4 +104,4 @@ def test_output_is_taken_and_a_flood_ended(fleet_of: FleetOf) -> None:
         prints(node, b"x" * (WINDOW // 4))
         played.job.step()
     assert was_sent(node, frames.EXEC_STOP)
-    assert played.said == [("n0", 1, "it has printed a line that is too long")]
+    assert played.said == [("n0", 1, "it printed a line that is too long")]

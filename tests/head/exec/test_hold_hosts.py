@@ -149,7 +149,7 @@ def test_what_nobody_has_foreseen_ends_it(
     played.hosts.on_event = on_event
     played.say(frames.pack(frames.CHUNK, frames.output_body(0, 1, b"x")))
     assert [event.host for event in arrived] == ["n0", "n0", "n1"]
-    assert arrived[1].cause == "the hold has sent something invalid (KeyError: 'n0')"
+    assert arrived[1].cause == "the hold sent an invalid message (KeyError: 'n0')"
     unexpected_faults.clear()
     played.hosts.close()
     played.hold.close()

@@ -118,7 +118,7 @@ def test_a_start_on_a_hold_that_has_gone_is_reported(played: Played) -> None:
 def test_what_is_not_valid_ends_all(body: bytes, played: Played) -> None:
     played.start(n0=[])
     played.say(frames.pack(frames.CHUNK, body))
-    assert played.said == [("n0", LOST, "the hold has sent something invalid")]
+    assert played.said == [("n0", LOST, "the hold sent an invalid message")]
 
 
 def test_a_flood_is_ended(played: Played) -> None:
@@ -126,5 +126,5 @@ def test_a_flood_is_ended(played: Played) -> None:
     (request,) = played.requests()
     for _ in range(9):
         played.prints(request["id"], b"x" * (LONGEST // 8))
-    assert played.said == [("n0", 1, "it has printed a line that is too long")]
+    assert played.said == [("n0", 1, "it printed a line that is too long")]
     assert [one["do"] for one in played.requests()] == ["program_stop"]

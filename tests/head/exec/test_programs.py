@@ -58,7 +58,7 @@ def test_a_line_without_end_ends_the_program() -> None:
     assert printed.output.add(1, block)
     assert printed.output.add(1, block)
     assert not printed.output.add(1, b"x")
-    assert printed.said == [("n0", 1, "it has printed a line that is too long")]
+    assert printed.said == [("n0", 1, "it printed a line that is too long")]
     assert not printed.output.add(1, b"more\n")
     printed.output.end(143, "")
     assert len(printed.said) == 1

@@ -100,7 +100,7 @@ def test_what_tar_writes_is_read_however_it_is_cut(kind: str, tmp_path: Path) ->
 def test_nothing_is_written_outside(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "in" / "n1"
     problem, _ = unpack(folder, member(name, b"bad"))
-    assert "which was not asked for" in problem
+    assert "which was not requested" in problem
     assert [path for path in found(tmp_path) if (tmp_path / path).is_file()] == []
 
 

@@ -101,7 +101,7 @@ def test_a_node_that_was_not_asked_is_lost(fleet_of: FleetOf) -> None:
     fleet.node("n1").says(messages.pack(frames.ENDED_JOB, EndedJob((), ())))
     fleet.step()
     lost = [one.lost for one in fleet.fleet.nodes.values()]
-    assert ["nobody has asked" in lost[0], "no job was" in lost[1]] == [True, True]
+    assert ["was not requested" in lost[0], "no end of a job" in lost[1]] == [True, True]
 
 
 def test_a_job_is_ended_on_a_node(fleet_of: FleetOf) -> None:

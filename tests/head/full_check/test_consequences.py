@@ -14,7 +14,7 @@ SLOW = MeasuredFault("slow_collective", ("n1", "n2"), "slow", "compare")
 
 def cut(one: str, other: str) -> MeasuredFault:
     return MeasuredFault(
-        "link_reach", (one, other), f"{one} does not reach {other} (timed out)", "see"
+        "link_reach", (one, other), f"{one} cannot reach {other} (timed out)", "see"
     )
 
 
@@ -30,7 +30,7 @@ def test_two_cut_links_are_named_and_not_all_nodes() -> None:
     assert [one.nodes for one in found["network"].faults] == [("n1", "n2"), ("n3", "n4")]
     assert found["collectives"].faults == ()
     assert found["collectives"].notes == (
-        "the collectives were not measured, as they need all links: n1 does not reach n2 (timed"
+        "the collectives were not measured because they need all links: n1 does not reach n2 (timed"
         " out); n3 does not reach n4 (timed out)",
     )
 

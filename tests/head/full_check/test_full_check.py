@@ -107,7 +107,7 @@ def test_a_node_whose_program_has_ended_is_not_asked_again() -> None:
     assert len(checked.programs.asked["n2"]) == 1
     checked.programs.answer("n1", reply=REPLY)
     checked.clock.settle()
-    why = StepFailed("the program has ended with exit code 1")
+    why = StepFailed("the program exited with code 1")
     assert [checked.answers(at)["n2"] for at in (0, 1)] == [why, why]
 
 

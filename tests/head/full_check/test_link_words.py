@@ -19,7 +19,7 @@ LINKS = {**among(nodes(4)), ("n1", "n3"): SLOW}
     [
         ("bandwidth", "n1 sends 12.5 MB/s and receives 800 MB/s, elsewhere 900 MB/s"),
         ("latency", "a round trip takes 20 ms, elsewhere 0.06 ms"),
-        ("loss", "3.2 % of the packets are sent again, elsewhere 0 %"),
+        ("loss", "3.2 % of the packets are retransmitted, elsewhere 0 %"),
     ],
 )
 def test_a_link_is_compared_with_the_others(metric: str, text: str) -> None:
@@ -41,7 +41,7 @@ def test_the_directions_of_a_node_are_those_that_it_sees() -> None:
 def test_all_metrics_are_said_and_the_first_is_the_fault() -> None:
     found = fault(("n1", "n3"), ["loss", "latency"], LINKS)
     assert found.code == "link_loss"
-    assert "sent again" in found.text
+    assert "retransmitted" in found.text
     assert "; a round trip" in found.text
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.head.full_check.steps import StepRequest, StepResult
 
 SLOW = rated(out=1e7)
-DEAD = StepFailed("the program has ended with exit code 1")
+DEAD = StepFailed("the program exited with code 1")
 
 
 class Network:

@@ -38,8 +38,8 @@ def test_hosts_have_the_slots_that_were_found(hold_of: HoldOf) -> None:
     ("host", "error"),
     [
         (Host("x1", (0,)), "x1: not held by lab, which has n0, n1"),
-        (Host("n0", (0, 5)), "n0: no slot 5; held are 0, 1"),
-        (Host("n0"), "n0: no slot none; held are 0, 1"),
+        (Host("n0", (0, 5)), "n0: no slot 5; it holds 0, 1"),
+        (Host("n0"), "n0: no slot none; it holds 0, 1"),
     ],
 )
 def test_only_slots_that_are_held_can_be_used(hold_of: HoldOf, host: Host, error: str) -> None:

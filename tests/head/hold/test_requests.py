@@ -162,7 +162,7 @@ def test_a_job_without_a_python_of_its_own_has_that_of_the_hold(hold_of: HoldOf)
     assert fitted(hold, job).plan.program.project_python == ""
     hold.spec = hold.spec._replace(job=on_python(hold.spec.job, "/env/bin/python", "VIRTUAL_ENV"))
     one = fitted(hold, job)
-    note = "workers run on /env/bin/python, as was found for the hold (VIRTUAL_ENV)"
+    note = "workers run on /env/bin/python, which the hold chose (VIRTUAL_ENV)"
     assert one.plan.program.project_python == "/env/bin/python"
     assert one.origin == Origin(python="VIRTUAL_ENV", notes=(note,))
     named = job._replace(origin=Origin(python="--python"))

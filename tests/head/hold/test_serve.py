@@ -144,7 +144,7 @@ def test_one_in_the_foreground_ends_with_the_program_that_started_it() -> None:
     shell.wait(HANG)
     assert shell.stderr is not None
     told = shell.stderr.read()  # to its end: the hold has closed it, too
-    assert "dsrun: the program that has started this hold is gone: releasing all nodes" in told
+    assert "dsrun: the program that started this hold has exited: releasing all nodes" in told
     shell.stderr.close()
 
 
@@ -156,6 +156,6 @@ def test_one_under_nohup_stays() -> None:
     shell.wait(HANG)
     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
     assert shell.stderr is not None
-    assert "program that has started" not in shell.stderr.read()
+    assert "program that started" not in shell.stderr.read()
     shell.stderr.close()
     os.close(pidfd)

@@ -176,7 +176,7 @@ def test_the_end_of_the_job_waits_only_a_moment(tmp_path: Path) -> None:
     wait_for((tmp_path / "began").exists, "the first to begin", WAIT)
     one.close(0.1)
     assert not one._thread.is_alive()
-    assert "some seconds after the end of the job, and was killed" in problems[0]
+    assert "some seconds after the job ended, and was killed" in problems[0]
 
 
 def test_of_too_many_values_the_oldest_are_left_out(

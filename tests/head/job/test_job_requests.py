@@ -68,7 +68,7 @@ def test_a_caller_that_leaves_while_nodes_are_asked_does_not_matter(asked: Asked
 def test_a_signal_goes_to_all_ranks(asked: AskedOf) -> None:
     job = asked("n0", "n1")
     assert job.answer(do="signal", number=signal.SIGUSR2)["ranks"] == 4
-    assert job.fleet.said("warning") == ["SIGUSR2 to all ranks, as dsrun-job asks"]
+    assert job.fleet.said("warning") == ["SIGUSR2 to all ranks, as dsrun-job requested"]
     for name in ("n0", "n1"):
         assert [kind for kind in job.fleet.kinds(name) if kind != "BEAT"] == ["SIGNAL"]
 
@@ -109,7 +109,7 @@ def test_a_job_that_is_being_stopped_gets_no_signals(asked: AskedOf) -> None:
 @pytest.mark.parametrize("verb", ["signal", "stop"])
 def test_numbers_that_are_no_signals_are_refused(asked: AskedOf, verb: str, number: object) -> None:
     job = asked("n0")
-    assert "expected number, that of a signal" in job.error(do=verb, number=number)
+    assert "expected number, a signal's number" in job.error(do=verb, number=number)
     assert not job.run.state.stopping
 
 
@@ -230,7 +230,8 @@ def test_a_caller_that_leaves_while_stacks_are_read_does_not_matter(asked: Asked
 
 def test_stacks_of_ranks_that_do_not_run(asked: AskedOf) -> None:
     job = asked("n0")
-    assert job.error(do="stacks", ranks=[0, 2]) == "--ranks: not all of these run; running: 0-1"
+    refused = job.error(do="stacks", ranks=[0, 2])
+    assert refused == "--ranks: not all of these are running; running: 0-1"
     assert "a list of numbers" in job.error(do="stacks", ranks=["0"])
 
 

@@ -86,7 +86,7 @@ def test_what_is_not_a_request_is_refused(asked: AskedOf, request_: dict[str, ob
     ("do", "fields", "why"),
     [
         ("status", {"role": "server"}, "--role server: this job has one program"),
-        ("restart", {}, "only a role of a job can be started again, with --role"),
+        ("restart", {}, "only a role can be started again, with --role"),
     ],
 )
 def test_a_job_of_one_program_has_no_roles(

@@ -111,8 +111,8 @@ def test_another_copy_is_told_in_one_line(fleet_of: FleetOf, folder: Path) -> No
     for name in job.hosts:
         _answers(job, name, ready="/copy~2", lock="/lock", number=2)
     assert job.said() == [
-        "n0, n1: another job runs in the copy of the folder (--sync), which has changed since;"
-        " using /copy~2, without what jobs have written in the other one"
+        "n0, n1: another job is running in the copy of the --sync folder, which has changed"
+        " since; using /copy~2, without the files that jobs wrote in that copy"
     ]
 
 

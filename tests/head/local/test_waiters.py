@@ -111,7 +111,7 @@ def test_there_is_room_for_others_who_ask(asked: AskedOf) -> None:
     job, fd = asked("n0"), os.memfd_create("report")
     got = [wait(job, fd)[1] for _ in range(MOST + 1)]
     assert got[:-1] == [WAITS] * MOST
-    assert got[-1][0][1]["error"] == "48 others wait for its end; ask again later"
+    assert got[-1][0][1]["error"] == "48 others already wait for its end; try again later"
     assert job.answer(do="status")["ok"]
     os.close(fd)
 

@@ -15,13 +15,13 @@ FAILED: dict[str, Any] = {
     "first_failure": {"after_seconds": 18.0},
     "verdict": {"sentence": SENTENCE, "advice": ADVICE},
 }
-WHEN = "the job failed 18.0 s after it had started"
+WHEN = "the job failed 18.0 s after it started"
 
 
 @pytest.mark.parametrize(
     ("report", "title"),
     [
-        ({"exit_code": 0, "verdict": None}, "dsrun: the job ended well"),
+        ({"exit_code": 0, "verdict": None}, "dsrun: the job succeeded"),
         ({"exit_code": None}, "dsrun: the job is running"),
     ],
 )

@@ -85,7 +85,7 @@ dsrun: rank 5 (w1, local rank 1) was not started: /x: no such file""",
             ),
             """\
 dsrun: lost w1 after 10.0 s: gone; 1 other rank failed later
-  could not be ended: w0: pid 3, state D
+  could not be stopped: w0: pid 3, state D
   may still be running on w1: pid 4""",
         ),
         (
@@ -100,7 +100,7 @@ dsrun: lost w1 after 10.0 s: gone; 1 other rank failed later
             report(stop_signal=signal.SIGINT, stopped=1, left=("w0: pid 3",)),
             """\
 dsrun: stopped by SIGINT after 13.2 s: 1 rank told to stop
-  could not be ended: w0: pid 3""",
+  could not be stopped: w0: pid 3""",
         ),
         (
             report(stop_signal=signal.SIGINT),

@@ -68,7 +68,7 @@ def test_another_port_is_told(run: Run) -> None:
     assert hello is not None
     run.state.nodes[1].hello = hello._replace(ports=(7000, 8001))
     told = known.update("server", run.state.nodes)
-    assert told == ["server: the former port on n1 is taken: 8001 in place of 7001"]
+    assert told == ["server: its former port on n1 is taken: using 8001 instead of 7001"]
 
 
 def test_nodes_are_told_all(run: Run) -> None:

@@ -98,7 +98,7 @@ def test_a_role_that_cannot_start_again_is_in_the_report() -> None:
 
 def test_what_is_left_is_named_with_its_role() -> None:
     ended = ending(None, 0, server=section(report(left=("n0: pid 9",), unseen=("n1: pid 8",))))
-    assert ended.words() == "  could not be ended: server: n0: pid 9\n  server: n1: pid 8"
+    assert ended.words() == "  could not be stopped: server: n0: pid 9\n  server: n1: pid 8"
     assert ended.code == LOST
 
 

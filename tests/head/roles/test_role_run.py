@@ -190,7 +190,7 @@ def test_workers_of_a_silent_node_end_before_others_take_their_place(role: Playe
     role.fleet.step()
     role.fleet.ready(role.role.view, accelerator="cpu")
     assert role.names()[-1] == "RoleEnded"
-    assert any("until its workers on lost nodes have ended" in line for line in role.fleet.said())
+    assert any("until its workers on lost nodes have exited" in line for line in role.fleet.said())
     role.fleet.go(free + 0.1)
     assert role.names()[-1] == "RolePrepared"
 

@@ -101,7 +101,7 @@ def test_a_server_is_started_again_on_its_port_and_the_trainer_is_told(roles: Fa
     roles.are_fit("server", ports=(7001,))
     assert roles.got("server", frames.START) == 2
     assert roles.peers("n2")["server"] == {"hosts": ("n0",), "ports": (7001,)}
-    assert "server: the former port on n0 is taken: 7001 in place of 7000" in roles.said()
+    assert "server: its former port on n0 is taken: using 7001 instead of 7000" in roles.said()
     assert roles.got("trainer", frames.STOP) == 0
     roles.close()
 

@@ -59,7 +59,7 @@ def test_a_job_that_gives_way_to_another_still_runs() -> None:
 
 def test_a_job_that_slurm_has_forgotten() -> None:
     said = "slurm_load_jobs error: Invalid job id specified\n"
-    assert words("7", said) == "Slurm job 7 has ended (it is forgotten)"
+    assert words("7", said) == "Slurm job 7 has ended (Slurm no longer has it)"
 
 
 @pytest.mark.parametrize(

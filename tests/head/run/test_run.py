@@ -294,7 +294,7 @@ def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> 
     job.up("n0", 0, 1)
     run.handle(Lose(run.state.nodes[0], "no power"))
     (unseen,) = story(run)["unseen"]
-    ends = "the node ends them within 21 s (guard 4710, launcher 4711); if both were stopped or"
+    ends = "the node kills them within 21 s (guard 4710, launcher 4711); if both were stopped or"
     assert unseen.startswith(f"may still be running on n0: pids 4000-4001; {ends}")
 
 
@@ -307,7 +307,7 @@ def test_what_ended_workers_have_started_may_run_on_a_lost_node(fleet_of: FleetO
     run.handle(Lose(run.state.nodes[1], "no power"))
     job.node("n0").stops(0, 1)
     job.step()
-    unseen = "may still be running on n1: workers, or what they have started"
+    unseen = "may still be running on n1: workers, or processes that they started"
     assert story(run)["unseen"] == [unseen]
 
 
@@ -318,7 +318,7 @@ def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> 
     job.ready(run)
     for node in run.state.nodes:
         run.handle(Lose(node, "no power"))
-    unseen = "may still be running on n0: workers, or what they have started"
+    unseen = "may still be running on n0: workers, or processes that they started"
     assert story(run)["unseen"] == [unseen]
 
 

@@ -131,7 +131,7 @@ def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> N
     assert run.state.phase is RunPhase.RUNNING
     job.node("n0").says(frames.pack_count(frames.INPUT_ACK, 1))
     job.step()
-    assert run.state.nodes[0].lost.endswith("kind 38: 1 bytes of input read, of 0 sent")
+    assert run.state.nodes[0].lost.endswith("kind 38: 1 bytes of input read, but only 0 sent")
     assert job.kinds("n1") == ["STOP"]
 
 

@@ -121,7 +121,7 @@ def test_nobody_takes_more_than_was_sent(given: int) -> None:
     reader = Reader()
     os.write(given, b"four")
     reader.clock.settle()
-    with pytest.raises(frames.BadFrame, match="5 bytes of input read, of 4 sent"):
+    with pytest.raises(frames.BadFrame, match="5 bytes of input read, but only 4 sent"):
         reader.stdin.took(5)
     reader.stdin.took(4)
     with pytest.raises(frames.BadFrame):

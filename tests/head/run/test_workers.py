@@ -101,8 +101,8 @@ def test_who_runs_where() -> None:
 
 
 ENDS = (
-    "the node ends them within 45 s (guard 4710, launcher 4711); if both were stopped or killed,"
-    " they may be left: `dsrun-job kill JOB --host n1` ends them"
+    "the node kills them within 45 s (guard 4710, launcher 4711); if both were stopped or killed,"
+    " they may remain: `dsrun-job kill JOB --host n1` kills them"
 )
 
 
@@ -123,7 +123,7 @@ def test_what_may_run_on_where_a_node_is_lost(launchers: tuple[int, ...], more: 
     )
     assert job.workers.lost(job.peers[1]) == []
     assert may_run_on("n1", launchers, [], 45.0) == (
-        f"may still be running on n1: workers, or what they have started{more}"
+        f"may still be running on n1: workers, or processes that they started{more}"
     )
 
 

@@ -123,7 +123,7 @@ def test_a_node_that_is_over_gets_the_end_of_its_lines(job: Job) -> None:
     [
         (b"{", "not JSON: "),
         (b"[" * 100_000, "nested too deeply"),
-        ({"queue": "q"}, "no queue or no operation is named"),
+        ({"queue": "q"}, "no queue or no operation given"),
         ({"queue": "q", "ask": "steal"}, "unknown operation 'steal'"),
     ],
 )

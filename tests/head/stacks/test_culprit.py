@@ -99,7 +99,7 @@ CASES = {
         (*THREE, view(3, LOAD, state="D", waits_in="rpc_wait_bit_killable")),
         (3,),
         Reason.BLOCKED,
-        f"{WAIT}; rank 3 (n1), pid 4003, is in a wait of the kernel that cannot be interrupted"
+        f"{WAIT}; rank 3 (n1), pid 4003, is in an uninterruptible wait in the kernel"
         " (rpc_wait_bit_killable), in load_batch (data.py:88)",
     ),
     "a node does not answer": (

@@ -95,7 +95,7 @@ def test_why_there_is_no_stack() -> None:
     assert [said[rank].does for rank in range(4)] == [
         problem,
         "no stacks within 1 s",
-        "nothing was reported of it",
+        "nothing was reported about it",
         "is stopped by a signal such as SIGSTOP, in load_batch (data.py:88)",
     ]
     (picture,) = fold(ranks(closed), whole=True)

@@ -52,7 +52,7 @@ def test_the_job_ends_meanwhile() -> None:
     def answer(caller: LocalCaller, *_: Any) -> None:
         caller.close()
 
-    with pytest.raises(DsrunError, match="has ended before"):
+    with pytest.raises(DsrunError, match="exited before"):
         asked(answer)
 
 

@@ -31,8 +31,7 @@ def test_states() -> None:
     whole = view(0, LOAD, state="D", waits_in="fuse_read")
     assert whole.worker is not None
     assert state_or_place(whole, whole.worker) == (
-        "is in a wait of the kernel that cannot be interrupted (fuse_read), in load_batch"
-        " (data.py:88)"
+        "is in an uninterruptible wait in the kernel (fuse_read), in load_batch (data.py:88)"
     )
     running = view(0, LOAD, active=True)
     assert running.worker is not None

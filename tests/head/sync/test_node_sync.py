@@ -146,7 +146,7 @@ def test_what_a_run_has_written_is_named(sync: Sync) -> None:
     sync.answers(blocked=["a.py", "b\x1b[2J"], files=9, copy="/there/proj")
     sync.ends(0)
     assert sync.outcomes == [
-        "--sync: a run has written or changed 9 files that this folder now has otherwise: a.py,"
+        "--sync: a run wrote or changed 9 files that now differ in this folder: a.py,"
         " b\\x1b[2J and 7 more; move them out of /there/proj there, or name them in .dsrunignore"
     ]
 
@@ -160,7 +160,7 @@ def test_a_node_that_cannot(sync: Sync) -> None:
 def test_a_program_that_breaks(sync: Sync) -> None:
     sync.prints(b"Traceback\nValueError: x\n", 2)
     sync.ends(1)
-    assert sync.outcomes == ["--sync: it ended with code 1 (ValueError: x)"]
+    assert sync.outcomes == ["--sync: it exited with code 1 (ValueError: x)"]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_program_that_breaks(sync: Sync) -> None:
 def test_an_answer_that_is_not_valid(sync: Sync, line: str) -> None:
     sync.prints(line.encode() + b"\n")
     (outcome,) = sync.outcomes
-    assert str(outcome).startswith("--sync: the node has sent an invalid answer: ")
+    assert str(outcome).startswith("--sync: the node sent an invalid answer: ")
     assert len(str(outcome)) < 300
     assert frames.EXEC_STOP in dict(sync.sent())
 
@@ -241,7 +241,7 @@ def test_an_answer_in_many_blocks_costs_no_more_than_its_length(sync: Sync) -> N
 def test_a_line_without_an_end(sync: Sync) -> None:
     for _ in range(40):
         sync.prints(b"x" * 60_000)
-    assert sync.outcomes == ["--sync: the node has sent an invalid answer: a line that is too long"]
+    assert sync.outcomes == ["--sync: the node sent an invalid answer: a line that is too long"]
 
 
 def test_a_file_that_is_gone_by_then(sync: Sync) -> None:

@@ -49,7 +49,7 @@ def test_a_rank_for_which_the_others_wait_is_named_in_time(job: Watched) -> None
     began = job.now
     assert job.go(TIMEOUT - INTERVAL) == []
     sentence = f"no progress for 20 s: {WAIT}; rank 3 (n1) {LOADING} for 20 s"
-    assert job.go(2 * INTERVAL) == [sentence, "where all ranks are: dsrun-job stacks job"]
+    assert job.go(2 * INTERVAL) == [sentence, "to see where all ranks are: dsrun-job stacks job"]
     first, last = (at - began for at in job.asked[:2])
     assert TIMEOUT / 2 - INTERVAL <= first <= TIMEOUT / 2 + 1
     assert TIMEOUT - INTERVAL <= last <= TIMEOUT + 2
@@ -162,7 +162,7 @@ def test_a_rank_that_has_ended_already_is_named(job: Watched) -> None:
     job.all(works=False)
     said = [line for line in job.go(TIMEOUT + 4) if "no progress" in line]
     assert [line.partition(": ")[2] for line in said] == [
-        "rank 3 has ended with code 0 already; all 3 ranks wait in all_reduce (train.py:41)"
+        "rank 3 has already exited with code 0; all 3 ranks wait in all_reduce (train.py:41)"
     ]
     assert (job.run.state.record.hangs[0].ranks, job.run.state.record.hangs[0].hosts) == (
         (3,),
@@ -325,7 +325,7 @@ def test_a_rank_that_computes_for_long_where_it_was_may_be_in_a_loop(fleet_of: F
     said = age(job, TIMEOUT)
     assert said[0].startswith("no progress for 6")
     assert "rank 3 (n1) is in load_batch (data.py:88), before collective 12" in said[0]
-    assert said[0].endswith("; it may be in a loop that does not end")
+    assert said[0].endswith("; it may be in an endless loop")
     assert [one.then for one in alarms(job)] == ["report"]
     assert age(job, 5 * TIMEOUT) == []
     odd.place = ALL_REDUCE
@@ -338,7 +338,7 @@ def test_a_loop_is_named_though_this_process_gets_no_cpu_now_and_then(job: Watch
     for _ in range(int(4 * TIMEOUT / INTERVAL)):
         said += age(job, INTERVAL)
         job.fleet.clock.go(INTERVAL + 1.5 * LATE)
-    assert said[0].endswith("; it may be in a loop that does not end")
+    assert said[0].endswith("; it may be in an endless loop")
 
 
 LONG: dict[str, dict[str, Any]] = {

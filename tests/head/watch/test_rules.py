@@ -142,7 +142,7 @@ def test_an_expression_that_takes_too_long_is_dropped(fleet_of: FleetOf) -> None
     job = Watched(fleet_of, Rule("rule slow", "(a+)+$", every=60.0), EVERY)
     job.prints("a" * 60 + "b\n")
     assert job.fleet.said() == [
-        "rule slow: not watched any more: the search for '(a+)+$' in output of rank 0 took longer"
+        "rule slow: no longer watched: the search for '(a+)+$' in output of rank 0 took longer"
         " than 0.2 s"
     ]
     job.fleet.go(60.0)

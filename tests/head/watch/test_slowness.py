@@ -165,5 +165,5 @@ def test_who_falls_behind(after: dict[int, float], found: tuple[int, ...] | None
     if one is not None:
         assert one.sentence == (
             "rank 2 (n2) falls behind: its lines come 3.0 s after those of the first rank,"
-            " 3.0 s more than 10 s before"
+            " 3.0 s more than 10 s earlier"
         )
