@@ -100,7 +100,7 @@ def test_a_job_that_fails_without_new_checkpoints_is_not_restarted_for_ever(
     done = dsrun("--host", "n1:1", "--max_restarts", "9", *progress, "train.py")
     assert done.returncode == 77, done.stderr
     assert "dsrun: restart 2/9: rank 0 on n1 exited 3" in done.stderr
-    why = f"1 round in a row without progress: there is no new file {tmp_path}/ckpt/*.pt"
+    why = f"1 round in a row without progress: no new file {tmp_path}/ckpt/*.pt"
     assert f"dsrun: {why}: stopping the job\n" in done.stderr
     assert "restart 3/9" not in done.stderr
 

@@ -133,7 +133,8 @@ ACCELERATOR_ROWS = (
             "Invalid device ID",
         ),
         "the script uses a device that this rank does not have",
-        OWN_DEVICE.replace(" (torch.cuda.set_device)", "") + ", and see the variables that name it",
+        OWN_DEVICE.replace(" (torch.cuda.set_device)", "")
+        + ", and check the variables that select devices",
     ),
     Row(
         "hccl",

@@ -27,7 +27,7 @@ CLOUD_ROWS = (
         NETWORK,
         YES,
         sentence="a service is refusing requests for now, or could not answer",
-        advice="let fewer ranks and data loaders send requests at the same time",
+        advice="have fewer ranks and data loaders send requests at the same time",
         raised=("HttpError",),
         pattern=_GCSFS + r"(?:429|50\d)$",
     ),
@@ -159,7 +159,7 @@ CLOUD_ROWS = (
             "504 Gateway Time",
         ),
         "a service is refusing requests for now, or could not answer",
-        "let fewer ranks and data loaders send requests at the same time",
+        "have fewer ranks and data loaders send requests at the same time",
         pattern=r"\A(?![\s\S]*insufficient_quota)",
     ),
     Row(

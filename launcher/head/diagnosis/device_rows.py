@@ -21,7 +21,7 @@ SEE_CALL = "CUDA_LAUNCH_BLOCKING=1 shows the call that failed"
 ANOTHER_NODE = "leave this node out (--exclude), and have its device examined"
 SEE_NCCL = "NCCL_DEBUG=WARN shows what failed"
 SHARED = "make /dev/shm larger (in a container: --shm-size), or remove old files from it"
-OWN_DEVICE = "let each rank use the device of its LOCAL_RANK (torch.cuda.set_device)"
+OWN_DEVICE = "make each rank use the device of its LOCAL_RANK (torch.cuda.set_device)"
 INSTALL = "install a build of torch for this device and driver"
 
 _OOM = said(
@@ -259,7 +259,7 @@ DEVICE_ROWS = (
             "that can be stored in KV cache",
             "Please try to increase --mem-fraction-static",
         ),
-        "its device has no room in memory for the requested KV cache",
+        "its device has too little memory for the requested KV cache",
         "give the engine more memory (vLLM: gpu_memory_utilization; SGLang: mem_fraction_static),"
         " a shorter context or more devices",
     ),

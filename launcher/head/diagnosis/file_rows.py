@@ -171,7 +171,7 @@ DISK_ROWS = (
         NODE,
         PERHAPS,
         said("can't start new thread", "Resource temporarily unavailable"),
-        "this user has as many processes and threads as the node allows (RLIMIT_NPROC {limit})",
+        "this user has reached the node's limit on processes and threads (RLIMIT_NPROC {limit})",
         "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
         pattern=r"RLIMIT_NPROC (?P<limit>\d+) current",
     ),
@@ -180,7 +180,7 @@ DISK_ROWS = (
         NODE,
         PERHAPS,
         said("can't start new thread", "Resource temporarily unavailable"),
-        "this user has as many processes and threads as the node allows",
+        "this user has reached the node's limit on processes and threads",
         "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
         # Not of a lock, which gives the same error.
         pattern=r"start new thread|\((popen_\w+|subprocess|process)\.py",
@@ -190,7 +190,7 @@ DISK_ROWS = (
         NODE,
         PERHAPS,
         said("Resource temporarily unavailable", "pthread_create failed"),
-        "this user has as many processes and threads as the node allows",
+        "this user has reached the node's limit on processes and threads",
         "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
         raised=("system_error",),  # of C++, which starts threads
     ),
@@ -283,7 +283,7 @@ THREAD_LIMIT = Row(
         "libgomp: Thread creation failed",
         "OMP: Error #34",
     ),
-    "this user has as many processes and threads as the node allows",
+    "this user has reached the node's limit on processes and threads",
     "raise the limit there (ulimit -u, or the container's pids limit), or start fewer"
     " (OPENBLAS_NUM_THREADS)",
 )

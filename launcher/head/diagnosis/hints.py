@@ -121,7 +121,7 @@ def _missing(failure: WorkerFailure, _program: Program | None, folder: str) -> V
     import shlex
 
     path = shlex.quote(f"PYTHONPATH={folder}")
-    return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, f"give --export {path}")
+    return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, f"use --export {path}")
 
 
 def _shared_port(failure: WorkerFailure, _program: Program | None, _folder: str) -> Verdict | None:

@@ -363,7 +363,7 @@ SERVICE_ROWS = (
         YES,
         said("(SlowDown) when calling", "(503) when calling", "(Throttling) when calling"),
         "the storage service refused a request because it gets too many",
-        "let fewer ranks and data loaders send requests at the same time",
+        "have fewer ranks and data loaders send requests at the same time",
     ),
     Row(
         "wandb-login",
@@ -388,7 +388,7 @@ SERVICE_ROWS = (
         YES,
         said("timed out", "Network error", "Error communicating with wandb process"),
         "wandb could not be reached",
-        "let this node reach it, or set WANDB_MODE=offline",
+        "make sure that this node can reach it, or set WANDB_MODE=offline",
         raised=("CommError",),
     ),
     Row(
@@ -444,7 +444,7 @@ SERVICE_ROWS = (
         YES,
         said("Please check your connection and try again"),
         "the hub could not be reached, and the files are not in this node's cache",
-        "let this node reach it, or download the files before the start",
+        "make sure that this node can reach it, or download the files before the start",
     ),
     Row(
         "hub-missing",
@@ -504,7 +504,7 @@ SERVICE_ROWS = (
             *_ENDED_SERVICES,
         ),
         "a service or another host could not be reached",
-        "let this node reach it, or download the files before the start",
+        "make sure that this node can reach it, or download the files before the start",
         # The time limit of the store is another matter.
         pattern=r"\A(?!DistNetworkError|DistStoreError)",
     ),

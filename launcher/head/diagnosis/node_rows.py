@@ -137,7 +137,7 @@ AGENT_ROWS = (
         "agent-ended",
         PREEMPTED,
         YES,
-        sentence="the agent of torchrun (process {pid}) got signal {number} from outside",
+        sentence="torchrun's agent (process {pid}) received signal {number} from outside",
         advice="continue from a checkpoint",
         raised=("SignalException",),
         pattern=r"Process (?P<pid>\d+) got signal: (?P<number>15|1|Signals\.SIG(?:TERM|HUP))\b",
@@ -146,7 +146,7 @@ AGENT_ROWS = (
         "agent-ended",
         PREEMPTED,
         YES,
-        sentence="the program got SIGTERM from outside",
+        sentence="the program received SIGTERM from outside",
         advice="continue from a checkpoint",
         raised=("SIGTERMException",),  # of Lightning
     ),

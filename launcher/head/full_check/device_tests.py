@@ -119,7 +119,7 @@ TESTS = {
         "device",
         "GB/s",
         "slow_device",
-        "{part} is sent {value} GB/s, others {others} GB/s{evidence}",
+        "{part} receives {value} GB/s, others {others} GB/s{evidence}",
         0.7,
         0.6,
     ),

@@ -86,7 +86,7 @@ class Progress:
         lines = [rule.expect for rule in self._policy.rules if rule.name == EXPECT]
         files = self._policy.checkpoints
         missing = [f"no line has matched '{plain(one)}'" for one in lines]
-        missing += [f"there is no new file {plain(files)}"] if files else []
+        missing += [f"no new file {plain(files)}"] if files else []
         how_often = counted(self._fruitless, "round")
         return f"{how_often} in a row without progress: {' and '.join(missing)}"
 

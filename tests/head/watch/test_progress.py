@@ -109,7 +109,7 @@ def test_a_new_checkpoint_is_progress(fleet_of: FleetOf, tmp_path: Path) -> None
     assert not job.run.state.stopping
     fail(job)
     settle(job, lambda: job.run.state.stopping)
-    why = f"1 round in a row without progress: there is no new file {tmp_path}/*.pt"
+    why = f"1 round in a row without progress: no new file {tmp_path}/*.pt"
     assert job.fleet.said("warning")[-1] == f"{why}: stopping the job"
 
 
