@@ -189,11 +189,11 @@ def test_a_folder_that_the_first_version_has_written(site: Site) -> None:
     ran = site.run("dsrun-job", "report", RECORDED)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith(
-        f"dsrun: dsrun-job: job {RECORDED}: job.json is written in form 1, by dsrun 0.1.0; dsrun"
+        f"dsrun: dsrun-job: job {RECORDED}: job.json is written in format 1, by dsrun 0.1.0; dsrun"
     )
     (row,) = site.told("dsrun-job", "list", "--ended")["damaged"]
     assert row["job_id"] == RECORDED
-    assert row["reason"].startswith("job.json is written in form 1")
+    assert row["reason"].startswith("job.json is written in format 1")
     assert site.run("dsrun-job", "report", "last").stderr == ran.stderr
     assert site.run("dsrun-job", "forget", RECORDED).returncode == 0
 

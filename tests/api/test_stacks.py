@@ -19,7 +19,7 @@ from ..support.stacks import LOAD, ranks, view
 
 def answer(caller: Any, request: dict[str, Any], _fds: Any) -> dict[str, Any]:
     if request["native"]:
-        raise UsageError("no worker is running: it is starting")
+        raise UsageError("no worker is running: the job is starting")
     wire.send(caller, ranks(view(0), view(1, LOAD)).values())
     return {}
 

@@ -167,7 +167,7 @@ def test_an_elastic_job_goes_on_in_another_round_and_needs_the_agent(
     with key_elsewhere(cluster) as key, agent(cluster, key) as environ:
         where = [*place("ssh", 2, ("n1", "n2")), *AT_ONCE, "--max_restarts", "1"]
         with detached(cluster, tmp_path, *where, **environ) as (terminal, job):
-            note = f"the key for ssh came from your agent ({environ['SSH_AUTH_SOCK']})"
+            note = f"the ssh key came from your agent ({environ['SSH_AUTH_SOCK']})"
             assert note in terminal.said
             terminal.up(job)
             terminal.job("signal", job, "KILL")

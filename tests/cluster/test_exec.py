@@ -120,7 +120,7 @@ def test_commands_and_files_over_ssh(execute: Exec, cluster: Cluster) -> None:
         running.wait_for_output(rf"{host}\| up")
     running.process.send_signal(signal.SIGINT)
     done = running.wait()
-    assert (done.returncode, done.stderr) == (130, "dsrun: n[1-4]: ended by SIGINT\n")
+    assert (done.returncode, done.stderr) == (130, "dsrun: n[1-4]: stopped by SIGINT\n")
     assert execute.running("4711") == []
 
 

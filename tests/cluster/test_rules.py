@@ -80,7 +80,7 @@ def test_ranks_that_break_rules_are_named_and_others_are_not(dsrun: Dsrun, tmp_p
     silent = "rule silent: no line has matched 'step' within 1.0 s of the start of the workers"
     number = "rule number: loss of rank 1 (n1) is nan: 'loss nan'"
     stuck = (
-        "rule stuck: no line has matched 'step' for 10.0 s; the last was 'step 0' of rank 2 (n2)"
+        "rule stuck: no line has matched 'step' for 10.0 s; the last was 'step 0' from rank 2 (n2)"
     )
     broken = [line for line in done.stderr.splitlines() if line.startswith("dsrun: rule ")]
     assert sorted(broken) == sorted(

@@ -129,7 +129,7 @@ def test_a_signal_ends_it_everywhere(dsrun_exec: Exec) -> None:
     pids = [int(process.stdout.readline().partition("| ")[2]) for _ in range(3)]
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=HANG)
-    assert (process.returncode, err) == (130, "dsrun: n1, n2, localhost: ended by SIGINT\n")
+    assert (process.returncode, err) == (130, "dsrun: n1, n2, localhost: stopped by SIGINT\n")
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]  # noqa: PTH110
 
 

@@ -75,9 +75,9 @@ def test_json(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_refusal_names_the_job(capfd: pytest.CaptureFixture[str]) -> None:
-    with job([], "no worker is running: it is starting") as name:
+    with job([], "no worker is running: the job is starting") as name:
         code, out, err = run(capfd, name)
-    text = f"dsrun: dsrun-job: job {name}: no worker is running: it is starting\n"
+    text = f"dsrun: dsrun-job: job {name}: no worker is running: the job is starting\n"
     assert [code, out, err] == [2, "", text]
 
 

@@ -158,7 +158,7 @@ class RunMetrics:
         states = {"running": len(run.workers.running), **counts.ended}
         rows = tuple(({"state": state}, float(count)) for state, count in states.items())
         yield Metric("ranks", "Ranks of this round by state.", rows)
-        yield _one("nodes", "Nodes in this round.", present)
+        yield _one("nodes", "Nodes in the job.", present)
         yield _one("nodes_lost_total", "Lost nodes.", counts.lost)
         yield _one("rounds_total", "Rounds: starts of all workers.", counts.rounds)
         yield _one("restarts_total", "Restarts after a failure.", counts.restarts)

@@ -70,7 +70,7 @@ class RolesRequests:
     def _role(self, role: object) -> tuple[RoleRun, RunView]:
         known = self._job.roles
         if not isinstance(role, str) or role not in known:
-            raise UsageError(f"no role {str(role)[:40]}; the roles are {', '.join(known)}")
+            raise UsageError(f"no role {str(role)[:40]}; its roles are {', '.join(known)}")
         run = known[role].view
         if run is None:
             raise UsageError(f"{role} has not started")

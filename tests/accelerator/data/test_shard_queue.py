@@ -313,7 +313,7 @@ def test_workers_that_do_not_mean_the_same_are_told(tmp_path: Path) -> None:
         "--shard_queue",
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == "1 queue 'train': size=11, but rank 0 has opened it with size=10\n"
+    assert ran.stdout == "1 queue 'train': size=11, but rank 0 opened it with size=10\n"
 
 
 def test_without_the_option_there_is_no_descriptor(tmp_path: Path) -> None:

@@ -93,15 +93,15 @@ def damaged(environ: dict[str, str]) -> list[str]:
 
 def test_what_is_of_another_form_is_named_and_left_alone(environ: dict[str, str]) -> None:
     path = kept(environ)
-    here = f"dsrun {__version__} reads form {job_folder.VERSION}"
+    here = f"dsrun {__version__} reads format {job_folder.VERSION}"
     (path / "end.json").write_text('{"version": 1}')
     (one,) = job_folder.find(job_folder.root(environ))
     assert one.state is JobState.DAMAGED
-    assert one.damage == f"end.json is written in form 1; {here}"
+    assert one.damage == f"end.json is written in format 1; {here}"
     (path / "job.json").write_text('{"version": 3, "is": {"version": "9.9"}}')
     (other,) = job_folder.find_all(job_folder.root(environ))[1]
     assert other.is_whole
-    assert other.why == f"job.json is written in form 3, by dsrun 9.9; {here}"
+    assert other.why == f"job.json is written in format 3, by dsrun 9.9; {here}"
     job_folder.prune(job_folder.root(environ), 1e12)
     assert path.exists()
 

@@ -36,12 +36,12 @@ def test_inside_the_job_of_a_scheduler_it_ends_with_that() -> None:
 @pytest.mark.parametrize(("used", "says"), [(True, True), (False, False)])
 def test_paramiko_knows_whose_key_it_was(used: bool, says: bool) -> None:
     note = notes.of_agent(parts("ssh", used=used), AGENT)
-    assert note.startswith("the key for ssh came from your agent (/run/agent)") is says
+    assert note.startswith("the ssh key came from your agent (/run/agent)") is says
 
 
 def test_the_program_ssh_does_not_tell() -> None:
     note = notes.of_agent(parts("openssh"), AGENT)
-    assert note.startswith("the key for ssh may have come from your agent")
+    assert note.startswith("the ssh key may have come from your agent")
 
 
 def test_who_never_connects_again_needs_no_agent() -> None:

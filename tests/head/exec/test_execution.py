@@ -95,7 +95,7 @@ def test_a_signal_ends_the_command_where_it_still_runs() -> None:
     played.at(0, lambda: played.hosts.end("n1"))
     played.at(0, lambda: played.execution.on_signal(signal.SIGINT))
     played.at(0, lambda: played.hosts.end("n2", 143))
-    assert played.run() == {"n1": (0, ""), "n2": (130, "ended by SIGINT")}
+    assert played.run() == {"n1": (0, ""), "n2": (130, "stopped by SIGINT")}
     assert played.hosts.said == ["start", "stop", "close"]
     assert played.execution.signal == signal.SIGINT
 

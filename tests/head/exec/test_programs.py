@@ -42,7 +42,7 @@ def test_a_failure_is_told_by_the_last_line_of_errors() -> None:
         printed.output.end(code, why)
         ((_, reasons[code], said),) = printed.said
         reasons[code] = said
-    assert reasons == {1: "ValueError: 3", 127: "not found", 3: "it has ended with code 3", 0: ""}
+    assert reasons == {1: "ValueError: 3", 127: "not found", 3: "it exited with code 3", 0: ""}
 
 
 def test_errors_are_kept_to_a_bound() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     FleetOf = Callable[..., FakeFleet]
 
-NOTHING = "no sign of its node launcher for 10 s; its session has printed nothing"
+NOTHING = "no sign of its node launcher for 10 s; its session printed nothing"
 LATE = "no sign of its node launcher for 60 s (--start_timeout)"
 
 
@@ -86,7 +86,7 @@ def test_a_session_that_says_nothing_is_told_of_and_then_given_up(
     job.go(48.0)
     assert told(job) == []
     job.go(2.0)
-    nothing = f"{LATE}; its session has printed nothing; {ADVICE}"
+    nothing = f"{LATE}; its session printed nothing; {ADVICE}"
     assert refusal(job.prepared[0]) == [f"n0, n1: {nothing}"]
 
 
@@ -99,7 +99,7 @@ def test_what_it_has_printed_is_shown_escaped_and_its_end(
     stream.errors = b"no \xe2\x80\xae terminal"
     job.go(11.0)
     (line,) = told(job)
-    assert line.startswith("n0: no sign of its node launcher for 10 s; its session has printed: ..")
+    assert line.startswith("n0: no sign of its node launcher for 10 s; its session printed: ..")
     assert line.endswith(r"\x1b]0;title\x07\nname: no \u202e terminal")
     assert line.count("x" * 100) == 1
     assert line.count("x") < SHOWN + 10
@@ -155,7 +155,7 @@ def test_nodes_that_a_command_starts_count_from_then_on(fleet_of: FleetOf) -> No
     job.emit(SessionOutput(0, "stty: no terminal"))
     job.go(11.0)
     said = r"sh: \x1b[5m\nstty: no terminal"
-    what = f"no sign of its node launcher for 10 s; its session has printed: {said}"
+    what = f"no sign of its node launcher for 10 s; its session printed: {said}"
     assert told(job) == [f"n0: {what}"]
     job.go(50.0)
     (failed,) = [node for node in job.prepared[0].state.nodes if node.settled]

@@ -90,7 +90,7 @@ def test_nodes_without_torch_or_with_another_backend_are_left_out_with_a_line() 
     assert result.notes == (
         "n4: left out of the collectives: lost",
         "n2: left out of the collectives: torch cannot be imported: no",
-        "n3: left out of the collectives: it would use nccl, others gloo",
+        "n3: left out of the collectives: it would use nccl, others use gloo",
     )
     assert [row["nodes"] for row in result.measured["pairs"]] == [["n1", "n5"]]
 

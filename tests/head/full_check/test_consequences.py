@@ -30,8 +30,8 @@ def test_two_cut_links_are_named_and_not_all_nodes() -> None:
     assert [one.nodes for one in found["network"].faults] == [("n1", "n2"), ("n3", "n4")]
     assert found["collectives"].faults == ()
     assert found["collectives"].notes == (
-        "the collectives were not measured because they need all links: n1 does not reach n2 (timed"
-        " out); n3 does not reach n4 (timed out)",
+        "the collectives were not measured because they need all links: n1 cannot reach n2 (timed"
+        " out); n3 cannot reach n4 (timed out)",
     )
 
 

@@ -50,7 +50,7 @@ def test_each_link_that_does_not_work_is_named_with_the_reason() -> None:
     links |= dict.fromkeys(of_node("n2", links), StepFailed("10.0.0.2: timed out"))
     text = fault(("n2",), ["reach"], links).text
     assert text == (
-        "n1 does not reach n2 (10.0.0.2: timed out), n2 does not reach n3 (10.0.0.2: timed out)"
+        "n1 cannot reach n2 (10.0.0.2: timed out), n2 cannot reach n3 (10.0.0.2: timed out)"
     )
 
 

@@ -182,7 +182,7 @@ def test_a_program_that_leaves_before_its_turn_has_a_report_file(
         "format": 1,
         "job_id": "other",
         "exit_code": 128 + signal.SIGHUP,
-        "error": "stopped by SIGHUP before it began",
+        "error": "stopped by SIGHUP before it started",
     }
 
 
@@ -235,7 +235,7 @@ def test_the_release_of_a_hold_is_the_reason_and_no_signal(hold_of: HoldOf) -> N
     started(fake, client)
     waits.run("second", ALL)
     fake.hold.end(0)
-    assert waits.wait(1)["error"] == "stopped by dsrun-hold --release before it began"
+    assert waits.wait(1)["error"] == "stopped by dsrun-hold --release before it started"
     fake.job.node("n0").stops(0, 1)
     client.wait(1)
     printed = client.printed()
@@ -306,7 +306,7 @@ def test_one_that_waits_ends_at_once(hold_of: HoldOf) -> None:
     assert interrupted.answer_to(1) is None
     interrupted.ask("signal", number=signal.SIGINT)
     answer = interrupted.wait(1)
-    assert (answer["code"], answer["error"]) == (130, "stopped by SIGINT before it began")
+    assert (answer["code"], answer["error"]) == (130, "stopped by SIGINT before it started")
     gone.leave()
     fake.job.step()
     assert list(fake.hold.runs) == ["job"]

@@ -122,7 +122,7 @@ def test_the_same_job_cannot_run_twice(hold_of: HoldOf) -> None:
     client.run("one", {"n0": [0]})
     again = client.run("one", {"n0": [1]})
     assert again is not None
-    assert "job one is on hold lab already" in again["error"]
+    assert "job one already runs on hold lab" in again["error"]
 
 
 @pytest.mark.parametrize("fields", [{"busy": "perhaps"}, {"spec": {}}, {"spec": 7}])

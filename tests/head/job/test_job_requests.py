@@ -94,7 +94,8 @@ def test_a_job_is_killed_without_grace(asked: AskedOf) -> None:
 
 def test_a_job_that_has_not_started_is_given_up(asked: AskedOf) -> None:
     job = asked("n0", started=False)
-    assert "not running: it is starting" in job.error(do="signal", number=signal.SIGUSR1)
+    refused = job.error(do="signal", number=signal.SIGUSR1)
+    assert refused == "no worker is running: the job is starting"
     job.answer(do="stop", number=signal.SIGTERM)
     assert job.run.state.ending
 
@@ -102,7 +103,7 @@ def test_a_job_that_has_not_started_is_given_up(asked: AskedOf) -> None:
 def test_a_job_that_is_being_stopped_gets_no_signals(asked: AskedOf) -> None:
     job = asked("n0")
     job.answer(do="stop", number=signal.SIGTERM)
-    assert "it is stopping" in job.error(do="signal", number=signal.SIGUSR1)
+    assert "the job is stopping" in job.error(do="signal", number=signal.SIGUSR1)
 
 
 @pytest.mark.parametrize("number", [None, 0, -1, 99, "15", True, 1.5, [15]])
@@ -237,7 +238,7 @@ def test_stacks_of_ranks_that_do_not_run(asked: AskedOf) -> None:
 
 def test_stacks_before_the_start(fleet_of: Callable[..., FakeFleet]) -> None:
     job = AskedRun(fleet := fleet_of("n0"), fleet.run(job_id=new_job_id()))
-    assert job.error(do="stacks") == "no worker is running: it is starting"
+    assert job.error(do="stacks") == "no worker is running: the job is starting"
     job.close()
 
 

@@ -113,7 +113,7 @@ def test_it_says_what_ran_and_each_sentence_once(page: Page) -> None:
         assert shown.count(sentence) == 1, sentence
     lines = shown.splitlines()
     assert lines[1] == (
-        "the job failed 18.0 s after it had started, in round 2, after 1 restart, and lasted"
+        "the job failed 18.0 s after it started, in round 2, after 1 restart, and lasted"
         " 25.0 s in all"
     )
     at = lines.index("command line")

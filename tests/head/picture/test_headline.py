@@ -56,7 +56,7 @@ def test_both_times_and_the_restarts_are_said_once(title: str, more: str) -> Non
 
 def test_the_time_of_a_role_is_that_of_its_own_start() -> None:
     (line, *_) = headline({**FAILED, "role": "trainer"}, "dsrun: trainer: x", 0, 2).lines
-    assert line == "trainer failed 18.0 s after it had started, and the job lasted 25.0 s in all"
+    assert line == "trainer failed 18.0 s after it started, and the job lasted 25.0 s in all"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_role_that_runs_is_started_again(roles: FakeRoles) -> None:
     roles.run_all()
     assert ask(roles, "restart", role="server") == {}
     assert roles.states() == {"server": "restarting", "trainer": "ready"}
-    with pytest.raises(UsageError, match="server does not run: it is restarting"):
+    with pytest.raises(UsageError, match="server is not running: it is restarting"):
         ask(roles, "restart", role="server")
 
 

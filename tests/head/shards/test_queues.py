@@ -129,7 +129,7 @@ def test_all_must_mean_the_same_queue() -> None:
     job = Job()
     assert job.open((0, 3)) == {}
     job.spec |= {"size": 99, "seed": 5}
-    error = "queue 'q': size=99, seed=5, but rank 3 has opened it with size=100, seed=0"
+    error = "queue 'q': size=99, seed=5, but rank 3 opened it with size=100, seed=0"
     assert job.open((1, 4)) == {"error": error}
     assert job.open((1, 4), "another") == {}
 

@@ -42,7 +42,7 @@ def test_views_arrive_as_they_were() -> None:
 
 def test_a_refusal() -> None:
     def answer(*_: Any) -> None:
-        raise UsageError("no worker is running: it is starting")
+        raise UsageError("no worker is running: the job is starting")
 
     with pytest.raises(UsageError, match="no worker is running"):
         asked(answer)

@@ -65,10 +65,10 @@ def test_too_much_is_an_error_that_names_the_largest(tmp_path: Path) -> None:
 def test_the_script_and_the_workers_folder_must_be_there(tmp_path: Path) -> None:
     fill(tmp_path, {"x.py": "", "out/y.py": "", ".gitignore": "out/\n"})
     assert checked(spec(tmp_path, script="x.py")).items
-    with pytest.raises(UsageError, match=r"the script out/y\.py is left out"):
+    with pytest.raises(UsageError, match=r"the script out/y\.py is excluded"):
         checked(spec(tmp_path, script="out/y.py"))
     inside = spec(tmp_path)._replace(moved={str(tmp_path / "out"): "out"})
-    with pytest.raises(UsageError, match=r"the workers' folder .*/out is left out"):
+    with pytest.raises(UsageError, match=r"the workers' folder .*/out is excluded"):
         checked(inside)
 
 

@@ -21,7 +21,7 @@ def test_the_time_is_that_of_the_odd_rank() -> None:
 def test_ranks_that_have_ended_are_odd_where_no_other_is() -> None:
     views = ranks(view(0, idle=50.0), view(1, idle=40.0))
     found = hang_of(explain(views), views, {3: "n2", 2: "n1"}, 100.0)
-    assert found.sentence.startswith("no progress for 50 s: ranks 2-3 have ended with code 0 alr")
+    assert found.sentence.startswith("no progress for 50 s: ranks 2-3 have already exited with ")
     assert [found.ranks, found.hosts, found.seconds] == [(2, 3), ("n1", "n2"), 50.0]
 
 

@@ -40,10 +40,10 @@ def test_then_one_after_another() -> None:
     assert one.due == 104.0
     assert said(one, "something else", 103.0) == []
     (found,) = one.missed(104.0)
-    text = "r: no line has matched 'step' for 3.0 s; the last was 'step 1' of rank 0 (n1)"
+    text = "r: no line has matched 'step' for 3.0 s; the last was 'step 1' from rank 0 (n1)"
     assert found == RuleFinding(text, True)
     assert said(one, "step 2", 111.0, rank=5) == [
-        "r: a line of rank 5 (n1) matches again, after 10.0 s"
+        "r: a line from rank 5 (n1) matches again, after 10.0 s"
     ]
     assert (one.due, said(one, "step 3", 112.0)) == (114.0, [])
     assert len(list(one.missed(115.0))) == 1, "missed anew"
@@ -96,7 +96,7 @@ def test_what_follows_a_number_is_no_part_of_it(end: str) -> None:
 def test_what_is_no_number_is_told_and_breaks_nothing() -> None:
     one, line = state(r"loss (\S+)", finite="1"), b"loss abc\x1b\n"
     assert list(one.take(RankOutput(0, "n1", 1, line), line, 0.0)) == [
-        RuleFinding(r"r: group 1 of rank 0 (n1) is no number: 'loss abc\x1b'", False, NO_NUMBER)
+        RuleFinding(r"r: group 1 of rank 0 (n1) is not a number: 'loss abc\x1b'", False, NO_NUMBER)
     ]
 
 
@@ -123,5 +123,5 @@ def test_long_lines_are_shown_in_part() -> None:
     one = state(every=1.0)
     said(one, "step " + "x" * 1000)
     (found,) = one.missed(1.0)
-    assert found.text.endswith("x...' of rank 0 (n1)")
+    assert found.text.endswith("x...' from rank 0 (n1)")
     assert len(found.text) < 220

@@ -56,7 +56,7 @@ def test_a_silent_job_is_told_once_in_time(fleet_of: FleetOf) -> None:
     job.fleet.go(120.0)
     assert job.fleet.said() == []
     job.prints("step 1\n")
-    assert job.fleet.said() == [f"{EXPECT}: a line of rank 0 (n0) matches again, after 3 min 0 s"]
+    assert job.fleet.said() == [f"{EXPECT}: a line from rank 0 (n0) matches again, after 3 min 0 s"]
 
 
 def test_a_job_that_prints_such_lines_in_time_is_left_alone(fleet_of: FleetOf) -> None:
@@ -79,7 +79,7 @@ def test_a_chatty_job_that_is_stuck_is_stopped(fleet_of: FleetOf) -> None:
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
     end = story(job.run)
-    why = f"{MISSED}for 1 min 0 s; the last was 'step 1' of rank 0 (n0)"
+    why = f"{MISSED}for 1 min 0 s; the last was 'step 1' from rank 0 (n0)"
     assert (end["exit_code"], end["cause"]) == (77, "no progress")
     assert end["lost"] == [{"host": "", "reason": why}]
 

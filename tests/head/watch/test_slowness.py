@@ -64,7 +64,7 @@ def test_the_sentence() -> None:
     assert found is not None
     assert found.sentence == (
         "ranks 2-3 (b) slow the job down: busy for 90% of the time, while the others wait and are"
-        " busy for at most 30%; the CPU quota of b has stopped it for 71%"
+        " busy for at most 30%; the CPU quota of b stopped it for 71%"
     )
 
 
@@ -77,7 +77,7 @@ def test_the_cause() -> None:
     assert cause(span("a98/70 b20", b=0.7)) == (
         "cpu: for 70% it waits for a CPU, which other threads on a use"
     )
-    assert cause(span("a98/40 b20", a=1.7)).startswith("quota: the CPU quota of a has")
+    assert cause(span("a98/40 b20", a=1.7)).startswith("quota: the CPU quota of a stopped")
     assert "100%" in cause(span("a98 b20", a=1.7))
     blocked = span("a98 b20")._replace(
         ranks={0: RankSpan("a", 1.0, 0.0, blocked=True), 1: RankSpan("b", 0.2, 0.0, blocked=False)}
