@@ -130,7 +130,7 @@ def test_a_module_that_lies_in_the_workers_folder(tmp_path: Path) -> None:
         ended = failure(f"Traceback (most recent call last):\n{stderr}")
         text = (
             f"{module} is in {folder}, which python does not search for a script in another "
-            f"folder: give --export 'PYTHONPATH={folder}'"
+            f"folder: use --export 'PYTHONPATH={folder}'"
         )
         assert hints(ended, Program("scripts/t.py"), str(folder)) == [text] * bool(module)
         assert hints(ended, None, "") == []
