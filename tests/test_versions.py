@@ -157,7 +157,7 @@ def test_an_older_detached_job_is_told_and_can_be_stopped(site: Site) -> None:
     job = started.stdout.strip()
     assert started.returncode == 0, started.stderr
     try:
-        assert f"form 1, by dsrun {OLDER}" in site.run("dsrun-job", "list", "--ended").stdout
+        assert f"format 1, by dsrun {OLDER}" in site.run("dsrun-job", "list", "--ended").stdout
         forgotten = site.run("dsrun-job", "forget", job)
         assert (forgotten.returncode, forgotten.stderr) == (
             2,

@@ -254,7 +254,7 @@ def test_the_folder_that_the_user_is_in(
         # One machine alone is as without us: python looks beside the script, and the report helps.
         assert done.returncode == 1
         assert (
-            "which python does not search for a script in another folder: give --export "
+            "which python does not search for a script in another folder: use --export "
             in done.stderr
         )
         done = dsrun("--export", f"PYTHONPATH={tmp_path}:/elsewhere", *shown)

@@ -154,7 +154,7 @@ def test_a_hint_stands_at_the_end(tmp_path: Path) -> None:
         "\n"
     )
     assert why.startswith(f"  why: util is in {tmp_path}, which python does not search")
-    assert advice.startswith("  try: give --export PYTHONPATH=")
+    assert advice.startswith("  try: use --export PYTHONPATH=")
 
 
 def test_what_the_node_has_found_stands_at_the_end() -> None:
