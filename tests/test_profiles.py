@@ -125,7 +125,7 @@ def test_without_trust_no_command_does_what_a_project_says(
     keys = ", ".join(f"{path}:{line}: {key}" for line, key in enumerate(names, 3))
     said = refused(run(folder, *words, name=name))
     assert said.partition(": ")[2] == (
-        f"{keys}: need trust, and this file is not trusted; read it, then type:"
+        f"{keys}: need trust, and this file is not trusted; read it, then run:"
         f" dsrun --trust {folder}"
     )
     assert {one.name for one in folder.iterdir()} == {"dsrun.toml", "kept"}
@@ -142,8 +142,8 @@ def test_a_file_in_a_folder_for_everybody_is_skipped_with_one_line(
     ran = run(folder / "open" / "mine", "--show_config", *words, name=name)
     assert ran.returncode == 0
     assert ran.stderr == (
-        f"dsrun: {path}: not read, as others could have written it: {folder / 'open'}: everybody"
-        " can change it\n"
+        f"dsrun: {path}: not read, as other users could have written it: {folder / 'open'}:"
+        " everyone can change it\n"
     )
     assert "grace" not in ran.stdout
 

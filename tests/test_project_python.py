@@ -203,7 +203,7 @@ def test_what_others_have_planted_is_not_run(place: Path, tmp_path: Path) -> Non
     ran = run(place, "--num_gpus=1", str(tmp_path / "train.py"))
     assert (ran.returncode, ran.stdout) == (0, f"localhost:0| on {place}/own/bin/python\n")
     assert ran.stderr == (
-        f"dsrun: {planted} is not used: {planted}/bin: everybody can change it; run chmod o-w,"
+        f"dsrun: {planted} is not used: {planted}/bin: everyone can change it; run chmod o-w,"
         f" if it is yours; --python {planted}/bin/python uses it all the same\n"
     )
 

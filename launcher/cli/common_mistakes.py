@@ -36,7 +36,7 @@ _DATA = {
     ".json": "a JSON file",
     ".jsonl": "a JSON file",
     ".toml": "a TOML file",
-    ".md": "a text",
+    ".md": "a text file",
 }
 """What files are that are never scripts, by the end of their names."""
 
@@ -105,7 +105,7 @@ def _check_name(script: str, path: str, folder: str, *, here: bool) -> None:
     from .script_words import meant
 
     if text := meant(script, folder):
-        also = "" if here else f"; ./{script} is looked for on the nodes alone"
+        also = "" if here else f"; write ./{script} if only the nodes have it"
         raise UsageError(f"no such script: {path}{text}{also}")
 
 
@@ -113,12 +113,12 @@ def _check_data(script: str, path: str) -> None:
     end = os.path.splitext(script)[1].lower()
     if end == ".ipynb":
         raise UsageError(
-            f"{script}: a notebook; jupyter nbconvert --to script {script} makes a script of it,"
+            f"{script}: a notebook; convert it with jupyter nbconvert --to script {script},"
             " or see docs/recipes.md#notebook"
         )
     if end not in _DATA or not os.path.isfile(path):
         return
-    roles = f"; a file of roles is given by --roles {script}" * (end == ".toml")
+    roles = f"; a file of roles goes with --roles {script}" * (end == ".toml")
     raise UsageError(
         f"{script}: {_DATA[end]}, not a Python script; the script comes first: dsrun train.py"
         f" {script}{roles}"
@@ -141,7 +141,7 @@ def notes(program: Program, given: Collection[str]) -> list[str]:
         return []
     flag = meant[0].partition("=")[0]
     script = program.script
-    return [f"{flag} after {script} is passed to {script}; options of dsrun go before it"]
+    return [f"{flag} after {script} is passed to {script}; dsrun's options go before it"]
 
 
 def _compiles(path: str) -> bool:

@@ -30,9 +30,9 @@ TABLES = ("default", "profile")
 OF_PROGRAM = {
     **dict.fromkeys(
         ("script", "args", "command", "arguments"),
-        "the script and its arguments are on the command line",
+        "the script and its arguments belong on the command line",
     ),
-    **dict.fromkeys(("name", "nodes", "workers", "env"), "a key of a role, in a file of --roles"),
+    **dict.fromkeys(("name", "nodes", "workers", "env"), "a key of a role, in a --roles file"),
 }
 """Keys that no option has, and where what is meant is written."""
 
@@ -147,7 +147,7 @@ def _check_profile(profile: str, read_files: Iterable[File], skipped: Iterable[s
     if profile in known:
         return
     names = ", ".join(map(one_line, known))
-    there = f"known: {names}" if known else "no configuration file has one"
+    there = f"known: {names}" if known else "no configuration file defines one"
     raise UsageError(
         f"--profile {one_line(profile)}: no such profile{toml_file.meant(profile, known)};"
         f" {'; '.join([there, *skipped])}"
@@ -168,7 +168,7 @@ def _nearest(projects: Iterable[str]) -> tuple[ConfigSource | None, list[str]]:
         try:
             return source(path), skipped
         except Unsafe as error:
-            why = f"not read, as others could have written it: {error}"
+            why = f"not read, as other users could have written it: {error}"
             skipped.append(f"{one_line(path)}: {why}")
     return None, skipped
 
@@ -192,7 +192,7 @@ def _trusted(project: ConfigSource, environ: Mapping[str, str], *, here: bool) -
             folder = one_line(shlex.quote(os.path.dirname(project.path)))
             raise UsageError(
                 f"{keys}: {'needs' if len(settings) == 1 else 'need'} trust, and {why}; read it,"
-                f" then type: dsrun --trust {folder}"
+                f" then run: dsrun --trust {folder}"
             )
     return file
 
@@ -244,10 +244,10 @@ def _check_table(path: str, lines: toml_file.Lines, name: str, value: object) ->
     if name not in TABLES:
         meant = toml_file.meant(name, TABLES)
         if name == "script":
-            meant = "; the script is on the command line"
+            meant = "; the script belongs on the command line"
         elif not isinstance(value, dict):
             known = () if name.replace("-", "_") in table() else [*table()]
-            meant = f"{toml_file.meant(name, known)}; options stand below one of these"
+            meant = f"{toml_file.meant(name, known)}; options go below one of these"
         raise UsageError(f"{where}: {one_line(name)}: not [default] or [profile.NAME]{meant}")
     if not isinstance(value, dict):
         raise UsageError(f"{where}: {name}: expected a table, [default] or [profile.NAME]")
@@ -277,5 +277,5 @@ def _settings(
 def _unfit(row: Option) -> str:
     """Return why a configuration file cannot set an option, "" if it can."""
     if row.only_role:
-        return "only for a role, in a file of --roles"
+        return "only for a role, in a --roles file"
     return "only on the command line, not in a file" if row.only_typed else ""

@@ -73,8 +73,8 @@ def own(path: str) -> ConfigSource:
         raise UsageError(f"{error}; {NO_CONFIG}") from None
     if found.shared:
         raise UsageError(
-            f"{one_line(path)}: others of its group, or of the group of its folder, can change it;"
-            f" run chmod g-w on both, or {NO_CONFIG}"
+            f"{one_line(path)}: other members of its group, or of its folder's group, can change"
+            f" it; run chmod g-w on both, or {NO_CONFIG}"
         )
     return found
 
@@ -89,7 +89,7 @@ def is_shared(path: str, status: os.stat_result) -> bool:
         raise Unsafe(f"{one_line(path)}: belongs to another user (uid {status.st_uid})")
     if status.st_mode & stat.S_IWOTH:
         advice = "" if status.st_mode & stat.S_ISVTX else "; run chmod o-w, if it is yours"
-        raise Unsafe(f"{one_line(path)}: everybody can change it{advice}")
+        raise Unsafe(f"{one_line(path)}: everyone can change it{advice}")
     return bool(status.st_mode & stat.S_IWGRP) and not _is_private(path, status.st_gid)
 
 

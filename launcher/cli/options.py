@@ -64,16 +64,16 @@ class Options:
         " slots=8'. A slot holds one worker and is usually one device. A host without slots="
         " has one slot per device.",
         metavar="FILE", also=("-H",), none="",
-        unset="the allocation of a scheduler (Slurm, PBS, LSF, ...), else /job/hostfile if it"
+        unset="a scheduler's allocation (Slurm, PBS, LSF, ...), else /job/hostfile if it"
         " exists, else this machine", tools=("job", "hold", "exec", "check"),
         by_hold=True, file="read")
     host: str | None = option(None,
-        "Use these hosts instead of a hostfile: h1:4,h2:0-3. One number after the colon is a"
-        " count of slots, anything else a list of slots (0-0 is slot 0 alone).",
+        "Use these hosts instead of a hostfile: h1:4,h2:0-3. A single number after the colon"
+        " is a count of slots, anything else a list of slots (0-0 is slot 0 alone).",
         metavar="LIST", separator=",", unset="see --hostfile", like=("nodelist", "-w", "hosts"),
         tools=("job", "hold", "exec", "check"), by_hold=True, offers="hosts")
     on: str | None = option(None,
-        "Run on the nodes that dsrun-hold holds under this name, without connecting again. last"
+        "Run on the nodes that dsrun-hold keeps under this name, without connecting again. 'last'"
         " is the newest hold. Host filters choose among its nodes and slots.",
         metavar="NAME", unset="its own nodes", tools=("exec", "check"), not_in_python="use Fleet",
         whole_job=True, offers="holds")
@@ -82,7 +82,7 @@ class Options:
         metavar="WHAT", choices=("wait", "refuse"), not_in_python="use Fleet", whole_job=True)
     watch_hostfile: bool = option(False,
         "Elastic jobs: read the hostfile every second. Hosts that are added to it join the job,"
-        " hosts that are removed from it leave the job.",
+        " and hosts that are removed leave it.",
         by_hold=True, elastic=True)
     host_discovery_script: str | None = option(None,
         "Elastic jobs: run COMMAND every second and use the hosts that it prints, one"
@@ -102,9 +102,9 @@ class Options:
         kind="int", none="-1", valid="1 to the number of hosts (default: all)", unset="all hosts",
         like=("-N", "nodes", "num_machines"), tools=("job", "hold", "exec", "check"), untrusted=ANY)
     rank_order: str | None = option(None,
-        "Assign ranks to the nodes by their place in the network: by blocks or leaf switches that"
-        " Slurm knows (slurm), by block=NAME in the hostfile (blocks), or in the order of a FILE"
-        " that has each host once.",
+        "Assign ranks to the nodes by their place in the network: by Slurm's blocks or leaf"
+        " switches (slurm), by block=NAME in the hostfile (blocks), or in the order of a FILE that"
+        " lists each host once.",
         metavar="ORDER", values=("slurm", "blocks"), unset="the order of the hostfile",
         tools=("hold",), by_hold=True, file="read")
     segment: int | None = option(None,
@@ -113,7 +113,7 @@ class Options:
         untrusted=ANY)
     nnodes: str | None = option(None,
         "torchrun's name for --num_nodes. MIN:MAX makes the job elastic. With --node_rank and"
-        " without hosts, the same command is run on every node.",
+        " without hosts, run the same command on every node.",
         metavar="N|MIN:MAX", unset="all hosts", torchrun="nnodes", whole_job=True, untrusted=ANY)
     num_gpus: int | None = option(None,
         "Use the first N slots of every host. On a host without accelerators: start N workers.",
@@ -122,17 +122,17 @@ class Options:
         like=("num_procs", "nproc", "ntasks_per_node", "gpus_per_node"),
         tools=("hold", "check"), untrusted=ANY)
     nproc_per_node: str | None = option(None,
-        "torchrun's name for --num_gpus: a number, or auto, gpu, cpu, xpu or a vendor's name for"
-        " torch (npu, mlu, musa, sdaa, hpu) for one worker per device.",
+        "torchrun's name for --num_gpus: a number, or auto, gpu, cpu, xpu or torch's name for"
+        " another device (npu, mlu, musa, sdaa, hpu) for one worker per device.",
         metavar="N", values=("auto", "gpu", "cpu", "xpu", "npu", "mlu", "musa", "sdaa", "hpu"),
         unset="all slots",
         torchrun="nproc_per_node", untrusted=ANY)
     standalone: bool = option(False,
-        "Use this machine only, also in the allocation of a scheduler.",
+        "Use this machine only, even inside a scheduler's allocation.",
         torchrun="standalone", tools=("hold", "check"), by_hold=True)
     elastic_config: str | None = option(None,
         "Require a number of ranks that is valid in the elastic batch plan of this DeepSpeed"
-        " config (JSON). Elastic jobs use only world sizes of the plan.",
+        " config (JSON). Elastic jobs use only the plan's world sizes.",
         metavar="FILE", unset="none", file="read")
 
     # -- Program --
@@ -140,8 +140,8 @@ class Options:
         "Run SCRIPT as a Python module: python -m SCRIPT.",
         also=("-m",), torchrun="module")
     no_python: bool = option(False,
-        "Run SCRIPT as an executable, without Python. It is passed --local_rank=N as well"
-        " unless --no_local_rank is given.",
+        "Run SCRIPT as an executable, without Python. It also gets --local_rank=N unless"
+        " --no_local_rank is given.",
         torchrun="no_python")
     run_path: bool = option(False,
         "Accepted for compatibility with torchrun; has no effect.",
@@ -156,16 +156,17 @@ class Options:
         "Working directory of the workers. It must exist on every node.",
         metavar="DIR", unset="the current directory", tools=("hold", "exec", "check"))
     sync: str | None = option(None,
-        "Copy the folder DIR, which contains the workers' folder, to the nodes that do not"
+        "Copy the folder DIR, which contains the working directory, to the nodes that do not"
         " share it, except files that match .gitignore or .dsrunignore. Only changes since the"
-        " last time are sent. The workers run in the copy, which is kept for later jobs.",
+        " last copy are sent. The workers run in the copy, which is kept for later jobs.",
         metavar="DIR", unset="nothing is copied", whole_job=True)
     sync_limit: str = option("1GB",
         "The most that --sync copies to a node: 500MB, 2GB, 1.5GiB.",
         metavar="SIZE", whole_job=True)
     local_rank: bool = option(False,
-        "Pass the local rank to the script even if torchrun options are used, with a dash"
-        " as torch.distributed.launch does. Without them, --local_rank=N is passed anyway.")
+        "Pass the local rank to the script with a dash, as torch.distributed.launch"
+        " does, even if options of torchrun are used. Without those, --local_rank=N is passed"
+        " anyway.")
     no_local_rank: bool = option(False,
         "Do not pass --local_rank=N to the script; LOCAL_RANK is set in any case. Implied by"
         " --nproc_per_node, --nnodes, --standalone and --rdzv_*, as torchrun passes none.",
@@ -184,10 +185,10 @@ class Options:
         " torch,torch._dynamo. Not with --no_python.",
         metavar="LIST", separator=",", unset="every worker does its own imports", tools=("hold",))
     role: str = option("default",
-        "Value of ROLE_NAME in the environment of the workers.",
+        "Value of ROLE_NAME in the workers' environment.",
         metavar="NAME", fills="workers.role", torchrun="role", whole_job=True)
     shard_queue: bool = option(False,
-        "Serve shards of the training data to the workers, which take them with"
+        "Serve shards of the training data to the workers, which fetch them with"
         " dsrun.accelerator.shards.ShardQueue.",
         fills="workers.shard_queue")
     virtual_local_rank: bool = option(False,
@@ -196,13 +197,13 @@ class Options:
 
     # -- Environment of the workers --
     export: tuple[str, ...] = option((),
-        "Send this variable to the nodes, with VALUE or else with its current value."
-        " Repeatable. Variables with well-known prefixes (NCCL_, OMP_, HF_, ...) are sent"
-        " without it unless their names look like secrets; --dry_run lists them.",
+        "Send this variable to the nodes, with VALUE or else its current value."
+        " Repeatable. Variables with well-known prefixes (NCCL_, OMP_, HF_, ...) are sent anyway"
+        " unless their names look like secrets; --dry_run lists them.",
         metavar="NAME[=VALUE]", unset="none", like=("env", "x", "-x"), tools=("hold", "check"))
     env_file: tuple[str, ...] = option((),
         "Send the variables of FILE, one NAME=VALUE per line. Repeatable. FILE is read after"
-        " .deepspeed_env and .dsrun_env of the home and the current directory.",
+        " .deepspeed_env and .dsrun_env in the home and current directories.",
         metavar="FILE", unset="none", tools=("hold", "check"), file="read")
 
     # -- Starting the nodes --
@@ -211,7 +212,7 @@ class Options:
         " machine is the only host, else the first of ssh, openssh and pdsh that is installed.",
         metavar="NAME", values=_launchers, tools=("job", "hold", "exec", "check"), by_hold=True)
     launcher_args: str = option("",
-        "Further arguments for the program of the launcher (ssh, pdsh, mpirun, srun, ...), as"
+        "Extra arguments for the launcher's program (ssh, pdsh, mpirun, srun, ...), as"
         " one string.",
         metavar="ARGS", separator=" ", unset="none", tools=("job", "hold", "exec", "check"),
         by_hold=True)
@@ -224,18 +225,18 @@ class Options:
         " MPI themselves.",
         fills="backend.rank_per_task", by_hold=True)
     ssh_port: int | None = option(None,
-        "Port of sshd on hosts for which the list of hosts gives no port.",
+        "Port of sshd on hosts that are listed without a port.",
         metavar="PORT", kind="int", positive=True, most=PORTS, valid=f"1 to {PORTS}",
         unset="from the ssh configuration, else 22", fills="backend.port",
         tools=("job", "hold", "exec", "check"), by_hold=True)
     accept_new_host_keys: bool = option(False,
-        "Add unknown host keys to known_hosts. A host key that has changed is refused in any case.",
+        "Add unknown host keys to known_hosts. A host key that has changed is always refused.",
         fills="backend.accept_new_host_keys", tools=("job", "hold", "exec", "check"), by_hold=True)
     force_multi: bool = option(False,
-        "Reach this machine over the launcher, like any other host.",
+        "Reach this machine through the launcher, like any other host.",
         fills="backend.force_multi", tools=("job", "hold", "exec", "check"), by_hold=True)
     no_ssh: bool = option(False,
-        "Start no other node: the same command is run on every node, each with its --node_rank.",
+        "Start no other nodes: run the same command on every node, each with its --node_rank.",
         by_hold=True, not_in_python="a program starts the nodes of its jobs itself")
     node_rank: int | None = option(None,
         "With --no_ssh: rank of this node, 0 to N-1 for N nodes.",
@@ -256,7 +257,7 @@ class Options:
         unset="a free port; 29500 with --no_ssh", torchrun="master_port",
         like=("main_process_port",))
     control_port: int | None = option(None,
-        "Port on which dsrun accepts connections of node launchers (pdsh, MPI, Slurm, --no_ssh).",
+        "Port on which dsrun accepts connections from node launchers (pdsh, MPI, Slurm, --no_ssh).",
         metavar="PORT", kind="int", positive=True, most=PORTS, valid=f"1 to {PORTS}",
         unset="a free port; --master_port + 1 with --no_ssh", fills="dial_in.port",
         tools=("hold", "exec", "check"), by_hold=True)
@@ -266,16 +267,16 @@ class Options:
         file="read")
     rdzv_backend: str = option("static",
         "How the nodes agree on ranks: static is dsrun's own way. c10d, etcd, etcd-v2 or a"
-        " plugin is torch's rendezvous: the same command is run on every node, and some nodes"
-        " may run torchrun.",
+        " plugin is torch's rendezvous: run the same command on every node; some nodes may run"
+        " torchrun.",
         metavar="NAME", values=("static", "c10d", "etcd", "etcd-v2"), torchrun="rdzv_backend",
         whole_job=True)
     rdzv_endpoint: str = option("",
-        "Where torch's rendezvous is. With static: address and port for --master_addr and"
+        "Address of torch's rendezvous. With static, sets --master_addr and"
         " --master_port.",
         metavar="HOST:PORT", unset="none", torchrun="rdzv_endpoint", whole_job=True)
     rdzv_id: str = option("none",
-        "Name of the job at torch's rendezvous. Workers see it as TORCHELASTIC_RUN_ID.",
+        "Name of the job in torch's rendezvous. Workers see it as TORCHELASTIC_RUN_ID.",
         metavar="ID", unset="the id of the job; with torch's rendezvous, none", torchrun="rdzv_id",
         whole_job=True)
     rdzv_conf: str = option("",
@@ -283,7 +284,7 @@ class Options:
         " static, timeout=600 is --start_timeout 600.",
         metavar="CONF", separator=",", unset="none", torchrun="rdzv_conf", whole_job=True)
     local_addr: str | None = option(None,
-        "Address of this node for the others, with --no_ssh or torch's rendezvous.",
+        "Address at which other nodes reach this one, with --no_ssh or torch's rendezvous.",
         metavar="ADDR", none="", unset="found automatically", torchrun="local_addr", whole_job=True)
     connect_timeout: float = option(10.0,
         "Time limit for connecting to a host.",
@@ -296,7 +297,7 @@ class Options:
         tools=("job", "hold", "exec", "check"), whole_job=True, untrusted=ANY)
     detach: bool = option(False,
         "Print the job's id and return once all workers run; the job goes on without the terminal,"
-        " also after a logout. dsrun-job waits for it, and shows its output and its report.",
+        " even after a logout. dsrun-job waits for it and shows its output and report.",
         like=("background", "daemon", "bg"), not_in_python="use launch_detached", whole_job=True)
     dry_run: bool = option(False,
         "Print the plan (hosts, ranks, variables, policies, commands) and start nothing.",
@@ -314,16 +315,16 @@ class Options:
         " script, clocks, devices, space, limits and variables.",
         fills="checks.quick")
     health_command: str = option("",
-        "Shell command that must succeed on a node before the start, and before each round of"
-        " an elastic job that it joins.",
+        "Shell command that must succeed on each node before the start, and before the node"
+        " joins a round of an elastic job.",
         metavar="COMMAND", unset="none", fills="checks.health_command")
     health_timeout: float = option(60.0,
         "Time limit of --health_command.",
         positive=True, fills="checks.health_timeout", untrusted=ANY)
     exclude_unhealthy: bool = option(False,
         "Start without nodes that fail a check or cannot be reached, as long as"
-        " --min_elastic_nodes remain. The job is not elastic because of it; an elastic job"
-        " starts without them in any case.")
+        " --min_elastic_nodes remain. This does not make the job elastic; an elastic job"
+        " starts without them anyway.")
 
     # -- Output --
     log_dir: str = option("",
@@ -332,12 +333,12 @@ class Options:
         torchrun="log_dir")
     redirects: str = option("0",
         "Write these streams to log files only: 0 none, 1 stdout, 2 stderr, 3 both; or by local"
-        " rank, 0:1,1:3. Without --log_dir the files are in a private directory among each"
-        " node's temporary files.",
+        " rank, 0:1,1:3. Without --log_dir the files are in a private temporary directory"
+        " on each node.",
         metavar="STREAMS", also=("-r",), values=("0", "1", "2", "3"), torchrun="redirects")
     tee: str = option("0",
-        "Write these streams to log files and to the console, with the same values. Takes"
-        " precedence over --redirects.",
+        "Write these streams to both log files and console, with the values of --redirects,"
+        " over which it takes precedence.",
         metavar="STREAMS", also=("-t",), values=("0", "1", "2", "3"), torchrun="tee")
     log_layout: str = option("",
         "How log files are named: dsrun (by global rank) or torchrun"
@@ -345,14 +346,14 @@ class Options:
         metavar="NAME", choices=("dsrun", "torchrun"),
         unset="torchrun if options of torchrun are used without a list of hosts, else dsrun")
     logs_specs: str = option("default",
-        "What chooses the log files: an entry point of the group torchrun.logs_specs, or"
-        " default for dsrun itself.",
+        "Plugin that chooses the log files: an entry point in the group torchrun.logs_specs,"
+        " or default for dsrun itself.",
         metavar="NAME")
     console_ranks: str = option("",
         "Show only the output of these global ranks: 0,8-15.",
         metavar="RANKS", separator=",", unset="all ranks", untrusted=ANY)
     local_ranks_filter: str = option("",
-        "Show only the output of these local ranks of each node: 0,1.",
+        "Show only the output of these local ranks on each node: 0,1.",
         metavar="RANKS", separator=",", unset="all ranks", torchrun="local_ranks_filter",
         untrusted=ANY)
     prefix: str = option("{host}:{rank}| ",
@@ -360,10 +361,10 @@ class Options:
         " {job} {role}; '' for none.",
         metavar="FORMAT", fills="output.prefix", untrusted=LABEL)
     fold: bool = option(False,
-        "Print a line that several ranks share once, with all of them in its prefix:"
-        " 'n1-n4:0-31| '. A line waits for that at most 0.2 s. Log files are not changed.",
+        "Print a line of several ranks only once, with all of them in its prefix:"
+        " 'n1-n4:0-31| '. This delays a line by at most 0.2 s. Log files are not changed.",
         unset="on a terminal, if the prefix has {rank}", whole_job=True)
-    no_fold: bool = option(False, "Print every line of every rank, also on a terminal.",
+    no_fold: bool = option(False, "Print every line of every rank, even on a terminal.",
         whole_job=True)
     color: str = option("auto",
         "Use colours, and redraw unfinished lines such as progress bars. auto: on a terminal.",
@@ -376,9 +377,9 @@ class Options:
     event_log_handler: str = option("",
         "Accepted for compatibility with torchrun; has no effect. See --report_file.",
         metavar="NAME", unset="none", torchrun="event_log_handler",
-        idle="--report_file FILE writes a report on the end of the job", whole_job=True)
+        idle="--report_file FILE writes a report when the job ends", whole_job=True)
     report_file: str | None = option(None,
-        "Write a report on the end of the job to FILE, as JSON. If its name ends in `.html`, draw a"
+        "When the job ends, write a report to FILE, as JSON. If its name ends in `.html`, draw a"
         " picture of the job over time instead.",
         metavar="FILE", unset="none", fills="output.report_file", like=("report",), whole_job=True,
         file="written")
@@ -392,30 +393,31 @@ class Options:
 
     # -- Watching a running job --
     debug: str = option("",
-        "These ranks, such as 0,3-5 or all, start under debugpy, and wait for an editor before"
-        " the first line of their program: dsrun prints a port of this machine for each of them.",
+        "Start these ranks, such as 0,3-5 or all, under debugpy. Each waits before the first"
+        " line of its program for an editor to connect to a port of this machine, which dsrun"
+        " prints.",
         metavar="RANKS", separator=",", unset="none")
     no_debug_wait: bool = option(False,
-        "The ranks of --debug do not wait: an editor may connect at any time.",
+        "Let the ranks of --debug run without waiting. An editor may connect at any time.",
         fills="debug.wait")
     debug_file: str = option("",
-        "Write a configuration for each rank of --debug to this launch.json, which is usually"
-        " .vscode/launch.json. Others in it are kept.",
+        "Write a configuration for each rank of --debug to this launch.json, usually"
+        " .vscode/launch.json. Its other configurations are kept.",
         metavar="FILE", unset="printed", file="written")
     hang_timeout: float = option(300.0,
         "A job hangs if a rank that others wait for has done nothing for this long: no CPU"
-        " work, no input or output, no step in its code. 0 switches hang detection off.",
+        " work, no input or output, no step in its code. 0 turns hang detection off.",
         fills="watch.hang_timeout", untrusted=ANY)
     warn_slow: bool = option(False,
-        "Warn about a rank, a host or a network link that slows down all others, and say why:"
-        " its CPU quota, other processes on its CPUs, a disk, or its share of the work.",
+        "Warn about a rank, a host or a network link that slows down all others, and name the"
+        " cause: its CPU quota, other processes on its CPUs, a disk, or its share of the work.",
         fills="watch.slow")
     on_hang: str = option("report",
-        "After the line that reports a hang: do nothing else, end the job with exit code 77, or"
-        " begin another round of a job with --max_restarts.",
+        "After reporting a hang: do nothing else, end the job with exit code 77, or start another"
+        " round of a job with --max_restarts.",
         metavar="WHAT", choices=("report", "stop", "restart"), fills="watch.on_hang")
     expect: str = option("",
-        "Require a line of output that matches this regular expression: see --within, --every"
+        "Expect lines of output that match this regular expression: see --within, --every"
         " and --on_missing.",
         metavar="REGEX", unset="none")
     within: float = option(0.0,
@@ -424,26 +426,26 @@ class Options:
     every: float = option(0.0, "Time from one line that matches --expect to the next. 0: no limit.",
         untrusted=ANY)
     on_missing: str = option("report",
-        "After the line that reports that such a line is missing: do nothing else, end the job"
-        " with exit code 77, or begin another round of a job with --max_restarts.",
+        "After reporting that such a line is missing: do nothing else, end the job with exit"
+        " code 77, or start another round of a job with --max_restarts.",
         metavar="WHAT", choices=("report", "stop", "restart"))
     rules: str | None = option(None,
-        "A TOML file with any number of such rules, also about numbers in the lines: a loss"
-        " must be finite, or fall.",
+        "TOML file with any number of such rules, including rules about numbers in the lines:"
+        " a loss must be finite, or fall.",
         metavar="FILE", unset="none", file="read")
     no_worker_hook: bool = option(False,
-        "Run nothing in workers before their own program. By default those that run Python"
-        " prepare to report where they are in their code: faulthandler reports crashes, and"
-        " answers a signal; torch's flight recorder provides the collectives of each rank.",
+        "Run nothing in workers before their own program. By default, Python workers prepare"
+        " to report where they are in their code: faulthandler reports crashes and answers"
+        " a signal, and torch's flight recorder lists the collectives of each rank.",
         fills="watch.hook")
     metrics_file: str | None = option(None,
-        "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
-        " collector such as node_exporter reads it.",
+        "Write metrics of the job to FILE every 5 seconds, in Prometheus's text format, for a"
+        " collector such as node_exporter.",
         metavar="FILE", unset="none", whole_job=True, file="written")
     on_event: str = option("",
-        "Shell command that is run on this machine, in the current folder, when the job starts,"
-        " fails, restarts, loses a node, hangs or ends. It gets the event as JSON on its"
-        " standard input.",
+        "Shell command to run on this machine, in the current folder, when the job starts,"
+        " fails, restarts, loses a node, hangs or ends. It reads the event as JSON from"
+        " its standard input.",
         metavar="COMMAND", unset="none", fills="hooks.on_event", whole_job=True)
 
     # -- Failures and stopping --
@@ -462,18 +464,18 @@ class Options:
     requeue_on: str = option("",
         "Slurm: requeue the job if it ends with one of these exit codes: 75,143.",
         metavar="CODES", separator=",", unset="never",
-        not_in_python="only for the command that is a whole Slurm job", whole_job=True)
+        not_in_python="only for a command that is a whole Slurm job", whole_job=True)
     no_requeue_code: int | None = option(None,
-        "Exit code of a job that has failed and would fail again, such as by an error in its"
-        " script: it is not requeued by --requeue_on, and a batch system can be told not to.",
-        kind="int", positive=True, most=255, valid="1 to 255", unset="that of the failure",
+        "Exit code of a job that failed and would fail again, for instance due to an error in"
+        " its script. --requeue_on does not requeue it, and a batch system can be set up not to.",
+        kind="int", positive=True, most=255, valid="1 to 255", unset="the failure's own",
         whole_job=True)
     signals_to_handle: str = option("SIGTERM,SIGINT,SIGHUP",
-        "Signals to dsrun that end the job. SIGQUIT (Ctrl-\\) prints which rank runs where, and"
-        " its stack, unless it is one of them.",
+        "Signals that make dsrun end the job. SIGQUIT (Ctrl-\\), unless it is one of them, prints"
+        " where each rank runs, and its stack.",
         metavar="LIST", separator=",", torchrun="signals_to_handle", whole_job=True)
     monitor_interval: float = option(0.1,
-        "With torch's rendezvous: how often torch's agent looks at the workers.",
+        "With torch's rendezvous: time between checks of the workers by torch's agent.",
         positive=True, torchrun="monitor_interval", whole_job=True, untrusted=ANY)
     allow_background: bool = option(False,
         "Do not stop processes that the workers leave behind when all of them exit with 0.",
@@ -481,19 +483,19 @@ class Options:
 
     # -- Elastic jobs --
     elastic_training: bool = option(False,
-        "Continue without nodes that are lost until they are back, and restart the workers"
+        "Continue without lost nodes until they return, and restart the workers"
         " after a failure.",
         also=("elastic",))
     min_elastic_nodes: int | None = option(None,
-        "Smallest number of nodes with which the job runs.",
+        "Smallest number of nodes that the job runs on.",
         kind="int", none="-1", positive=True, unset="1 with --elastic_training, else all nodes",
         untrusted=ANY)
     max_elastic_nodes: int | None = option(None,
         "Largest number of nodes that run workers; the others are spares.",
         kind="int", none="-1", positive=True, unset="all nodes", untrusted=ANY)
     max_restarts: int | None = option(None,
-        "How often all workers are restarted after a failure, in the whole job (see"
-        " --restart_window). A lost node does not count.",
+        "How many times all workers are restarted after a failure, in the whole job"
+        " (see --restart_window). Lost nodes do not count.",
         kind="int", unset="0; 100 with --elastic_training", torchrun="max_restarts",
         like=("restart", "restarts"), untrusted=ANY)
     elastic_agent: str | None = option(None,
@@ -517,7 +519,7 @@ class Options:
         metavar="LIST", separator=",", unset="all", elastic=True, untrusted=ANY)
     stop_without_progress: int = option(0,
         "End the job with exit code 77 after N failed rounds in a row without a line that"
-        " matches --expect, or a new file of --checkpoints. 0: never.",
+        " matches --expect or a new file of --checkpoints. 0: never.",
         fills="watch.fruitless_rounds", untrusted=ANY)
     checkpoints: str = option("",
         "Files that show progress, for --stop_without_progress: a pattern such as 'ckpt/*.pt',"
@@ -544,12 +546,12 @@ class Options:
         " of the next round, so that a restart is faster.",
         fills="workers.warm", elastic=True)
     warm_modules: str = option("torch,torch._dynamo",
-        "Modules that --warm_workers preloads besides those of --preload.",
+        "Modules that --warm_workers preloads in addition to those of --preload.",
         metavar="LIST", separator=",")
 
     # -- Cores and memory --
     accelerator: str | None = option(None,
-        "Kind of devices to use: {values}.",
+        "Kind of device to use: {values}.",
         metavar="NAME", none="", values=_accelerators,
         unset="DSRUN_ACCELERATOR or DS_ACCELERATOR if set, else the devices of each node",
         tools=("hold", "check"))
@@ -568,12 +570,12 @@ class Options:
         " (core-complex).",
         metavar="WHAT", choices=("node", "socket", "exclusive", "core-complex"), unset="none")
     bind_smt: str = option("yes",
-        "Use all hardware threads of a core (yes), or only its first (no). For bound ranks.",
+        "Let bound ranks use all hardware threads of a core (yes), or only its first (no).",
         metavar="WHICH", choices=("yes", "no"))
     bind_memory: str = option("auto",
         "Where bound ranks allocate memory: on the NUMA nodes of their cores only (bind), there"
-        " first (preferred), there in turn (interleave), anywhere (none), or bind with the"
-        " node's faster memory first if it has some (auto).",
+        " first (preferred), there in turn (interleave), anywhere (none), or like bind, with"
+        " the node's faster memory first if it has some (auto).",
         metavar="POLICY", choices=("auto", "bind", "preferred", "interleave", "none"),
         fills="binding.memory")
     bind_nic: bool = option(False,
@@ -586,56 +588,56 @@ class Options:
 
     # -- Several programs --
     roles: str | None = option(None,
-        "Run several programs in one job: its roles, one table [[role]] for each of them in a TOML"
-        " file. docs/roles.md describes it.",
+        "Run several programs, called roles, in one job: a TOML file has a table [[role]] for each."
+        " See docs/roles.md.",
         metavar="FILE", unset="one program", whole_job=True,
         not_in_python="use launch(roles=...)", file="read")
     program: str | None = option(None,
-        "The same on the command line: the words up to a lone : are the options and the program of"
-        " this role, and then the next one follows, which begins with --program, too. Options"
-        " before the first one are for the whole job.",
+        "A role on the command line: the words up to a lone : are its options and program. The next"
+        " role begins with another --program. Options before the first --program are for the"
+        " whole job.",
         metavar="NAME", unset="one program", only_role=True)
     slots: str = option("",
-        "Of a role: use only these slots of each of its nodes, 0-3, or so many of them, 4. 0 is for"
+        "For a role: use only these slots on each of its nodes (0-3), or this many (4). 0 is for"
         " workers without a device.",
         metavar="LIST", unset="all slots", separator=",", only_role=True)
     devices: int | None = option(None,
-        "Of a role: how many devices each worker has.",
+        "For a role: how many devices each worker has.",
         kind="int", positive=True, most=MAX_SLOTS, valid=f"1 to {MAX_SLOTS} (slots 0: no device)",
         unset="1",
         only_role=True)
     beside: str = option("",
-        "Of a role: run on the nodes and the devices of another role; with --slots, on other slots"
-        " of these nodes.",
+        "For a role: run on the nodes and devices of another role; with --slots, on other slots of"
+        " those nodes.",
         metavar="ROLE", unset="nodes of its own", only_role=True)
     ports: str = option("",
-        "Of a role: reserve ports on each of its nodes, by these names. {port.NAME} in its"
-        " arguments is the number of such a port.",
+        "For a role: reserve ports of these names on each of its nodes. {port.NAME} in its"
+        " arguments is replaced by the port's number.",
         metavar="LIST", separator=",", unset="none", only_role=True)
     after: str = option("",
-        "Of a role: start once these other roles are ready.",
+        "For a role: start once these other roles are ready.",
         metavar="ROLES", separator=",", unset="at once", only_role=True)
     ready: str = option("started",
-        "Of a role: when it is ready. started, port:NAME (it accepts connections), http:PATH or"
+        "For a role: when it is ready: started, port:NAME (it accepts connections), http:PATH or"
         " http:NAME/PATH (it answers with 200), line:REGEX (a line of its output) or file:PATH (the"
         " file exists).",
         metavar="HOW", only_role=True)
     ready_timeout: float = option(600.0,
-        "Of a role: time limit until it is ready.",
+        "For a role: time limit until it is ready.",
         positive=True, only_role=True)
     ends: str | None = option(None,
-        "Of a role, always: what follows when it has ended with code 0. job: the job ends, once the"
-        " roles with wait have ended; wait: the job does not end before; never: it is a service,"
-        " so this is a failure.",
+        "For every role: what happens when it ends with code 0. job: the job ends, once the roles"
+        " with wait have ended; wait: the job waits for it to end; never: it is a service, so its"
+        " end is a failure.",
         metavar="WHAT", choices=("job", "wait", "never"), unset="none", only_role=True)
     on_failure: str = option("job",
-        "Of a role: when it fails, the job fails, or it is started again, up to --max_restarts"
+        "For a role: when it fails, fail the job, or start it again, up to --max_restarts"
         " times.",
         metavar="WHAT", choices=("job", "restart"), only_role=True)
 
     # -- Configuration files --
     profile: str = option("",
-        "Use the values of [profile.NAME] of the configuration files: dsrun.toml of the project,"
+        "Use the values of [profile.NAME] in the configuration files: the project's dsrun.toml,"
         " ~/.config/dsrun/config.toml and /etc/dsrun/config.toml.",
         metavar="NAME", unset="only [default]", tools=("hold", "exec", "check"), only_typed=True,
         not_in_python="a program reads no configuration files", whole_job=True, offers="profiles")
@@ -648,13 +650,13 @@ class Options:
         tools=("hold", "exec", "check"), only_typed=True,
         not_in_python="a program reads no configuration files", whole_job=True)
     trust: str | None = option(None,
-        "Trust dsrun.toml of the folder DIR: it may set any option, as long as those that need"
-        " trust have the same values as now.",
+        "Trust dsrun.toml in the folder DIR: it may set any option, as long as its values that"
+        " need trust stay as they are now.",
         metavar="DIR", unset="dsrun.toml sets only counts, filters, time limits, restarts, labels"
         " and the log level", only_typed=True, no_variable=True,
         not_in_python="a program reads no configuration files", whole_job=True)
     trust_here: bool = option(False,
-        "Trust the dsrun.toml that this command finds, for this command.",
+        "Trust the dsrun.toml that this command finds, for this command only.",
         tools=("hold", "exec", "check"), only_typed=True,
         not_in_python="a program reads no configuration files", whole_job=True)
     # fmt: on

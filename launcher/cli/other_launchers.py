@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 _SLURM = "with --launcher slurm, --launcher_args {typed}"
 _MPIRUN = "with --launcher openmpi, --launcher_args {typed}"
-_ACCELERATE = "not needed: the script's Accelerator(...) has it (docs/recipes.md#accelerate)"
+_ACCELERATE = "set it in the script's Accelerator(...) (docs/recipes.md#accelerate)"
 _TRAINER = "an argument of the script's Trainer(...) (docs/recipes.md#lightning)"
 _HYDRA = "after the script: dsrun train.py ..."
 _TORCHX = "dsrun -H FILE train.py starts the job itself"
-_IMAGE = "dsrun runs on the hosts as they are; start it inside of the container"
-_TOTAL = "the total; --num_gpus N is the number on each host"
+_IMAGE = "dsrun runs on the hosts as they are; start it inside the container"
+_TOTAL = "a total; --num_gpus N is the number per host"
 _WORKERS = "--num_gpus N"
-_LOGS = "--log_dir DIR writes a file for each rank"
-_TAGGED = "output has its host and rank before it (--prefix)"
+_LOGS = "--log_dir DIR writes files for each rank"
+_TAGGED = "output lines begin with host and rank (--prefix)"
 _VARIABLE = "--export NAME=VALUE"
 
 SLURM = {
@@ -43,8 +43,8 @@ SLURM = {
     "gpus": _TOTAL,
     "ntasks": _TOTAL,
     "gpus_per_task": f"{_WORKERS}: each worker has one GPU",
-    "array": "a job of dsrun is one job; start it once for each",
-    "wrap": "the script is the last word: dsrun [options] train.py",
+    "array": "dsrun starts one job; run it once per task",
+    "wrap": "the script comes last: dsrun [options] train.py",
     "output": _LOGS,
     "error": _LOGS,
     "open_mode": _LOGS,
@@ -65,7 +65,7 @@ MPIRUN = {
         ),
         _MPIRUN,
     ),
-    "map_by": "ranks are in the order of the hosts; --bind_to core, numa or socket binds them",
+    "map_by": "ranks follow the order of the hosts; --bind_to core, numa or socket binds them",
     **dict.fromkeys(("mca", "gmca"), _MPIRUN.format(typed="'--mca NAME VALUE'")),
     "np": _TOTAL,
     "n": _TOTAL,
@@ -78,7 +78,7 @@ MPIRUN = {
     **dict.fromkeys(("tag_output", "prepend_rank", "l", "timestamp_output"), _TAGGED),
     "output_filename": _LOGS,
     "outfile_pattern": _LOGS,
-    "merge_stderr_to_stdout": "both are printed as they come",
+    "merge_stderr_to_stdout": "both are printed as they arrive",
     "allow_run_as_root": "not needed: root may run dsrun",
     "do_not_launch": "--dry_run",
     "gpus_per_proc": "each worker has one GPU",
@@ -117,7 +117,7 @@ LIGHTNING = {
 TORCHX = {
     **dict.fromkeys(("scheduler", "scheduler_args", "workspace"), _TORCHX),
     "j": "--num_nodes N --num_gpus M for NxM",
-    "script": "the script is the last word: dsrun [options] train.py",
+    "script": "the script comes last: dsrun [options] train.py",
     **dict.fromkeys(("image", "docker", "container"), _IMAGE),
     "max_retries": "--max_restarts N",
 }
@@ -137,19 +137,19 @@ HOROVOD = {
 """Options of horovodrun."""
 
 ANY = {
-    "c": "the program is a file; --no_python python3 -c '...' runs a line",
+    "c": "the program is a file; to run a line: --no_python python3 -c '...'",
     "world_size": "it follows from hosts and workers: --num_nodes N --num_gpus M",
     **dict.fromkeys(("num_workers", "workers"), f"workers on each host: {_WORKERS}"),
     **dict.fromkeys(("nproc_per_host", "procs_per_node", "processes", "gpu", "g"), _WORKERS),
     **dict.fromkeys(("verbose", "v"), "--log_level debug"),
     **dict.fromkeys(("nprocs", "num_procs", "nproc_per_gpu"), _WORKERS),
     **dict.fromkeys(("min_nodes", "max_nodes"), "--nnodes MIN:MAX makes a job elastic"),
-    **dict.fromkeys(("cpus", "num_cpus"), "--num_gpus N workers share the CPUs; --bind_to binds"),
+    **dict.fromkeys(("cpus", "num_cpus"), "the workers share the CPUs; --bind_to binds them"),
     **dict.fromkeys(("deepspeed", "deepspeed_config"), _HYDRA),
     "silent": "--quiet",
     "port": "--master_port PORT",
     **dict.fromkeys(("master", "ip"), "--master_addr ADDR"),
-    "rank": "--node_rank N is the rank of a node; ranks of workers are given by dsrun",
+    "rank": "--node_rank N is the rank of a node; dsrun assigns the ranks of workers",
     **dict.fromkeys(("cwd", "cd", "working_dir", "directory"), "--workdir DIR"),
     **dict.fromkeys(("log_file", "logfile", "stdout", "stderr", "o"), _LOGS),
     **dict.fromkeys(("virtualenv", "activate"), "--venv_script venv/bin/activate"),
@@ -159,16 +159,16 @@ ANY = {
         ("ssh_key", "identity", "key", "identity_file", "private_key"),
         "IdentityFile in ~/.ssh/config",
     ),
-    **dict.fromkeys(("password", "ssh_password"), "only keys: ssh-copy-id HOST, once"),
+    **dict.fromkeys(("password", "ssh_password"), "only keys work: ssh-copy-id HOST, once"),
     **dict.fromkeys(("retries", "retry", "max_retry"), "--max_restarts N"),
     **dict.fromkeys(("cuda_visible_devices", "device_ids", "gpu_ids"), "--include localhost:0,1"),
-    **dict.fromkeys(("follow", "tail"), "output is printed as it comes"),
+    **dict.fromkeys(("follow", "tail"), "output is printed as it arrives"),
     **dict.fromkeys(("dryrun", "dry", "show", "print", "explain"), "--dry_run"),
     **dict.fromkeys(("nohup", "no_wait"), "--detach"),
     "use_ssh": "--launcher ssh",
     "timeout": "timeout 1h dsrun train.py ends a job after an hour",
-    "name": "a job gets an id; dsrun-job finds it by that, or by last",
-    "yes": "nothing is asked",
+    "name": "every job has an id; dsrun-job accepts it, or last",
+    "yes": "dsrun asks no questions",
     "kill": "dsrun-job kill JOB",
     "status": "dsrun-job top",
     "list": "dsrun-job list",

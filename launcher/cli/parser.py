@@ -34,7 +34,7 @@ PROJECT = "dsrun.toml"
 PATHS = frozenset({"FILE", "DIR", "PATH"})
 """What values are called that are paths: `~/` at their beginning is the home folder."""
 
-HELP = "dsrun --help (options of the script go after it)"
+HELP = "dsrun --help (the script's options go after it)"
 """Where the options are, for a command line with a script."""
 
 SHOWN = 7
@@ -249,7 +249,7 @@ def in_full(word: str, names: Container[str], notes: list[str]) -> str:
     meant = whole(shown)
     if not meant:
         return word
-    notes.append(f"{shown} is taken for --{meant}")
+    notes.append(f"{shown} is read as --{meant}")
     return f"--{meant}{equals}{text}"
 
 

@@ -25,8 +25,8 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 COMMANDS = {
     "help": "dsrun --help shows the options",
     "version": "dsrun --version prints the version",
-    "run": "leave run out: dsrun [options] SCRIPT [ARGS...]",
-    "launch": "leave launch out: dsrun [options] SCRIPT [ARGS...]",
+    "run": "leave out run: dsrun [options] SCRIPT [ARGS...]",
+    "launch": "leave out launch: dsrun [options] SCRIPT [ARGS...]",
     "-": "dsrun reads no script from standard input; name a file",
     **{verb: f"write dsrun-job {verb}" for verb in ("list", "top", "logs", "kill", "stacks")},
     **{tool: f"write dsrun-{tool}" for tool in ("job", "hold", "exec", "check", "topo", "elastic")},
@@ -47,7 +47,7 @@ def missing(taken: tuple[str, str], program: Sequence[str]) -> UsageError:
     if value.endswith(SCRIPTS) or (value and os.path.isfile(value) and not _reads(option)):
         return UsageError(f"no script: {value} was taken as the value of {option}")
     if option and table()[key_of(option)][1].separator in {"@", ","}:
-        split = "if the shell has split it at ; or &, put it in quotes"
+        split = "if the shell split it at ; or &, put it in quotes"
         return UsageError(f"no script after {option} {value} ({split}): {USAGE}")
     return UsageError(f"no script: {USAGE}")
 
@@ -78,8 +78,8 @@ def meant(script: str, folder: str) -> str:
     if known and not os.path.isfile(os.path.join(folder, f"{script}.py")):
         return f"; {known}"
     if script.endswith(":"):
-        there = "stands alone between two programs, each of which begins with --program NAME"
-        return f"; a : {there}"
+        there = "separates two programs, each of which begins with --program NAME"
+        return f"; a lone : {there}"
     if "://" in script:
         return "; download it first: a script is a file"
     if script[0] in _DASHES:
@@ -99,13 +99,11 @@ def _other(script: str) -> str:
     ):
         return f"; if these are hosts, write --host {script}"
     if re.fullmatch(r"[A-Za-z_]\w*=.*", script):
-        return (
-            f"; a variable is given by --export {shlex.quote(script)}, an argument after the script"
-        )
+        return f"; set a variable with --export {shlex.quote(script)}; arguments follow the script"
     if script.isdecimal():
-        return f"; for that many workers on each host, write --num_gpus {script}"
+        return f"; for that many workers per host, write --num_gpus {script}"
     if "/" not in script and not script.endswith(SCRIPTS) and executable.find(script):
-        return f"; a program is run by dsrun [options] --no_python {script}"
+        return f"; to run a program, write dsrun [options] --no_python {script}"
     return ""
 
 

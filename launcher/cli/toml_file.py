@@ -118,9 +118,9 @@ def _check_costs(path: str, text: str) -> None:
 _NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 _MOST = (
-    (DOTS, "dots on a line outside of quotes"),
-    (DEPTH, "brackets within each other"),
-    (WORD, "characters in a word that is not in quotes"),
+    (DOTS, "dots on a line outside quotes"),
+    (DEPTH, "nested brackets"),
+    (WORD, "characters in an unquoted word"),
 )
 
 
@@ -177,8 +177,8 @@ def type_of(row: Option) -> str:
     """Return in words what an option takes in TOML."""
     if row.kind == "bool":
         return "true or false"
-    one = {"int": "a whole number", "seconds": "a number of seconds or a text such as '30m'"}
-    return f"{one.get(row.kind, 'a text')}{' or a list of them' if row.repeatable else ''}"
+    one = {"int": "a whole number", "seconds": "a number of seconds or a string such as '30m'"}
+    return f"{one.get(row.kind, 'a string')}{' or a list of them' if row.repeatable else ''}"
 
 
 def shown(value: object) -> str:

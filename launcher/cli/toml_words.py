@@ -138,14 +138,14 @@ def _twice(place: ErrorPlace) -> tuple[int, str]:
     first = next(same, None)
     name = ".".join(map(one_line, last.name))
     if first is None:
-        return last.number, f"{name}: an earlier line says something else of it"
+        return last.number, f"{name}: an earlier line gives it another meaning"
     if not last.header:
-        return last.number, f"{name} is written twice, first in line {first.number}"
+        return last.number, f"{name} is written twice, first on line {first.number}"
     if last.name in ARRAYS:
         what = f"write [[{name}]], once for each {name}"
     else:
         what = f"[{name}] is written twice; put its keys together"
-    return last.number, f"{what}; the first is in line {first.number}"
+    return last.number, f"{what}; the first is on line {first.number}"
 
 
 def _alike(one: Key, other: Key) -> bool:
@@ -175,19 +175,19 @@ def _string(place: ErrorPlace) -> tuple[int, str] | None:
         meant = "" if "'" in inner else f": '{_shown(inner)}'"
         return number, f"a \\ within \"...\" begins an escape; write '...' instead{meant}"
     closed = len(token) >= 2 * len(mark) and token.endswith(mark)
-    return None if closed else (number, f"the {mark} at the end is missing: {_shown(token)}")
+    return None if closed else (number, f"the closing {mark} is missing: {_shown(token)}")
 
 
 def _characters(place: ErrorPlace) -> tuple[int, str] | None:
     """Look for characters that only look like those of TOML, or cannot be seen."""
     found = next((one for one in place.line if one in QUOTES), "")
     if found:
-        return place.number, f"{found} is no quote of TOML; write \" or '"
+        return place.number, f"{found} is not a quote in TOML; write \" or '"
     odd = next((one for one in place.line if not one.isprintable() and one != "\t"), "")
     if not odd:
         return None
     name = odd.encode("unicode_escape").decode()
-    return place.number, f"a character that cannot be seen, {name}; remove it"
+    return place.number, f"an invisible character, {name}; remove it"
 
 
 # -- brackets -------------------------------------------------------------------------------------
@@ -201,9 +201,9 @@ def _brackets(place: ErrorPlace) -> tuple[int, str] | None:
     bracket, number = opened
     again = re.match(rf"\[|{_NAME}\s*=", place.rest)
     if bracket == "[" and (not place.rest or (again and number < place.number)):
-        return number, "the list has no ] at its end"
+        return number, "the list has no closing ]"
     if bracket == "{" and not (place.rest and number == place.number):
-        return number, "a table in { } has its end on the same line"
+        return number, "a table in { } must end on the same line"
     return place.number, _item(place)
 
 
@@ -251,11 +251,11 @@ def _header(place: ErrorPlace) -> tuple[int, str] | None:
         return place.number, "a table without a name"
     after = after.removeprefix("]" * (marks - 1))
     if close and after.strip() and not after.lstrip().startswith(("#", "]")):
-        return place.number, f"{shown} stands alone; write {_shown(after)} below it"
+        return place.number, f"{shown} needs its own line; write {_shown(after)} below it"
     first, *more = name.strip().split(".", 1)
     if more and not re.fullmatch(_NAME, more[0]):
         meant = f"[{first}.{_quoted(more[0].strip())}]"
-        return place.number, f"a name with other signs than letters, digits, _ and -: {meant}"
+        return place.number, f"quote a name with anything but letters, digits, _ and -: {meant}"
     return place.number, f"expected {shown}"
 
 
@@ -298,7 +298,7 @@ def _value(key: str, value: str) -> str:
     if value[0] in "\"'[" or (value[0] == "{" and "=" in value):
         return f"{key}: expected one value, not {_shown(value)}"
     if value.lower() in {"none", "null", "nil"} and not _takes(key, value):
-        return f"TOML has no {value}; leave out this line, and the default counts"
+        return f"TOML has no {value}; leave out this line to use the default"
     rule, meant = _written(key, value)
     return f"{rule}: {key} = {_shown(meant)}" if meant else f"{key}: {rule}, not {_shown(value)}"
 
@@ -311,10 +311,10 @@ def _more(key: str, value: str) -> str:
     rest = value[first.end() :].strip() if first else ""
     shown = f"{key} = {_shown(first[0])}" if first else ""
     if re.match(rf"[,;]?\s*{_NAME}\s*=", rest):
-        return f"one key on each line: {shown}, then {_shown(rest.lstrip(',; '))}"
+        return f"one key per line: {shown}, then {_shown(rest.lstrip(',; '))}"
     if rest[:2] == "//":
         return f"a comment begins with #: {shown} # {_shown(rest[2:])}"
-    return f"nothing follows a value: {shown}" if rest in {";", ","} else ""
+    return f"nothing may follow a value: {shown}" if rest in {";", ","} else ""
 
 
 def _takes(key: str, value: str) -> bool:
@@ -350,9 +350,9 @@ def _written(key: str, value: str) -> tuple[str, str]:
 def _one_value(row: Option | None, value: str) -> tuple[str, str]:
     small, kind = value.lower(), "" if row is None else row.kind
     if kind == "bool" and small in YES | NO - {""}:
-        return "a flag is true or false, in small letters", "true" if small in YES else "false"
+        return "a flag is true or false, in lower case", "true" if small in YES else "false"
     if value.isdecimal():
-        return "a number has no zeros before it", value.lstrip("0") or "0"
+        return "a number has no leading zeros", value.lstrip("0") or "0"
     if row is not None and kind in {"bool", "int"}:
         return f"expected {type_of(row)}", ""
     return "text needs quotes", _quoted(value)

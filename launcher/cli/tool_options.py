@@ -13,7 +13,7 @@ OWN: dict[str, dict[str, Option]] = {
         "follow": option(False, "logs: keep printing new output.", also=("-f",)),
         "ranks": option(
             "",
-            "logs, stacks: only of these: 0,8-15.",
+            "logs, stacks: only these ranks: 0,8-15.",
             "RANKS",
             separator=",",
             unset="all",
@@ -22,41 +22,39 @@ OWN: dict[str, dict[str, Option]] = {
         "role": option("", "Only this role of the job.", "NAME", unset="all"),
         "all_threads": option(False, "stacks: all threads and processes, with all frames."),
         "native": option(False, "stacks: C and C++ frames, too; takes seconds."),
-        "save": option(False, "stacks: also write files beside the ranks' logs."),
-        "ended": option(False, "list: detached jobs that have ended."),
-        "html": option("", "report: draw it into FILE.", "FILE", unset="none", file="written"),
-        "all": option(False, "forget: all that have ended."),
+        "save": option(False, "stacks: also write files next to the ranks' logs."),
+        "ended": option(False, "list: show detached jobs that have ended."),
+        "html": option("", "report: draw it in FILE.", "FILE", unset="none", file="written"),
+        "all": option(False, "forget: all jobs that have ended."),
         "json": option(False, "Print JSON."),
-        "now": option(False, "kill: skip the grace."),
+        "now": option(False, "kill: skip the grace period."),
     },
     "dsrun-hold": {
         "name": option(
-            "", "Name of the hold, for --on and --release.", "NAME", unset="a short one"
+            "", "Name of the hold, for --on and --release.", "NAME", unset="a short name"
         ),
         "idle_timeout": option(
             1800.0, "Release the nodes after this time without a job; 0: never.", unset="30m"
         ),
         "detach": option(
-            False, "Return once the nodes are ready; the hold goes on, also after a logout."
+            False, "Return once the nodes are ready; the hold goes on, even after a logout."
         ),
         "release": option("", "Stop this hold and its jobs.", "NAME", unset="none", offers="holds"),
     },
     "dsrun-exec": {
-        "shell": option(
-            None, "Run this line in the sh of each host.", "LINE", unset="COMMAND ARGS"
-        ),
+        "shell": option(None, "Run this line with sh on each host.", "LINE", unset="COMMAND ARGS"),
         "copy": option(False, "Copy files and folders to all hosts."),
-        "fetch": option(False, "Fetch files and folders, into a folder for each host."),
+        "fetch": option(False, "Fetch files and folders, into one folder per host."),
         "to": option("", "Where the files go.", "DIR", unset="the same path; --fetch: here"),
         "stdin": option(
             "none",
-            "Who reads the input: all, or a host.",
+            "Who reads the input: all, or one host.",
             "WHO",
             values=("all", "none"),
             offers="hosts",
         ),
-        "timeout": option(0.0, "End the command after this time.", unset="never"),
-        "no_fold": option(False, "Print lines as they come, with their host."),
+        "timeout": option(0.0, "Stop the command after this time.", unset="never"),
+        "no_fold": option(False, "Print lines as they arrive, with their host."),
         "json": option(False, "Print output and exit code of each host as JSON."),
     },
     "dsrun-check": {
@@ -69,7 +67,7 @@ OWN: dict[str, dict[str, Option]] = {
         ),
         "svg": option(
             "",
-            "With --full: draw the matrices into this file.",
+            "With --full: draw the matrices in this file.",
             "FILE",
             unset="none",
             file="written",

@@ -74,7 +74,7 @@ def distrust(project: ConfigSource, file: File, environ: Mapping[str, str]) -> s
     if folder not in _named(environ):
         return "this file is not trusted"
     # What is kept has the values; the variable would trust whatever the others write.
-    return f"{VARIABLE} does not count where others of a group can write" * project.shared
+    return f"{VARIABLE} is ignored where other members of a group can write" * project.shared
 
 
 def _named(environ: Mapping[str, str]) -> set[str]:
@@ -83,7 +83,7 @@ def _named(environ: Mapping[str, str]) -> set[str]:
     for one in names:
         if not os.path.isabs(one):
             raise UsageError(
-                f"{VARIABLE}: expected folders as absolute paths, separated by colons, not {one!r}"
+                f"{VARIABLE}: expected absolute paths of folders, separated by colons, not {one!r}"
             )
     return {os.path.realpath(one) for one in names}
 
@@ -124,7 +124,7 @@ def _read(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _check(status: os.stat_result) -> None:
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(1, "other users can change it; remove it and type --trust again")
+        raise PermissionError(1, "other users can change it; remove it and run --trust again")
 
 
 def _write(environ: Mapping[str, str], known: Mapping[str, str]) -> None:

@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> str:
         ("mpirun", "dsrun replaces mpirun; leave this word out"),
         (
             "train.ipynb",
-            "a notebook; jupyter nbconvert --to script train.ipynb makes a script of it",
+            "a notebook; convert it with jupyter nbconvert --to script train.ipynb",
         ),
         ("there.ipynb", "a notebook; "),
         (
@@ -130,7 +130,7 @@ def test_a_slip_of_the_hand_is_told_before_other_nodes_are_asked(folder: str) ->
     assert str(caught.value) == said
     with pytest.raises(UsageError) as caught:
         check(Program("trian.py"), folder, here=False)
-    assert str(caught.value) == f"{said}; ./trian.py is looked for on the nodes alone"
+    assert str(caught.value) == f"{said}; write ./trian.py if only the nodes have it"
     check(Program("./trian.py"), folder, here=False)
     check(Program("quite_another.py"), folder, here=False)
 
@@ -150,6 +150,6 @@ def test_a_slip_of_the_hand_is_told_before_other_nodes_are_asked(folder: str) ->
 def test_options_of_dsrun_after_the_script_are_noted(
     args: tuple[str, ...], given: tuple[str, ...], flag: str
 ) -> None:
-    note = f"{flag} after t.py is passed to t.py; options of dsrun go before it"
+    note = f"{flag} after t.py is passed to t.py; dsrun's options go before it"
     assert notes(Program("t.py", args), given) == ([note] if flag else [])
     assert notes(Program("t.py", args, no_python=True), given) == []

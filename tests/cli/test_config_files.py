@@ -118,7 +118,7 @@ def test_a_profile_is_chosen_by_option_or_variable_from_any_file(home: Path) -> 
 @pytest.mark.usefixtures("home")
 def test_a_profile_without_any_file_is_unknown() -> None:
     assert refused("--profile=lab") == (
-        "--profile lab: no such profile; no configuration file has one"
+        "--profile lab: no such profile; no configuration file defines one"
     )
 
 
@@ -259,15 +259,15 @@ def test_other_commands_take_what_they_share(home: Path) -> None:
     [
         (
             ["[default]", "script = 't.py'"],
-            ":2: script: the script and its arguments are on the com",
+            ":2: script: the script and its arguments belong on the com",
         ),
-        (["[default]", "nodes = 2"], ":2: nodes: a key of a role, in a file of --roles"),
+        (["[default]", "nodes = 2"], ":2: nodes: a key of a role, in a --roles file"),
         (["[default]", "", "num_gpu = 8"], ":3: num_gpu: unknown option (did you mean num_gpus?)"),
         (["[default]", "qqqq = 8"], ":2: qqqq: unknown option; see dsrun --help"),
         (["[profile.lab]", "H = 'hosts'"], ":2: H: unknown option"),
         (["[profile.lab]", "grase = 8"], ":2: grase: unknown option (did you mean grace?)"),
         (["[defualt]", "grace = 8"], ":1: defualt: not [default] or [profile.NAME] (did you mean"),
-        (["# no table", "grace = 8"], ":2: grace: not [default] or [profile.NAME]; options stand"),
+        (["# no table", "grace = 8"], ":2: grace: not [default] or [profile.NAME]; options go"),
         (["default = 3"], ":1: default: expected a table"),
         (["[profile]", "lab = 3"], ":2: lab: expected a table [profile.lab] of options"),
         (["[[profile]]"], ": profile: expected a table"),
@@ -280,17 +280,20 @@ def test_other_commands_take_what_they_share(home: Path) -> None:
         (["[default]", "num_gpus = [1, 2]"], ":2: num_gpus: expected a whole number, not a list"),
         (["[default]", "quiet = 1"], ":2: quiet: expected true or false, not 1"),
         (["[default]", "quiet = 'yes'"], ":2: quiet: expected true or false, not 'yes'"),
-        (["[default]", "host = [true]"], ":2: host: expected a text or a list of them"),
-        (["[default.host]", "a = 1"], ":1: host: expected a text or a list of them, not a table"),
+        (["[default]", "host = [true]"], ":2: host: expected a string or a list of them"),
+        (["[default.host]", "a = 1"], ":1: host: expected a string or a list of them, not a table"),
         (["[default]", "color = 'red'"], ":2: color: expected one of auto, always, never"),
         (["[default]", "profile = 'lab'"], ":2: profile: only on the command line"),
         (["[default]", "trust = '.'"], ":2: trust: only on the command line"),
         (["[default]", "trust_here = true"], ":2: trust_here: only on the command line"),
         (["[default]", "grace = "], ":2: grace has no value; "),
-        (["[default]", "grace = 1", "grace = 2"], "grace is written twice, first in line 2"),
-        (["[default]", f"host = {'[' * 5000}"], ":2: more than 64 brackets within each other"),
-        (["[default]", f"grace = 0x{'f' * 5000}"], ":2: more than 256 characters in a word"),
-        (["", f"{'.'.join('a' * 66)} = 1"], ":2: more than 64 dots on a line outside of quotes"),
+        (["[default]", "grace = 1", "grace = 2"], "grace is written twice, first on line 2"),
+        (["[default]", f"host = {'[' * 5000}"], ":2: more than 64 nested brackets"),
+        (
+            ["[default]", f"grace = 0x{'f' * 5000}"],
+            ":2: more than 256 characters in an unquoted word",
+        ),
+        (["", f"{'.'.join('a' * 66)} = 1"], ":2: more than 64 dots on a line outside quotes"),
         (["#" * (1 << 16)], ": larger than 65536 bytes; not read"),
         (['["a\\nb"]'], ":1: a\\nb: not [default] or [profile.NAME]"),
         (["[profile]", '"a\\nb" = 3'], ":1: a\\nb: expected a table [profile.a\\nb] of options"),
@@ -386,9 +389,9 @@ def linked_file(path: Path) -> Path:
 
 
 OF_OTHERS = [
-    pytest.param(open_file, "everybody can change it"),
-    pytest.param(open_folder, "everybody can change it"),
-    pytest.param(linked_file, "everybody can change it"),
+    pytest.param(open_file, "everyone can change it"),
+    pytest.param(open_folder, "everyone can change it"),
+    pytest.param(linked_file, "everyone can change it"),
     pytest.param(given_file, f"belongs to another user (uid {STRANGE})", marks=AS_ROOT),
     pytest.param(given_folder, f"belongs to another user (uid {STRANGE})", marks=AS_ROOT),
 ]
@@ -403,7 +406,7 @@ def test_the_search_goes_on_above_a_file_of_others(
     culprit = spoil(path)
     found = command()
     assert (found.options.grace, len(found.skipped)) == (4.0, 1)
-    said = f"{path}: not read, as others could have written it: {culprit}: {why}"
+    said = f"{path}: not read, as other users could have written it: {culprit}: {why}"
     assert found.skipped[0].startswith(said)
     shared_alone = tool_configured("dsrun-check", [], {})
     assert shared_alone.notes == found.skipped
@@ -421,8 +424,8 @@ def test_a_profile_that_may_be_in_a_file_of_others_is_an_error(
     path = project(home, "[profile.lab]", "grace = 1")
     culprit = spoil(path)
     assert refused("--profile=lab").startswith(
-        "--profile lab: no such profile; no configuration file has one;"
-        f" {path}: not read, as others could have written it: {culprit}: {why}"
+        "--profile lab: no such profile; no configuration file defines one;"
+        f" {path}: not read, as other users could have written it: {culprit}: {why}"
     )
     person(home, "[profile.lab]", "grace = 2")
     assert command("--profile=lab").options.grace == 2.0
@@ -436,7 +439,7 @@ def test_trust_here_in_a_file_of_others_is_an_error(
     path = project(home, "[default]", "grace = 1")
     write(home / "dsrun.toml", "[default]", "grace = 4")
     culprit = spoil(path)
-    said = f"{path}: not read, as others could have written it: {culprit}: {why}"
+    said = f"{path}: not read, as other users could have written it: {culprit}: {why}"
     assert refused("--trust_here").startswith(f"--trust_here: {said}")
 
 
@@ -479,7 +482,7 @@ def test_what_a_group_can_change_is_read_and_not_trusted(
     path.write_text("[default]\non_event = 'x'\n")
     assert "this file is not trusted" in refused()
     environ = {"DSRUN_TRUST": str(path.parent)}
-    assert "DSRUN_TRUST does not count where others of a group can write" in refused(**environ)
+    assert "DSRUN_TRUST is ignored where other members of a group can write" in refused(**environ)
     assert command("--trust_here").options.on_event == "x"
     trust(str(path.parent), {})
     assert command().options.on_event == "x"
@@ -556,7 +559,7 @@ def test_anything_else_needs_trust(name: str, home: Path) -> None:
     setting = f"{name} = {value_of(GUARDED[name])}"
     path = project(home, "[default]", "grace = 1", setting)
     assert refused() == (
-        f"{path}:3: {name}: needs trust, and this file is not trusted; read it, then type:"
+        f"{path}:3: {name}: needs trust, and this file is not trusted; read it, then run:"
         f" dsrun --trust {path.parent}"
     )
     for tool in ("dsrun-exec", "dsrun-check", "dsrun-hold"):
@@ -570,7 +573,7 @@ def test_all_that_needs_trust_is_named_in_one_line(home: Path) -> None:
     path = project(home, *lines, "'quiet' = true")
     assert refused() == (
         f"{path}:2: hostfile, {path}:4: use_env, {path}:6: quiet: need trust, and this file is not"
-        f" trusted; read it, then type: dsrun --trust {path.parent}"
+        f" trusted; read it, then run: dsrun --trust {path.parent}"
     )
 
 
@@ -644,7 +647,7 @@ def test_trust_in_this_environment_or_this_command(home: Path) -> None:
     for folders in ("", ":", str(home), str(path), f"{path.parent}/src"):
         assert "this file is not trusted" in refused(DSRUN_TRUST=folders)
     assert refused(DSRUN_TRUST=f"{path.parent}:.") == (
-        "DSRUN_TRUST: expected folders as absolute paths, separated by colons, not '.'"
+        "DSRUN_TRUST: expected absolute paths of folders, separated by colons, not '.'"
     )
     assert command("--trust_here").options.on_event == "x"
     assert tool_configured("dsrun-hold", ["--trust_here"], {}).given == {"trust_here"}
@@ -654,7 +657,7 @@ def test_trust_in_this_environment_or_this_command(home: Path) -> None:
 def test_the_variable_is_no_option(home: Path) -> None:
     found = command(DSRUN_TRUST=str(home))
     assert (found.options.trust, found.notes, found.given) == (None, (), frozenset())
-    message = "read it, then type: dsrun --trust /a"
+    message = "read it, then run: dsrun --trust /a"
     assert name_variables(message, [], {"DSRUN_TRUST": "/b"}) == message
 
 
@@ -743,7 +746,7 @@ def test_only_a_valid_and_safe_file_can_be_trusted(home: Path) -> None:
     with pytest.raises(UsageError, match=r"did you mean on_event\?"):
         trust(".", {})
     project(home, "[default]", "on_event = 'x'").chmod(0o666)
-    with pytest.raises(UsageError, match="everybody can change it"):
+    with pytest.raises(UsageError, match="everyone can change it"):
         trust(".", {})
     path.chmod(0o600)
     write(home / "blocked")

@@ -295,7 +295,7 @@ def test_use_env_means_no_local_rank() -> None:
         (["--host_file=x"], "--host_file: unknown option (did you mean --hostfile?); see dsrun "),
         (["-hostfile", "x"], "-hostfile: unknown option (did you mean --hostfile?)"),
         (["--env", "A=1"], "--env: unknown option (did you mean --export?)"),
-        (["-np", "2"], "-np: unknown option (mpirun's: the total; --num_gpus N is the number on e"),
+        (["-np", "2"], "-np: unknown option (mpirun's: a total; --num_gpus N is the number per h"),
         (
             ["-mca", "a", "b"],
             "-mca: unknown option (mpirun's: with --launcher openmpi, --launcher_ar",
@@ -351,7 +351,7 @@ def test_the_beginning_of_a_peers_option_is_taken_for_it_with_a_line(
     command = parsed(*words)
     field = table()[whole][0]
     assert set_by(command) == {field: expected}
-    assert command.notes == (f"{words[0].partition('=')[0]} is taken for --{whole}",)
+    assert command.notes == (f"{words[0].partition('=')[0]} is read as --{whole}",)
 
 
 def test_the_beginning_of_an_unsupported_option_is_refused_as_that() -> None:

@@ -98,7 +98,7 @@ def test_what_costs_little_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"\n{DOTS} = 1", "2: more than 64 dots on a line outside of quotes"),
+        (f"\n{DOTS} = 1", "2: more than 64 dots on a line outside quotes"),
         (f"[{DOTS}]", "1: more than 64 dots"),
         (".".join(['"a.b"'] * 66) + " = 1", "1: more than 64 dots"),
         (f"a = {{ {DOTS} = 1 }}", "1: more than 64 dots"),
@@ -106,10 +106,10 @@ def test_what_costs_little_is_read(text: str) -> None:
         (f'a = """\n"""\nb = ["""""""", {{ {DOTS} = 1 }}]', "3: more than 64 dots"),
         (f"a = ['''b''''', {{ {DOTS} = 1 }}]", "1: more than 64 dots"),
         (f'a = ["\\\\", {{ {DOTS} = 1 }}]', "1: more than 64 dots"),
-        (f"a = {'[' * 65}", "1: more than 64 brackets within each other"),
-        (f"a = {'[{a=' * 33}", "1: more than 64 brackets"),
-        ("a = [\n" + '["]",\n' * 99, "65: more than 64 brackets"),
-        (f"a = {'9' * 257}", "1: more than 256 characters in a word that is not in quotes"),
+        (f"a = {'[' * 65}", "1: more than 64 nested brackets"),
+        (f"a = {'[{a=' * 33}", "1: more than 64 nested brackets"),
+        ("a = [\n" + '["]",\n' * 99, "65: more than 64 nested brackets"),
+        (f"a = {'9' * 257}", "1: more than 256 characters in an unquoted word"),
         (f"a = 0x{'f' * 255}", "1: more than 256 characters"),
         (f"{'a' * 257} = 1", "1: more than 256 characters"),
     ],

@@ -179,7 +179,7 @@ def test_a_venv_that_everybody_can_change_is_not_used(part: str, tmp_path: Path)
     (folder / part).chmod(0o777)
     name = f"{folder}/{part}: " if part else ""
     assert problem(tmp_path) == (
-        f"{name}everybody can change it; run chmod o-w, if it is yours;"
+        f"{name}everyone can change it; run chmod o-w, if it is yours;"
         f" --python {folder}/bin/python uses it all the same"
     )
 
@@ -225,4 +225,4 @@ def test_the_interpreter_itself_may_be_anybodys(tmp_path: Path) -> None:
     assert problem(tmp_path) == ""
     (folder / "bin" / "python").unlink()
     shared.rename(folder / "bin" / "python")
-    assert "everybody can change it" in problem(tmp_path)
+    assert "everyone can change it" in problem(tmp_path)

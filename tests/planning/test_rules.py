@@ -106,8 +106,8 @@ def test_a_file_that_makes_no_rules(text: str, why: str, tmp_path: Path) -> None
     [
         (b"[[rule]\n", r":1: expected \[\[rule\]\]"),
         (b"\xff\xfe", ":1: not plain text; save the file as UTF-8"),
-        (b"rule = " + b"[" * 5000, ":1: more than 64 brackets within each other"),
-        (b".".join([b"a"] * 66) + b" = 1", ":1: more than 64 dots on a line outside of quotes"),
+        (b"rule = " + b"[" * 5000, ":1: more than 64 nested brackets"),
+        (b".".join([b"a"] * 66) + b" = 1", ":1: more than 64 dots on a line outside quotes"),
         (b"#" * (1 << 16) + b"\n", ": larger than 65536 bytes; not read"),
     ],
 )

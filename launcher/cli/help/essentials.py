@@ -10,7 +10,7 @@ ESSENTIALS = {
         "exclude": "use all hosts and slots except these",
         "num_nodes": "use the first N hosts",
         "num_gpus": "start N workers per host (default: one per device)",
-        "on": "run on the nodes that dsrun-hold holds by this name",
+        "on": "run on the nodes that dsrun-hold keeps by this name",
         "launcher": "auto, local, ssh, openssh, pdsh, slurm, openmpi, ...",
     },
     "Program": {
@@ -26,13 +26,13 @@ ESSENTIALS = {
         "log_dir": "also write each rank's output to files in DIR",
         "console_ranks": "show only these ranks: 0,8-15",
         "prefix": "text before each line (default: '{host}:{rank}| ')",
-        "report_file": "write a JSON report on the end of the job",
-        "quiet": "print only errors of dsrun itself",
+        "report_file": "write a JSON report when the job ends",
+        "quiet": "print only dsrun's own errors",
     },
     "Failures": {
         "grace": "time from the stop signal to SIGKILL (default: 30 s)",
         "max_restarts": "restart all workers up to N times (default: 0)",
-        "elastic_training": "continue without lost nodes until they are back",
+        "elastic_training": "continue without lost nodes until they return",
     },
     "Cores": {
         "bind_cores_to_rank": "bind each rank to cores near its device",
@@ -41,8 +41,8 @@ ESSENTIALS = {
 """Options by heading; the lines fit in 80 columns."""
 
 NOTE = (
-    "DURATION is a number of seconds, or has units: 90s, 30m, 2h, 1h30m. Every option can be set"
-    " by a variable as well: DSRUN_GRACE=60 is --grace 60."
+    "DURATION is a number of seconds, or has units: 90s, 30m, 2h, 1h30m. Every option can also be"
+    " set by a variable: DSRUN_GRACE=60 means --grace 60."
 )
 
 EXAMPLES = (

@@ -49,7 +49,7 @@ def of_tool(name: str) -> str:
 def _shared_options(tool: Tool) -> str:
     """Return a sentence that names the options that a command has in common with dsrun."""
     names = ", ".join(f"--{name}" for name in tool.shared)
-    return f"Options of dsrun, which `dsrun --help` describes: {names}."
+    return f"Options shared with dsrun (see `dsrun --help`): {names}."
 
 
 def _short() -> str:

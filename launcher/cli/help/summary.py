@@ -27,13 +27,13 @@ EXAMPLES = (
 RULES = (
     "Options come before SCRIPT; everything after SCRIPT is passed to it. Option names may be"
     " written with dashes instead of underscores. Flags, which take no value, are off by default.",
-    "An option whose value is a list may be given several times: --host n1 --host n2 is --host"
-    " n1,n2. Of any other option the last value counts, and a line says so if they differ.",
+    "An option that takes a list may be repeated: --host n1 --host n2 means --host n1,n2. For"
+    " any other option the last value counts, with a warning if the values differ.",
     "DURATION is a number of seconds, or a number with units: 30, 90s, 30m, 2h, 1h30m.",
-    "Every option can be set by a variable as well: DSRUN_GRACE=60 is --grace 60. Options of"
-    " torchrun can be set by its PET_* variables. An option on the command line takes precedence"
-    " over DSRUN_*, and DSRUN_* over PET_*. Below them are configuration files: dsrun.toml of the"
-    " project, ~/.config/dsrun/config.toml, /etc/dsrun/config.toml.",
+    "Every option can also be set by a variable: DSRUN_GRACE=60 means --grace 60. torchrun's"
+    " options can be set by its PET_* variables. The command line takes precedence over DSRUN_*,"
+    " DSRUN_* over PET_*, and PET_* over the configuration files: the project's dsrun.toml,"
+    " ~/.config/dsrun/config.toml, /etc/dsrun/config.toml.",
 )
 
 EXIT_CODES = (
@@ -43,9 +43,9 @@ EXIT_CODES = (
     ("69", "a node cannot be used"),
     ("70", "a bug in dsrun"),
     ("74", "standard output cannot be written"),
-    ("75", "a node or the runner was lost, or a process could not be ended"),
+    ("75", "a node or the runner was lost, or a process could not be killed"),
     ("76", "an elastic job had too few nodes for longer than --min_wait"),
-    ("77", "dsrun has ended a job that hung or broke a rule"),
+    ("77", "dsrun ended a job that hung or broke a rule"),
     ("126", "a worker could not be started"),
     ("128+N", "stopped by signal N"),
 )

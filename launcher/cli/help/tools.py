@@ -57,7 +57,7 @@ TOPO = Tool(
     ),
     (
         _of_dsrun("num_gpus", "Number of ranks.", "one per device, else per NUMA node"),
-        _of_dsrun("accelerator", "Kind of devices to use.", "detected"),
+        _of_dsrun("accelerator", "Kind of device to use.", "detected"),
         _of_dsrun("bind_to", "What each rank is bound to.", "core"),
         _of_dsrun("numa_binding", "What each rank is bound to, in torchrun's terms."),
         _of_dsrun("bind_core_list", "Use only these CPUs: 0,2-5.", "all"),
@@ -76,58 +76,60 @@ ELASTIC = Tool(
     "show the elastic batch plan of a DeepSpeed config",
     ("-c FILE [-w N] [--json]",),
     (
-        "Compute the elastic batch plan of a DeepSpeed config, and show for each valid world size"
-        " the micro batch of a rank, the steps of gradient accumulation and the batch size.",
+        "Compute the elastic batch plan of a DeepSpeed config, and for each valid world size the"
+        " micro batch per rank, the gradient accumulation steps and the batch size.",
     ),
     (
         OptionRow(
             ("-c", "--config"),
             "FILE",
-            'The DeepSpeed config: JSON with a block "elasticity", version 0.1 or 0.2.',
+            'The DeepSpeed config: JSON with an "elasticity" block, version 0.1 or 0.2.',
             "none; required",
         ),
         OptionRow(
             ("-w", "--world_size"),
             "N",
-            "Show this number of ranks only. With version 0.2 it may be outside the plan.",
+            "Show only this number of ranks. With version 0.2 it may be outside the plan.",
             "all world sizes of the plan",
         ),
-        OptionRow(("--json",), "", "Print one JSON object, with the names of a DeepSpeed config."),
+        OptionRow(
+            ("--json",), "", "Print one JSON object, with the key names of DeepSpeed configs."
+        ),
         _HELP,
     ),
-    ("dsrun --elastic_config FILE requires that a job has a valid world size.",),
+    ("With dsrun --elastic_config FILE, a job must have a valid world size.",),
 )
 
 JOB = Tool(
     "list, watch and control jobs",
     ("[VERB] [JOB] [options]",),
     (
-        "JOB is an id, a part of one, or 'last'; without it, the only job is meant. Verbs that"
-        " change nothing take the name of its program, too.",
+        "JOB is an id, part of an id, or 'last'; leave it out if there is only one job. Verbs"
+        " that change nothing also accept the name of the job's program.",
         "  list          your jobs and holds on this machine\n"
         "  top           hosts and ranks, live\n"
         "  logs          the output of a job\n"
-        "  wait          wait until it has ended\n"
-        "  report        how it is, or how it has ended\n"
-        "  stacks        where all ranks are in their code\n"
+        "  wait          wait for a job to end\n"
+        "  report        how a job is doing, or how it ended\n"
+        "  stacks        where each rank is in its code\n"
         "  signal USR1   send a signal to all ranks\n"
         "  scale N       limit an elastic job to N nodes\n"
         "  restart       start a --role again\n"
-        "  kill          stop a job; with -H FILE, what is left of it there\n"
-        "  forget        remove what is kept of a job that has ended",
+        "  kill          stop a job; with -H FILE, kill its leftovers there\n"
+        "  forget        delete the records of a job that has ended",
     ),
     rows=_own("dsrun-job"),
     shared=_shared("dsrun-job"),
-    shared_words="kill takes options of dsrun about hosts, too: see `man dsrun-job`.",
+    shared_words="kill also accepts dsrun's host options: see `man dsrun-job`.",
 )
 
 HOLD = Tool(
     "keep nodes connected, so that jobs start on them at once",
     ("[options]", "--release NAME"),
     (
-        "Connect nodes, check them, and keep them for any number of jobs, one after another or at"
-        " once on different devices: dsrun --on NAME SCRIPT. --release, Ctrl-C, --idle_timeout and"
-        " the end of this process release the nodes.",
+        "Connect to nodes, check them, and keep them for any number of jobs, one after another or"
+        " together on different devices: dsrun --on NAME SCRIPT. The nodes are released by"
+        " --release, Ctrl-C, --idle_timeout, or when this process exits.",
     ),
     rows=_own("dsrun-hold"),
     shared=_shared("dsrun-hold"),
@@ -137,20 +139,20 @@ EXEC = Tool(
     "run a command on all hosts, or copy files to and from them",
     ("[options] COMMAND [ARGS...]", "[options] --copy|--fetch FILE... [--to DIR]"),
     (
-        "Run a command on all hosts, and print equal outputs once. The exit code is the largest of"
-        " all, 69 if a host cannot be reached. Ctrl-C ends it everywhere.",
+        "Run a command on all hosts, and print identical output once. The exit code is the largest"
+        " of all, or 69 for an unreachable host. Ctrl-C stops it everywhere.",
     ),
     rows=_own("dsrun-exec"),
     shared=_shared("dsrun-exec"),
 )
 
 CHECK = Tool(
-    "look for what is wrong with nodes, without a job",
+    "look for faults in nodes, without a job",
     ("[options] [SCRIPT]",),
     (
-        "Ask all nodes for their facts, compare them as the quick check of every start does, and"
-        " print a table and what was found. SCRIPT is compared, too. The exit code is 69 if there"
-        " is an error, with --strict also if there is a warning.",
+        "Collect facts about all nodes, compare them as the quick check before every start does,"
+        " and print a table and the findings. SCRIPT is compared, too. The exit code is 69 if there"
+        " is an error, or with --strict a warning.",
     ),
     rows=_own("dsrun-check"),
     shared=_shared("dsrun-check"),

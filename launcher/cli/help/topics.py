@@ -27,13 +27,13 @@ TOPICS = {
         "choosing hosts and reaching them",
         (
             "The hosts come from the first of these that applies: --standalone, --host, --hostfile,"
-            " the allocation of a scheduler, /job/hostfile, this machine. A hostfile has one host"
+            " a scheduler's allocation, /job/hostfile, this machine. A hostfile has one host"
             " per line, in the order of the ranks:",
             "  worker-0 slots=8\n"
             "  me@worker-[01-16] slots=4 port=2222     # user, range of names, ssh port\n"
             "  worker-x                                # one worker per device",
-            "Each host must allow ssh without a password and have the same directory and Python at"
-            " the same paths. This machine needs no ssh. More: docs/hosts.md",
+            "Each host must allow ssh without a password, and have the working directory and Python"
+            " at the same paths. This machine needs no ssh. More: docs/hosts.md",
         ),
         (
             *_GROUPS["Hosts and devices"],
@@ -44,8 +44,8 @@ TOPICS = {
     "output": Topic(
         "console and log files",
         (
-            "All output of the workers is shown, each line with its host and rank before it. With"
-            " --log_dir it is also written to files on the node of each rank:",
+            "All output of the workers is shown, each line prefixed with its host and rank. With"
+            " --log_dir it is also written to files on each rank's node:",
             "  dsrun -H hosts --log_dir logs --console_ranks 0 train.py\n"
             "  logs/20261121-100814-343dea/rank-0001.err       # on the node of rank 1",
             "dsrun's own messages begin with 'dsrun: ' and go to standard error."
@@ -57,7 +57,7 @@ TOPICS = {
         "restarts, and nodes that come and go",
         (
             "An elastic job restarts all workers from the beginning after a failure, and when a"
-            " node is lost or joins; the script loads its last checkpoint. One of"
+            " node is lost or joins; the script loads its last checkpoint. Any of"
             " --elastic_training, --max_restarts, --min_elastic_nodes, --max_elastic_nodes and"
             " --nnodes MIN:MAX makes a job elastic:",
             "  dsrun -H hosts --max_restarts 3 train.py\n"
@@ -73,8 +73,8 @@ TOPICS = {
     "cores": Topic(
         "binding ranks to cores and memory",
         (
-            "Each node binds its own ranks, within the CPUs that dsrun may use there, near the"
-            " device of each rank. dsrun-topo draws a machine and shows what its ranks would get:",
+            "Each node binds its own ranks near their devices, within the CPUs that dsrun may"
+            " use there. dsrun-topo draws a machine and shows what each rank would be bound to:",
             "  dsrun -H hosts --bind_cores_to_rank --report_bindings train.py\n"
             "  dsrun-topo --num_gpus 8",
             "More: docs/binding.md",
@@ -82,7 +82,7 @@ TOPICS = {
         _GROUPS["Cores and memory"],
     ),
     "slurm": Topic(
-        "Slurm, inside and outside of its jobs",
+        "Slurm, inside and outside its jobs",
         (
             "Inside sbatch or salloc, dsrun takes hosts and GPUs from the allocation and starts the"
             " nodes with srun. Outside, --launcher slurm asks salloc for an allocation first:",

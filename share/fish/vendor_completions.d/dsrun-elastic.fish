@@ -29,8 +29,8 @@ function __dsrun_elastic_dashes --description 'Test whether an option is typed w
 end
 
 complete -c dsrun-elastic -f
-complete -c dsrun-elastic -n __dsrun_elastic_options -s c -l config -r -F -d 'The DeepSpeed config: JSON with a block "elasticity", version 0.1 or 0.2'
-complete -c dsrun-elastic -n __dsrun_elastic_options -s w -l world_size -x -d 'Show this number of ranks only'
-complete -c dsrun-elastic -n '__dsrun_elastic_options; and __dsrun_elastic_dashes' -l world-size -x -d 'Show this number of ranks only'
-complete -c dsrun-elastic -n __dsrun_elastic_options -l json -d 'Print one JSON object, with the names of a DeepSpeed config'
+complete -c dsrun-elastic -n __dsrun_elastic_options -s c -l config -r -F -d 'The DeepSpeed config: JSON with an "elasticity" block, version 0.1 ...'
+complete -c dsrun-elastic -n __dsrun_elastic_options -s w -l world_size -x -d 'Show only this number of ranks'
+complete -c dsrun-elastic -n '__dsrun_elastic_options; and __dsrun_elastic_dashes' -l world-size -x -d 'Show only this number of ranks'
+complete -c dsrun-elastic -n __dsrun_elastic_options -l json -d 'Print one JSON object, with the key names of DeepSpeed configs'
 complete -c dsrun-elastic -n __dsrun_elastic_options -s h -l help -d 'Print this help'

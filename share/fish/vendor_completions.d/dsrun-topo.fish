@@ -31,7 +31,7 @@ end
 complete -c dsrun-topo -f
 complete -c dsrun-topo -n __dsrun_topo_options -l num_gpus -x -d 'Number of ranks'
 complete -c dsrun-topo -n '__dsrun_topo_options; and __dsrun_topo_dashes' -l num-gpus -x -d 'Number of ranks'
-complete -c dsrun-topo -n __dsrun_topo_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use'
+complete -c dsrun-topo -n __dsrun_topo_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of device to use'
 complete -c dsrun-topo -n __dsrun_topo_options -l bind_to -x -a 'none core numa socket' -d 'What each rank is bound to'
 complete -c dsrun-topo -n '__dsrun_topo_options; and __dsrun_topo_dashes' -l bind-to -x -a 'none core numa socket' -d 'What each rank is bound to'
 complete -c dsrun-topo -n __dsrun_topo_options -l numa_binding -x -a 'node socket exclusive core-complex' -d 'What each rank is bound to, in torchrun\'s terms'
