@@ -48,7 +48,7 @@ OWN: dict[str, dict[str, Option]] = {
         "to": option("", "Where the files go.", "DIR", unset="the same path; --fetch: here"),
         "stdin": option(
             "none",
-            "Who reads the input: all, or one host.",
+            "Who reads the input: all or one host.",
             "WHO",
             values=("all", "none"),
             offers="hosts",
