@@ -84,7 +84,7 @@ def _text(command: Command, argv: list[str]) -> str:
         if command.program:
             raise UsageError(
                 f"--trust {command.options.trust}: starts nothing; leave out {command.program[0]},"
-                " or trust the file for this command alone: --trust_here"
+                " or trust the file for this command only: --trust_here"
             )
         from .cli.trust import trust
         from .common.text import one_line

@@ -244,10 +244,10 @@ MISTAKES = [
     (("--signals_to_handle", "SIGTERM,SIGKILL"), "'SIGKILL': cannot be handled; expected a signal"),
     (("--change_notice", "SIGSTOP", "--elastic_training"), "'SIGSTOP': cannot be handled"),
     (("--no_restart_codes", "2"), "--no_restart_codes: only in an elastic job"),
-    (("--export", "A B=1"), "--export A B=1: a name has no blanks; write NAME=VALUE"),
+    (("--export", "A B=1"), "--export A B=1: a name has no spaces; write NAME=VALUE"),
     (("--hostfile", "n1,n2"), "no such file or directory; if these are hosts, write --host n1,n2"),
     (("--metrics_file", "m", "--report_file", "./m"), "/m: is --report_file as well; name another"),
-    (("--report_file", "x.py"), "/x.py: is the script as well; name another file"),
+    (("--report_file", "x.py"), "/x.py: is also the script; name another file"),
     (("--hostfile", "hosts", "--report_file", "hosts"), "/hosts: is --hostfile as well; name"),
     (("--metrics_file", "run.sh"), "run.sh: has content that dsrun did not write; name"),
     (("--export=ALL",), "--export ALL: a word of srun; variables with well-known prefixes are"),
@@ -369,7 +369,7 @@ def test_the_current_folder_is_gone(folder: Path) -> None:
     gone.mkdir()
     words = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *DSRUN, "x.py"]
     done = subprocess.run(words, cwd=gone, capture_output=True, text=True, check=False)
-    assert_refused(done, "the current folder does not exist any more; start dsrun in another one")
+    assert_refused(done, "the current folder no longer exists; start dsrun in another one")
 
 
 def test_variables_set_options_and_the_line_wins(folder: Path) -> None:
@@ -766,7 +766,7 @@ def test_a_node_launcher_by_hand_ends_as_its_first_failure(folder: Path) -> None
         ((f"--world_info={world({'a': [0]})}", "--bogus", "x.py"), "--bogus: unknown option"),
         (
             (f"--world_info={world({'a': [0], 'b': [0]})}", "--shard_queue", "x.py"),
-            "--shard_queue: needs one dsrun that is connected with all nodes",
+            "--shard_queue: needs one dsrun that is connected to all nodes",
         ),
     ],
 )

@@ -204,7 +204,7 @@ def test_what_others_have_planted_is_not_run(place: Path, tmp_path: Path) -> Non
     assert (ran.returncode, ran.stdout) == (0, f"localhost:0| on {place}/own/bin/python\n")
     assert ran.stderr == (
         f"dsrun: {planted} is not used: {planted}/bin: everyone can change it; run chmod o-w,"
-        f" if it is yours; --python {planted}/bin/python uses it all the same\n"
+        f" if it is yours; --python {planted}/bin/python uses it anyway\n"
     )
 
 

@@ -124,7 +124,7 @@ class DetachedJob:
         except Damage as damage:
             raise JobError(f"job {self.id}: its folder is damaged: {damage}") from None
         if folder is None:
-            raise JobError(f"job {self.id}: nothing is kept of a detached job of this id")
+            raise JobError(f"job {self.id}: no record of a detached job with this id")
         return folder
 
     def done(self) -> bool:
@@ -217,4 +217,4 @@ def _report(end: KeptEnd) -> Report:
     try:
         return read(end.report, end.text)
     except (LookupError, TypeError, AttributeError) as error:
-        raise JobError(f"its report is not whole: {error!r}", OUTPUT) from None
+        raise JobError(f"its report is incomplete: {error!r}", OUTPUT) from None

@@ -123,7 +123,7 @@ class Fleet:
             poll.register(self._client.fileno(), select.POLLIN)
             left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             if not poll.poll(left):
-                raise TimeoutError(f"the nodes are not connected within {timeout:g} s")
+                raise TimeoutError(f"the nodes did not connect within {timeout:g} s")
 
     def nodes(self) -> tuple[FleetNode, ...]:
         """Return the nodes as they are now.

@@ -293,7 +293,9 @@ class Job:
                     self.signal(signal.SIGINT)
                 self._receive()
                 if passed_on > MOST_INTERRUPTS:
-                    self._end(JobError(f"job {self.id}: left, as it did not end when interrupted"))
+                    self._end(
+                        JobError(f"job {self.id}: left alone, as it did not end when interrupted")
+                    )
         if passed_on:
             raise KeyboardInterrupt
 

@@ -33,7 +33,7 @@ def _words(name: str, value: object) -> Iterable[str]:
     _, spec = table().get("host" if name == "hosts" else name, ("", None))
     why = spec.not_in_python if spec else PRINTS.get(name)
     if why:
-        raise LaunchError(f"{name}: not an option of a program; {why}")
+        raise LaunchError(f"{name}: not available in Python; {why}")
     if value is None or value is False:
         return
     flag = "--host" if name == "hosts" else f"--{name}"
@@ -88,7 +88,7 @@ def check_arguments(args: object) -> None:
         LaunchError: they are not.
     """
     if isinstance(args, (str, bytes)):
-        raise LaunchError("args: expected a list of arguments, not a single text")
+        raise LaunchError("args: expected a list of arguments, not a single string")
     if not hasattr(args, "__iter__"):
         kind = type(args).__name__
         raise LaunchError(f"args: expected a list of arguments, not {kind}: write [{args!r}]")

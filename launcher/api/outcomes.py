@@ -54,7 +54,7 @@ class Outcomes:
             raise error from error.__cause__
         if report.exit_code:
             raise JobError(
-                report.text or f"the job has ended with code {report.exit_code}",
+                report.text or f"the job ended with code {report.exit_code}",
                 report.exit_code,
                 report,
             )

@@ -136,7 +136,7 @@ class Service:
     def _on_launch(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Take the job; it is answered at its end."""
         if self._request is not None:
-            raise UsageError("launch: this process has a job already")
+            raise UsageError("launch: this process already has a job")
         self._caller, self._request = caller, request
         caller.on_close.append(self.leave)
         self._loop.stop()

@@ -237,13 +237,13 @@ class Options:
         fills="backend.force_multi", tools=("job", "hold", "exec", "check"), by_hold=True)
     no_ssh: bool = option(False,
         "Start no other nodes: run the same command on every node, each with its --node_rank.",
-        by_hold=True, not_in_python="a program starts the nodes of its jobs itself")
+        by_hold=True, not_in_python="a Python program starts its nodes itself")
     node_rank: int | None = option(None,
         "With --no_ssh: rank of this node, 0 to N-1 for N nodes.",
         kind="int", none="-1", valid="0 to N-1 for N nodes",
         unset="from the variables of Slurm, an MPI launcher, Kubeflow or an indexed Job",
         like=("machine_rank",), by_hold=True,
-        not_in_python="a program starts the nodes of its jobs itself")
+        not_in_python="a Python program starts its nodes itself")
     no_ssh_check: bool = option(False,
         "Accepted for compatibility with DeepSpeed; has no effect. All hosts are checked at once.",
         whole_job=True)
@@ -373,7 +373,7 @@ class Options:
     stdin: str = option("none",
         "Which worker reads dsrun's standard input.",
         metavar="WHO", choices=("none", "rank0"),
-        not_in_python="the program keeps its standard input")
+        not_in_python="a Python program keeps its standard input")
     event_log_handler: str = option("",
         "Accepted for compatibility with torchrun; has no effect. See --report_file.",
         metavar="NAME", unset="none", torchrun="event_log_handler",
@@ -640,7 +640,7 @@ class Options:
         "Use the values of [profile.NAME] in the configuration files: the project's dsrun.toml,"
         " ~/.config/dsrun/config.toml and /etc/dsrun/config.toml.",
         metavar="NAME", unset="only [default]", tools=("hold", "exec", "check"), only_typed=True,
-        not_in_python="a program reads no configuration files", whole_job=True, offers="profiles")
+        not_in_python="programs read no configuration files", whole_job=True, offers="profiles")
     show_config: bool = option(False,
         "Print every option that is set, its value and where it is set, and start nothing.",
         tools=("hold", "exec", "check"), only_typed=True, not_in_python="it only prints",
@@ -648,17 +648,17 @@ class Options:
     no_config: bool = option(False,
         "Read no configuration files.",
         tools=("hold", "exec", "check"), only_typed=True,
-        not_in_python="a program reads no configuration files", whole_job=True)
+        not_in_python="programs read no configuration files", whole_job=True)
     trust: str | None = option(None,
         "Trust dsrun.toml in the folder DIR: it may set any option, as long as its values that"
         " need trust stay as they are now.",
         metavar="DIR", unset="dsrun.toml sets only counts, filters, time limits, restarts, labels"
         " and the log level", only_typed=True, no_variable=True,
-        not_in_python="a program reads no configuration files", whole_job=True)
+        not_in_python="programs read no configuration files", whole_job=True)
     trust_here: bool = option(False,
         "Trust the dsrun.toml that this command finds, for this command only.",
         tools=("hold", "exec", "check"), only_typed=True,
-        not_in_python="a program reads no configuration files", whole_job=True)
+        not_in_python="programs read no configuration files", whole_job=True)
     # fmt: on
 
 

@@ -75,7 +75,9 @@ def check_held(options: Options) -> None:
     """
     check(options)
     if options.requeue_on:
-        raise UsageError("--requeue_on: not with --on and --detach: nothing waits for the job here")
+        raise UsageError(
+            "--requeue_on: not with --on and --detach: no process waits for the job here"
+        )
 
 
 def _leave_input() -> None:

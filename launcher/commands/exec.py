@@ -67,15 +67,16 @@ def _check(command: ToolCommand) -> None:
         import shlex
 
         line = shlex.join(rest)
-        also = "--workdir DIR is where a command runs, or " if rest[0] == "cd" else ""
+        also = "--workdir DIR sets where a command runs, or use " if rest[0] == "cd" else ""
         raise UsageError(
-            f"{rest[0]}: a command of the shell itself; {also}--shell {shlex.quote(f'{line}; ...')}"
+            f"{rest[0]}: a command built into the shell; {also}--shell"
+            f" {shlex.quote(f'{line}; ...')}"
         )
     if rest[:1] and " " in rest[0].strip() and not modes and "/" not in rest[0].split(" ")[0]:
         import shlex
 
         also = "" if len(rest) > 1 else f"; write {rest[0]}, or --shell {shlex.quote(rest[0])}"
-        raise UsageError(f"{rest[0]!r}: one word, which no program is called{also}")
+        raise UsageError(f"{rest[0]!r}: one word, and no program has this name{also}")
     if not any(rest[:1]) and not own["shell"]:
         files = modes in (["--copy"], ["--fetch"])
         what = f"{modes[0]} FILE..." if files else "COMMAND [ARGS...]"

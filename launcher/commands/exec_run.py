@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the command everywhere."""
 
-BROKEN = StopCause("ended: nobody reads its output", 128 + signal.SIGPIPE)
+BROKEN = StopCause("stopped: nobody reads its output", 128 + signal.SIGPIPE)
 """Why the command is stopped when the reader of our output has gone."""
 
 

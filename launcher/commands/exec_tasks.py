@@ -100,7 +100,7 @@ def _copy(command: ToolCommand, hosts: Sequence[str]) -> Task:
 
     def done(well: Sequence[HostResult]) -> str:
         others = sum(not archive.shares(result.outputs[2].blocks()) for result in well)
-        where = f" below {to} of the login's home" if to and not os.path.isabs(to) else ""
+        where = f" below {to} in the login's home" if to and not os.path.isabs(to) else ""
         text = f"copied {counted(len(copied), 'file')} to {counted(others, 'host')}{where}"
         return text if others else ""
 
@@ -126,7 +126,7 @@ def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
     def done(well: Sequence[HostResult]) -> str:
         files = counted(sum(one.files for one in archives), "file")
         into = os.path.join(folder, well[0].host if len(well) == 1 else "")
-        each = ", a folder for each host" if len(well) > 1 else ""
+        each = ", one folder per host" if len(well) > 1 else ""
         return f"fetched {files} from {counted(len(well), 'host')} into {into}{each}"
 
     return Task(HostCommand(fetch.pack_argv(command.rest)), receive=receive, done=done)

@@ -62,7 +62,7 @@ def _mend(names: Sequence[str], options: Options) -> str:
     """Return what to do about names that do not resolve."""
     given = "in --host" if options.host else "where it is listed"
     where = f"in {options.hostfile}" if options.hostfile else given
-    known = "make it known (DNS, /etc/hosts, HostName in ~/.ssh/config)"
+    known = "make it resolvable (DNS, /etc/hosts, HostName in ~/.ssh/config)"
     return f"{some_of(names)}: correct the name {where}, or {known}"
 
 

@@ -52,8 +52,8 @@ def run(words: list[str]) -> int:
                 f"dsrun-hold {first}: write dsrun-hold --release {(names or ['NAME'])[0][:60]}"
             )
         raise UsageError(
-            f"dsrun-hold: takes no program, as {command.rest[0][:60]!r}; run programs on the held"
-            " nodes with dsrun --on NAME"
+            f"dsrun-hold: takes no program, such as {command.rest[0][:60]!r}; run programs on the"
+            " held nodes with dsrun --on NAME"
         )
     entry.note(command.notes)
     return _release(command.own["release"]) if command.own["release"] else _hold(command, words)

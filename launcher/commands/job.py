@@ -122,10 +122,10 @@ def _check_word(word: str, rest: Sequence[str]) -> None:
     """Check that an option is not a job or a signal, which are words without a dash."""
     verb = rest[0] if rest and rest[0] in VERBS else "top"
     if key_of(word.partition("=")[0]) in {"job", "job_id", "id", "jobid", "name", "-j"}:
-        raise UsageError(f"{word}: a job is a word without an option: dsrun-job {verb} JOB")
+        raise UsageError(f"{word}: a job is given without an option: dsrun-job {verb} JOB")
     name = word.lstrip("-")
     if verb == "signal" and (name.isdecimal() or name in _signals()):
-        raise UsageError(f"{word}: the signal is the last word: dsrun-job signal [JOB] {name}")
+        raise UsageError(f"{word}: the signal comes last: dsrun-job signal [JOB] {name}")
 
 
 def _signals() -> dict[str, int]:
@@ -160,7 +160,7 @@ def _meant(verb: str) -> str:
     from .job_kept import folders
 
     if re.fullmatch(JOB_ID, verb):
-        return f"; a verb stands before the job: dsrun-job report {verb}"
+        return f"; a verb comes before the job: dsrun-job report {verb}"
     running = any(verb in one.name for one in job_names.places()) or verb == job_names.LAST
     if len(verb) > 3 and (running or any(verb in one.about.job_id for one in folders())):
         return f" (did you mean {'top' if running else 'report'} {verb}?)"
@@ -263,7 +263,7 @@ def _signal(given: JobCommand) -> int:
     *job, name = given.words or ("",)
     if job and name.upper() not in _signals() and job[0].upper() in _signals():
         raise UsageError(
-            f"dsrun-job signal: the signal is the last word: dsrun-job signal {name} {job[0]}"
+            f"dsrun-job signal: the signal comes last: dsrun-job signal {name} {job[0]}"
         )
     number = _number(name)
     place = _job(given, job)

@@ -91,7 +91,7 @@ def _as_text(job_id: str, ended: JobEnd) -> str:
     lines = [*by_cause({host: _words(one) for host, one in found.items()})]
     clean = len(outcomes) - len(found)
     if clean:
-        lines.append(f"nothing of job {job_id} on {counted(clean, 'host')}")
+        lines.append(f"no processes of job {job_id} on {counted(clean, 'host')}")
     lines += by_cause({host: f"not reached: {why}" for host, why in ended.unreached.items()})
     return "".join(f"dsrun-job: {line}\n" for line in lines)
 

@@ -125,7 +125,7 @@ def _remove(path: str) -> None:
     """
     remove(path)
     if os.path.lexists(path):
-        raise UsageError(f"dsrun-job forget: {path} could not be removed; look what is in it")
+        raise UsageError(f"dsrun-job forget: {path} could not be removed; check what is in it")
 
 
 def show(*, as_lines: bool, width: int) -> None:

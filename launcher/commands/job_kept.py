@@ -113,7 +113,7 @@ def check_not_ended(word: str) -> None:
     for folder in folders():
         if word in (name := folder.about.job_id) and folder.state is not JobState.ELSEWHERE:
             raise UsageError(
-                f"dsrun-job: job {name} has ended; `dsrun-job report {name}` tells how"
+                f"dsrun-job: job {name} has ended; `dsrun-job report {name}` shows how"
             )
     _check_whole(word)
 
@@ -144,17 +144,17 @@ def without_end(folder: JobFolder, state: JobState) -> DsrunError:
         why = (
             "could not be written" if state is JobState.UNKNOWN else f"is damaged: {folder.damage}"
         )
-        error = DsrunError(f"job {about.job_id} has ended, but how {why}")
+        error = DsrunError(f"job {about.job_id} has ended, but its end {why}")
         error.exit_code = OUTPUT
         return error
     process = f"pid {about.process.pid} on {about.process.machine}"
     what = f"the hold {about.hold}" if about.hold else "its dsrun"
-    return killed(about.job_id, f"{what} ({process}) was killed, or its machine has ended")
+    return killed(about.job_id, f"{what} ({process}) was killed, or its machine went down")
 
 
 def killed(job_id: str, what: str) -> LostError:
     """Return the error for a job whose runner was killed."""
     return LostError(
-        f"job {job_id}: {what}; the nodes then end the ranks, and `dsrun-job kill {job_id} -H FILE`"
-        " looks for what is left"
+        f"job {job_id}: {what}; the nodes then stop the ranks, and `dsrun-job kill {job_id} -H"
+        " FILE` finds leftovers"
     )

@@ -152,7 +152,7 @@ class LinesReader:
             if isinstance(rank, int) and isinstance(host, str):
                 self.move(rank, host)
         elif one.kind == frames.EVENT and one.message.get("event") == "skipped":
-            tell(f"{one.message.get('bytes')} bytes left out here", "dsrun-job")
+            tell(f"{one.message.get('bytes')} bytes omitted here", "dsrun-job")
 
     def move(self, rank: int, host: str) -> None:
         """Note where a rank is; if it was elsewhere, its lines have another label from now on."""

@@ -133,7 +133,7 @@ def _kept(folder: JobFolder) -> Happened:
     try:
         known = JournalReader(folder.journal).new()
     except Damage as damage:
-        tell(f"job {folder.about.job_id}: {damage}; the report has nothing from there", "dsrun-job")
+        tell(f"job {folder.about.job_id}: {damage}; the report leaves it out", "dsrun-job")
         return []
     return [
         Past(entry.at, entry.role, event) for entry in known if (event := _event(entry)) is not None

@@ -127,7 +127,7 @@ def _told(client: LocalClient, place: NamedSocket) -> KeptEnd | None:
             return KeptEnd(time.time(), code, text, report, last="", unkept="")
     if waits:
         process = f"pid {client.pid} on {os.uname().nodename}"
-        raise killed(place.name, f"what ran it ({process}) was killed")
+        raise killed(place.name, f"the process that ran it ({process}) was killed")
     return None
 
 

@@ -65,7 +65,7 @@ def run(words: Sequence[str]) -> int:
         raise UsageError("--master_port 0: the other nodes cannot learn the port; name one")
     if command.options.shard_queue and len(plan.nodes) > 1:
         raise UsageError(
-            "--shard_queue: needs one dsrun that is connected with all nodes; use dsrun --no_ssh"
+            "--shard_queue: needs one dsrun that is connected to all nodes; use dsrun --no_ssh"
         )
     planned = _planned(command, plan)
     start = prepare(plan, planned.backend, rank)

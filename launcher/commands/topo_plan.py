@@ -147,7 +147,7 @@ def _things(devices: NodeDevices) -> Iterator[TreeNode]:
         from ..common.entry import note
         from ..common.packages import lacks
 
-        note([lacks("nvidia-ml-py", "tells what is wrong with GPUs")])
+        note([lacks("nvidia-ml-py", "reports GPU faults")])
     for entry in devices.visible:
         address = addresses.get(entry, "")
         gpu = gpus.get(address) if address else None

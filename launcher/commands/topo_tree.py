@@ -65,7 +65,7 @@ def _summary(machine: Machine) -> str:
         counted(len(cores), "core"),
         *([counted(threads, "thread")] if threads > len(cores) else []),
         *([f"{machine.title}: {len(machine.devices)}"] if machine.title else ["no accelerators"]),
-        *([f"{counted(machine.hidden, 'cpu')} not available here"] if machine.hidden else []),
+        *([f"{counted(machine.hidden, 'cpu')} not available to dsrun"] if machine.hidden else []),
     ]
     return f"{machine.name}: {', '.join(parts)}"
 
@@ -126,7 +126,7 @@ def _astray(machine: Machine) -> Iterator[Branch]:
     lost = [one for one in things if _home(machine, one) not in homes]
     if lost:
         yield (
-            "at none of these NUMA nodes",
+            "on none of these NUMA nodes",
             [(f"{one.text}{_at(one.node)}", []) for one in lost],
         )
 

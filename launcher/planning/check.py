@@ -32,7 +32,7 @@ def plan_check(options: Options, script: Sequence[str], held: HoldAnswer | None 
         NodeError: the nodes of the hold are lost.
     """
     if by_rank(options):
-        raise UsageError("--no_ssh: nodes that join by themselves cannot be checked")
+        raise UsageError("--no_ssh: nodes that join on their own cannot be checked")
     if not script:
         options = options.changed(module=True)
     command = Command(options, tuple(script) or (CHECK,), frozenset())

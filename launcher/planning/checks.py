@@ -29,7 +29,7 @@ def _least(options: Options, nodes: int) -> int:
     """Return the fewest nodes that the job may start with."""
     if options.min_elastic_nodes is None and not nodes_range(options):
         raise UsageError(
-            "--exclude_unhealthy: the job needs all its nodes; say how few are enough with"
+            "--exclude_unhealthy: the job needs all its nodes; set how few are enough with"
             " --min_elastic_nodes N"
         )
     if options.rank_per_task:

@@ -49,7 +49,7 @@ def from_here(path: str) -> str:
         current = _current_folder()
     except FileNotFoundError:
         raise UsageError(
-            "the current folder does not exist any more; start dsrun in another one"
+            "the current folder no longer exists; start dsrun in another one"
         ) from None
     return os.path.join(current, path.removeprefix("./")) if path else current
 

@@ -99,7 +99,7 @@ def nodes_of(answer: Mapping[str, Any]) -> HoldAnswer:
     again = f"start it again: dsrun-hold --release {name}"
     if version != __version__:
         raise UsageError(
-            f"--on {name}: the hold is of dsrun {version}, this is dsrun {__version__}; {again}"
+            f"--on {name}: the hold runs dsrun {version}, this is dsrun {__version__}; {again}"
         )
     try:
         hosts = [Host(one["name"], tuple(one["slots"])) for one in answer["hosts"]]
@@ -109,7 +109,8 @@ def nodes_of(answer: Mapping[str, Any]) -> HoldAnswer:
     except (LookupError, TypeError, UsageError) as error:
         why = f": {error}" if isinstance(error, UsageError) else ""
         raise UsageError(
-            f"--on {name}: the hold does not answer as this dsrun {__version__} does{why}; {again}"
+            f"--on {name}: the hold answers in another format than this dsrun {__version__}{why};"
+            f" {again}"
         ) from None
 
 
@@ -144,7 +145,7 @@ def held_roles(command: Command, tables: Sequence[RoleTable], held: HoldAnswer) 
 
     for table in tables:
         if table.get("stdin") != "none":
-            raise table.error("stdin", "not with --on, as held nodes get no standard input for it")
+            raise table.error("stdin", "not with --on, as held nodes get no standard input")
 
     def plan(inventory: HostSource, hosts: Sequence[Host], choice: BackendChoice) -> RolesSpec:
         spec = roles_spec(command, tables, Nodes(inventory, hosts, choice))
@@ -214,12 +215,14 @@ def _present(inventory: HostSource, filters: HostFilter, held: HoldAnswer) -> li
 
 
 def _missing(held: HoldAnswer, lost: list[str]) -> NodeError:
-    return NodeError(f"--on {held.name}: lost {_causes(held, lost)}; the hold looks for it")
+    return NodeError(
+        f"--on {held.name}: lost {_causes(held, lost)}; the hold keeps trying to reach it"
+    )
 
 
 def _lost_note(held: HoldAnswer) -> list[str]:
     """Return a note on hosts that are missing at present, if there are any."""
-    return [f"missing at present: {_causes(held, list(held.lost))}"] if held.lost else []
+    return [f"currently missing: {_causes(held, list(held.lost))}"] if held.lost else []
 
 
 def _causes(held: HoldAnswer, names: list[str]) -> str:

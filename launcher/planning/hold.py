@@ -43,8 +43,10 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
 def check(options: Options, name: str) -> None:
     """Check what can be known before there are nodes; see `plan_hold`."""
     if by_rank(options):
-        raise UsageError("--no_ssh: nodes that join by themselves cannot be held")
+        raise UsageError("--no_ssh: nodes that join on their own cannot be held")
     if name and not local.is_name(name):
-        raise UsageError(f"--name {name[:80]!r}: expected letters, digits, and . _ - within")
+        raise UsageError(
+            f"--name {name[:80]!r}: expected letters and digits, and . _ - between them"
+        )
     if name == holds.LAST:
         raise UsageError(f"--name {name}: is reserved for the newest hold; choose another name")

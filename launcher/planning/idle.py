@@ -30,7 +30,7 @@ def notes(command: Command) -> Iterator[str]:
             yield f"--{name} has no effect without --{partner}"
     for one in options.export if "export" in typed else ():
         if re.search(r",[A-Za-z_][A-Za-z0-9_]*=", one):
-            yield f"--export {one}: sets {one.partition('=')[0]} alone; --export is given for each"
+            yield f"--export {one}: sets only {one.partition('=')[0]}; repeat --export for more"
     if "on_hang" in typed and not options.hang_timeout and options.on_hang != "report":
         yield f"--on_hang {options.on_hang} has no effect with --hang_timeout 0"
     if "launcher" in typed and options.no_ssh and options.launcher not in {"auto", "local"}:

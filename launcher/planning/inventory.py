@@ -89,8 +89,8 @@ def _unused(named: HostSource, options: Options) -> tuple[str, ...]:
     if held is None or len(held.hosts) < 2:
         return ()
     return (
-        f"{named.words} names this machine alone, but {held.words} has more:"
-        " without it all nodes of the job are used",
+        f"{named.words} names only this machine, but {held.words} has more;"
+        " leave it out to use all nodes of the job",
     )
 
 

@@ -98,7 +98,7 @@ def _noted(origin: Origin, options: Options) -> Origin:
     path = report_file(options, os.environ)
     if path == options.report_file:
         return origin
-    note = f"the report goes to {path}: {options.report_file} is of an attempt before the requeue"
+    note = f"the report goes to {path}: {options.report_file} is from an attempt before the requeue"
     return origin._replace(notes=(*origin.notes, note))
 
 

@@ -75,8 +75,8 @@ _CONTAINERS = ("kubernetes", "k8s", "kubeflow", "mpi-operator")
 _MPIS = ("mpi", "mpirun", "mpiexec", "orte", "hydra")
 
 _OTHER_NAMES = {
-    **dict.fromkeys(_SCHEDULERS, "; leave it out: inside a job its hosts are found"),
-    **dict.fromkeys(_CONTAINERS, "; leave it out: inside a pod the others are found"),
+    **dict.fromkeys(_SCHEDULERS, "; leave it out: inside a job, dsrun finds the hosts"),
+    **dict.fromkeys(_CONTAINERS, "; leave it out: inside a pod, dsrun finds the others"),
     **dict.fromkeys(_MPIS, "; name the kind of MPI: openmpi, mpich, impi or mvapich"),
     **dict.fromkeys(("srun", "sbatch", "salloc"), " (did you mean slurm?)"),
     **dict.fromkeys(("paramiko", "sshd", "rsh"), " (did you mean ssh?)"),
@@ -120,8 +120,8 @@ def as_it_calls_them(choice: BackendChoice, hosts: list[Host]) -> list[Host]:
         if name in called:
             first = called[name].name
             raise UsageError(
-                f"{host.where or '--host'}: {host.name} and {first} are one node of this Slurm"
-                f" job, {name}; write it once, with all its slots"
+                f"{host.where or '--host'}: {host.name} and {first} are the same node of this"
+                f" Slurm job, {name}; write it once, with all its slots"
             )
         called[name] = host
     return [host._replace(name=name) for name, host in called.items()]

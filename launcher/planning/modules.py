@@ -31,7 +31,7 @@ def warning(folder: str, tool: str) -> list[str]:
     names = ", ".join(modules[:SHOWN]) + (" and more" if len(modules) > SHOWN else "")
     return [
         f"on several nodes PYTHONPATH begins with {folder}, as with deepspeed, so modules in that "
-        f"folder hide the installed {names} (not with torchrun's --nproc_per_node)"
+        f"folder hide the installed {names} (not so with torchrun's --nproc_per_node)"
     ]
 
 

@@ -64,7 +64,7 @@ def check_one(option: str, path: str, others: Mapping[str, str], *, kept: bool =
     full = from_here(path)
     for other, what in others.items():
         if output_file.is_same(full, other):
-            raise UsageError(f"{option} {full}: is {what} as well; name another file")
+            raise UsageError(f"{option} {full}: is also {what}; name another file")
     if not kept:
         output_file.check_replaceable(option, path)
 

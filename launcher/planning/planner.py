@@ -235,12 +235,12 @@ def _unused_variable(command: Command) -> list[str]:
     from ..resources.counts import is_count
 
     usable = is_count(port) and 0 < int(port) <= PORTS
-    why = f"to use it, give --master_port {port}" if usable else "it is not the number of a port"
+    why = f"to use it, give --master_port {port}" if usable else "it is not a port number"
     if command.rendezvous is not None:
         why = "torch's rendezvous chooses the port"
     elif is_elastic(options):
         why = "each round of an elastic job uses a free port"
-    return [f"MASTER_PORT={port} of the environment is not used; {why}"]
+    return [f"MASTER_PORT={port} in the environment is not used; {why}"]
 
 
 def _hidden(program: Program, options: Options) -> list[str]:

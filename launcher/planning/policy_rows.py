@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..specs.rendezvous import Rendezvous
     from ..specs.sync import SyncSpec
 
-FOLDS = {"always": "the same line of several ranks once", "never": "every line of every rank"}
+FOLDS = {"always": "identical lines of several ranks once", "never": "every line of every rank"}
 
 STREAMS = {1: "stdout", 2: "stderr", 3: "stdout and stderr"}
 
@@ -60,7 +60,7 @@ def rows(spec: JobSpec) -> list[tuple[str, str]]:
 
 
 def _reach(settings: BackendSettings) -> Iterator[str]:
-    yield "this machine is reached over the launcher, too" if settings.force_multi else ""
+    yield "this machine is reached through the launcher, too" if settings.force_multi else ""
     new = settings.accept_new_host_keys
     yield "new host keys are accepted" if new else ""
     yield "one node launcher per rank" if settings.rank_per_task else ""
@@ -106,7 +106,7 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
     yield f"{least} node{'' if least == '1' else 's'}"
     window = f" within {policy.window:g} s" if policy.window else ""
     yield f"{counted(policy.restarts, 'restart')}{window}"
-    yield f"no restart of a round shorter than {policy.uptime:g} s" if policy.uptime else ""
+    yield f"no restart after a round shorter than {policy.uptime:g} s" if policy.uptime else ""
     codes = either([str(code) for code in sorted(policy.final)]) if policy.final else ""
     yield f"no restart after exit code {codes}" if codes else ""
     classes = ", ".join(sorted(policy.restart_on))
@@ -114,7 +114,7 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
     yield f"waits {policy.wait:g} s for enough nodes" if policy.wait else ""
     cool = f"a node is excluded for {policy.cool:g} s after 3 consecutive failures"
     yield cool if policy.cool else ""
-    gain = f"nodes that could join wait for output of a worker, at most {policy.gain_delay:g} s"
+    gain = f"new nodes wait for output of a worker, at most {policy.gain_delay:g} s"
     yield gain if policy.gain_delay else ""
     notice = f"{policy.notice_by} {policy.notice:g} s before a change"
     yield notice if policy.notice_by else ""
@@ -143,7 +143,7 @@ def _control(spec: JobSpec) -> Iterator[str]:
         yield f"nodes dial {dial.first}:{dial.known_port(spec.plan.master_port)}"
         yield f"secret from {dial.token_file or 'DSRUN_TOKEN'}"
     elif dial.port:
-        yield f"nodes that dial in use port {dial.port}"
+        yield f"nodes dial in on port {dial.port}"
 
 
 def _checks(policy: CheckPolicy) -> Iterator[str]:
@@ -151,14 +151,14 @@ def _checks(policy: CheckPolicy) -> Iterator[str]:
     yield "warnings are errors" if policy.strict else ""
     command, limit = policy.health_command, policy.health_timeout
     yield f"{command!r} must succeed on each node within {limit:g} s" if command else ""
-    yield f"starts without nodes that fail, with {policy.least} at least" if policy.least else ""
+    yield f"starts without nodes that fail, with at least {policy.least}" if policy.least else ""
 
 
 def _watch(policy: WatchPolicy) -> Iterator[str]:
     after, then = f"a hang of {policy.hang_timeout:g} s", policy.on_hang
     known = {"report": "is reported", "stop": "ends the job", "restart": "restarts the workers"}
     if not policy.hang_timeout:
-        yield "no look for hangs"
+        yield "no hang detection"
     elif (policy.hang_timeout, then) != (WatchPolicy().hang_timeout, "report"):
         yield f"{after} {known[then]}"
     for rule in policy.rules:
@@ -179,7 +179,7 @@ def _debug(policy: DebugPolicy | None) -> Iterator[str]:
     if policy is not None:
         which = f"ranks {show_slots(sorted(policy.ranks))}" if policy.ranks else "all ranks"
         yield f"{which} {'wait for' if policy.wait else 'can be attached to by'} a debugger"
-        yield f"configurations in {policy.file}" if policy.file else ""
+        yield f"configurations written to {policy.file}" if policy.file else ""
 
 
 def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:
 def _stop(policy: SupervisionPolicy) -> Iterator[str]:
     yield f"on {either([name.strip() for name in policy.end_signals])}"
     yield f"SIGKILL after {policy.grace:g} s"
-    yield "exit code 0 if all ranks end with 0" if policy.graceful_term_ok else ""
+    yield "exit code 0 if all ranks exit with 0" if policy.graceful_term_ok else ""
     yield "background processes are left alone" if policy.allow_background else ""
 
 

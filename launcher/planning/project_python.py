@@ -184,7 +184,7 @@ def _danger(place: PythonEnvironment) -> str:
     except Unsafe as error:
         python = shlex.quote(one_line(place.python))
         why = str(error).removeprefix(f"{one_line(folder)}: ")
-        return f"{why}; --python {python} uses it all the same"
+        return f"{why}; --python {python} uses it anyway"
     except OSError as error:
         return reason(error)
     return ""
@@ -205,4 +205,4 @@ def _check(path: str, status: os.stat_result) -> None:
         Unsafe: somebody can.
     """
     if is_shared(path, status):
-        raise Unsafe(f"{one_line(path)}: others of its group can change it; run chmod g-w")
+        raise Unsafe(f"{one_line(path)}: other members of its group can change it; run chmod g-w")

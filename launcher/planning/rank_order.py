@@ -66,7 +66,7 @@ def _ordered(order: str, hosts: Sequence[Host], source: str, segment: int) -> li
         if not any(host.block for host in hosts):
             flag = f"--segment {segment}" if segment else f"--rank_order {order}"
             raise UsageError(
-                f"{flag}: {source} has no blocks; write block=NAME behind the hosts of a hostfile,"
+                f"{flag}: {source} has no blocks; write block=NAME after the hosts in a hostfile,"
                 " or use --rank_order slurm"
             )
         return by_blocks(hosts, segment=segment)

@@ -30,7 +30,7 @@ _TORCHS_TIMEOUT = "900"
 """torchrun's default for `timeout` in seconds (launcher/api.py)."""
 
 _NODES = "this command runs on every node, and torch's rendezvous finds the nodes"
-_ROUNDS = "torch's rendezvous forms the rounds; it takes only --nnodes MIN:MAX and --max_restarts"
+_ROUNDS = "torch's rendezvous forms the rounds; it accepts only --nnodes MIN:MAX and --max_restarts"
 _RANKS = "torch's rendezvous assigns the ranks and decides how many there are"
 _QUEUES = "there is a dsrun on every node, each with its own queues"
 _CONTRADICTIONS = {
@@ -133,7 +133,7 @@ def _check_endpoint(options: Options) -> None:
         raise UsageError(
             f"--rdzv_backend c10d --nnodes {options.nnodes}: expected --rdzv_endpoint HOST:PORT,"
             " one of the nodes and the same on all of them, such as n1:29400; without it each node"
-            " waits for the others on itself"
+            " waits for the others at its own address"
         )
     if options.rdzv_endpoint.endswith(":0"):
         raise UsageError(

@@ -76,7 +76,7 @@ def _of_file(path: str) -> list[Rule]:
     if set(document) != {"rule"} or not isinstance(found, list) or not 1 <= len(found) <= MOST:
         other = next((key for key in document if key != "rule"), "")
         hint = f", not {one_line(other)[:40]}" if other else ""
-        hint = "; a table [rule] has two brackets" if isinstance(found, dict) else hint
+        hint = "; [rule] needs two brackets" if isinstance(found, dict) else hint
         at = place(other or "rule") if document else where
         raise UsageError(f"{at}: expected 1 to {MOST} tables [[rule]] and nothing else{hint}")
     return [_of_table(partial(place, "rule", str(at)), at, one) for at, one in enumerate(found)]
@@ -155,7 +155,7 @@ def _group(where: str, value: object) -> str:
 
 def _count(where: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{where}: expected a number of lines from 1 on, not {value!r}")
+        raise UsageError(f"{where}: expected a number of lines, 1 or more, not {value!r}")
     return value
 
 

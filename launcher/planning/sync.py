@@ -38,7 +38,7 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
     if job.plan.rendezvous is not None:
         raise UsageError(
             f"--sync: not with --rdzv_backend {job.plan.rendezvous.backend}, as each node runs this"
-            " command in a folder of its own"
+            " command in its own folder"
         )
     source = os.path.realpath(from_here(options.sync or ""))
     if not os.path.isdir(source):
@@ -51,7 +51,7 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
     if inside is None:
         raise UsageError(
             f"--sync {options.sync}: the workers' folder {workdir} is not in it; sync a folder that"
-            " contains it, or choose another one with --workdir"
+            " contains it, or choose another with --workdir"
         )
     named = {one: _relative(one, source) for one in _paths(job)}
     moved = {path: place for path, place in named.items() if place is not None}

@@ -83,12 +83,13 @@ def _without_place(command: Command, environ: Mapping[str, str]) -> Command:
     whole = f"--nnodes={size} --node_rank={rank} --master_addr=HOST"
     if options.no_ssh and (options.node_rank is None or _is_alone(options)):
         raise UsageError(
-            f"--no_ssh: {said} are set; if they are this node's: {whole}, else unset them"
+            f"--no_ssh: {said} are set; if they are this node's, use {whole}, else unset them"
         )
     if not _is_alone(options) or options.node_rank is not None:
         return command
     note = (
-        f"{said} are not used: this is a job of its own; for one node of several: --no_ssh {whole}"
+        f"{said} are not used: this is a separate job; for one node of several, use --no_ssh"
+        f" {whole}"
     )
     return command._replace(notes=(*command.notes, note))
 

@@ -63,8 +63,8 @@ def _checkpoints(options: Options) -> str:
     rounds, pattern = options.stop_without_progress, options.checkpoints
     if rounds and not (pattern or options.expect):
         raise UsageError(
-            f"--stop_without_progress {rounds}: what is progress? add --expect 'REGEX' for lines,"
-            " --checkpoints 'GLOB' for files, or both"
+            f"--stop_without_progress {rounds}: nothing shows progress; add --expect 'REGEX' for"
+            " lines, --checkpoints 'GLOB' for files, or both"
         )
     if pattern and not rounds:
         raise UsageError(f"--checkpoints {pattern}: only with --stop_without_progress N")

@@ -91,7 +91,7 @@ def _answer_of(process: subprocess.Popen[bytes], where: str) -> tuple[bytes, byt
     try:
         with suppress(TimeoutExpired):
             return process.communicate(timeout=SLOW)
-        tell(f"{where}: no answer for {SLOW:g} s; waiting for it")
+        tell(f"{where}: no answer for {SLOW:g} s; still waiting")
         return process.communicate(timeout=PATIENCE - SLOW)
     except BaseException:  # KeyboardInterrupt of a program that has called us, too
         os.killpg(process.pid, signal.SIGKILL)

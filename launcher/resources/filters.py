@@ -60,7 +60,7 @@ def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
     elif token.lower() in known or not colon or (":" in node and node.lower() not in known):
         node, tail = token, None
     if not node:
-        raise UsageError("expected NODE or NODE:SLOT,SLOT (an @ joins several)")
+        raise UsageError("expected NODE or NODE:SLOT,SLOT (join several with @)")
     return node, None if tail is None else tuple(dict.fromkeys(written(tail)))
 
 

@@ -34,7 +34,7 @@ _BLOCK = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 _INSTEAD_OF_NONE = {
-    "slots": "; leave slots out for a worker per device, or leave the host out (--exclude HOST)"
+    "slots": "; leave out slots for one worker per device, or leave out the host (--exclude HOST)"
 }
 """What to write in place of a zero, by field."""
 
@@ -70,7 +70,7 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
             break
     if faults:
         if kind := _foreign(text):
-            raise UsageError(f"{name}: looks like {kind}; expected a host on each line: n1 slots=8")
+            raise UsageError(f"{name}: looks like {kind}; expected one host per line: n1 slots=8")
         raise UsageError("\n".join(faults))
     if not known:
         raise UsageError(f"{name}: names no hosts; expected lines such as 'worker-0 slots=8'")
@@ -103,7 +103,7 @@ def _foreign(text: str) -> str:
         return "JSON or TOML"
     if first.startswith("---") or first.endswith(":") or any(one[:2] == "- " for one in lines):
         return "YAML"
-    return "a configuration of ssh" if {"host", "hostname"} <= words else ""
+    return "an ssh configuration" if {"host", "hostname"} <= words else ""
 
 
 def _add(known: dict[str, list[Host]], hosts: Iterable[Host]) -> None:
@@ -144,8 +144,8 @@ def _sum(listed: Sequence[Host]) -> Host:
 def _hosts_of_line(line: str, where: str) -> list[Host]:
     if _HEADING.fullmatch(line.strip()):
         raise UsageError(
-            f"{where}: {quoted(line.strip())} is a heading, as in files of Ansible; a hostfile has"
-            " none, only a host on each line"
+            f"{where}: {quoted(line.strip())} is a heading, as in Ansible's files; a hostfile has"
+            " none, only one host per line"
         )
     parser = _LineParser()
     for word in _WORD.finditer(line):
@@ -215,7 +215,7 @@ def _option(word: str) -> tuple[str, int]:
         expected = "expected 'slots=N', 'max_slots=N', 'port=N' or 'block=NAME'"
         raise UsageError(f"{expected}{_advice(word, field)}")
     if not value or key != key.rstrip() or value != value.lstrip():
-        raise UsageError(f"write '{field}={value.strip() or 'N'}', without blanks")
+        raise UsageError(f"write '{field}={value.strip() or 'N'}', without spaces")
     return field, _number(value, field)
 
 
@@ -224,7 +224,7 @@ def _advice(word: str, field: str) -> str:
     if "=" not in word:
         return f"; write slots={word}" if word.isdigit() else "; write one host per line"
     if field.startswith("ansible_"):
-        return "; variables of Ansible are not read: write USER@ADDRESS port=N"
+        return "; Ansible's variables are not read: write USER@ADDRESS port=N"
     return {"user": "; write USER@HOST", "gpus": "; write slots=N"}.get(field, "")
 
 
@@ -239,7 +239,7 @@ def _number(text: str, field: str) -> int:
 
 def _hosts_of_item(item: str, where: str) -> list[Host]:
     if not item:
-        raise UsageError("an item is empty; expected hosts joined by commas, without blanks: n1,n2")
+        raise UsageError("an item is empty; expected hosts joined by commas, without spaces: n1,n2")
     meant = next((_MEANT[sign] for sign in _MEANT if sign in item), "")
     if meant:
         raise UsageError(meant)
@@ -256,15 +256,15 @@ def _counted_or_listed(text: str) -> tuple[Slot, ...]:
         return parse_slots(text, "+")
     if not text.strip("0"):
         raise UsageError(
-            "one number is the number of slots; write '0-0' for slot 0 alone, the host without"
-            " ':0' for a worker per device, or leave the host out"
+            "a single number is the number of slots; write '0-0' for slot 0 alone, the host"
+            " without ':0' for one worker per device, or leave out the host"
         )
     return tuple(range(_number(text, "slots")))
 
 
 def _login(text: str) -> tuple[str | None, str]:
     if "//" in text:
-        raise UsageError("is a URL; give the host name alone (and the ssh port with --ssh_port)")
+        raise UsageError("is a URL; give only the host name (and the ssh port with --ssh_port)")
     user, at, address = text.rpartition("@")
     if at and not _USER.fullmatch(user):
         raise UsageError(f"{quoted(user)} is not a user name")

@@ -24,7 +24,7 @@ def check_name(name: str) -> None:
     """
     if ":" in name and not is_ipv6(name):
         meant = in_brackets(name)
-        advice = f"; with a number behind it, it is written {meant}" if meant else ""
+        advice = f"; with a number after it, write {meant}" if meant else ""
         raise UsageError(f"{quoted(name)} is not an IPv6 address{advice}")
     if ":" in name:
         return

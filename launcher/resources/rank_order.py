@@ -103,7 +103,7 @@ def check_segments(hosts: Sequence[Host], segment: int) -> None:
             )
     if whole < len(hosts):
         number = counted(len(hosts), "node")
-        raise UsageError(f"{flag}: {number} are no multiple of it{_advice(hosts, segment)}")
+        raise UsageError(f"{flag}: {number} are not a multiple of it{_advice(hosts, segment)}")
 
 
 def _advice(hosts: Sequence[Host], segment: int) -> str:
@@ -112,4 +112,4 @@ def _advice(hosts: Sequence[Host], segment: int) -> str:
     for host in hosts:
         sizes[host.block] = sizes.get(host.block, 0) + 1
     fit = sum(size // segment * segment for size in sizes.values())
-    return f"; {fit} nodes fit: --num_nodes {fit}" if fit else "; no block has as many nodes"
+    return f"; {fit} nodes fit: --num_nodes {fit}" if fit else "; no block has that many nodes"

@@ -101,7 +101,7 @@ def check(environ: Mapping[str, str], shown: str) -> None:
     states = {*_STATE.findall(shown)}
     if _UNKNOWN not in shown and not (states and states <= _OVER):
         return
-    how = f"has ended ({', '.join(sorted(states))})" if states else "is not known to Slurm any more"
+    how = f"has ended ({', '.join(sorted(states))})" if states else "is no longer known to Slurm"
     raise UsageError(
         f"SLURM_JOB_ID={environ['SLURM_JOB_ID']}: this job {how}; its variables are left over in"
         f" this shell: `unset {ids(environ)}`, then name hosts, or request an allocation with"

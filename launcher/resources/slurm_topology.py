@@ -31,7 +31,7 @@ def blocks(text: str) -> dict[str, str]:
         switches = {one["SwitchName"]: one for one in lines if "SwitchName" in one}
         found = {name: switches[name].get("Nodes", "") for name in _leaves(switches)}
     if not found:
-        raise UsageError(f"{SOURCE}: tells no blocks and no switches; is a topology plugin set?")
+        raise UsageError(f"{SOURCE}: shows no blocks or switches; is a topology plugin configured?")
     return {
         node: block
         for block, nodes in found.items()

@@ -84,7 +84,7 @@ def _unzipped(data: bytes) -> bytes:
     if unzip.unconsumed_tail:
         raise UsageError(f"longer than {_MAX_BYTES >> 20} MiB")
     if unzip.unused_data or not unzip.eof:
-        raise UsageError("damaged: it is cut short, or something follows it")
+        raise UsageError("damaged: it is cut short, or has trailing data")
     return plain
 
 

@@ -52,7 +52,7 @@ def encode(value: tuple[object, ...]) -> dict[str, Any]:
     except Misfit as misfit:
         raise UsageError(f"invalid {name}: {misfit}") from None
     except UnicodeError:
-        raise UsageError(f"invalid {name}: a text has no form in bytes") from None
+        raise UsageError(f"invalid {name}: a string cannot be encoded") from None
     return {"dsrun": __version__, name: made}
 
 

@@ -189,14 +189,14 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
         if not name or "\0" in item:
             raise UsageError(f"--export {item!r}: expected NAME or NAME=VALUE")
         if given and any(blank in name for blank in " \t\n"):
-            raise UsageError(f"--export {item}: a name has no blanks; write NAME=VALUE")
+            raise UsageError(f"--export {item}: a name has no spaces; write NAME=VALUE")
         if name in RESERVED:
             instead = f"use {SET_BY[name]}" if name in SET_BY else "leave it out"
             raise UsageError(f"--export {name}: dsrun sets it for every worker; {instead}")
         if name.split(",")[0] in {"ALL", "NONE"} and ("," in name or not given):
             raise UsageError(
-                f"--export {name}: a word of srun; variables with well-known prefixes are sent"
-                " without it, others by their names"
+                f"--export {name}: a keyword of srun; variables with well-known prefixes are"
+                " sent anyway, others by name"
             )
         if not given and ("," in name or " " in name):
             several = " ".join(f"--export {one}" for one in name.replace(",", " ").split())

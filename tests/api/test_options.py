@@ -59,8 +59,8 @@ def test_the_parser_names_wrong_options(given: dict[str, object], expected: str)
         ({"hostfile": True}, "hostfile: expected text or a number, not bool"),
         ({"include": ["a", "b"]}, "include: expected text or a number, not list"),
         ({"export": [["A"]]}, "export: expected text or a number, not list"),
-        ({"dry_run": True}, "dry_run: not an option of a program; it only prints"),
-        ({"help": "hosts"}, "help: not an option of a program; it only prints"),
+        ({"dry_run": True}, "dry_run: not available in Python; it only prints"),
+        ({"help": "hosts"}, "help: not available in Python; it only prints"),
     ],
 )
 def test_wrong_values(given: dict[str, object], expected: str) -> None:
@@ -81,7 +81,7 @@ def test_arguments_of_a_script() -> None:
 def test_arguments_are_a_list() -> None:
     check_arguments([])
     for wrong, text in (
-        ("--lr 0.1", "args: expected a list of arguments, not a single text"),
+        ("--lr 0.1", "args: expected a list of arguments, not a single string"),
         (3, "args: expected a list of arguments, not int: write [3]"),
     ):
         with pytest.raises(LaunchError) as caught:

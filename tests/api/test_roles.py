@@ -115,7 +115,7 @@ GOOD = Role("a", "a.py", nodes=1, ends="job")
         ([Role("a", "a.py", quiet=True)], {}, "--program a: --quiet: an option of the whole job"),
         ([GOOD], {"ends": "job"}, "--ends: only for a role"),
         ([GOOD], {"nnodes": "1:2"}, "--nnodes 1:2: not with several programs"),
-        ([GOOD], {"roles": "x.toml"}, "roles: not an option of a program; use launch(roles=...)"),
+        ([GOOD], {"roles": "x.toml"}, "roles: not available in Python; use launch(roles=...)"),
         ([GOOD, Role("b", "b.py", nodes=4, ends="wait")], {}, "--program b: --num_nodes: 4 wanted"),
     ],
 )

@@ -130,7 +130,7 @@ def test_what_a_dead_job_has_left_is_ended_and_nothing_else(
         assert (job.pids(), len(alike)) == ([], 2)
         again = dsrun_job(cluster, *where)
         assert (again.returncode, again.stderr) == (0, "")
-        assert again.stdout == f"dsrun-job: nothing of job {name} on 2 hosts\n"
+        assert again.stdout == f"dsrun-job: no processes of job {name} on 2 hosts\n"
 
 
 def test_a_frozen_node_is_ended_without_its_runner(cluster: Cluster, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_frozen_node_is_ended_without_its_runner(cluster: Cluster, tmp_path: P
         assert done.returncode == 69
         four = r", ".join([r"pid \d+ \(\w+\)"] * 4)
         assert re.search(rf"(?m)^dsrun-job: n2: ended: {four}$", done.stdout)
-        assert f"dsrun-job: nothing of job {name} on 1 host\n" in done.stdout
+        assert f"dsrun-job: no processes of job {name} on 1 host\n" in done.stdout
         assert re.search(r"(?m)^dsrun-job: n9: not reached: ", done.stdout)
         job.clean()
     # The node launcher was told, and stopped its workers with their grace.

@@ -129,7 +129,7 @@ def test_help(dsrun_check: Check) -> None:
         (["--compare", "--json"], "conflicting options: --compare and --json"),
         (["--svg", "x.svg"], "--svg: only with --full"),
         (["--full", "--svg", "/no/x.svg"], "--svg /no/x.svg: no folder /no"),
-        (["--full", "--svg", "t.py", "t.py"], "/t.py: is the script as well; name another file"),
+        (["--full", "--svg", "t.py", "t.py"], "/t.py: is also the script; name another file"),
         (["-H", "missing"], "--hostfile missing: no such file"),
         (["--on", "missing"], "--on missing: no such hold on this machine"),
         (["missing.py"], "missing.py (x.py is here)"),

@@ -177,15 +177,15 @@ def test_help(dsrun_exec: Exec) -> None:
         ),
         (
             ["--host", "n1", "cd", "/tmp"],
-            "cd: a command of the shell itself; --workdir DIR is where",
+            "cd: a command built into the shell; --workdir DIR is where",
         ),
         (
             ["--host", "n1", "source", "x"],
-            "source: a command of the shell itself; --shell 'source x;",
+            "source: a command built into the shell; --shell 'source x;",
         ),
         (
             ["--host", "n1", "ls -l"],
-            "'ls -l': one word, which no program is called; write ls -l, or --shell 'ls -l'",
+            "'ls -l': one word, and no program has this name; write ls -l, or --shell 'ls -l'",
         ),
         (["-H", "hosts", "--copy", "x.py", "x.py"], "--copy x.py: is given twice; give it once"),
         (["n1,n2", "ls"], "no hosts: give --host, --hostfile or --on (did you mean --host n1,n2?)"),

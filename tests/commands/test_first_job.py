@@ -76,7 +76,7 @@ def test_a_name_that_does_not_resolve_is_mended_before_a_job_is_typed(
 ) -> None:
     first, again = lines(typed, TWO._replace(missing=UNRESOLVED))
     assert first == (
-        f"first: n3, n4: correct the name {where}, or make it known (DNS, /etc/hosts, HostName in"
-        " ~/.ssh/config)"
+        f"first: n3, n4: correct the name {where}, or make it resolvable (DNS, /etc/hosts,"
+        " HostName in ~/.ssh/config)"
     )
     assert again == f"then: {check}"

@@ -39,7 +39,7 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["train.py"], "dsrun-hold: takes no program, as 'train.py'; run programs"),
+        (["train.py"], "dsrun-hold: takes no program, such as 'train.py'; run programs"),
         (["release", "last"], "dsrun-hold release: write dsrun-hold --release last"),
         (["stop"], "dsrun-hold stop: write dsrun-hold --release NAME"),
         (["--max_restarts", "3"], "--max_restarts: an option of dsrun"),

@@ -214,17 +214,17 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
         (("signal", "FOO"), "dsrun-job signal: 'FOO' is not a signal; expected"),
         (
             ("signal", "USR1", "x"),
-            "dsrun-job signal: the signal is the last word: dsrun-job signal x",
+            "dsrun-job signal: the signal comes last: dsrun-job signal x",
         ),
-        (("signal", "x", "-9"), "-9: the signal is the last word: dsrun-job signal [JOB] 9"),
+        (("signal", "x", "-9"), "-9: the signal comes last: dsrun-job signal [JOB] 9"),
         (
             ("signal", "-USR1", "x"),
-            "-USR1: the signal is the last word: dsrun-job signal [JOB] USR1",
+            "-USR1: the signal comes last: dsrun-job signal [JOB] USR1",
         ),
-        (("top", "--job", "x"), "--job: a job is a word without an option: dsrun-job top JOB"),
+        (("top", "--job", "x"), "--job: a job is given without an option: dsrun-job top JOB"),
         (
             ("kill", "--job_id=x"),
-            "--job_id=x: a job is a word without an option: dsrun-job kill JOB",
+            "--job_id=x: a job is given without an option: dsrun-job kill JOB",
         ),
         (("scale", "x"), "dsrun-job scale: expected a number of nodes last, not 'x'"),
         (("scale", "x", "12345678"), "dsrun-job scale: expected a number of nodes last"),
@@ -258,7 +258,7 @@ def test_what_is_meant_by_a_word_that_is_no_verb(capfd: pytest.CaptureFixture[st
 def test_the_id_of_a_job_without_a_verb(capfd: pytest.CaptureFixture[str]) -> None:
     job = "20261122-101112-abcdef"
     said = Ran("", capfd).run(job)[2]
-    assert said.endswith(f"not '{job}'; a verb stands before the job: dsrun-job report {job}\n")
+    assert said.endswith(f"not '{job}'; a verb comes before the job: dsrun-job report {job}\n")
 
 
 def test_a_job_without_a_verb(one: Ran) -> None:

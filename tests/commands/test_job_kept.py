@@ -86,7 +86,7 @@ def test_what_has_ended_can_be_asked_for_nothing(site: Site, words: tuple[str, .
     site.ended(1, 3)
     verb, *more = words
     name = NAME.format(1)
-    says = f"dsrun: dsrun-job: job {name} has ended; `dsrun-job report {name}` tells how\n"
+    says = f"dsrun: dsrun-job: job {name} has ended; `dsrun-job report {name}` shows how\n"
     assert site.run(verb, name, *more) == (2, "", says)
     assert "no job nobody on this machine; running: " in site.run(verb, "nobody", *more)[2]
 

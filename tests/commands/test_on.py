@@ -62,7 +62,7 @@ def test_the_hold_gets_the_job_and_writes_to_the_clients_streams(
         assert spec.plan.program.args == ("--lr", "é\udcff")
         assert [(node.host.name, node.slots) for node in spec.plan.nodes] == [("localhost", (0,))]
         assert (spec.workdir, spec.travel.values["A"], spec.held) == (str(tmp_path), "\udcff", True)
-        assert spec.origin.notes == ("missing at present: n2: no route",)
+        assert spec.origin.notes == ("currently missing: n2: no route",)
         assert spec.environ is not None
         assert (request["busy"], spec.environ["PATH"]) == ("wait", os.environ["PATH"])
         os.write(fds[1], b"out\n")
@@ -186,7 +186,7 @@ def test_a_dry_run_starts_nothing(hold: FakeHold, tmp_path: Path) -> None:
         code, out, err = ended(client)
     assert (code, err) == (0, "")
     assert f"hold {hold.name}" in out
-    assert "missing at present: n2: no route" in out
+    assert "currently missing: n2: no route" in out
     with hold.start("--dry_run", "--json", "train.py", folder=tmp_path) as client:
         code, out, err = ended(client)
     assert (code, err, json.loads(out)["commands"]) == (0, "", [])

@@ -87,7 +87,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
             "--roles rl.toml: the file names the programs; leave out train.py",
         ),
         (["--roles", "rl.toml", *LINE], "--roles rl.toml: not with --program; use one of the two"),
-        (["--ends", "job", "train.py"], "--ends: only for a role: in a file of --roles, or after"),
+        (["--ends", "job", "train.py"], "--ends: only for a role: in a --roles file, or after"),
         ([*LINE, ":"], "a lone : separates two programs, and one of them is missing"),
         (["--role", "x", "--roles", "rl.toml"], "--role: not with several programs"),
         (["--on", "lab", "--roles", "rl.toml"], "--on lab: not with --host, which dsrun-hold dec"),

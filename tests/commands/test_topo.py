@@ -141,7 +141,7 @@ def test_a_narrowed_process_sees_its_part_and_that_there_is_more() -> None:
     assert ", 1 NUMA node, 1 core, " in summary
     if hidden := (os.cpu_count() or 1) - 1:
         plural = "s" if hidden > 1 else ""
-        assert summary.endswith(f", {hidden} cpu{plural} not available here")
+        assert summary.endswith(f", {hidden} cpu{plural} not available to dsrun")
     assert drawn(done.stdout) == {cpu}
     assert [row["cpus"] for row in table(done.stdout)] == [str(cpu)] * 2
 

@@ -111,7 +111,7 @@ def test_what_hangs_from_no_node_with_cores_is_shown_at_the_end() -> None:
         "│  └─ NUMA node 1, 1.0 GiB",
         "│     └─ 4 cores: cpus 3-6",
         "├─ NUMA node 2, memory without cores, 1.0 GiB",
-        "└─ at none of these NUMA nodes",
+        "└─ on none of these NUMA nodes",
         "   ├─ cuda 0, NUMA node not known",
         "   ├─ cuda 1, NUMA node 2",
         "   └─ eth0, NUMA node not known",
@@ -155,7 +155,7 @@ def test_only_what_may_be_used_is_drawn() -> None:
     drawn = draw(machine("odd_cpuset", hidden=12)).splitlines()
     assert drawn[0] == (
         "box: 2 sockets, 2 NUMA nodes, 3 cores, 4 threads, no accelerators,"
-        " 12 cpus not available here"
+        " 12 cpus not available to dsrun"
     )
     cores = [line.partition("─ ")[2] for line in drawn if ": cpus " in line]
     assert cores == ["1 core: cpus 1", "2 cores: cpus 5,7,13"]

@@ -118,7 +118,7 @@ def test_the_filters_choose_among_the_nodes(
 def test_a_lost_node_is_left_out_and_named(words: list[str], expected: list[str]) -> None:
     spec = plan(*words, lost=("n2",))
     assert list(slots(spec)) == expected
-    assert spec.origin.notes == ("missing at present: n2: no route to host",)
+    assert spec.origin.notes == ("currently missing: n2: no route to host",)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_a_job_that_needs_a_lost_node_can_start_once_that_is_back(
     words: list[str], folder: Path
 ) -> None:
     (folder / "plan.json").write_text(json.dumps({"elasticity": FOR_EIGHT}))
-    with pytest.raises(NodeError, match="--on morning: lost n2: no route to host; the hold looks"):
+    with pytest.raises(NodeError, match="--on morning: lost n2: no route to host; the hold keeps"):
         plan(*words, lost=("n2",))
     if "4:5" not in words:
         assert plan(*words)
 
 
 def test_roles_that_need_a_lost_node_can_start_once_that_is_back() -> None:
-    with pytest.raises(NodeError, match="--on morning: lost n2: no route to host; the hold looks"):
+    with pytest.raises(NodeError, match="--on morning: lost n2: no route to host; the hold keeps"):
         roles(nodes=4, lost=("n2",))
     with pytest.raises(UsageError):
         roles(nodes=5, lost=("n2",))
@@ -228,7 +228,7 @@ def test_torchs_rendezvous_is_refused() -> None:
 
 
 def test_another_version() -> None:
-    with pytest.raises(UsageError, match=r"the hold is of dsrun 0\.0, this is dsrun"):
+    with pytest.raises(UsageError, match=r"the hold runs dsrun 0\.0, this is dsrun"):
         plan(version="0.0")
 
 

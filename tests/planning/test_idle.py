@@ -21,7 +21,10 @@ ELASTIC = "makes the job elastic: docs/elastic.md; --max_restarts N restarts its
         (["--cool_down", "5", "--max_restarts", "1"], []),
         (["--on_hang=stop", "--hang_timeout=0"], ["--on_hang stop has no effect with --hang_time"]),
         (["--on_hang=stop"], []),
-        (["--export", "A=1,B=2"], ["--export A=1,B=2: sets A alone; --export is given for each"]),
+        (
+            ["--export", "A=1,B=2"],
+            ["--export A=1,B=2: sets only A; repeat --export for more"],
+        ),
         (["--export", "A=1,2", "--export", "B=x=y"], []),
         (["--no_ssh", "--launcher=pdsh"], ["--launcher pdsh has no effect with --no_ssh"]),
         (["--min_elastic_nodes", "1"], [f"--min_elastic_nodes 1 {ELASTIC}"]),

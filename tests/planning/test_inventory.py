@@ -46,8 +46,8 @@ def notes(*words: str) -> tuple[str, ...]:
 def test_a_job_of_which_one_node_is_used_is_told(words: str, source: str) -> None:
     option, _, value = words.partition(" ")
     assert notes(option, value.strip("'")) == (
-        f"{source} names this machine alone, but Slurm job 7 (SLURM_JOB_NODELIST, 2 nodes; each"
-        " node counts its devices) has more: without it all nodes of the job are used",
+        f"{source} names only this machine, but Slurm job 7 (SLURM_JOB_NODELIST, 2 nodes; each"
+        " node counts its devices) has more; leave it out to use all nodes of the job",
     )
 
 
@@ -77,7 +77,7 @@ def test_it_is_the_same_for_other_schedulers(job: pytest.MonkeyPatch, tmp_path: 
     job.delenv("SLURM_JOB_ID")
     job.setenv("PBS_JOBID", "3")
     job.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
-    assert notes("--host", "localhost")[0].startswith("--host names this machine alone, but PBS")
+    assert notes("--host", "localhost")[0].startswith("--host names only this machine, but PBS")
     job.setenv("PBS_NODEFILE", str(tmp_path / "gone"))
     assert notes("--host", "localhost") == ()
 

@@ -92,7 +92,7 @@ def test_a_requeued_attempt_leaves_the_report_of_the_one_before_alone(
         monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
     made = spec("--num_gpus", "2", "--report_file", named)
     assert made.output.report_file == goes_to
-    note = f"the report goes to {goes_to}: {named} is of an attempt before the requeue"
+    note = f"the report goes to {goes_to}: {named} is from an attempt before the requeue"
     assert made.origin.notes == ((note,) if goes_to != named else ())
 
 

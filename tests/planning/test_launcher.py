@@ -48,8 +48,8 @@ def test_a_named_one_is_taken_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("kubernetes", "slurm; leave it out: inside a pod the others are found"),
-        ("PBS", "slurm; leave it out: inside a job its hosts are found"),
+        ("kubernetes", "slurm; leave it out: inside a pod, dsrun finds the others"),
+        ("PBS", "slurm; leave it out: inside a job, dsrun finds the hosts"),
         ("mpi", "slurm; name the kind of MPI: openmpi, mpich, impi or mvapich"),
         ("none", "slurm; without a launcher: --no_ssh"),
         ("srun", "slurm (did you mean slurm?)"),
@@ -126,7 +126,7 @@ def test_nodes_of_this_slurm_job_under_other_names(
     called = as_it_calls_them(choice, hosts)
     assert called == [host._replace(name=f"n{at}") for at, host in enumerate(hosts, start=1)]
     twice = [hosts[0], Host("N1.site.org" if "." in names else "n1", where="hosts:2")]
-    with pytest.raises(UsageError, match="are one node of this Slurm job, n1; write it once"):
+    with pytest.raises(UsageError, match="are the same node of this Slurm job, n1; write it once"):
         as_it_calls_them(choice, twice)
     aliases._aliases.cache_clear()
 

@@ -50,7 +50,7 @@ def test_it_is_told_where_it_is_new_to_the_job(
     several = ("--host", "a:1,b:1")
     assert notes(*several, "scripts/t.py") == (
         f"on several nodes PYTHONPATH begins with {work}, as with deepspeed, so modules in that "
-        "folder hide the installed pytest, queue (not with torchrun's --nproc_per_node)",
+        "folder hide the installed pytest, queue (not so with torchrun's --nproc_per_node)",
     )
     for words in (
         (*several, "train.py"),  # python looks there first anyway

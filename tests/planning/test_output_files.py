@@ -45,7 +45,7 @@ def refused(*words: str) -> str:
 def test_a_file_that_an_option_reads(folder: Path, option: str, name: str) -> None:
     """Empty ones, too: what is in a file tells nothing about those."""
     said = refused(f"--{option}", "in", f"--{name}", "./in", "t.py")
-    assert said == f"--{name} {folder}/in: is --{option} as well; name another file"
+    assert said == f"--{name} {folder}/in: is also --{option}; name another file"
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -71,15 +71,13 @@ def test_the_script(folder: Path, name: str, words: list[str], file: str) -> Non
     (folder / "link").symlink_to("t.py")
     os.link("t.py", "hard")
     said = refused(f"--{name}", file, *words)
-    assert re.fullmatch(
-        rf"--{name} {folder}/{file}: is the script as well; name another file", said
-    )
+    assert re.fullmatch(rf"--{name} {folder}/{file}: is also the script; name another file", said)
 
 
 @pytest.mark.parametrize("file", ["dsrun.toml", ".deepspeed_env", ".dsrun_env", "home/.dsrun_env"])
 def test_a_file_that_is_read_without_being_named(folder: Path, file: str) -> None:
     (folder / file).touch()
-    assert "is a file that dsrun reads as well" in refused("--report_file", file, "t.py")
+    assert "is also a file that dsrun reads" in refused("--report_file", file, "t.py")
 
 
 @pytest.mark.parametrize("name", WRITTEN)

@@ -278,7 +278,7 @@ def test_a_port_of_the_environment_that_is_not_used_is_noted(
     notes = planned(*words, "x.py").origin.notes
     found = [note for note in notes if note.startswith("MASTER_PORT")]
     port = environ.get("MASTER_PORT", "29501")
-    line = f"MASTER_PORT={port} of the environment is not used; {noted}"
+    line = f"MASTER_PORT={port} in the environment is not used; {noted}"
     assert found == ([line] if noted else [])
 
 
@@ -511,7 +511,7 @@ def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     gone.rmdir()
     with pytest.raises(
         UsageError,
-        match=r"^the current folder does not exist any more; start dsrun in another one$",
+        match=r"^the current folder no longer exists; start dsrun in another one$",
     ):
         workdir(Options())
 

@@ -47,7 +47,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
         (
             SPEC._replace(backend=BackendSettings(force_multi=True, accept_new_host_keys=True)),
             "reach",
-            "this machine is reached over the launcher, too; new host keys are accepted",
+            "this machine is reached through the launcher, too; new host keys are accepted",
         ),
         (
             SPEC._replace(
@@ -80,7 +80,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             SPEC._replace(checks=CheckPolicy(True, True, "true", 5.0, 3)),
             "checks",
             "warnings are errors; 'true' must succeed on each node within 5 s; starts without"
-            " nodes that fail, with 3 at least",
+            " nodes that fail, with at least 3",
         ),
         (
             SPEC._replace(watch=WatchPolicy(5.0, "stop")),
@@ -140,7 +140,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
                 )
             ),
             "elastic",
-            "1 or more nodes; 5 restarts within 60 s; no restart of a round shorter than 3 s;"
+            "1 or more nodes; 5 restarts within 60 s; no restart after a round shorter than 3 s;"
             " no restart after exit code 2 or 64; waits 9 s for enough nodes; a node is excluded"
             " for 300 s after 3 consecutive failures; SIGUSR1 30 s before a change;"
             " dsrun's agent on each node",
@@ -170,7 +170,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "control",
             "nodes dial w0:4001; secret from DSRUN_TOKEN",
         ),
-        (SPEC._replace(dial_in=DialIn(7)), "control", "nodes that dial in use port 7"),
+        (SPEC._replace(dial_in=DialIn(7)), "control", "nodes dial in on port 7"),
         (
             SPEC._replace(
                 supervision=SupervisionPolicy(
@@ -178,7 +178,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
                 )
             ),
             "stop",
-            "on SIGTERM; SIGKILL after 4 s; exit code 0 if all ranks end with 0; background"
+            "on SIGTERM; SIGKILL after 4 s; exit code 0 if all ranks exit with 0; background"
             " processes are left alone",
         ),
         (
@@ -204,7 +204,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
                 f"lines prefixed with '{{host}}:{{rank}}| '; {text}",
             )
             for fold, text in (
-                ("always", "the same line of several ranks once"),
+                ("always", "identical lines of several ranks once"),
                 ("never", "every line of every rank"),
             )
         ),

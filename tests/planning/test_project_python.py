@@ -180,7 +180,7 @@ def test_a_venv_that_everybody_can_change_is_not_used(part: str, tmp_path: Path)
     name = f"{folder}/{part}: " if part else ""
     assert problem(tmp_path) == (
         f"{name}everyone can change it; run chmod o-w, if it is yours;"
-        f" --python {folder}/bin/python uses it all the same"
+        f" --python {folder}/bin/python uses it anyway"
     )
 
 
@@ -211,7 +211,7 @@ def test_others_of_a_group_can_plant_something_too(tmp_path: Path) -> None:
     folder = environment(tmp_path / ".venv")
     os.chown(folder / "bin", -1, 4321)
     (folder / "bin").chmod(0o775)
-    assert "others of its group can change it; run chmod g-w; --python " in problem(tmp_path)
+    assert "other members of its group can change it; run chmod g-w; --python " in problem(tmp_path)
 
 
 def test_the_interpreter_itself_may_be_anybodys(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_file_gives_the_order(folder: Path) -> None:
     assert names("--rank_order", "order") == "b1 b2 b3 a2 a1"
     assert names("--rank_order", "order", "--num_nodes", "2") == "b1 b2"
     assert fault("--rank_order", "order", "--segment", "5") == (
-        "--segment 5: nodes 0 to 4 (b1, b2, b3, a2, a1) are in blocks b, a; no block has as many"
+        "--segment 5: nodes 0 to 4 (b1, b2, b3, a2, a1) are in blocks b, a; no block has that many"
         " nodes"
     )
 
@@ -94,7 +94,7 @@ def test_slurm_does_not_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         (
             ["--segment", "2"],
             "hosts",
-            "--segment 2: 5 nodes are no multiple of it; 4 nodes fit: -",
+            "--segment 2: 5 nodes are not a multiple of it; 4 nodes fit: -",
         ),
         (["--rank_order", "x"], "hosts", "--rank_order x: no such file or directory; expected"),
         (["--segment", "2", "--watch_hostfile"], "hosts", "--segment: not with --watch_hostfile"),

@@ -94,7 +94,7 @@ def test_the_workers_must_run_in_it(here: Path) -> None:
         _spec("sub")
     assert str(caught.value) == (
         f"--sync sub: the workers' folder {here} is not in it; sync a folder that contains it, or"
-        " choose another one with --workdir"
+        " choose another with --workdir"
     )
     with pytest.raises(UsageError, match=r"^--sync none: no such folder$"):
         _spec("none")

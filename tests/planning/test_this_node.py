@@ -109,7 +109,7 @@ def test_a_world_of_several_is_no_job_of_one_node(words: str, environ: str) -> N
     with pytest.raises(UsageError) as caught:
         placed(words, environ)
     assert str(caught.value) == (
-        f"--no_ssh: RANK={rank} and WORLD_SIZE={size} are set; if they are this node's:"
+        f"--no_ssh: RANK={rank} and WORLD_SIZE={size} are set; if they are this node's, use"
         f" --nnodes={size} --node_rank={rank} --master_addr=HOST, else unset them"
     )
 

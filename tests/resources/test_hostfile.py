@@ -16,12 +16,12 @@ from ..support.cost import LINEAR, growth
 
 T = TypeVar("T", str, bytes)
 
-NO_ITEM = "an item is empty; expected hosts joined by commas, without blanks: n1,n2"
-URL = "is a URL; give the host name alone (and the ssh port with --ssh_port)"
+NO_ITEM = "an item is empty; expected hosts joined by commas, without spaces: n1,n2"
+URL = "is a URL; give only the host name (and the ssh port with --ssh_port)"
 NO_SLOTS = "leave slots out for a worker per device, or leave the host out (--exclude HOST)"
 ZERO_RULE = (
-    "one number is the number of slots; write '0-0' for slot 0 alone, the host without ':0' for a"
-    " worker per device, or leave the host out"
+    "a single number is the number of slots; write '0-0' for slot 0 alone, the host without ':0'"
+    " for one worker per device, or leave out the host"
 )
 LABEL_RULE = "each part between dots has 1 to 63 characters"
 NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
@@ -141,8 +141,8 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("n1 slots = 2", ":4: 'slots = 2': write 'slots=2', without blanks"),
         ("n1 slots= 2", ":4: 'slots= 2': write 'slots=2', without blanks"),
         ("n1 max-slots =2", ":4: 'max-slots =2': write 'max_slots=2', without blanks"),
-        ("n1 slots=", ":4: 'slots=': write 'slots=N', without blanks"),
-        ("n1 slots", ":4: 'slots': write 'slots=N', without blanks"),
+        ("n1 slots=", ":4: 'slots=': write 'slots=N', without spaces"),
+        ("n1 slots", ":4: 'slots': write 'slots=N', without spaces"),
         ("worker-3 slot=8", f":10: 'slot=8': {OPTIONS}"),
         ("n1 8", f":4: '8': {OPTIONS}; write slots=8"),
         ("n1 slots=1 n2", f":12: 'n2': {OPTIONS}; write one host per line"),
@@ -493,14 +493,14 @@ def test_a_heading_is_no_host(heading: str) -> None:
 
 
 def test_variables_of_ansible_are_no_slots() -> None:
-    with pytest.raises(UsageError, match="variables of Ansible are not read: write USER@ADDRESS"):
+    with pytest.raises(UsageError, match="Ansible's variables are not read: write USER@ADDRESS"):
         parse_hostfile(b"n1 ansible_host=10.0.0.1\n", "hosts")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hosts:\n  - n1\n", "looks like YAML; expected a host on each line: n1 slots=8"),
+        ("hosts:\n  - n1\n", "looks like YAML; expected one host per line: n1 slots=8"),
         ('{"n1": 4}', "looks like JSON or TOML; expected a host on each line"),
         ("[[role]]\nname = 'a'\n", "looks like JSON or TOML; expected a host on each line"),
         (

@@ -19,7 +19,7 @@ MANY = parse_hosts("node[00-63]:8")
 
 THERE = "the hostfile has worker-0, worker-1, w, fe80::1, fe80::1:0"
 SLOT_RULE = "expected a slot such as 2, a range such as 0-3 or an id such as GPU-8932f937"
-NODE_RULE = "expected NODE or NODE:SLOT,SLOT (an @ joins several)"
+NODE_RULE = "expected NODE or NODE:SLOT,SLOT (join several with @)"
 
 Left = list[tuple[str, tuple[Slot, ...] | None]]
 

@@ -88,7 +88,7 @@ def test_nothing_is_asked_on_the_nodes_nor_of_other_schedulers(
 @pytest.mark.parametrize(
     ("said", "how"),
     [
-        ("slurm_load_jobs error: Invalid job id specified", "is not known to Slurm any more"),
+        ("slurm_load_jobs error: Invalid job id specified", "is no longer known to Slurm"),
         ("JobId=7 JobState=COMPLETED Reason=None", "has ended (COMPLETED)"),
         ("JobId=7 JobState=FAILED\nJobId=8 JobState=CANCELLED", "has ended (CANCELLED, FAILED)"),
     ],

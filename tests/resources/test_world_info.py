@@ -114,15 +114,15 @@ SHAPE_FAULT = "expected {host: [device, ...], ...} with at least one host"
         (word(b'{"":[0]}'), "'' is not a host name"),
         (word(b'{"a b":[0]}'), "'a b' is not a host name"),
         (word(b'{"\\u001b[m":[0]}'), "'\\x1b[m' is not a host name"),
-        ("z.", "damaged: it is cut short, or something follows it"),
+        ("z.", "damaged: it is cut short, or has trailing data"),
         ("z." + word(b"not compressed"), "damaged: it cannot be decompressed"),
         (
             "z." + word(zlib.compress(b"{}")[:-3]),
-            "damaged: it is cut short, or something follows it",
+            "damaged: it is cut short, or has trailing data",
         ),
         (
             "z." + word(zlib.compress(b"{}") + b"x"),
-            "damaged: it is cut short, or something follows it",
+            "damaged: it is cut short, or has trailing data",
         ),
         (zipped(b"{}"), SHAPE_FAULT),
     ],

@@ -93,7 +93,7 @@ def test_many_hosts() -> None:
     ("change", "words"),
     [
         ({"workdir": 3}, r"invalid JobSpec: \.workdir: expected str"),
-        ({"workdir": "\ud800"}, "a text has no form in bytes"),
+        ({"workdir": "\ud800"}, "a string cannot be encoded"),
         ({"plan": None}, r"\.plan: expected Plan"),
         ({"only": True}, r"\.only: expected int | None"),
         ({"only": 1 << 70}, r"\.only: expected int | None"),

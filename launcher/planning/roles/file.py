@@ -84,7 +84,7 @@ def _stray(key: str) -> str:
     if key in _NAMES or key in of_roles() - {"roles"}:
         return "write it below [[role]], the table of a role"
     hint = toml_file.meant(key, ("role",))
-    return f"expected only tables [[role]]{hint}; options of the whole job are on the command line"
+    return f"expected only tables [[role]]{hint}; options of the whole job go on the command line"
 
 
 class _Reader:
@@ -105,7 +105,7 @@ class _Reader:
 
     def text(self, key: str, value: object) -> str:
         if not isinstance(value, str) or not value:
-            raise self.error(key, "a text", value)
+            raise self.error(key, "a string", value)
         return value
 
     def words(self, key: str, value: object) -> tuple[str, ...]:
@@ -115,9 +115,9 @@ class _Reader:
 
     def word(self, key: str, value: object) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise self.error(key, "texts and numbers", value)
+            raise self.error(key, "strings and numbers", value)
         if "\0" in str(value):
-            raise UsageError(f"{self.where(key)}: {key}: a text with a zero byte")
+            raise UsageError(f"{self.where(key)}: {key}: a string with a zero byte")
         return str(value)
 
     def variables(self, key: str, value: object) -> tuple[str, ...]:

@@ -67,15 +67,13 @@ def wanted(table: RoleTable, workers: int | None) -> RolePlacement:
     if nodes is not None and nodes < 1:
         raise table.error("num_nodes", f"expected 1 or more, not {nodes}")
     if not (hosts or beside or nodes):
-        raise table.error(
-            "", "a role without nodes; give it nodes = N, hosts, or the role that it is beside"
-        )
+        raise table.error("", "a role without nodes; give it nodes = N, hosts or beside = ROLE")
     if hosts and (nodes or beside):
         raise table.error("host", f"not with {'beside' if beside else 'nodes'}; give one of them")
     slots = _slots(table)
     if slots == 0 and not (hosts or beside):
         raise table.error(
-            "slots", "0 is for a helper on named nodes; say which hosts, or beside which role"
+            "slots", "0 is for a helper on named nodes; give it hosts or beside = ROLE"
         )
     if slots == 0 and table.get("devices"):
         raise table.error("devices", "not with slots 0, which is for workers without a device")
@@ -105,7 +103,7 @@ def _hosts(table: RoleTable, text: str | None) -> tuple[Host, ...]:
     if any(host.user is not None for host in hosts):
         raise table.error("host", "names hosts of the job, without a user")
     if any(host.slots for host in hosts) and table.get("slots"):
-        raise table.error("slots", "the hosts are given with slots already")
+        raise table.error("slots", "the hosts already have slots")
     return tuple(hosts)
 
 
@@ -139,14 +137,14 @@ def _in_order(places: Sequence[RolePlacement]) -> list[RolePlacement]:
         if one.beside == one.name:
             raise one.table.error("beside", "a role cannot be beside itself; name another one")
         if one.beside not in names:
-            others = ", ".join(name for name in names if name != one.name) or "there is no other"
-            raise one.table.error("beside", f"no role {one.beside} to be beside; others: {others}")
+            others = ", ".join(name for name in names if name != one.name) or "none"
+            raise one.table.error("beside", f"no role {one.beside}; the others: {others}")
     while rest:
         known = {one.name for one in ordered}
         free = [one for one in rest if one.beside in known]
         if not free:
             circle = ", ".join(one.name for one in rest)
-            raise rest[0].table.error("beside", f"roles are beside each other only: {circle}")
+            raise rest[0].table.error("beside", f"roles are only beside each other: {circle}")
         ordered += free
         rest = [one for one in rest if one not in free]
     return ordered
@@ -261,7 +259,7 @@ class _Placement:
         """Give a role a whole node."""
         self._check_owner(name)
         for user in self._users[name].values():
-            raise _Misplaced("host", f"slots of {name} are those of {user}; give slots, too")
+            raise _Misplaced("host", f"the slots of {name} belong to {user}; give slots, too")
         self._owners[name] = one.name
         host = self._hosts[name]
         return host, host.slots
@@ -288,7 +286,7 @@ class _Placement:
             shown = show_slots([slot for slot, other in taken.items() if other == user])
             raise _Misplaced(
                 "slots",
-                f"slot {shown} of {name} is used by {user}, too; to share devices on purpose, be"
+                f"slot {shown} of {name} is used by {user}, too; to share devices on purpose, use"
                 f" beside {user} without slots",
             )
         return slots
@@ -332,7 +330,9 @@ def _of_workers(one: RolePlacement, host: Host, available: Available) -> Availab
         wanted_here = counted(max(workers, 1) * each, "slot")
         raise _Misplaced(option, f"{wanted_here} wanted on {host.name}, which has {there} for it")
     if one.workers is None and there % each:
-        text = f"{there} slots of {host.name} are no multiple of it; give the number of workers"
+        text = (
+            f"the {there} slots of {host.name} are not a multiple of it; give the number of workers"
+        )
         raise _Misplaced("devices", text)
     return _groups(available[: workers * each], each)
 

@@ -53,9 +53,9 @@ OWN = frozenset(
 PREFIX = "{role}/{host}:{rank}| "
 
 REFUSED = {
-    "watch_hostfile": "hosts cannot be added to a job of roles",
-    "host_discovery_script": "hosts cannot be added to a job of roles",
-    "rank_per_task": "workers of several roles cannot be started as tasks of one engine",
+    "watch_hostfile": "hosts cannot be added to a job with roles",
+    "host_discovery_script": "hosts cannot be added to a job with roles",
+    "rank_per_task": "workers of several roles cannot be tasks of one engine",
     "role": "the ROLE_NAME of workers is the name of their role",
     "elastic_config": "give it to a role",
     "stdin": "give it to the role that reads standard input",
@@ -103,7 +103,7 @@ def check(command: Command) -> None:
             raise UsageError(f"--{name}: not with several programs; {REFUSED[name]}")
         if all_options()[name].only_role:
             also = "; workers on each host: --num_gpus N" if name == "devices" else ""
-            place = "in a file of --roles, or after --program"
+            place = "in a --roles file, or after --program"
             raise UsageError(f"--{name}: only for a role: {place}{also}")
         if name in {"master_addr", "master_port"} and not by_rank(command.options):
             raise UsageError(f"--{name}: each role has its own; give it to the role")
@@ -269,8 +269,8 @@ def _shared_port(role: RoleSpec) -> str:
     if node is None or port is None:
         return ""
     return (
-        f"role {role.name}: its {len(node.slots or ())} workers on {node.host.name} are all told"
-        f" the port {port}; if each listens there, give it workers = 1, or add LOCAL_RANK"
+        f"role {role.name}: its {len(node.slots or ())} workers on {node.host.name} all get the"
+        f" port {port}; if each listens there, give it workers = 1, or add LOCAL_RANK"
         " to the port"
     )
 

@@ -115,7 +115,7 @@ def _port(table: RoleTable, name: str, ports: Sequence[str]) -> str:
     """Return the port that is tried: the named one, else the only one, or the one called http."""
     if not ports:
         ask = f'ports = ["{name or "http"}"]'
-        raise table.error("ready", f"can never be true: the role asks for no port; add {ask}")
+        raise table.error("ready", f"can never be true: the role reserves no port; add {ask}")
     if name and name not in ports:
         hint = meant(name, ports)
         raise table.error(
@@ -157,7 +157,7 @@ def _check_names(tables: Sequence[RoleTable]) -> None:
 
 def _check_name(table: RoleTable, option: str, name: str) -> None:
     if re.fullmatch(NAME, name) is None or len(name) > 64:
-        expected = "a small letter, then small letters, digits and _"
+        expected = "a lower-case letter, then lower-case letters, digits and _"
         raise table.error(option, f"{name[:80]!r} is not a name: expected {expected}")
 
 
@@ -185,7 +185,7 @@ def _check_cycles(tables: Sequence[RoleTable], known: Mapping[str, Terms]) -> No
         circle = _circle(name, known, done)
         if circle:
             shown = " -> ".join([*circle, circle[0]])
-            text = f"roles wait for each other, so that none can start: {shown}"
+            text = f"roles wait for each other, so none can start: {shown}"
             raise by_name[circle[0]].error("after", text)
 
 
@@ -212,7 +212,7 @@ def _check_end(tables: Sequence[RoleTable], known: Mapping[str, Terms]) -> None:
         return
     valid = either(ENDS[:2])
     raise tables[0].error(
-        "ends", f"all roles end with never, so the job has no end; one needs {valid}"
+        "ends", f"all roles have ends = never, so the job never ends; one needs {valid}"
     )
 
 
@@ -239,12 +239,12 @@ def _check_word(
         if what.lower() in own:
             raise table.error(option, f"{shown}: write {{{PORT}.{what.lower()}}}")
         if role == PORT:
-            there = f"its ports are {', '.join(own)}" if own else "the role asks for no port"
+            there = f"its ports are {', '.join(own)}" if own else "the role reserves no port"
             raise table.error(option, f"{shown}: no port {what}; {there}")
     elif name in known:
         has = either([f"{{{name}.{one}}}" for one in (LISTS if known[name].ports else LISTS[:1])])
-        more = "" if known[name].ports else f"; {{{name}.addrs}} once it asks for ports"
-        raise table.error(option, f"{shown}: no such word; a role has {has}{more}")
+        more = "" if known[name].ports else f"; {{{name}.addrs}} once it reserves ports"
+        raise table.error(option, f"{shown}: no such value; a role has {has}{more}")
 
 
 def _check_placeholder(
@@ -253,10 +253,10 @@ def _check_placeholder(
     own = known[table.name].ports
     if one.what == PORT:
         if one.name not in own:
-            there = f"its ports are {', '.join(own)}" if own else "the role asks for no port"
+            there = f"its ports are {', '.join(own)}" if own else "the role reserves no port"
             text = f"{one}: no port {one.name}{meant(one.name, own)}; {there}"
             raise table.error(option, text)
     elif one.name not in known:
         raise _unknown(table, option, one.name, known, f"{one}: ")
     elif one.what == "addrs" and not known[one.name].ports:
-        raise table.error(option, f"{one}: {one.name} asks for no port; add ports to it")
+        raise table.error(option, f"{one}: {one.name} reserves no port; add ports to it")

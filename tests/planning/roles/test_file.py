@@ -99,28 +99,28 @@ START = '[[role]]\nname = "a"\nscript = "t.py"\n'
         (
             "\nroles = 1",
             "rl.toml:2: roles: expected only tables [[role]] (did you mean role?); options of the"
-            " whole job are on the command line",
+            " whole job go on the command line",
         ),
         (
             '[[role]]\nname = "a"\ndevices = 0',
             "rl.toml:3: devices: expected 1 to 4096 (slots 0: no device), not '0'",
         ),
         ("[[role]]\nnodes = 1", 'rl.toml:1: role: no name; write name = "..."'),
-        ("[[role]]\nname = 1", "rl.toml:2: name: expected a text, not 1"),
+        ("[[role]]\nname = 1", "rl.toml:2: name: expected a string, not 1"),
         ('[[role]]\nname = "a"', "rl.toml:1: no program: expected one of script, module, command"),
         (
             f'{START}module = "m"',
             "rl.toml:4: script and module: expected one of script, module, command",
         ),
         (f"{START}args = 1", 'rl.toml:4: args: expected a list of words, ["...", "..."], not 1'),
-        (f"{START}args = [[1]]", "rl.toml:4: args: expected texts and numbers, not a list"),
-        (f"{START}args = [true]", "rl.toml:4: args: expected texts and numbers, not true"),
-        (f'{START}args = ["a\\u0000"]', "rl.toml:4: args: a text with a zero byte"),
+        (f"{START}args = [[1]]", "rl.toml:4: args: expected strings and numbers, not a list"),
+        (f"{START}args = [true]", "rl.toml:4: args: expected strings and numbers, not true"),
+        (f'{START}args = ["a\\u0000"]', "rl.toml:4: args: a string with a zero byte"),
         (
             f"{START}env = 1",
             'rl.toml:4: env: expected a table of variables, { NAME = "..." }, not 1',
         ),
-        (f"{START}[role.env]\nA = []", "rl.toml:4: env: expected texts and numbers, not a list"),
+        (f"{START}[role.env]\nA = []", "rl.toml:4: env: expected strings and numbers, not a list"),
         (
             f"{START}node = 2",
             "rl.toml:4: node: unknown option (did you mean nodes?); see dsrun --help",
@@ -144,7 +144,7 @@ START = '[[role]]\nname = "a"\nscript = "t.py"\n'
         ),
         (f'{START}program = "r"', "rl.toml:4: program: write script, module or command instead"),
         ('[[role]]\nname = "a"\ncommand = []', "rl.toml:3: command: empty; expected a program"),
-        ('[[role]]\nname = "a"\nscript = ""', "rl.toml:3: script: expected a text, not ''"),
+        ('[[role]]\nname = "a"\nscript = ""', "rl.toml:3: script: expected a string, not ''"),
         ("[[role]]\nname = \n\n", "rl.toml:2: name has no value; give it one"),
     ],
 )

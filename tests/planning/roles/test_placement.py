@@ -157,7 +157,7 @@ A = role("a", num_nodes=1)
 @pytest.mark.parametrize(
     ("hosts", "tables", "expected"),
     [
-        (FOUR, [role("a")], "f:a: a role without nodes; give it nodes = N, hosts, or the role"),
+        (FOUR, [role("a")], "f:a: a role without nodes; give it nodes = N, hosts or beside"),
         (FOUR, [role("a", num_nodes=0)], "f:num_nodes: expected 1 or more, not 0"),
         (FOUR, [role("a", num_nodes=1, host="h1")], "f:host: not with nodes; give one of them"),
         (FOUR, [A, role("b", beside="a", host="h1")], "f:host: not with beside; give one of them"),
@@ -170,7 +170,7 @@ A = role("a", num_nodes=1)
         (FOUR, [role("a", host="h5")], "f:host: no host 'h5' (--host has h1, h2, h3, h4)"),
         (FOUR, [role("a", host="me@h1")], "f:host: names hosts of the job, without a user"),
         (FOUR, [role("a", host="h1,,")], "f:host: "),
-        (FOUR, [role("a", host="h1:2", slots="3")], "f:slots: the hosts are given with slots"),
+        (FOUR, [role("a", host="h1:2", slots="3")], "f:slots: the hosts already have slots"),
         (FOUR, [role("a", num_nodes=1, slots="x")], "f:slots: expected a slot such as 2"),
         (
             FOUR,
@@ -189,29 +189,29 @@ A = role("a", num_nodes=1)
         (
             FOUR,
             [role("a", host="h1:0-3"), role("b", host="h1:3-5")],
-            "f:host: slot 3 of h1 is used by a, too; to share devices on purpose, be beside a",
+            "f:host: slot 3 of h1 is used by a, too; to share devices on purpose, use beside a",
         ),
         (
             FOUR,
             [role("a", host="h1:0-3"), role("b", host="h1")],
-            "f:host: slots of h1 are those of a; give slots, too",
+            "f:host: the slots of h1 belong to a; give slots, too",
         ),
         (
             FOUR,
             [A, role("b", beside="a", slots="2-4")],
-            "f:slots: slot 2-4 of h1 is used by a, too; to share devices on purpose, be beside a",
+            "f:slots: slot 2-4 of h1 is used by a, too; to share devices on purpose, use beside a",
         ),
-        (FOUR, [A, role("b", beside="c")], "f:beside: no role c to be beside; others: a"),
+        (FOUR, [A, role("b", beside="c")], "f:beside: no role c; the others: a"),
         (FOUR, [role("a", beside="a")], "f:beside: a role cannot be beside itself"),
         (
             FOUR,
             [role("a", beside="b"), role("b", beside="a")],
-            "f:beside: roles are beside each other only: a, b",
+            "f:beside: roles are only beside each other: a, b",
         ),
         (FOUR, [A, role("b", beside="a", num_nodes=2)], "f:num_nodes: a has only 1 node, not 2"),
         (FOUR, [role("a", num_nodes=1, num_gpus=9)], "f:num_gpus: 9 slots wanted on h1, which has"),
         (FOUR, [role("a", num_nodes=1, devices=9)], "f:devices: 9 slots wanted on h1, which has 8"),
-        (FOUR, [role("a", num_nodes=1, devices=3)], "f:devices: 8 slots of h1 are no multiple"),
+        (FOUR, [role("a", num_nodes=1, devices=3)], "f:devices: the 8 slots of h1 are not a mult"),
         ("h1", [role("a", num_nodes=1, devices=3)], "f:devices: the number of slots of h1 is not"),
         (
             "h1",

@@ -99,8 +99,8 @@ def test_a_node_without_a_role_is_for_roles_that_can_use_it(trainer: str, use: s
 def test_several_workers_that_are_told_one_port_are_noted() -> None:
     (note,) = (one for one in planned(trainer=PORTS).job.origin.notes if "port" in one)
     assert note == (
-        "role trainer: its 2 workers on h2 are all told the port {port.rdzv}; if each"
-        " listens there, give it workers = 1, or add LOCAL_RANK to the port"
+        "role trainer: its 2 workers on h2 all get the port {port.rdzv}; if each listens there,"
+        " give it workers = 1, or add LOCAL_RANK to the port"
     )
     alone = planned(trainer=f"{PORTS}workers = 1\n").job.origin.notes
     silent = planned(trainer='ports = ["rdzv"]\n').job.origin.notes
@@ -201,7 +201,7 @@ def test_a_spec_travels() -> None:
         (["--role", "x"], "--role: not with several programs; the ROLE_NAME of workers"),
         (["--rank_per_task"], "--rank_per_task: not with several programs"),
         (["--stdin", "rank0"], "--stdin: not with several programs; give it to the role"),
-        (["--ends", "job"], "--ends: only for a role: in a file of --roles, or after --program"),
+        (["--ends", "job"], "--ends: only for a role: in a --roles file, or after --program"),
         (["--master_port", "1"], "--master_port: each role has its own; give it to the role"),
         (["--json"], "--json: only with --dry_run"),
         (["--expect", "x", "--redirects", "3"], "rl.toml:1: role server: --redirects 3: no output"),

@@ -79,11 +79,11 @@ EXPECTED = "expected started, port:NAME, http:PATH, http:NAME/PATH, line:REGEX o
         ({"ready": ""}, f"f:ready: {EXPECTED}, not ''"),
         (
             {"ready": "http:/h"},
-            'f:ready: can never be true: the role asks for no port; add ports = ["http"]',
+            'f:ready: can never be true: the role reserves no port; add ports = ["http"]',
         ),
         (
             {"ready": "port:x"},
-            'f:ready: can never be true: the role asks for no port; add ports = ["x"]',
+            'f:ready: can never be true: the role reserves no port; add ports = ["x"]',
         ),
         (
             {"ready": "port:htp", "ports": "http,grpc"},
@@ -100,7 +100,7 @@ EXPECTED = "expected started, port:NAME, http:PATH, http:NAME/PATH, line:REGEX o
             "f:ready: can never be true: no output reaches dsrun with redirects 3",
         ),
         ({"ends": None}, "f:ends: ends is missing; expected"),
-        ({"ends": "never"}, "f:ends: all roles end with never, so the job has no end"),
+        ({"ends": "never"}, "f:ends: all roles have ends = never, so the job never ends"),
         ({"ports": "a,a"}, "f:ports: a name is listed twice"),
         ({"ports": "A"}, "f:ports: 'A' is not a name"),
         ({"after": "trainer"}, "f:after: a role cannot start after itself"),
@@ -113,7 +113,7 @@ def test_terms_that_are_not_valid(values: dict[str, Any], expected: str) -> None
 
 @pytest.mark.parametrize("name", ["", "A", "1a", "a-b", "ä", "a b", "a" * 65])
 def test_names_that_are_not_valid(name: str) -> None:
-    assert "is not a name: expected a small letter" in fault(table(name))
+    assert "is not a name: expected a lower-case letter" in fault(table(name))
 
 
 @pytest.mark.parametrize("name", ["port", "port_x"])
@@ -132,9 +132,7 @@ def test_roles_that_wait_for_each_other() -> None:
         table("c"),
         table("d", after="b"),
     ]
-    assert fault(*tables) == (
-        "f:after: roles wait for each other, so that none can start: b -> d -> b"
-    )
+    assert fault(*tables) == ("f:after: roles wait for each other, so none can start: b -> d -> b")
     diamond = [table("a", after="b,c"), table("b", after="d"), table("c", after="d"), table("d")]
     assert list(terms(diamond)) == ["a", "b", "c", "d"]
 
@@ -156,20 +154,20 @@ def test_a_long_chain_of_roles() -> None:
         ),
         (
             "{trainer.addrs}",
-            "f:program: {trainer.addrs}: trainer asks for no port; add ports to it",
+            "f:program: {trainer.addrs}: trainer reserves no port; add ports to it",
         ),
         (
             "{server.addr}",
-            "f:program: {server.addr}: no such word; a role has {server.hosts} or {server.addrs}",
+            "f:program: {server.addr}: no such value; a role has {server.hosts} or {server.addrs}",
         ),
         (
             "http://{Server.addrs}/v1",
-            "f:program: {Server.addrs}: no such word; a role has {server.hosts} or {server.addrs}",
+            "f:program: {Server.addrs}: no such value; a role has {server.hosts} or {server.addrs}",
         ),
         (
             "{trainer.host}",
-            "f:program: {trainer.host}: no such word; a role has {trainer.hosts}; {trainer.addrs}"
-            " once it asks for ports",
+            "f:program: {trainer.host}: no such value; a role has {trainer.hosts}; {trainer.addrs}"
+            " once it reserves ports",
         ),
         ("{port.HTTP}", "f:program: {port.HTTP}: no port HTTP; the role asks for no port"),
     ],
