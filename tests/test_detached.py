@@ -226,7 +226,8 @@ def test_the_death_of_its_runner_is_told(site: Site, plain: Plain) -> None:
         _, words = waits.communicate(timeout=HANG)
     assert waits.returncode == 75
     assert re.fullmatch(
-        rf"dsrun: job {plain.id}: what ran it \(pid {plain.process.pid} on \S+\) was killed; .*\n",
+        rf"dsrun: job {plain.id}: the process that ran it \(pid {plain.process.pid} on \S+\)"
+        r" was killed; .*\n",
         words,
     )
     site.end()

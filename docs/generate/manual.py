@@ -29,27 +29,27 @@ SIGNALS = (
     (
         "SIGINT, SIGTERM, SIGHUP",
         "Stop all workers and exit with 128+N. --signals_to_handle chooses the signals. A second"
-        " SIGINT kills the workers at once, a third one ends dsrun without waiting for the nodes.",
+        " SIGINT kills the workers at once, and a third ends dsrun without waiting for the nodes.",
     ),
     ("SIGUSR1, SIGUSR2", "Passed on to every worker once."),
-    ("SIGQUIT", "Print which rank runs where."),
+    ("SIGQUIT", "Print where each rank runs."),
     ("SIGTSTP", "Suspend dsrun; the workers continue."),
 )
 
 ENVIRONMENT = (
     (
         "DSRUN_NAME",
-        "Sets the option --name: DSRUN_GRACE=60 is --grace 60, and DSRUN_QUIET=1 is --quiet.",
+        "Sets the option --name: DSRUN_GRACE=60 means --grace 60, and DSRUN_QUIET=1 means --quiet.",
     ),
-    ("PET_NAME", "The same for the options of torchrun. DSRUN_NAME takes precedence."),
-    ("DSRUN_TOKEN", "The secret that the nodes share with --no_ssh, unless --token_file names it."),
+    ("PET_NAME", "Does the same for torchrun's options. DSRUN_NAME takes precedence."),
+    ("DSRUN_TOKEN", "The secret that the nodes share with --no_ssh, unless --token_file is given."),
     (
         "DSRUN_TRUST",
-        "Folders, as absolute paths separated by colons, whose dsrun.toml is trusted whatever it"
-        " has, as if it was named by --trust.",
+        "Absolute paths of folders, separated by colons, whose dsrun.toml is trusted whatever it"
+        " contains, as if named by --trust.",
     ),
     ("DS_ENV_FILE", "File of variables to send to the nodes, instead of .deepspeed_env."),
-    ("DS_ACCELERATOR", "Kind of devices to use, unless --accelerator or DSRUN_ACCELERATOR is set."),
+    ("DS_ACCELERATOR", "Kind of device to use, unless --accelerator or DSRUN_ACCELERATOR is set."),
     ("NO_COLOR", "If not empty, no colours are used unless --color always is given."),
 )
 

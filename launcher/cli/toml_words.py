@@ -270,7 +270,7 @@ def _setting(place: ErrorPlace) -> tuple[int, str] | None:
         return place.number, _without_equals(place.line)
     if key.startswith("export "):
         variable = f"{key[7:].strip()}={value.strip(_MARKS)}"
-        return place.number, f"variables are a list: export = [{_shown(_quoted(variable))}]"
+        return place.number, f"variables need a list: export = [{_shown(_quoted(variable))}]"
     if not re.fullmatch(rf"{_NAME}(?:\.{_NAME})*", key):
         meant = "_".join(key.strip("\"'-").replace("-", " ").split())
         hint = f"; write {meant}" if meant in table() else ""
@@ -306,7 +306,7 @@ def _value(key: str, value: str) -> str:
 def _more(key: str, value: str) -> str:
     """Return what is wrong if a value is there, and something behind it."""
     if re.fullmatch(rf"{_CONSTANT}(?:\s*,\s*{_CONSTANT})+,?", value):
-        return f"several values are a list: {key} = [{_shown(value)}]"
+        return f"several values need a list: {key} = [{_shown(value)}]"
     first = re.match(rf"{_CONSTANT}(?=[\s,;])", value)
     rest = value[first.end() :].strip() if first else ""
     shown = f"{key} = {_shown(first[0])}" if first else ""
@@ -343,7 +343,7 @@ def _written(key: str, value: str) -> tuple[str, str]:
         return "a table of variables", f"{{ {name.strip()} = {_quoted(text.strip())} }}"
     if value[0] == "(":
         items = [one.strip(f"{_MARKS} ") for one in value.strip("(),; ").split(",")]
-        return "a list is in brackets", f"[{', '.join(map(_quoted, items))}]"
+        return "a list needs brackets", f"[{', '.join(map(_quoted, items))}]"
     return _one_value(_row(key), value)
 
 

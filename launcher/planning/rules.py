@@ -99,7 +99,7 @@ def _of_table(place: Callable[..., str], at: int, table: object) -> Rule:
         raise UsageError(f"{place(unknown)}: {one_line(unknown)}: unknown key{meant}; {there}")
     values = {key: KEYS[key](f"{place(key)}: {key}", value) for key, value in table.items()}
     if "expect" not in values:
-        raise UsageError(f"{place()}: expect: missing; it is the regular expression of a line")
+        raise UsageError(f"{place()}: expect: missing; give the regular expression of a line")
     name = values.pop("name", "") or str(at + 1)
     return _checked(place, Rule(f"rule {one_line(name)}", **values))
 

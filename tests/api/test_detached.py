@@ -107,7 +107,7 @@ def test_a_job_is_stopped() -> None:
     ("target", "options", "code", "says"),
     [
         ("no.py", {}, 2, "no.py"),
-        ("work.py", {"detach": True}, 2, "detach: not an option of a program"),
+        ("work.py", {"detach": True}, 2, "detach: not available in Python"),
         ("work.py", {"health_command": "false", **TWO}, 69, "health"),
         (print, {}, 2, "expected a script, a module or a command"),
     ],

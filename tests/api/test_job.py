@@ -338,7 +338,7 @@ def test_a_process_that_does_not_answer_interrupts_is_left(service: FakeService,
         job.wait()
     thread.join()
     assert service.closed
-    with pytest.raises(JobError, match="left, as it did not end when interrupted"):
+    with pytest.raises(JobError, match="left alone, as it did not end when interrupted"):
         job.wait()
 
 

@@ -111,7 +111,7 @@ GOOD = Role("a", "a.py", nodes=1, ends="job")
         ([Role("a", "a.py", (), {"x": 1}, ends="job")], {}, "kwargs: only for a function"),
         ([Role("a", print, module=True)], {}, "module: only for a script, not for a function"),
         ([Role("a", "a.py", nodes=object())], {}, "num_nodes: expected text or a number"),
-        ([Role("a", "a.py", stdin="rank0")], {}, "stdin: not an option of a program"),
+        ([Role("a", "a.py", stdin="rank0")], {}, "stdin: not available in Python"),
         ([Role("a", "a.py", quiet=True)], {}, "--program a: --quiet: an option of the whole job"),
         ([GOOD], {"ends": "job"}, "--ends: only for a role"),
         ([GOOD], {"nnodes": "1:2"}, "--nnodes 1:2: not with several programs"),

@@ -52,9 +52,9 @@ def error_of(text: str) -> str:
         ("--quiet", "expected KEY = VALUE", "quiet = true"),
         ("num_gpus = 2;", "nothing may follow a value", "num_gpus = 2"),
         ("num_gpus = 2 // two", "a comment begins with #", "num_gpus = 2 # two"),
-        ('export = "A", "B"', "several values are a list", 'export = ["A", "B"]'),
-        ("export = ('A', 'B')", "a list is in brackets", 'export = ["A", "B"]'),
-        ("export A=b", "variables are a list", 'export = ["A=b"]'),
+        ('export = "A", "B"', "several values need a list", 'export = ["A", "B"]'),
+        ("export = ('A', 'B')", "a list needs brackets", 'export = ["A", "B"]'),
+        ("export A=b", "variables need a list", 'export = ["A=b"]'),
     ],
 )  # fmt: skip
 def test_what_is_meant_is_shown_and_can_be_written(line: str, rule: str, meant: str) -> None:

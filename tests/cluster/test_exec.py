@@ -87,9 +87,7 @@ def copy_and_fetch(execute: Exec, *where: str) -> None:
     assert done.stderr == "dsrun: copied 3 files to 4 hosts\n"
     done = execute(*where, "--fetch", "/tmp/exec/to/d", "--to", "back")
     assert (done.returncode, done.stdout) == (0, "")
-    assert (
-        done.stderr == "dsrun: fetched 16 files from 4 hosts into back/, a folder for each host\n"
-    )
+    assert done.stderr == "dsrun: fetched 16 files from 4 hosts into back/, one folder per host\n"
     back = execute.folder / "back"
     assert {path.name for path in back.iterdir()} == {"n1", "n2", "n3", "n4"}
     for host in back.iterdir():

@@ -111,7 +111,7 @@ def test_files_go_there_and_back(dsrun_exec: Exec) -> None:
     copied = "dsrun: copied 1 file to 1 host\n"
     assert dsrun_exec("--host", "n1", "--copy", "odd\nname", "--to", to) == (0, "", copied)
     back = ("-H", "hosts", "--fetch", f"{to}/odd\nname", "--to", "back")
-    fetched_all = "dsrun: fetched 3 files from 3 hosts into back/, a folder for each host\n"
+    fetched_all = "dsrun: fetched 3 files from 3 hosts into back/, one folder per host\n"
     assert dsrun_exec(*back) == (0, "", fetched_all)
     assert dsrun_exec("-q", *back) == (0, "", "")
     for host in ("n1", "n2", "localhost"):
@@ -177,7 +177,7 @@ def test_help(dsrun_exec: Exec) -> None:
         ),
         (
             ["--host", "n1", "cd", "/tmp"],
-            "cd: a command built into the shell; --workdir DIR is where",
+            "cd: a command built into the shell; --workdir DIR sets where",
         ),
         (
             ["--host", "n1", "source", "x"],

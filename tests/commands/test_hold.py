@@ -52,7 +52,7 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["--launcher", "slurm", "--name", "last"], "--name last: is reserved for the newest hold"),
         (["--list"], "dsrun-hold --list: dsrun-job lists your jobs and holds"),
         (["--name", "last"], "--name last: is reserved for the newest hold; choose another name"),
-        (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
+        (["--name", "a/b"], "--name 'a/b': expected letters and digits"),
         (["--idle_timeout=-1"], "--idle_timeout: expected a duration"),
         (
             ["--release", "nobody-has-this"],

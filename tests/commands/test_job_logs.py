@@ -66,7 +66,7 @@ def test_lines_are_labelled_with_host_and_rank(capfd: pytest.CaptureFixture[str]
 def test_who_follows_reads_until_the_end(capfd: pytest.CaptureFixture[str]) -> None:
     out, err = printed(capfd, follow=True)
     assert out.endswith("three\nn7:0| late\n")
-    assert err == "dsrun-job: 12 bytes left out here\n"
+    assert err == "dsrun-job: 12 bytes omitted here\n"
 
 
 def test_every_line_is_an_object_of_json(capfd: pytest.CaptureFixture[str]) -> None:

@@ -222,7 +222,7 @@ def test_a_hold_of_another_version(hold: FakeHold, tmp_path: Path) -> None:
     with hold.start("train.py", folder=tmp_path) as client:
         code, _, err = ended(client)
     assert (code, err.count("\n")) == (2, 1)
-    assert "the hold is of dsrun 0.0" in err
+    assert "the hold runs dsrun 0.0" in err
 
 
 def test_roles_on_a_lost_node_are_one_line_and_the_report(hold: FakeHold, tmp_path: Path) -> None:

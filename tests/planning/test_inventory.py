@@ -84,4 +84,4 @@ def test_it_is_the_same_for_other_schedulers(job: pytest.MonkeyPatch, tmp_path: 
 
 def test_the_plan_has_the_notes() -> None:
     plan = make_plan(parse(["--host", "localhost:2", "x.py"], {}))
-    assert any("names this machine alone" in note for note in plan.origin.notes)
+    assert any("names only this machine" in note for note in plan.origin.notes)

@@ -266,8 +266,8 @@ def test_a_port_that_rounds_do_not_use_is_noted(words: list[str], noted: bool) -
         (("--master_port=0",), {}, ""),
         ((), {"DSRUN_JOB_ID": "j"}, ""),
         ((), {"MASTER_PORT": ""}, ""),
-        ((), {"MASTER_PORT": "abc"}, "it is not the number of a port"),
-        ((), {"MASTER_PORT": "99999"}, "it is not the number of a port"),
+        ((), {"MASTER_PORT": "abc"}, "it is not a port number"),
+        ((), {"MASTER_PORT": "99999"}, "it is not a port number"),
     ],
 )
 def test_a_port_of_the_environment_that_is_not_used_is_noted(

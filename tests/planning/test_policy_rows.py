@@ -61,7 +61,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
         (
             SPEC._replace(debug=DebugPolicy(frozenset({0, 3}), file="/l.json")),
             "debug",
-            "ranks 0,3 wait for a debugger; configurations in /l.json",
+            "ranks 0,3 wait for a debugger; configurations written to /l.json",
         ),
         (
             SPEC._replace(debug=DebugPolicy(wait=False)),
@@ -87,7 +87,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "watch",
             "a hang of 5 s ends the job",
         ),
-        (SPEC._replace(watch=WatchPolicy(0.0)), "watch", "no look for hangs"),
+        (SPEC._replace(watch=WatchPolicy(0.0)), "watch", "no hang detection"),
         (
             SPEC._replace(watch=WatchPolicy(hook=False)),
             "watch",

@@ -59,7 +59,7 @@ def test_what_is_there_or_is_for_the_node_to_find(folder: Path, program: Program
         (Program("y.py"), "no such script: {folder}/y.py"),
         (Program("X.py"), "no such script: {folder}/X.py (did you mean x.py?)"),
         (Program("help"), "no such script: {folder}/help; dsrun --help shows the options"),
-        (Program("launch"), "no such script: {folder}/launch; leave launch out: dsrun [opt"),
+        (Program("launch"), "no such script: {folder}/launch; leave out launch: dsrun [opt"),
         (
             Program("n1,n2"),
             "no such script: {folder}/n1,n2; if these are hosts, write --host n1,n2",

@@ -18,7 +18,7 @@ T = TypeVar("T", str, bytes)
 
 NO_ITEM = "an item is empty; expected hosts joined by commas, without spaces: n1,n2"
 URL = "is a URL; give only the host name (and the ssh port with --ssh_port)"
-NO_SLOTS = "leave slots out for a worker per device, or leave the host out (--exclude HOST)"
+NO_SLOTS = "leave out slots for one worker per device, or leave out the host (--exclude HOST)"
 ZERO_RULE = (
     "a single number is the number of slots; write '0-0' for slot 0 alone, the host without ':0'"
     " for one worker per device, or leave out the host"
@@ -138,9 +138,9 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("n1 slots=1_0", f":4: 'slots=1_0': {SLOTS_RULE}, not '1_0'"),
         ("n1:0-3", f":1: 'n1:0-3': {SLOTS_RULE}, not '0-3'"),
         ("n1:", f":1: 'n1:': {SLOTS_RULE}, not ''"),
-        ("n1 slots = 2", ":4: 'slots = 2': write 'slots=2', without blanks"),
-        ("n1 slots= 2", ":4: 'slots= 2': write 'slots=2', without blanks"),
-        ("n1 max-slots =2", ":4: 'max-slots =2': write 'max_slots=2', without blanks"),
+        ("n1 slots = 2", ":4: 'slots = 2': write 'slots=2', without spaces"),
+        ("n1 slots= 2", ":4: 'slots= 2': write 'slots=2', without spaces"),
+        ("n1 max-slots =2", ":4: 'max-slots =2': write 'max_slots=2', without spaces"),
         ("n1 slots=", ":4: 'slots=': write 'slots=N', without spaces"),
         ("n1 slots", ":4: 'slots': write 'slots=N', without spaces"),
         ("worker-3 slot=8", f":10: 'slot=8': {OPTIONS}"),
@@ -484,7 +484,7 @@ def test_blocks_that_are_not_valid(line: str, expected: str) -> None:
 
 @pytest.mark.parametrize("heading", ["[workers]", "[all:children]", " [gpu:vars] # x"])
 def test_a_heading_is_no_host(heading: str) -> None:
-    with pytest.raises(UsageError, match=r"hosts:1: '\[.*\]' is a heading, as in files of Ansible"):
+    with pytest.raises(UsageError, match=r"hosts:1: '\[.*\]' is a heading, as in Ansible's files"):
         parse_hostfile(f"{heading}\nn1\n".encode(), "hosts")
     assert [host.name for host in parse_hostfile(b"[gpu01]\n[a] slots=2\n", "hosts")] == [
         "gpu01",
@@ -501,11 +501,11 @@ def test_variables_of_ansible_are_no_slots() -> None:
     ("text", "said"),
     [
         ("hosts:\n  - n1\n", "looks like YAML; expected one host per line: n1 slots=8"),
-        ('{"n1": 4}', "looks like JSON or TOML; expected a host on each line"),
-        ("[[role]]\nname = 'a'\n", "looks like JSON or TOML; expected a host on each line"),
+        ('{"n1": 4}', "looks like JSON or TOML; expected one host per line"),
+        ("[[role]]\nname = 'a'\n", "looks like JSON or TOML; expected one host per line"),
         (
             "Host n1\n  HostName 1.2.3.4\n",
-            "looks like a configuration of ssh; expected a host on each",
+            "looks like an ssh configuration; expected one host per",
         ),
         ("n{1..4}\n", "1:1: 'n{1..4}': a range is written in square brackets: n[1-4]"),
         ("n1..n4\n", "1:1: 'n1..n4': a range is written in square brackets: n[1-4]"),

@@ -79,7 +79,7 @@ def test_a_list_that_is_no_permutation(text: str, expected: str) -> None:
             "--segment 2: nodes 2 to 3 (a3, b1) are in blocks a, b; 2 nodes fit: --num_nodes 2",
         ),
         ("a1 a2 b1", "--segment 2: 3 nodes are not a multiple of it; 2 nodes fit: --num_nodes 2"),
-        ("a1 b1", "--segment 2: nodes 0 to 1 (a1, b1) are in blocks a, b; no block has as many"),
+        ("a1 b1", "--segment 2: nodes 0 to 1 (a1, b1) are in blocks a, b; no block has that many"),
         ("a1 -1", "--segment 2: the block of -1 is not known; write block=NAME in the hostfile"),
     ],
 )

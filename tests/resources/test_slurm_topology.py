@@ -46,13 +46,13 @@ def test_switches_that_stand_beside_each_other() -> None:
 
 def test_switches_in_a_circle_end() -> None:
     text = "SwitchName=a Level=1 Switches=b\nSwitchName=b Level=1 Switches=a,c\n"
-    with pytest.raises(UsageError, match="tells no blocks and no switches"):
+    with pytest.raises(UsageError, match="shows no blocks or switches"):
         blocks(text)
 
 
 @pytest.mark.parametrize("text", ["", "scontrol: nothing\n", "SwitchName\n"])
 def test_nothing_is_told(text: str) -> None:
-    with pytest.raises(UsageError, match="scontrol show topology: tells no blocks"):
+    with pytest.raises(UsageError, match="scontrol show topology: shows no blocks"):
         blocks(text)
 
 

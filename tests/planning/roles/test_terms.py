@@ -146,7 +146,7 @@ def test_a_long_chain_of_roles() -> None:
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("{port.http}", "f:program: {port.http}: no port http; the role asks for no port"),
+        ("{port.http}", "f:program: {port.http}: no port http; the role reserves no port"),
         (
             "{sever.addrs}",
             "f:program: {sever.addrs}: no role sever (did you mean server?); the roles are trainer,"
@@ -169,7 +169,7 @@ def test_a_long_chain_of_roles() -> None:
             "f:program: {trainer.host}: no such value; a role has {trainer.hosts}; {trainer.addrs}"
             " once it reserves ports",
         ),
-        ("{port.HTTP}", "f:program: {port.HTTP}: no port HTTP; the role asks for no port"),
+        ("{port.HTTP}", "f:program: {port.HTTP}: no port HTTP; the role reserves no port"),
     ],
 )
 def test_placeholders_that_mean_nothing(word: str, expected: str) -> None:
