@@ -93,7 +93,7 @@ def test_a_name_of_no_file(folder: Path, name: str) -> None:
 def test_two_files_that_are_written_are_two_files() -> None:
     said = "is also --report_file; name another file"
     assert said in refused("--report_file", "new", "--metrics_file", "home/../new", "t.py")
-    assert "is --log_dir as well" in refused("--log_dir", "new", "--report_file", "new", "t.py")
+    assert "is also --log_dir" in refused("--log_dir", "new", "--report_file", "new", "t.py")
 
 
 def test_a_file_that_has_somebodys_work(folder: Path) -> None:
