@@ -115,7 +115,7 @@ def _memory_alone(machine: Machine) -> Iterator[Branch]:
     for node in sorted(machine.memory.keys() - homes):
         twin = machine.topology.twins.get(node)
         kind = "fast memory" if node in fast else "memory"
-        what = f"{kind} without cores" if twin is None else f"more memory of node {twin}'s cores"
+        what = f"{kind} without cores" if twin is None else f"more memory for node {twin}'s cores"
         yield f"NUMA node {node}, {what}{_size(machine, node)}", []
 
 

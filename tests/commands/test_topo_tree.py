@@ -137,7 +137,7 @@ def test_fast_memory_is_told_from_other_memory() -> None:
 
 def test_parts_of_a_node_are_memory_of_its_cores_and_its_devices_hang_there() -> None:
     drawn = draw(machine("fake", [TreeNode("cuda 0", 2)]))
-    assert "NUMA node 2, more memory of node 0's cores, 1.0 GiB" in drawn
+    assert "NUMA node 2, more memory for node 0's cores, 1.0 GiB" in drawn
     assert "without cores" not in drawn
     assert drawn.index("─ cuda 0") < drawn.index("socket 1")
 
