@@ -23,7 +23,9 @@ FILES = sorted((CHECKOUT / "launcher").rglob("*.py"))
 
 COMMAND = re.compile(r"(?<![\w/.`-])(dsrun(?:-[a-z]+)?)(?![\w-])((?: +[^\s;,:()'`]+)*)")
 
-SAYS = frozenset({"accepts", "asks", "cannot", "finds", "lists", "shows", "takes", "waits"})
+SAYS = frozenset(
+    {"accepts", "asks", "cannot", "finds", "lists", "requested", "shows", "takes", "waits"}
+)
 """What a sentence says of `dsrun-job` itself: `dsrun-job finds it` is no command."""
 
 COMMANDS = {"dsrun", "dsrun-elastic", "dsrun-topo", *OWN}
