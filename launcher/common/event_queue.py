@@ -47,6 +47,43 @@ class EventQueue:
         return lambda *args, **kwargs: self.put(call, *args, **kwargs)
 
 
+class Outbox:
+    """Calls that a step asks for, made in order once it is over.
+
+    What a decision asks for comes before what was asked for after it. All actions come after the
+    last decision, so those who see one see the state that all of them have led to.
+    """
+
+    def __init__(self) -> None:
+        """Begin without calls."""
+        self._calls: deque[tuple[bool, Callable[[], object]]] = deque()
+        self._actions: deque[Callable[[], object]] = deque()
+
+    def decide(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Ask for a call that changes the state."""
+        self._calls.append((True, partial(call, *args, **kwargs)))
+
+    def do(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Ask for an action outside of it."""
+        self._calls.append((False, partial(call, *args, **kwargs)))
+
+    def empty(self) -> None:
+        """Make the calls; after an exception the rest wait for the next time."""
+        while self._calls:
+            decides, call = self._calls.popleft()
+            if not decides:
+                self._actions.append(call)
+                continue
+            rest = [*self._calls]
+            self._calls.clear()
+            try:
+                call()
+            finally:
+                self._calls.extend(rest)
+        while self._actions:
+            self._actions.popleft()()
+
+
 class Remaining:
     """Whether something remains of many things, each of which is done at some time.
 

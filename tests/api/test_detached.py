@@ -131,7 +131,7 @@ def test_what_is_kept_of_others_is_read(folder: Path) -> None:
     with pytest.raises(TimeoutError):
         DetachedJob(NAME.format(1)).wait(0)
     for unknown in (NAME.format(2), "../x", ""):
-        with pytest.raises(JobError, match="nothing is kept"):
+        with pytest.raises(JobError, match="no record of a detached job"):
             DetachedJob(unknown)
 
 
@@ -140,7 +140,7 @@ def test_what_is_damaged_is_an_error_of_its_job(folder: Path) -> None:
     path = kept(environ, 0)
     job_folder.finish(str(path), end(3))
     job = DetachedJob(NAME.format(0))
-    with pytest.raises(JobError, match="its report is not whole"):
+    with pytest.raises(JobError, match="its report is incomplete"):
         job.wait()
     (path / "journal").mkdir()
     with pytest.raises(JobError, match="journal: is a folder, not a file"):

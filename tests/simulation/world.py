@@ -15,12 +15,12 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.head.elastic import runner_rounds
 from dsrun.launcher.head.job import launch
 from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.job.job_requests import check_size
 from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run.decisions import Resize
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
 from dsrun.launcher.node.facts import libraries
 from dsrun.launcher.planning import elastic as elastic_plans
@@ -418,7 +418,7 @@ class World:
         if change.nodes:
             with suppress(UsageError):
                 check_size(job.view(), change.nodes)
-                job.handle(Resize(change.nodes))
+                job.handle(runner_rounds.resize, change.nodes)
             return
         self.record("login", "listed", hosts=[*change.hosts])
         known = {spec.name: spec for spec in self.all_hosts}

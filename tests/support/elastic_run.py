@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames, messages, round_messages
+from dsrun.launcher.head.elastic import runner_rounds
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.job.job_requests import check_size
-from dsrun.launcher.head.run.decisions import Resize
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dsrun.launcher.head.run.restart_policy import Course
+    from dsrun.launcher.head.run.run_state import RunState
     from dsrun.launcher.specs.host import Host
 
     from .fake_fleet import FakeFleet
@@ -48,8 +48,8 @@ class Job:
         policy = ElasticPolicy(least, most, restarts, **limits)
         self.made: list[RunnerRounds] = []
 
-        def make(course: Course) -> RunnerRounds:
-            self.made.append(RunnerRounds(course, policy))
+        def make(run: RunState) -> RunnerRounds:
+            self.made.append(RunnerRounds(run, policy))
             return self.made[0]
 
         self.run = fleet.prepare(restarts=make, elastic=policy, checks=checks, watch=watch)
@@ -66,7 +66,7 @@ class Job:
 
     def resize(self, nodes: int) -> str:
         words = check_size(self.run.view(), nodes)
-        self.run.handle(Resize(nodes))
+        self.run.handle(runner_rounds.resize, nodes)
         return words
 
     def ready(self) -> None:

@@ -13,10 +13,10 @@ from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run import Run, RunOverrides
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.head.run.run_view import RunView
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from dsrun.launcher.backends.events import BackendEvent, Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.head.output.console import Console
-    from dsrun.launcher.head.run.effects import AllReady
-    from dsrun.launcher.head.run.restart_policy import Course, RestartPolicy
+    from dsrun.launcher.head.run.restart_policy import RestartPolicy
     from dsrun.launcher.head.run.run import Asks
     from dsrun.launcher.head.run.run_node import RunNode
+    from dsrun.launcher.head.run.startup import AllReady
     from dsrun.launcher.specs.plan import Node
 
 TICK = 0.5
@@ -171,7 +171,7 @@ class FakeFleet:
     def close(self) -> None:
         """End and close what a test has left open."""
         for run in self.prepared:
-            run.handle(End())
+            run.handle(RunState.end)
             self.tell_end(run)
         self.fleet.disconnect()
         for node in self.backend.made:
@@ -203,7 +203,7 @@ class FakeFleet:
     def prepare(
         self,
         *names: str,
-        restarts: Callable[[Course], RestartPolicy] = NoRestarts,
+        restarts: Callable[[RunState], RestartPolicy] = NoRestarts,
         plan: dict[str, Any] | None = None,
         asks: Asks | None = None,
         on_ready: Callable[[AllReady], None] | None = None,

@@ -16,7 +16,7 @@ from dsrun.launcher.control.local import LocalStream
 from dsrun.launcher.head.hold.hold import Hold
 from dsrun.launcher.head.hold.requests import verbs
 from dsrun.launcher.head.local.server import LocalServer
-from dsrun.launcher.head.run.decisions import End
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.hold import HoldSpec
 from dsrun.launcher.specs.job import JobSpec
@@ -102,7 +102,7 @@ class FakeHold:
         self.job.step()
         for run in tuple(self.hold.runs.values()):
             if run.job.assembled:
-                run.job.handle(End())
+                run.job.handle(RunState.end)
         with suppress(AssertionError):
             self.wait_for(lambda: not self.hold.runs)
         self.job.close()

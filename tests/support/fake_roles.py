@@ -58,7 +58,7 @@ class FakeRoles(FakeFleet):
         self.console.flush = lambda then: then()  # type: ignore[attr-defined]
         self.console.still_shows = lambda _lines: False  # type: ignore[attr-defined]
         self.job = RolesJob(spec, self.fleet, console, self._over)
-        self.fleet.on_idle = self.job.on_idle
+        self.fleet.on_idle = self.job.effects.on_idle
 
     def _over(self) -> None:
         self.overs += 1

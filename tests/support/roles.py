@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.head.roles import role_actions as actions
-from dsrun.launcher.head.roles import role_events as events
+from dsrun.launcher.common.event_queue import EventQueue
 from dsrun.launcher.head.roles.policy import RolesPolicy
 from dsrun.launcher.specs.roles import Ready, RoleSpec
 
 if TYPE_CHECKING:
-    from dsrun.launcher.head.roles.role_events import RoleEvent
+    from collections.abc import Callable
 
 
 def role(name: str, ends: str = "wait", *after: str, **more: Any) -> RoleSpec:
@@ -37,7 +37,9 @@ class RolesWorld:
     def __init__(self, *roles: RoleSpec) -> None:
         self.now = 0.0
         self.roles = {one.name: one for one in roles}
-        self.policy = RolesPolicy(roles, self.now)
+        self.policy = RolesPolicy(roles, self.now, self)
+        self._queue = EventQueue()
+        self._lines: list[str] = []
         self.prepared: set[str] = set()
         self.running: set[str] = set()
         self.was_ready: set[str] = set()
@@ -48,70 +50,86 @@ class RolesWorld:
 
     # -- what happens -----------------------------------------------------------------------
 
-    def happens(self, event: RoleEvent) -> None:
-        """Tell the policy, and do what it asks for."""
-        match event:
-            case events.RoleEnded(name, code):
-                self.running.discard(name)
-                self.prepared.discard(name)
-                self.was_ready.discard(name)
-                if not code:
-                    self.ended_well.add(name)
-            case events.RoleReady(name):
-                self.was_ready.add(name)
-        for action in self.policy.step(self.now, event):
-            self._do(action)
+    def happens(self, happened: Callable[..., object], *args: Any, **kwargs: Any) -> None:
+        """Have the policy handle an event, a call of it; what it asks for is done."""
+        self._queue.put(self.policy.step, self.now, partial(happened, *args, **kwargs))
 
     def begin(self, *names: str) -> None:
         """Begin the job; the nodes of these roles, or of all, are ready."""
-        self.happens(events.JobBegun())
+        self.happens(self.policy.job_begun)
         for name in names or self.roles:
-            self.happens(events.RolePrepared(name))
+            self.happens(self.policy.role_prepared, name)
 
     def started(self, *names: str) -> None:
         """All workers of these roles run."""
         for name in names:
-            self.happens(events.RoleStarted(name))
+            self.happens(self.policy.role_started, name)
 
-    def end(self, name: str, code: int = 0) -> None:
+    def ready(self, name: str) -> None:
+        """The check of a role's readiness has succeeded."""
+        self.was_ready.add(name)
+        self.happens(self.policy.role_ready, name)
+
+    def end(self, name: str, code: int = 0, loss: str = "", *, moves: bool = False) -> None:
         """Nothing of a role is left."""
-        self.happens(events.RoleEnded(name, code))
+        self.running.discard(name)
+        self.prepared.discard(name)
+        self.was_ready.discard(name)
+        if not code:
+            self.ended_well.add(name)
+        self.happens(self.policy.role_ended, name, code, loss, moves=moves)
 
     def go(self, seconds: float) -> None:
         """Let time pass."""
         end = self.now + seconds
         while (due := self.policy.due) is not None and due <= end:
             self.now = max(self.now, due)
-            self.happens(events.RoleTimePassed())
+            self.happens(self.policy.time_passed)
         self.now = end
 
-    # -- what is asked for ------------------------------------------------------------------
+    # -- what is asked for (`RoleActions`) --------------------------------------------------
 
-    def _do(self, action: Any) -> None:
-        self.asked.append(action)
-        match action:
-            case actions.PrepareRole(name):
-                assert name not in self.prepared | self.running
-                self.prepared.add(name)
-            case actions.StartRole(name):
-                assert name in self.prepared
-                needs = self.roles[name].after
-                assert {*needs} <= self.was_ready | self.ended_well, f"{name} starts too early"
-                self.prepared.discard(name)
-                self.running.add(name)
-            case actions.CheckReady(name) if self.roles[name].ready.kind == "started":
-                self.happens(events.RoleReady(name))
-            case actions.StopRole(name, number, kill):
-                assert name in self.prepared | self.running
-                self.stops.append((name, number, kill))
-            case actions.EndRoles(code):
-                assert not self.prepared | self.running
-                self.ends.append(code)
+    def prepare(self, role: str) -> None:
+        """Have the nodes of a role get ready."""
+        self.asked.append(("prepare", role))
+        assert role not in self.prepared | self.running
+        self.prepared.add(role)
+
+    def start(self, role: str) -> None:
+        """Start the workers of a role."""
+        self.asked.append(("start", role))
+        assert role in self.prepared
+        needs = self.roles[role].after
+        assert {*needs} <= self.was_ready | self.ended_well, f"{role} starts too early"
+        self.prepared.discard(role)
+        self.running.add(role)
+
+    def check_ready(self, role: str) -> None:
+        """Find out when a role is ready: at once, or as a test tells."""
+        self.asked.append(("check_ready", role))
+        if self.roles[role].ready.kind == "started":
+            self.ready(role)
+
+    def stop(self, role: str, number: int, *, kill: bool = False) -> None:
+        """Note that the workers of a role are to be stopped."""
+        self.asked.append(("stop", role, number, kill))
+        assert role in self.prepared | self.running
+        self.stops.append((role, number, kill))
+
+    def finish(self, code: int) -> None:
+        """Note the exit code of the job."""
+        self.asked.append(("finish", code))
+        assert not self.prepared | self.running
+        self.ends.append(code)
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Keep a line for the user, but for debugging."""
+        if level != "debug":
+            self._lines.append(text)
 
     def said(self) -> list[str]:
-        """Return the lines for the user so far, but those for debugging."""
-        lines = [one for one in self.asked if isinstance(one, actions.RolesLog)]
-        return [one.text for one in lines if one.level != "debug"]
+        """Return the lines for the user so far."""
+        return self._lines
 
     def stopped(self) -> list[str]:
         """Return which roles were to be stopped, in order."""

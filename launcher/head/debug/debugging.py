@@ -7,19 +7,20 @@ on the node (`node.debug.program`), so no port is opened there.
 from __future__ import annotations
 
 from ...common.errors import NODE_UNUSABLE, reason
-from ..run.decisions import GiveUp
 from ..run.events import Exit, JobEnded, Lost, RanksStarted
+from ..run.restart_policy import GiveUp, give_up
 from .configurations import Configurations, folders
 from .rank import DebuggedRank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...common.boundary import Log
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
     from ..run.events import RunEvent
+    from ..run.run import Handle
     from ..run.run_node import RunNode
     from ..run.workers import Workers
 
@@ -35,7 +36,7 @@ class Debugging:
         workers: Workers,
         log: Log,
         debugging: set[int],
-        decide: Callable[[GiveUp], None],
+        handle: Handle,
     ) -> None:
         """Begin for a job, which says which ranks are debugged.
 
@@ -46,12 +47,12 @@ class Debugging:
             workers: those that run.
             log: prints a message, given its text and level.
             debugging: gets the ranks that a debugger is attached to, or that wait for one.
-            decide: ends the run if a rank would wait for a debugger that cannot come.
+            handle: tells the run if a rank would wait for a debugger that cannot come.
         """
         assert spec.debug is not None
         self._spec, self._policy = spec, spec.debug
         self._fleet, self._nodes, self._workers = fleet, nodes, workers
-        self._log, self._debugging, self._decide = log, debugging, decide
+        self._log, self._debugging, self._handle = log, debugging, handle
         self._given_up = False
         self._ranks: dict[int, DebuggedRank] = {}
         self._configurations = Configurations(self._policy.file, log)
@@ -96,7 +97,7 @@ class Debugging:
         """Warn that a rank has no port; end the run if it waits, as nobody could let it go on."""
         if self._policy.wait:
             self._given_up = True
-            self._decide(GiveUp(why, NODE_UNUSABLE, "stopped the job", ""))
+            self._handle(give_up, GiveUp(why, NODE_UNUSABLE, "stopped the job", ""))
         else:
             self._log(why, "warning")
 

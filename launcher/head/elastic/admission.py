@@ -10,8 +10,7 @@ from ..checks import before_start
 from ..fleet.events import NO_MESSAGE
 from ..fleet.reconnector import Pauses, Reconnector
 from ..fleet.unreached import UnreachedNodes
-from ..run.decisions import Admit, DropStart
-from ..run.effects import Ask, CloseLine, Log, ReachNode, Unreached
+from ..run import run_rounds
 from ..run.run_node import NodeState
 
 TYPE_CHECKING = False
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from ...control.messages import Hello
     from ...specs.host import Host
-    from ..run.restart_policy import Course
     from ..run.run_node import RunNode
+    from ..run.run_state import RunState
     from .rounds import Rounds
 
 CHANGED = "its new slots take effect only after it has been off the list once"
@@ -146,7 +145,7 @@ class NodeAdmission:
 
     def __init__(
         self,
-        course: Course,
+        run: RunState,
         rounds: Rounds,
         connected: Callable[[int], bool],
         removed: Callable[[int], bool],
@@ -156,27 +155,26 @@ class NodeAdmission:
 
         `connected` and `removed` tell the rounds of a node, by its number, as `Rounds` describes.
         """
-        self._nodes, self._do, self._compare = course.nodes, course.do, course.compare
+        self._nodes, self._run = run.nodes, run
+        self._do, self._decide = run.do, run.decide
         self._rounds, self._connected, self._most = rounds, connected, most
         self._closed = False
         self._reconnector = Reconnector(
-            course.timers,
+            run.timers,
             PAUSES,
             self._reach,
             lambda node: bool(node.lost),
             self._room,
             self._newcomer,
         )
-        self.membership = Membership(
-            course.nodes, removed, self._reconnector, course.add, self._log
-        )
+        self.membership = Membership(run.nodes, removed, self._reconnector, run.add, self._log)
         self._unreached = UnreachedNodes(
-            course.timers, lambda text: self._log(f"{text}; trying again")
+            run.timers, lambda text: self._log(f"{text}; trying again")
         )
         self._reached: set[RunNode] = set()
 
     def _log(self, text: str) -> None:
-        self._do(Log(text, "warning"))
+        self._run.warn(text)
 
     def expect(self, node: RunNode) -> None:
         """Reach a node that is lost since the start."""
@@ -203,7 +201,7 @@ class NodeAdmission:
                 node.lose(cause or NO_MESSAGE)
                 self._unreached.add(node.name, node.lost)
             self._reconnector.failed(node)
-            self._do(Unreached(node))
+            self._do(self._run.act.unreached, node)
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
@@ -214,7 +212,7 @@ class NodeAdmission:
             self._log(f"cannot use {node.name}: {node.lost}")
         if problems or self._closed or not self._connected(node.number):
             node.ask_again()
-            self._do(CloseLine(node, node.lost))
+            self._do(self._run.act.close_line, node, node.lost)
             self._reconnector.failed(node)
             return
         word = "here" if node.state is NodeState.ADDED else "back"
@@ -227,7 +225,7 @@ class NodeAdmission:
         hellos = {one.connection.number: one.hello for one in others if one.hello}
         nodes = [one.connection.origin for one in (*others, node)]
         problems = before_start.problems(nodes, {**hellos, node.connection.number: hello})
-        return problems or list(filter(None, [self._compare(node, others)]))
+        return problems or list(filter(None, [self._run.compare(node, others)]))
 
     def _accept(self, node: RunNode, hello: Hello) -> None:
         host = node.node.host
@@ -235,7 +233,7 @@ class NodeAdmission:
             host = host._replace(slots=tuple(range(hello.slots)))
         node.admit(Node(node.node.rank, host, 0, host.slots))
         self._reconnector.back(node)
-        self._do(Admit(node))
+        self._decide(run_rounds.admit, self._run, node)
         self.membership.retire()
 
     def _room(self) -> int:
@@ -247,6 +245,6 @@ class NodeAdmission:
     def _reach(self, node: RunNode) -> None:
         fresh = node.connection.connected and node.task is None  # there, without a role so far
         node.forget()
-        self._do(DropStart(node))
+        self._decide(self._run.staged.drop, node)
         self._reached.add(node)
-        self._do(Ask(node) if fresh else ReachNode(node))
+        self._do(self._run.act.ask if fresh else self._run.act.reach, node)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from ..run.effects import CheckHealth
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
 
     from ..run.run_node import RunNode
 
@@ -23,16 +20,16 @@ class RoundHealth:
     """
 
     def __init__(
-        self, *, needed: bool, clock: Callable[[], float], do: Callable[[Any], None]
+        self, *, needed: bool, clock: Callable[[], float], check: Callable[[RunNode], None]
     ) -> None:
         """Check nodes of a run.
 
         Args:
             needed: whether there is a health command.
             clock: returns the time on the loop's clock.
-            do: takes effects.
+            check: runs the command on a node.
         """
-        self._needed, self._clock, self._do = needed, clock, do
+        self._needed, self._clock, self._check = needed, clock, check
 
     def passed(self, nodes: Iterable[RunNode]) -> bool:
         """Return whether these nodes may be in a round."""
@@ -43,7 +40,7 @@ class RoundHealth:
         for node in nodes:
             if not node.busy and not self._is_fresh(node):
                 node.busy = True
-                self._do(CheckHealth(node))
+                self._check(node)
 
     def began(self, nodes: Iterable[RunNode]) -> None:
         """Have these nodes checked again for their next round."""

@@ -9,23 +9,10 @@ from ...common.exit_codes import as_shell
 from ...common.loop import DueTimer
 from ...common.wording import counted
 from ...control import frames, messages, round_messages
-from ..run.decisions import (
-    EndWhenOver,
-    FormRound,
-    ListHosts,
-    Lose,
-    Printed,
-    RecordGivenUp,
-    RecordLoss,
-    Release,
-    ReplaceHost,
-    Resize,
-    SetError,
-    StopAll,
-)
-from ..run.effects import CloseLine, Log, Send
-from ..run.restart_policy import BEYOND
+from ..run import run_rounds
+from ..run.restart_policy import BEYOND, end_with, give_up
 from ..run.run_node import assigned
+from ..run.run_rounds import FormRound
 from .admission import NodeAdmission
 from .node_directory import MasterAddresses, RunNodes
 from .round_health import RoundHealth
@@ -33,16 +20,19 @@ from .rounds import Rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Concatenate, ParamSpec, TypeVar
 
     from ...control.messages import Hello
     from ...control.round_messages import Join
+    from ...specs.host import Host
     from ...specs.policies import ElasticPolicy
-    from ..run.decisions import GiveUp, StartRun
     from ..run.events import Observer
-    from ..run.restart_policy import Course
+    from ..run.restart_policy import GiveUp
     from ..run.run_node import RunNode
+    from ..run.run_state import RunState
+    from ..run.startup import AllReady
+    from .admission import Membership
     from .restart_filter import RestartFilter
 
     P = ParamSpec("P")
@@ -56,7 +46,7 @@ TOO_FEW = "too few nodes for too long (--min_wait)"
 class RunnerRounds:
     """Forms rounds of the nodes that are there, and replaces those that are lost."""
 
-    def __init__(self, course: Course, limits: ElasticPolicy) -> None:
+    def __init__(self, run: RunState, limits: ElasticPolicy) -> None:
         """Decide for a run, of all whose nodes `limits.least` are enough."""
         self.least: int | None = limits.least
         self.handlers = {
@@ -65,37 +55,28 @@ class RunnerRounds:
             frames.FINISHED: self._on_finished,
             frames.AGENT_FAILED: self._on_agent_failure,
         }
-        self._course, self._nodes, self._limits = course, course.nodes, limits
-        self._do, self._record, self._timers = course.do, course.record, course.timers
+        self._run, self._nodes, self._limits = run, run.nodes, limits
+        self._do, self._decide = run.do, run.decide
+        self._record, self._timers = run.record, run.timers
         self._running = self._closed = False
         self._joins: dict[RunNode, Join] = {}
         self._for_good: set[RunNode] = set()
         self._master = MasterAddresses()
-        needed = bool(course.spec.checks.health_command)
-        self._health = RoundHealth(needed=needed, clock=course.clock, do=self._do)
-        directory = RunNodes(self._nodes, course.spec.batches, self._master, self._health)
+        needed = bool(run.spec.checks.health_command)
+        self._health = RoundHealth(needed=needed, clock=run.clock, check=self._check_health)
+        directory = RunNodes(self._nodes, run.spec.batches, self._master, self._health)
         size, now = len(self._nodes), self._timers.clock()
-        self._rounds = rounds = Rounds(self, self._do, size, limits, directory, now)
+        self._rounds = rounds = Rounds(self, run.decide, size, limits, directory, now)
         tell = self._tell
         self._alarm = DueTimer(self._timers, self._timers.clock, lambda: tell(rounds.time_passed))
         self._admission = NodeAdmission(
-            course,
+            run,
             rounds,
             lambda number: tell(rounds.node_connected, number),
             lambda number: tell(rounds.node_removed, number),
             limits.most,
         )
         self._filter = _filter(limits)
-        self.actions: dict[type, Callable[..., None]] = self._table()
-
-    def _table(self) -> dict[type, Callable[..., None]]:
-        """Return what carries out each decision that only this policy knows."""
-        return {
-            Printed: self._on_printed,
-            Resize: self._resize,
-            ListHosts: lambda it: self._admission.membership.take(it.hosts),
-            ReplaceHost: lambda it: self._admission.membership.replace(*it),
-        }
 
     @property
     def observer(self) -> Observer | None:
@@ -104,7 +85,7 @@ class RunnerRounds:
 
     # -- the start --------------------------------------------------------------------------
 
-    def on_start(self, start: StartRun, first: RunNode, probes: Mapping[RunNode, int]) -> None:
+    def on_start(self, start: AllReady, first: RunNode, probes: Mapping[RunNode, int]) -> None:
         """Reach lost nodes again; the first round is formed when the others are ready."""
         self._running, self._plan = True, start.plan
         self._master.on_start(first, start.master, start.plan.master_addr)
@@ -136,7 +117,7 @@ class RunnerRounds:
         return answer
 
     def _send(self, numbers: Iterable[int], frame: bytes) -> None:
-        self._do(Send(self._some(numbers), frame))
+        self._run.send(self._some(numbers), frame)
 
     def _some(self, numbers: Iterable[int]) -> list[RunNode]:
         return [self._nodes[number] for number in numbers]
@@ -159,20 +140,21 @@ class RunnerRounds:
         """Whether the first output shows that the workers of a round have started well."""
         return self._rounds.starting
 
-    def _on_printed(self, printed: Printed) -> None:
-        if self._rounds.starting and self._course.workers.runs(printed.node, printed.rank):
+    def on_output(self, node: RunNode, rank: int) -> None:
+        """Note that the workers of a round have started well."""
+        if self._rounds.starting and self._run.workers.runs(node, rank):
             self._tell(self._rounds.worker_printed)
 
     def _give_up(self, node: RunNode, reason: str) -> None:
-        now = self._course.clock()
+        now = self._run.clock()
         silent = now - (node.connection.heard() or now)
         self.await_end(node, BEYOND * self._lease - silent)
-        self._do(CloseLine(node, reason))
-        self._do(Lose(node, reason))
+        self._do(self._run.act.close_line, node, reason)
+        self._decide(self._run.lose, node, reason)
 
     @property
     def _lease(self) -> float:
-        return self._course.spec.supervision.heartbeat_timeout
+        return self._run.spec.supervision.heartbeat_timeout
 
     def on_health(self, node: RunNode, why: str) -> None:
         """Give up a node that may not be in the next round; it may be reached again."""
@@ -187,7 +169,7 @@ class RunnerRounds:
         """Survive the failure of a worker with another round, or end the run."""
         if not self._running:
             self._record.exited(node, ended)
-            self._do(StopAll(signal.SIGTERM))
+            self._decide(self._run.stop, signal.SIGTERM)
             return
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
@@ -201,7 +183,7 @@ class RunnerRounds:
     def restart(self, why: str, otherwise: GiveUp) -> None:
         """Form another round of the same nodes for this reason, if there is a restart left."""
         if not self._tell(self._rounds.restart_requested, why, NO_PROGRESS):
-            self._do(otherwise)
+            self._decide(give_up, self._run, otherwise)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         failure = messages.unpack(round_messages.AgentFailure, body)
@@ -209,8 +191,9 @@ class RunnerRounds:
         if failure.unusable:
             self._for_good.add(node)
             if not self._rounds.generation and not self.survives(node):
-                self._do(SetError(NodeError(f"{node.name}: {failure.reason}")))
-        self._do(Lose(node, failure.reason, over=False))
+                error = NodeError(f"{node.name}: {failure.reason}")
+                self._decide(end_with, self._run, error)
+        self._decide(self._run.lose, node, failure.reason, over=False)
 
     def survives(self, node: RunNode) -> bool:
         """Return whether the run goes on without a node that is lost."""
@@ -221,11 +204,11 @@ class RunnerRounds:
         if self._running:
             self._tell(self._rounds.node_lost, node.number)
         if self._rounds.over:
-            self._do(EndWhenOver())
+            self._decide(self._run.end_when_over)
         elif node in self._for_good:
             self._admission.drop(node)
         else:
-            self._admission.membership.lost(node)
+            self.membership.lost(node)
 
     def await_end(self, node: RunNode, seconds: float) -> None:
         """Form no other round before the workers of this node have ended.
@@ -251,9 +234,15 @@ class RunnerRounds:
             self._tell(self._rounds.workers_gone, node.number)
         self._admission.on_node_end(node, cause)
 
-    def _resize(self, wanted: Resize) -> None:
-        self.warn(f"resizing to {counted(wanted.nodes, 'node')}, as dsrun-job requested")
-        self._tell(self._rounds.size_limited, wanted.nodes)
+    def resize(self, nodes: int) -> None:
+        """Form rounds of at most so many nodes from now on."""
+        self.warn(f"resizing to {counted(nodes, 'node')}, as dsrun-job requested")
+        self._tell(self._rounds.size_limited, nodes)
+
+    @property
+    def membership(self) -> Membership:
+        """Which hosts may take part."""
+        return self._admission.membership
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -268,10 +257,10 @@ class RunnerRounds:
             return
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._tell(self._rounds.node_done, node.number):
-            self._do(RecordLoss(node.name, ENDED_EARLY))
-            self._do(StopAll(signal.SIGTERM))
+            self._decide(self._record.lost, node.name, ENDED_EARLY, self._run.clock())
+            self._decide(self._run.stop, signal.SIGTERM)
         if was_leaving:
-            self._admission.membership.gone(node)
+            self.membership.gone(node)
 
     def close(self) -> None:
         """Form no other round, and reach no node any more."""
@@ -301,7 +290,7 @@ class RunnerRounds:
             restarts=restarts,
             most=self._limits.restarts,
         )
-        self._do(formed)
+        self._decide(run_rounds.form_round, self._run, formed)
 
     def stop_round(self, nodes: tuple[int, ...]) -> None:
         """Have these nodes leave their round."""
@@ -316,7 +305,7 @@ class RunnerRounds:
         """End this node, which is not needed any more."""
         one = self._nodes[node]
         self.warn(f"removing {one.name} from the job")
-        self._do(Release(one))
+        self._decide(run_rounds.release, self._run, one)
 
     def drop(self, node: int, reason: str, *, for_good: bool) -> None:
         """Close a node's connection: without one it ends its workers itself."""
@@ -325,13 +314,16 @@ class RunnerRounds:
             self._for_good.add(one)
         self._give_up(one, reason)
 
+    def _check_health(self, node: RunNode) -> None:
+        self._do(self._run.act.check_health, node)
+
     def check(self, nodes: tuple[int, ...]) -> None:
         """Run the health command on these nodes."""
         self._health.check(self._some(nodes))
 
     def end_for_failure(self) -> None:
         """End the job: no node was lost that could explain the failure."""
-        self._do(StopAll(signal.SIGTERM))
+        self._decide(self._run.stop, signal.SIGTERM)
 
     def forget_failures(self) -> None:
         """Forget the failures of the round, which the loss of a node has caused."""
@@ -340,16 +332,36 @@ class RunnerRounds:
     def end_too_few(self) -> None:
         """End the job: there were too few nodes for too long."""
         if self._running:
-            self._do(RecordGivenUp(TOO_FEW))
-            self._do(StopAll(signal.SIGTERM))
+            self._decide(self._run.record_given_up, TOO_FEW)
+            self._decide(self._run.stop, signal.SIGTERM)
 
     def finish(self) -> None:
         """End the job, as all workers of the round have ended with code 0."""
-        self._do(StopAll(signal.SIGTERM, 0.0))
+        self._decide(self._run.stop, signal.SIGTERM, 0.0)
 
     def warn(self, text: str) -> None:
         """Print a warning for the user."""
-        self._do(Log(text, "warning"))
+        self._run.warn(text)
+
+
+def resize(run: RunState, nodes: int) -> None:
+    """Form rounds of an elastic run of at most so many nodes from now on."""
+    _rounds_of(run).resize(nodes)
+
+
+def list_hosts(run: RunState, hosts: Sequence[Host]) -> None:
+    """Use these hosts and no others for an elastic run: reach new ones, release the others."""
+    _rounds_of(run).membership.take(hosts)
+
+
+def replace_host(run: RunState, lost: str, host: Host) -> None:
+    """Have a host in later rounds of an elastic run in place of a lost node of this name."""
+    _rounds_of(run).membership.replace(lost, host)
+
+
+def _rounds_of(run: RunState) -> RunnerRounds:
+    assert isinstance(run.restarts, RunnerRounds)
+    return run.restarts
 
 
 def _filter(limits: ElasticPolicy) -> RestartFilter | None:

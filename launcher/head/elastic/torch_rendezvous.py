@@ -10,9 +10,8 @@ import signal
 
 from ...common.errors import LostError, NodeError
 from ...control import frames, messages, round_messages
-from ..run.decisions import BeginRound, RecordLoss, SetError, StopAll
-from ..run.effects import LabelNode, Log
-from ..run.restart_policy import NoRestarts
+from ..run.restart_policy import NoRestarts, end_with
+from ..run.run_rounds import begin_round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
     from ...control.round_messages import AgentFailure, Ranks
     from ...specs.rendezvous import Rendezvous
-    from ..run.decisions import StartRun
-    from ..run.restart_policy import Course
     from ..run.run_node import RunNode
+    from ..run.run_state import RunState
+    from ..run.startup import AllReady
 
 NO_REASON = "torch's agent ended its workers"
 """Why the job is over if the agent gives no reason and no worker here has failed."""
@@ -31,17 +30,17 @@ NO_REASON = "torch's agent ended its workers"
 class TorchRendezvous(NoRestarts):
     """Follows torch's agent on one node from round to round; the runner itself restarts nothing."""
 
-    def __init__(self, course: Course, rendezvous: Rendezvous) -> None:
+    def __init__(self, run: RunState, rendezvous: Rendezvous) -> None:
         """Follow the agent of a rendezvous."""
-        super().__init__(course)
+        super().__init__(run)
         self.handlers = {frames.RANKS: self._on_ranks, frames.AGENT_FAILED: self._on_agent_failure}
         self._rendezvous = rendezvous
         self._world_size = self._number = 0
 
-    def on_start(self, _start: StartRun, _first: RunNode, _probes: Mapping[RunNode, int]) -> None:
+    def on_start(self, _start: AllReady, _first: RunNode, _probes: Mapping[RunNode, int]) -> None:
         """Log what it waits for."""
         rdzv = self._rendezvous
-        self._do(Log(f"{rdzv.words}, --rdzv_id {rdzv.run_id}: waiting for {rdzv.nodes}"))
+        self._run.log(f"{rdzv.words}, --rdzv_id {rdzv.run_id}: waiting for {rdzv.nodes}")
 
     def world_size(self, planned: int) -> int:
         """Return the number of workers on all nodes, once torch has reported it."""
@@ -53,9 +52,9 @@ class TorchRendezvous(NoRestarts):
         self._world_size = ranks.world_size
         self._number += 1
         node.assign(node.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank))
-        self._do(BeginRound(self._number, ranks, (node,)))
-        self._do(LabelNode(node.node))
-        self._do(Log(_place(ranks, len(node.node.slots or ()))))
+        self._decide(begin_round, self._run, self._number, ranks, (node,))
+        self._do(self._run.act.label_node, node.node)
+        self._run.log(_place(ranks, len(node.node.slots or ())))
 
     def on_failure(self, node: RunNode, ended: messages.WorkerExit) -> None:
         """Record the end of a worker; torch's agent decides what follows from it."""
@@ -67,12 +66,13 @@ class TorchRendezvous(NoRestarts):
         text = f"{self._rendezvous.words}: {failure.reason}"
         if self._record.has_failures:
             if failure.reason:
-                self._do(Log(text, "warning"))
+                self._run.warn(text)
         elif self._world_size:
-            self._do(RecordLoss(node.name, failure.reason or NO_REASON))
+            why = failure.reason or NO_REASON
+            self._decide(self._record.lost, node.name, why, self._run.clock())
         else:
-            self._do(SetError(_refused(failure, text)))
-        self._do(StopAll(signal.SIGTERM))
+            self._decide(end_with, self._run, _refused(failure, text))
+        self._decide(self._run.stop, signal.SIGTERM)
 
 
 def _place(ranks: Ranks, count: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from ..run.decisions import End, EndSignal
 from ..run.run import Run, RunOverrides
+from ..run.run_signals import on_end_signal
+from ..run.run_state import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
     from ..output.console import Console
-    from ..run.effects import AllReady
+    from ..run.startup import AllReady
 
 
 class SurveyedNode(NamedTuple):
@@ -56,7 +57,7 @@ class Survey:
 
     def cancel(self, number: int) -> None:
         """Give up asking, because of this signal."""
-        self._run.handle(EndSignal(number))
+        self._run.handle(on_end_signal, number)
 
     @property
     def error(self) -> DsrunError | None:
@@ -70,7 +71,7 @@ class Survey:
             for node in self._run.state.nodes
             if node.hello
         }
-        self._run.handle(End())
+        self._run.handle(RunState.end)
 
     def _on_over(self) -> None:
         run, nodes = self._run, self._run.state.nodes

@@ -7,13 +7,15 @@ from functools import partial
 
 from ...common.errors import UsageError
 from ...common.values import NamedTuple
-from ..run.decisions import CallOff, EndSignal, OtherSignal, Refuse, SignalRanks, StopAll
+from ..run import run_signals, run_start
+from ..run.run_state import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...common.errors import DsrunError
+    from ..run.run import Handle
     from ..run.run_view import ObservedRun, RunView
     from .job import RunnerJob
 
@@ -52,17 +54,17 @@ def control_of(job: RunnerJob) -> JobControl:
         roles=("",),
         started=lambda: job.view().started,
         ending=lambda: job.view().ending,
-        end=lambda number, why: job.handle(EndSignal(number, why)),
-        pass_on=lambda number: job.handle(OtherSignal(number)),
+        end=lambda number, why: job.handle(run_signals.on_end_signal, number, why),
+        pass_on=lambda number: job.handle(run_signals.on_other_signal, number),
         send=partial(send, job.view, job.handle),
         stop=partial(stop, job.view, job.handle),
-        refuse=lambda error: job.handle(Refuse(error)),
-        call_off=lambda reason: job.handle(CallOff(reason)),
+        refuse=lambda error: job.handle(RunState.refuse, error),
+        call_off=lambda reason: job.handle(run_start.call_off, reason),
         observe_runs=lambda observe: observe(job.observed),
     )
 
 
-def send(view: Callable[[], RunView], handle: Callable[[object], None], number: object) -> None:
+def send(view: Callable[[], RunView], handle: Handle, number: object) -> None:
     """Act on a signal for a run: it ends the run, or is passed on to every rank.
 
     Raises:
@@ -73,14 +75,14 @@ def send(view: Callable[[], RunView], handle: Callable[[object], None], number: 
     if number == signal.SIGKILL:
         stop(view, handle, 0.0, number)
     elif signal.Signals(number).name in view().spec.supervision.end_signals:
-        handle(EndSignal(number))
+        handle(run_signals.on_end_signal, number)
     elif view().started:
-        handle(SignalRanks(number))
+        handle(run_signals.signal_ranks, number)
 
 
 def stop(
     view: Callable[[], RunView],
-    handle: Callable[[object], None],
+    handle: Handle,
     grace: object,
     number: int = signal.SIGTERM,
 ) -> None:
@@ -91,10 +93,10 @@ def stop(
     """
     run = view()
     if grace is None or not run.started:
-        handle(EndSignal(number))
+        handle(run_signals.on_end_signal, number)
         return
     if type(grace) not in {int, float} or not 0 <= grace < 1e9:  # type: ignore[operator]
         raise UsageError(f"grace: expected seconds, not {grace!r}")
     if not run.ending:
         run.record.stop_signal = run.record.stop_signal or number
-        handle(StopAll(number, float(grace)))  # type: ignore[arg-type]
+        handle(RunState.stop, number, float(grace))  # type: ignore[arg-type]

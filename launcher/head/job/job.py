@@ -9,7 +9,7 @@ from ...backends import BACKENDS
 from ...common.errors import NodeError, exhausted
 from ...common.output_file import is_page
 from ..report.ending import Ending
-from ..run.decisions import ListHosts, OutputBroken
+from ..run import run_signals
 from ..run.phase import RunPhase
 from ..run.restart_policy import NoRestarts
 from ..run.run import Run, RunOverrides
@@ -21,6 +21,7 @@ from .ending import ending_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import ParamSpec
 
     from ...common.loop import Loop
     from ...specs.host import Host
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     from ..fleet.fleet import NodeFleet
     from ..local.server import Verb
     from ..output.console import Console
-    from ..run.restart_policy import Course, RestartPolicy
-    from ..run.run import Asks
+    from ..run.restart_policy import RestartPolicy
+    from ..run.run import Asks, Handle, Happening
     from ..run.run_node import RunNode
+    from ..run.run_state import RunState
     from ..run.run_view import RunView
     from .job_socket import JobSocket, RunHistory
+
+    P = ParamSpec("P")
 
 
 class RunnerJob:
@@ -111,13 +115,13 @@ class RunnerJob:
         """
         policy, asks = _restarts(self.spec), self._asks(fleet)
         run = Run(self.spec, fleet, self.console, policy, asks, owner)
-        run.input_fd = input_fd
+        run.effects.input_fd = input_fd
         self.hooks = attach(run)
         if self.spec.elastic is not None and self.spec.updates is not None:
             watch_hosts(run, self.spec.updates)
         if is_page(self.spec.output.report_file):
             self.draw = painter(self.loop.clock, self._programs, run.observe)
-        self.console.on_broken_pipe = lambda: run.handle(OutputBroken())
+        self.console.on_broken_pipe = lambda: run.handle(run_signals.on_broken_output)
         self._run = run
 
     def _asks(self, fleet: NodeFleet) -> Asks | None:
@@ -150,9 +154,9 @@ class RunnerJob:
         """Return how its run is now."""
         return self._known.view()
 
-    def handle(self, decision: object) -> None:
-        """Have its run carry out a decision."""
-        self._known.handle(decision)
+    def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Tell its run what has happened, as `Run.handle`."""
+        self._known.handle(happened, *args, **kwargs)
 
     def verbs(self, seen: RunHistory) -> dict[str, Verb]:
         """Return what can be asked about its run, given what was seen of it."""
@@ -314,28 +318,28 @@ def watch_hosts(run: Run, updates: HostUpdates) -> None:
         run.log(text, "warning")
 
     take = partial(list_hosts, run.view, run.handle)
-    run.close_too(host_watch.of(updates, run.loop, take, warn).close)
+    run.effects.close_too(host_watch.of(updates, run.loop, take, warn).close)
 
 
-def list_hosts(
-    view: Callable[[], RunView], handle: Callable[[object], None], hosts: Sequence[Host]
-) -> bool:
+def list_hosts(view: Callable[[], RunView], handle: Handle, hosts: Sequence[Host]) -> bool:
     """Have an elastic run use these hosts; return False where it cannot yet, before the start."""
     running = view().phase is RunPhase.RUNNING
     if running:
-        handle(ListHosts(hosts))
+        from ..elastic import runner_rounds
+
+        handle(runner_rounds.list_hosts, hosts)
     return running
 
 
-def _restarts(spec: JobSpec) -> Callable[[Course], RestartPolicy]:
+def _restarts(spec: JobSpec) -> Callable[[RunState], RestartPolicy]:
     """Return what makes the restart policy of a run."""
     rendezvous, limits = spec.plan.rendezvous, spec.elastic
     if rendezvous is not None:
         from ..elastic.torch_rendezvous import TorchRendezvous
 
-        return lambda course: TorchRendezvous(course, rendezvous)
+        return lambda run: TorchRendezvous(run, rendezvous)
     if limits is not None:
         from ..elastic.runner_rounds import RunnerRounds
 
-        return lambda course: RunnerRounds(course, limits)
+        return lambda run: RunnerRounds(run, limits)
     return NoRestarts

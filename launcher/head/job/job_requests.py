@@ -9,7 +9,8 @@ from ...common.wording import counted
 from ...control import frames
 from ...control.job_status import as_fields
 from ...resources.ranges import show_slots
-from ..run.decisions import EndSignal, Resize, SignalRanks, StopAll
+from ..run import run_signals
+from ..run.run_state import RunState
 from .job_status import status
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ..fleet.fleet import NodeFleet
     from ..fleet.node_queries import Used
     from ..local.server import LocalCaller, Message, Verb
+    from ..run.run import Handle
     from ..run.run_view import RunView
     from ..stacks.view import RankView
     from .job_socket import RunHistory
@@ -37,7 +39,7 @@ class JobRequests:
     def __init__(
         self,
         view: Callable[[], RunView],
-        handle: Callable[[object], None],
+        handle: Handle,
         log: Callable[[str, str], None],
         fleet: NodeFleet,
         seen: RunHistory,
@@ -46,7 +48,7 @@ class JobRequests:
 
         Args:
             view: returns how the run is now.
-            handle: takes decisions for it.
+            handle: tells it what has happened.
             log: prints a message, given its text and level.
             fleet: has its nodes.
             seen: what was seen of it so far.
@@ -107,18 +109,18 @@ class JobRequests:
         if not run.runs:
             raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
         self._warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job requested")
-        self._handle(SignalRanks(number))
+        self._handle(run_signals.signal_ranks, number)
         return {"ranks": len(run.workers.running)}
 
     def _stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         """Stop the job as if its runner had received this signal; `now`: without grace."""
         number = signal_of(request)
         self._warn("stopping the job, as dsrun-job requested")
-        self._handle(EndSignal(number))
+        self._handle(run_signals.on_end_signal, number)
         run = self._view()
         if request.get("now") is True and run.started and not run.ending:
             self._warn("killing all ranks now")
-            self._handle(StopAll(number, 0.0))
+            self._handle(RunState.stop, number, 0.0)
         return {"grace": run.spec.supervision.grace}
 
     def _warn(self, text: str) -> None:
@@ -129,7 +131,9 @@ class JobRequests:
         if type(nodes) is not int or not 0 < nodes < 10_000_000:
             raise UsageError("invalid request: expected nodes, a number above 0")
         words = check_size(self._view(), nodes)
-        self._handle(Resize(nodes))
+        from ..elastic import runner_rounds
+
+        self._handle(runner_rounds.resize, nodes)
         return {"words": words}
 
     # -- output -----------------------------------------------------------------------------

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..local.waiters import Waiters
     from ..report.ending import Ending
     from ..run.events import RunEvent
+    from ..run.run import Handle
     from ..run.run_view import RunView
 
 
@@ -138,7 +139,7 @@ class JobSocket:
 
 def verbs_of(
     view: Callable[[], RunView],
-    handle: Callable[[object], None],
+    handle: Handle,
     log: Callable[[str, str], None],
     fleet: NodeFleet,
     seen: RunHistory,

@@ -8,7 +8,7 @@ from functools import partial
 from ...common.text import plain
 from ...specs.environment import to_wire
 from ..fleet.hosts import by_cause
-from ..run.decisions import FailStart
+from ..run.run_start import fail_start
 from ..run.tasks import is_child
 from ..sync.node_sync import NodeSync
 from ..sync.shared import SharedProbe
@@ -85,7 +85,7 @@ class SyncedStart:
         self._unsettled.discard(node)
         self._note_number(node, outcome)
         if isinstance(outcome, str):
-            self._handle(FailStart(node, outcome))
+            self._handle(fail_start, node, outcome)
         elif not outcome.folder:
             self._log(f"{node.name}: shares the --sync folder", "debug")
             self._send_job(node, None)

@@ -7,8 +7,7 @@ from functools import partial
 
 from ...common.errors import UsageError
 from ..job.control import JobControl
-from ..run.decisions import SignalRanks
-from . import role_events as events
+from ..run.run_signals import signal_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def pass_on(job: RolesJob, number: int) -> int:
     for role in job.roles.values():
         if (run := role.view) is not None and run.runs:
             ranks += len(run.workers.running)
-            role.handle(SignalRanks(number))
+            role.handle(signal_ranks, number)
     return ranks
 
 
@@ -71,7 +70,10 @@ def stop(job: RolesJob, grace: object, number: int = signal.SIGTERM) -> None:
     if grace is not None and (type(grace) not in {int, float} or not 0 <= grace < 1e9):  # type: ignore[operator]
         raise UsageError(f"grace: expected seconds, not {grace!r}")
     job.end(number)
-    kill = partial(job.handle, events.Killed(number))
+
+    def kill() -> None:
+        job.handle(job.policy.killed, number)
+
     if grace == 0:
         kill()
     elif grace is not None:

@@ -105,7 +105,7 @@ def _conduct(
         whole.open()
         fleet = NodeFleet(nodes_of(start), loop, console.log, lease, later, shares=True)
         job = RolesJob(spec, fleet, console, loop.stop)
-        fleet.on_idle = job.on_idle
+        fleet.on_idle = job.effects.on_idle
         whole.draw, whole.tell = job.painter(), job.tell
         control = control_of(job)
         on_job(control)

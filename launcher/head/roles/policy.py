@@ -1,11 +1,12 @@
 """The course of a job of several roles: which role starts, restarts and stops when. Pure.
 
-What happens is given to `RolesPolicy.step`, with its time, and what is to be done is returned. A
-role starts once those it waits for (`after`) are ready, or have ended well; none does before the
-nodes of all are known to be fit. The job is over once a
-role with `ends = "job"` has ended well, or none has that, and all with "wait" have; or with the
-first failure that no restart follows, or a signal. Then roles are stopped, each after those that
-wait for it.
+Events are calls of methods here, given to `RolesPolicy.step` with their time. Calls of
+`RoleActions` follow, in order, once a step is over.
+
+A role starts once those it waits for (`after`) are ready, or have ended well; none does before the
+nodes of all are known to be fit. The job is over once a role with `ends = "job"` has ended well, or
+none has that, and all with "wait" have; or with the first failure that no restart follows, or a
+signal. Then roles are stopped, each after those that wait for it.
 """
 
 from __future__ import annotations
@@ -14,20 +15,48 @@ import signal
 from enum import Enum
 
 from ...common.errors import NO_PROGRESS
+from ...common.event_queue import Outbox
 from ...common.loop import Timers
 from ...common.values import NamedTuple
-from . import role_events as events
-from .role_actions import CheckReady, EndRoles, PrepareRole, RolesLog, StartRole, StopRole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from typing import Protocol
 
     from ...common.loop import Timer
     from ...specs.roles import RoleSpec
-    from .role_actions import RoleAction
-    from .role_events import RoleEvent
+
+    class RoleActions(Protocol):
+        """The actions that follow for roles, by their names."""
+
+        def prepare(self, role: str) -> None:
+            """Have the nodes of a role get ready, for the first time or again."""
+            ...
+
+        def start(self, role: str) -> None:
+            """Start the workers of a role, which is prepared."""
+            ...
+
+        def check_ready(self, role: str) -> None:
+            """Find out when a role, whose workers run, is ready."""
+            ...
+
+        def stop(self, role: str, number: int, *, kill: bool = False) -> None:
+            """Stop the workers of a role with this signal, or leave its nodes if there are none.
+
+            With `kill` those that are left are killed without their grace.
+            """
+            ...
+
+        def log(self, text: str, level: str = "info") -> None:
+            """Print a message for the user."""
+            ...
+
+        def finish(self, code: int) -> None:
+            """End the job with this exit code: nothing of any role is left."""
+            ...
+
 
 TELL_AFTER = 10.0
 """Seconds after which a line says which roles wait for which."""
@@ -124,7 +153,7 @@ class RolesPolicy:
         over: whether nothing is left.
     """
 
-    def __init__(self, roles: Sequence[RoleSpec], now: float) -> None:
+    def __init__(self, roles: Sequence[RoleSpec], now: float, act: RoleActions) -> None:
         """Begin with all roles waiting, at this time in seconds."""
         self.courses = {role.name: RoleCourse(role) for role in roles}
         self._dependants_first = sorted(
@@ -134,33 +163,20 @@ class RolesPolicy:
         self.ending = self.over = False
         self._now = now
         self._timers = Timers(lambda: self._now)
-        self._actions: list[RoleAction] = []
-        self._do = self._actions.append
+        self._act, self._outbox = act, Outbox()
+        self._do = self._outbox.do
         self._stop_signal = int(signal.SIGTERM)
-        self._handlers: dict[type, Callable[..., bool | None]] = {
-            events.JobBegun: self._on_begin,
-            events.RolePrepared: self._on_prepared,
-            events.RoleStarted: self._on_started,
-            events.RoleReady: self._on_ready,
-            events.NotReadyYet: self._on_not_ready,
-            events.RoleFailing: self._on_failing,
-            events.RoleEnded: self._on_end,
-            events.RestartRequested: self._on_restart,
-            events.Interrupted: self._on_interrupt,
-            events.Killed: self._on_kill,
-            events.RoleTimePassed: lambda: None,
-        }
 
-    def step(self, now: float, event: RoleEvent) -> tuple[RoleAction, ...]:
-        """Handle an event at a time, and what is due by then; return what is to be done."""
+    def step(self, now: float, happened: Callable[[], object]) -> None:
+        """Handle an event at a time, and what is due by then; then have done what follows."""
         self._now = now
-        fields: Any = event
-        self._handlers[type(event)](*fields)
+        happened()
         while (call := self._timers.expired(now)) is not None:
             call()
-        actions = tuple(self._actions)
-        self._actions.clear()
-        return actions
+        self._outbox.empty()
+
+    def time_passed(self) -> None:
+        """Handle nothing but what is due."""
 
     @property
     def due(self) -> float | None:
@@ -169,7 +185,8 @@ class RolesPolicy:
 
     # -- the start --------------------------------------------------------------------------
 
-    def _on_begin(self) -> None:
+    def job_begun(self) -> None:
+        """Have the nodes of all roles get ready."""
         for course in self.courses.values():
             self._prepare(course)
         self._timers.call_later(TELL_AFTER, self._tell_waits)
@@ -177,9 +194,10 @@ class RolesPolicy:
     def _prepare(self, course: RoleCourse) -> None:
         course.enter(RoleState.WAITING)
         course.alive, course.prepared, course.lacks = True, False, ""
-        self._do(PrepareRole(course.name))
+        self._do(self._act.prepare, course.name)
 
-    def _on_prepared(self, name: str) -> None:
+    def role_prepared(self, name: str) -> None:
+        """Handle that all nodes of a role are ready to start its workers."""
         course = self.courses[name]
         if course.state is RoleState.WAITING:
             course.prepared = course.known = True
@@ -194,7 +212,7 @@ class RolesPolicy:
             if waits and course.prepared and not self._blockers(course):
                 course.enter(RoleState.STARTING)
                 course.ran = True
-                self._do(StartRole(course.name))
+                self._do(self._act.start, course.name)
 
     def _blockers(self, course: RoleCourse) -> list[RoleCourse]:
         """Return the roles that a role waits for."""
@@ -208,19 +226,22 @@ class RolesPolicy:
         if lines and not self.ending:
             self._say("; ".join(lines))
 
-    def _on_started(self, name: str) -> None:
+    def role_started(self, name: str) -> None:
+        """Handle that all workers of a role run."""
         course = self.courses[name]
         if course.state is not RoleState.STARTING:
             return
         course.enter(RoleState.RUNNING)
         timeout = course.role.ready.timeout
         course.limit = self._timers.call_later(timeout, lambda: self._on_late(course))
-        self._do(CheckReady(name))
+        self._do(self._act.check_ready, name)
 
-    def _on_not_ready(self, name: str, why: str) -> None:
+    def role_lacks(self, name: str, why: str) -> None:
+        """Note why the check of a role's readiness has not succeeded so far, in words."""
         self.courses[name].lacks = f": {why}"
 
-    def _on_ready(self, name: str) -> None:
+    def role_ready(self, name: str) -> None:
+        """Handle that the check of a role's readiness has succeeded."""
         course = self.courses[name]
         if course.state is not RoleState.RUNNING:
             return
@@ -238,7 +259,11 @@ class RolesPolicy:
         why = f"it was not ready after {limit:g} s (ready_timeout){course.lacks}"
         self._fail(course, why, stop=True)
 
-    def _on_failing(self, name: str, loss: str) -> None:
+    def role_failing(self, name: str, loss: str = "") -> None:
+        """Handle that a role has failed, and its workers are being stopped; `role_ended` follows.
+
+        `loss` is the loss of a node that has caused it, in words; "" for none.
+        """
         course = self.courses[name]
         if course.state not in {RoleState.RESTARTING, RoleState.STOPPING, RoleState.ENDED}:
             self._fail(course, "", loss=loss)
@@ -250,7 +275,7 @@ class RolesPolicy:
             if not self.ending:
                 self.cause = Cause(course.name, why)
             if stop:
-                self._do(StopRole(course.name, signal.SIGTERM))
+                self._do(self._act.stop, course.name, signal.SIGTERM)
             self._finish()
             return
         course.restarts += 1
@@ -263,7 +288,7 @@ class RolesPolicy:
             "warning",
         )
         if stop:
-            self._do(StopRole(course.name, signal.SIGTERM))
+            self._do(self._act.stop, course.name, signal.SIGTERM)
         elif not course.alive:
             self._restart_later(course)
 
@@ -280,14 +305,24 @@ class RolesPolicy:
             return
         course.limit = self._timers.call_later(delay, lambda: self._prepare(course))
 
-    def _on_restart(self, name: str) -> None:
+    def restart_requested(self, name: str) -> None:
+        """Start a role again, as a user asks."""
         course = self.courses[name]
         running = {RoleState.STARTING, RoleState.RUNNING, RoleState.READY}
         if course.state in running and not self.ending:
             course.enter(RoleState.RESTARTING)
-            self._do(StopRole(name, signal.SIGTERM))
+            self._do(self._act.stop, name, signal.SIGTERM)
 
-    def _on_end(self, name: str, code: int, loss: str, moves: bool) -> None:
+    def role_ended(self, name: str, code: int, loss: str = "", *, moves: bool = False) -> None:
+        """Handle that nothing of a role runs any more.
+
+        Args:
+            name: of the role.
+            code: how it has ended, as an exit code of dsrun.
+            loss: as for `role_failing`.
+            moves: whether it would have another node in place of a lost one if it was prepared
+                again.
+        """
         course = self.courses[name]
         course.alive, course.code = False, code
         match course.state:
@@ -325,17 +360,22 @@ class RolesPolicy:
             by_end.setdefault(course.role.ends, []).append(course.well)
         return any(by_end.get("job", [True])) and all(by_end.get("wait", ()))
 
-    def _on_interrupt(self, number: int, why: str) -> None:
+    def interrupted(self, number: int, why: str = "") -> None:
+        """End the job by a signal; roles that are being stopped get it, too.
+
+        `why` is told in its place if nobody has sent it.
+        """
         # Programs ignore SIGPIPE, or do not expect it.
         self._stop_signal = signal.SIGTERM if number == signal.SIGPIPE else number
         if self.ending:
             for course in self._stopping():
-                self._do(StopRole(course.name, self._stop_signal))
+                self._do(self._act.stop, course.name, self._stop_signal)
             return
         self.cause = Cause(number=number, why=why)
         self._finish()
 
-    def _on_kill(self, number: int) -> None:
+    def killed(self, number: int) -> None:
+        """Kill all workers at once, with the same signal as before in the reports."""
         self._stop_signal = number
         if not self.ending:
             self.ending, self.cause = True, Cause(number=number)
@@ -359,7 +399,7 @@ class RolesPolicy:
     def _stop(self, course: RoleCourse, *, kill: bool = False) -> None:
         course.enter(RoleState.STOPPING if course.alive else RoleState.ENDED)
         if course.alive:
-            self._do(StopRole(course.name, self._stop_signal, kill))
+            self._do(self._act.stop, course.name, self._stop_signal, kill=kill)
 
     def _is_used(self, course: RoleCourse) -> bool:
         """Return whether a role has not ended that waits for this one, if through others only."""
@@ -385,7 +425,7 @@ class RolesPolicy:
         if self.over or states != {RoleState.ENDED}:
             return
         self.over = True
-        self._do(EndRoles(self._code))
+        self._do(self._act.finish, self._code)
 
     @property
     def _code(self) -> int:
@@ -398,7 +438,7 @@ class RolesPolicy:
         return 128 + self.cause.number if any(ran) or not ran else 0
 
     def _say(self, text: str, level: str = "info") -> None:
-        self._do(RolesLog(text, level))
+        self._do(self._act.log, text, level)
 
 
 def _restarts(course: RoleCourse) -> bool:

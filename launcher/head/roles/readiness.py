@@ -17,7 +17,6 @@ from ..run.events import RESULT, RankOutput
 from ..watch.lines import OutputLines, matches
 from ..watch.time_limit import TimeLimit, TooSlow
 from .inquiry import NONE, Inquiry, ReadyQuestion
-from .role_events import NotReadyYet, RoleReady
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ..run.events import Observer, RunEvent
     from .directory import Directory
     from .port_checks import PortChecks
-    from .role_events import RoleEvent
+    from .role_run import RoleNews
 
     Stop: TypeAlias = Callable[[], None]
     Whom: TypeAlias = tuple[tuple[str, ...], ReadyQuestion]
@@ -105,7 +104,7 @@ class RoleReadiness:
         ports: PortChecks,
         fleet: NodeFleet,
         directory: Directory,
-        tell: Callable[[RoleEvent], None],
+        news: RoleNews,
     ) -> None:
         """Prepare.
 
@@ -116,10 +115,10 @@ class RoleReadiness:
             ports: asks these who listens on its ports.
             fleet: has the nodes of all.
             directory: knows their places, and is told which addresses have answered.
-            tell: called from the loop once the role is ready, and with why it is not yet.
+            news: is told once the role is ready, and why it is not yet.
         """
         self._role, self._users, self._nodes, self._ports = role, users, nodes, ports
-        self._fleet, self._directory, self._tell = fleet, directory, tell
+        self._fleet, self._directory, self._news = fleet, directory, news
         self._line: LineWatch | None = None
         self._steps: dict[str, _Step] = {}
         self._timer: Timer | None = None
@@ -155,7 +154,7 @@ class RoleReadiness:
         """Find out when it is ready: its workers run."""
         name, ready = self._role.name, self._role.ready
         if self._asks_servers:
-            self._tell(NotReadyYet(name, f"its workers do not listen on port {ready.port}"))
+            self._news.lacks(name, f"its workers do not listen on port {ready.port}")
             self._check_ports((ready.port,), lambda: self._inquire(ready.kind, self._on_met))
         elif ready.kind == "file":
             self._inquire("file", self._on_met)
@@ -235,7 +234,7 @@ class RoleReadiness:
 
         def why(text: str) -> None:
             if kind != "reach":
-                self._tell(NotReadyYet(name, text))
+                self._news.lacks(name, text)
 
         def ask(whom: Whom) -> Stop:
             return Inquiry(self._fleet, *whom, done, why, again).stop
@@ -258,4 +257,4 @@ class RoleReadiness:
 
     def _look(self) -> None:
         if self._met and self._reached:
-            self._check_ports((), lambda: self._tell(RoleReady(self._role.name)))
+            self._check_ports((), lambda: self._news.ready(self._role.name))

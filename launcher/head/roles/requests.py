@@ -15,7 +15,6 @@ from ..job.job_requests import follow, ranks_of, signal_of
 from ..job.job_status import status
 from ..job.report_request import about, send_past, troubles
 from ..report.report import duration
-from . import role_events as events
 from .control import pass_on
 from .roles_log import RolesLogReader
 
@@ -186,7 +185,7 @@ class RolesRequests:
         self._job.log("stopping the job, as dsrun-job requested", "warning")
         self._job.end(number)
         if request.get("now") is True:
-            self._job.handle(events.Killed(number))
+            self._job.handle(self._job.policy.killed, number)
         return {"grace": sum(run.spec.supervision.grace for _, run, _ in self._runs)}
 
     def _restart(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
@@ -197,7 +196,7 @@ class RolesRequests:
         if not run.runs or self._job.policy.ending:
             raise UsageError(f"{name} is not running: it is {self._state(name)}")
         self._job.log(f"{name}: starting it again, as dsrun-job requested", "warning")
-        self._job.handle(events.RestartRequested(name))
+        self._job.handle(self._job.policy.restart_requested, name)
         return {}
 
     @property

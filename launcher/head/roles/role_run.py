@@ -5,18 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.errors import DsrunError, NodeError
+from ...common.values import NamedTuple
 from ..job.ending import fails
 from ..job.job import RunnerJob
 from ..report.ending import Ending
-from ..run.decisions import Abandon, End, Refuse, StartRun, StopAll
+from ..run import run_start
 from ..run.events import Alarm, Exit, Lost, RanksStarted
 from ..run.phase import RunPhase
 from ..run.run import RunOverrides
-from .role_events import RoleEnded, RoleFailing, RolePrepared, RoleStarted
+from ..run.run_state import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import ParamSpec
 
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
@@ -24,12 +26,33 @@ if TYPE_CHECKING:
     from ..job.job_socket import RunHistory
     from ..local.server import Verb
     from ..output.console import Console
-    from ..run.effects import AllReady
     from ..run.events import RunEvent
+    from ..run.run import Happening
     from ..run.run_view import ObservedRun, RunView
-    from .role_events import RoleEvent
+    from ..run.startup import AllReady
 
-    Tell = Callable[[RoleEvent], None]
+    P = ParamSpec("P")
+
+
+class RoleNews(NamedTuple):
+    """Calls that tell what happens to a role, by its name, from the loop.
+
+    Attributes:
+        prepared: all nodes of it are ready to start its workers.
+        started: all its workers run.
+        ready: the check of its readiness has succeeded.
+        lacks: it has not so far, for this reason.
+        failing: it has failed, and its workers are being stopped; its end follows.
+        ended: nothing of it runs any more; it has ended with this exit code.
+    """
+
+    prepared: Callable[[str], None]
+    started: Callable[[str], None]
+    ready: Callable[[str], None]
+    lacks: Callable[[str, str], None]
+    failing: Callable[[str], None]
+    ended: Callable[[str, int], None]
+
 
 LEFT_BEHIND = "its node launcher still had workers of the role"
 """Why a connection is closed after a run that did not wait for its workers."""
@@ -51,7 +74,7 @@ class RoleRun:
         spec: JobSpec,
         fleet: NodeFleet,
         console: Console,
-        tell: Tell,
+        news: RoleNews,
         observe: Callable[[ObservedRun], None],
         on_left: Callable[[], None],
         owner: RunOverrides,
@@ -62,7 +85,7 @@ class RoleRun:
             spec: its job.
             fleet: has its nodes.
             console: where its output and messages go; is not closed.
-            tell: called from the loop with what happens to the role.
+            news: is told what happens to the role.
             observe: called with each of its runs before it begins.
             on_left: called whenever all hooks have been told of the end of a run.
             owner: what is done in place of the usual beside start and end.
@@ -71,7 +94,7 @@ class RoleRun:
         self.ending: Ending | None = None
         self.leaving = 0
         self._fleet, self._console = fleet, console
-        self._tell, self._observe, self._on_left = tell, observe, on_left
+        self._news, self._observe, self._on_left = news, observe, on_left
         self._owner = owner._replace(on_ready=self._on_ready, on_over=self._finish)
         self.loss, self._published = "", b""
         self._job: RunnerJob | None = None
@@ -87,10 +110,10 @@ class RoleRun:
         """How its present run is now, or the last one; None before the first."""
         return self._job.view() if self._job is not None and self._job.assembled else None
 
-    def handle(self, decision: object) -> None:
-        """Have its present run, if there is one, carry out a decision."""
+    def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Tell its present run, if there is one, what has happened, as `Run.handle`."""
         if self._job is not None and self._job.assembled:
-            self._job.handle(decision)
+            self._job.handle(happened, *args, **kwargs)
 
     def verbs(self, seen: RunHistory) -> dict[str, Verb]:
         """Return what can be asked about its run, given what was seen of it."""
@@ -119,7 +142,7 @@ class RoleRun:
     # -- the start --------------------------------------------------------------------------
 
     def prepare(self, former_ports: tuple[tuple[str, tuple[int, ...]], ...] = ()) -> None:
-        """Have its nodes get ready; `RolePrepared` follows, or `RoleEnded` if that fails.
+        """Have its nodes get ready; `RoleNews` tells that they are, or of its end if that fails.
 
         `former_ports` are as in `JobSpec`.
         """
@@ -170,7 +193,7 @@ class RoleRun:
         """Tell that the nodes are ready, unless the run has been given up meanwhile."""
         run = self.view
         if self._ready is ready and run is not None and not run.ending:
-            self._tell(RolePrepared(self.name))
+            self._news.prepared(self.name)
 
     def _watch(self, job: RunnerJob, connection: NodeConnection) -> None:
         """Give the run up if this connection is lost before the start."""
@@ -201,7 +224,7 @@ class RoleRun:
         if lost is not None:
             _refuse(job, _early(lost, lost.lost))
         elif self._ready is not None:
-            job.handle(StartRun(*self._ready))
+            job.handle(run_start.start, self._ready)
 
     def _forget_watches(self) -> None:
         for connection, watch in self._watched:
@@ -226,7 +249,7 @@ class RoleRun:
         assert run is not None
         self._started.update(ranks)
         if len(self._started) >= (run.plan.world_size or 0):
-            self._tell(RoleStarted(self.name))
+            self._news.started(self.name)
 
     def _look(self) -> None:
         """Tell at once if the run is stopping because of a failure: its end may take a while.
@@ -238,12 +261,12 @@ class RoleRun:
             return
         if run.phase is RunPhase.STOPPING and fails(run):
             self._stopped = True
-            self._tell(RoleFailing(self.name))
+            self._news.failing(self.name)
 
     # -- the end ----------------------------------------------------------------------------
 
     def stop(self, number: int, *, kill: bool = False, why: str | None = None) -> None:
-        """Stop the workers, or leave the nodes if there are none; `RoleEnded` follows.
+        """Stop the workers, or leave the nodes if there are none; news of the end follow.
 
         Args:
             number: the signal for the workers.
@@ -257,15 +280,15 @@ class RoleRun:
         if why is not None:
             run.record.stopped_by(number, why)
         if run.started:
-            self.handle(StopAll(number, 0.0 if kill else None))
+            self.handle(RunState.stop, number, 0.0 if kill else None)
         else:
-            self.handle(End())
+            self.handle(RunState.end)
 
     def abandon(self) -> None:
         """Wait for nothing that still runs."""
         run = self.view
         if run is not None and not run.ending:
-            self.handle(Abandon())
+            self.handle(RunState.abandon)
 
     def _finish(self) -> None:
         """Give the nodes back, and tell how the run has ended."""
@@ -296,7 +319,7 @@ class RoleRun:
         """Tell at once, so that what follows does not wait for files and programs of hooks."""
         self.ending = ending
         job.end(ending)
-        self._tell(RoleEnded(self.name, ending.code))
+        self._news.ended(self.name, ending.code)
 
     def _left(self, _ending: Ending) -> None:
         self.leaving -= 1
@@ -305,7 +328,7 @@ class RoleRun:
 
 def _refuse(job: RunnerJob, why: str) -> None:
     if not job.view().started and not job.view().ending:
-        job.handle(Refuse(NodeError(why)))
+        job.handle(RunState.refuse, NodeError(why))
 
 
 def _early(connection: NodeConnection, reason: str) -> str:

@@ -1,4 +1,4 @@
-"""Carries out what the policy of a job's roles decides, and tells it what happens."""
+"""A job of several roles: tells their policy what happens, and who may ask about them."""
 
 from __future__ import annotations
 
@@ -8,52 +8,36 @@ from functools import partial
 from ...common.event_queue import EventQueue
 from ...common.loop import DueTimer
 from ...common.output_file import is_page
-from ...control import frames, messages
-from ...control.role_messages import Lease
-from ..fleet.events import NO_MESSAGE, NodeConnected, NodeEnded
 from ..job.ending import ending_of
 from ..job.job_socket import JobSocket, RunHistory
-from ..run.decisions import CallOff, OtherSignal, Refuse, ReplaceHost
+from ..run import run_signals, run_start
 from ..run.events import Lost, Round
-from ..run.phase import RunPhase
-from ..run.run import RunOverrides
 from ..run.run_signals import StopRequests, StopStep
+from ..run.run_state import RunState
 from ..watch.attach import roles_painter
-from . import role_events as events
-from .directory import Directory
 from .ending import RolesEnding, Section
 from .policy import RolesPolicy
-from .port_checks import PortChecks
-from .readiness import RoleReadiness
-from .role_actions import CheckReady, EndRoles, PrepareRole, RolesLog, StartRole, StopRole
-from .role_console import RoleConsole
-from .role_run import RoleRun
-from .spares import Spares
+from .role_effects import RoleEffects
+from .role_run import RoleNews
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import ParamSpec
 
     from ...common.errors import DsrunError
-    from ...specs.job import JobSpec
     from ...specs.program import Program
-    from ...specs.roles import RoleSpec, RolesSpec
-    from ..fleet.events import FleetEvent
+    from ...specs.roles import RolesSpec
     from ..fleet.fleet import NodeFleet
-    from ..fleet.node_connection import NodeConnection
     from ..local.server import Verb
     from ..output.console import Console
     from ..report.ending import Ending
     from ..run.events import RunEvent
-    from ..run.run_node import RunNode
     from ..run.run_view import ObservedRun
     from .hooks import RolesHooks
-    from .role_actions import RoleAction
-    from .role_events import RoleEvent
+    from .policy import Cause
 
-PREFIX = "{role}/{host}:{rank}| "
-"""The label of the lines of a role, unless its job has another one than usual."""
+    P = ParamSpec("P")
 
 
 class RolesJob:
@@ -62,6 +46,7 @@ class RolesJob:
     Attributes:
         spec: the job.
         policy: decides which role starts, restarts and stops when.
+        effects: carries out what that decides.
         directory: where the workers of each role are.
         roles: what runs each role, by name.
         histories: what was seen of the last run of each role, by name.
@@ -76,42 +61,33 @@ class RolesJob:
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self._console, self._on_over = console, on_over
         self.began = self.loop.clock()
-        self.policy = RolesPolicy(spec.roles, self.loop.awake())
-        self.directory = Directory(node.name for node in fleet.nodes.values())
-        ports = PortChecks(fleet)
-        self._readiness = {role.name: self._ready(role, ports) for role in spec.roles}
-        self.roles = {role.name: self._role(n, role) for n, role in enumerate(spec.roles)}
-        hosts = [node.host for node in spec.job.plan.nodes]
-        plans = [role.job.plan for role in spec.roles]
-        self._spares = Spares(hosts, plans, lost=self._is_lost, doubtful=self._is_doubtful)
-        self._idle: set[NodeConnection] = set()
         self._queue = EventQueue()
+        later = self._queue.later
+        news = RoleNews(
+            prepared=later(self._on_prepared),
+            started=later(self._on_started),
+            ready=later(self._on_ready),
+            lacks=later(self._on_lack),
+            failing=later(self._on_failing),
+            ended=later(self._on_ended),
+        )
+        watched = self._observe, self._look, self._cause
+        self.effects = RoleEffects(spec, fleet, console, news, *watched)
+        self.roles, self.directory = self.effects.roles, self.effects.directory
+        self.policy = RolesPolicy(spec.roles, self.loop.awake(), self.effects)
         self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
         self._socket: JobSocket | None = None
         self._observers: list[Callable[[ObservedRun], None]] = []
         self._hooks = self._told()
-        self.abandoned, self._over, self._code = False, False, 0
+        self.abandoned = self._over = False
         self._requests = StopRequests()
-        expire = partial(self.handle, events.RoleTimePassed())
+        expire = partial(self.handle, self.policy.time_passed)
         self._alarm = DueTimer(self.loop, self.loop.awake, expire)
-
-    def _role(self, number: int, role: RoleSpec) -> RoleRun:
-        console: Any = RoleConsole(self._console, role.name, number)
-        job = job_of(role, self.spec.job)
-        owner = RunOverrides(greeting=self.directory.frame, on_unreached=self._on_unreached)
-        return RoleRun(job, self.fleet, console, self.handle, self._observe, self._look, owner)
-
-    def _ready(self, role: RoleSpec, ports: PortChecks) -> RoleReadiness:
-        users = [other.name for other in self.spec.roles if role.name in other.after]
-        nodes = lambda: self.roles[role.name].connections  # noqa: E731
-        return RoleReadiness(role, users, nodes, ports, self.fleet, self.directory, self.handle)
 
     def _observe(self, run: ObservedRun) -> None:
         """Look at a run of a role that has not begun."""
         name = run.role
-        self._readiness[name].watch_output(
-            run.observe, lambda text: self.log(f"{name}: {text}", "warning")
-        )
+        self.effects.watch_output(run)
         self.histories[name] = RunHistory(self.loop.clock, self.histories[name])
         run.observe(self.histories[name].on_event)
         for observe in self._observers:
@@ -120,7 +96,7 @@ class RolesJob:
 
     def _on_run_event(self, run: ObservedRun, event: RunEvent) -> None:
         if type(event) in {Lost, Round} and run.view().started:
-            self._update(run.role)
+            self.effects.update(run.role)
 
     def _told(self) -> RolesHooks | None:
         """Return what tells other programs of the job, if it has any."""
@@ -170,7 +146,7 @@ class RolesJob:
                 self.log(f"{', '.join(names)}: {note}")
         self.fleet.watch()  # those that are ready hear of this process while others start
         self._socket = JobSocket(self.loop, self.spec.job.job_id, self._verbs, self.log)
-        self.handle(events.JobBegun())
+        self.handle(self.policy.job_begun)
 
     def _verbs(self) -> dict[str, Verb]:
         from .requests import RolesRequests
@@ -207,7 +183,7 @@ class RolesJob:
         if self.started or first.view is None:
             self.log(reason, "warning")
         else:
-            first.handle(CallOff(reason))
+            first.handle(run_start.call_off, reason)
 
     def refuse(self, error: DsrunError) -> None:
         """End the job with this error; if workers run already, only log it."""
@@ -215,7 +191,7 @@ class RolesJob:
         if self.started or first.view is None:
             self.log(str(error), "error")
         else:
-            first.handle(Refuse(error))
+            first.handle(RunState.refuse, error)
 
     def conclude(self) -> RolesEnding:
         """Return how it has ended."""
@@ -234,150 +210,55 @@ class RolesJob:
             )
             for name, one in self.policy.courses.items()
         }
-        times = self.began, self.loop.clock()
-        return RolesEnding(self.spec.job.job_id, sections, self.policy.cause, self._code, times)
+        times, code = (self.began, self.loop.clock()), self.effects.code
+        return RolesEnding(self.spec.job.job_id, sections, self.policy.cause, code, times)
 
-    # -- decisions --------------------------------------------------------------------------
+    # -- what happens -----------------------------------------------------------------------
 
-    def handle(self, event: RoleEvent) -> None:
-        """Tell the policy what has happened, and do what follows; one event after another."""
-        self._queue.put(self._step, event)
+    def handle(self, happened: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Have the policy handle what has happened, a call of it, after what is under way."""
+        self._queue.put(self._step, partial(happened, *args, **kwargs))
 
-    def _step(self, event: RoleEvent) -> None:
-        self._note(event)
-        event = self._explained(event)
-        for action in self.policy.step(self.loop.awake(), event):
-            self._act(action)
+    def _step(self, happened: Callable[[], object]) -> None:
+        self.policy.step(self.loop.awake(), happened)
         self._alarm.set(self.policy.due)
         self._look()
 
-    def _explained(self, event: RoleEvent) -> RoleEvent:
-        """Return the end of a role with what was lost, and whether it has a spare for that."""
-        if not isinstance(event, (events.RoleFailing, events.RoleEnded)):
-            return event
-        role = self.roles[event.role]
-        event = event._replace(loss=role.loss)
-        if isinstance(event, events.RoleEnded):
-            event = event._replace(moves=self._spares.moves(role.spec.plan))
-        return event
+    def _on_prepared(self, name: str) -> None:
+        self.effects.update(name)
+        self._step(partial(self.policy.role_prepared, name))
+
+    def _on_started(self, name: str) -> None:
+        self._step(partial(self.policy.role_started, name))
+
+    def _on_ready(self, name: str) -> None:
+        self.effects.publish()
+        self._step(partial(self.policy.role_ready, name))
+
+    def _on_lack(self, name: str, why: str) -> None:
+        self._step(partial(self.policy.role_lacks, name, why))
+
+    def _on_failing(self, name: str) -> None:
+        self.effects.failed(name)
+        self._step(partial(self.policy.role_failing, name, self.roles[name].loss))
+
+    def _on_ended(self, name: str, code: int) -> None:
+        self.effects.failed(name)
+        loss, moves = self.roles[name].loss, self.effects.moves(name)
+        self._step(partial(self.policy.role_ended, name, code, loss, moves=moves))
+
+    def _cause(self) -> Cause | None:
+        return self.policy.cause
 
     def _look(self) -> None:
         """End once the job is over, and all hooks have been told, after what is under way."""
-        self._queue.put(self._end_if_over, None)
+        self._queue.put(self._end_if_over)
 
-    def _end_if_over(self, _event: None) -> None:
+    def _end_if_over(self) -> None:
         leaving = any(role.leaving for role in self.roles.values())
         if self.policy.over and not leaving and not self._over:
             self._over = True
             self._on_over()
-
-    def _note(self, event: RoleEvent) -> None:
-        match event:
-            case events.RolePrepared(name):
-                self._update(name)
-            case events.RoleReady():
-                self._publish()
-            case events.RoleFailing(name) | events.RoleEnded(name):
-                self._readiness[name].stop()
-                self._follow()
-
-    def _act(self, action: RoleAction) -> None:
-        match action:
-            case PrepareRole(name):
-                self._prepare(name)
-            case StartRole(name):
-                self._publish(name)
-                self._readiness[name].starting()
-                self.roles[name].start()
-            case CheckReady(name):
-                self._readiness[name].begin()
-            case StopRole(name, number, kill):
-                self._readiness[name].stop()
-                cause = self.policy.cause
-                why = cause.why if cause is not None and cause.number else None
-                self.roles[name].stop(number, kill=kill, why=why)
-            case RolesLog(text, level):
-                self.log(text, level)
-            case EndRoles(code):
-                self._code = code
-
-    def _prepare(self, name: str) -> None:
-        """Have the nodes of a role get ready, and spares in place of those that are lost."""
-        moved = self._move(name)
-        self.roles[name].prepare(self.directory.ports(name))
-        for lost in moved:
-            self._move_elastic(lost)
-
-    def _move(self, name: str, only: str = "") -> dict[str, str]:
-        """Put spares in the plan of a role in place of nodes that are lost, or of `only` one."""
-        role = self.roles[name]
-        plan, moved = self._spares.replace(role.spec.plan, only)
-        for lost, spare in moved.items():
-            self.log(f"{name}: {lost} is lost; {spare} takes its place", "warning")
-        role.spec = role.spec._replace(plan=plan)
-        return moved
-
-    def _on_unreached(self, node: RunNode) -> None:
-        """Have a spare in place of a node of an elastic role that could not be reached again.
-
-        Over a lane it cannot be reached before the role that uses the node itself has reached it.
-        """
-        first = next(one for one in self.fleet.nodes.values() if one.name == node.name)
-        if first is node.connection or first.on_event is None:
-            self._move_elastic(node.name)
-
-    def _move_elastic(self, lost: str) -> None:
-        """Have a spare in place of a lost node in the next round of each elastic role there."""
-        for name, role in self.roles.items():
-            run = role.view
-            if run is None or run.phase is not RunPhase.RUNNING or run.spec.elastic is None:
-                continue
-            for spare in self._move(name, lost).values():
-                nodes = role.spec.plan.nodes
-                host = next(one.host for one in nodes if one.host.name == spare)
-                role.handle(ReplaceHost(lost, host))
-
-    def _is_lost(self, name: str) -> bool:
-        return any(bool(one.lost) for one in self._named(name))
-
-    def _is_doubtful(self, name: str) -> bool:
-        return any(self.fleet.is_doubtful(one) for one in self._named(name))
-
-    def _named(self, name: str) -> Iterator[NodeConnection]:
-        return (one for one in self.fleet.nodes.values() if one.name == name)
-
-    def on_idle(self, event: FleetEvent) -> None:
-        """Have a spare send heartbeats from the beginning; the fleet tells if it is lost then."""
-        match event:
-            case NodeConnected(node):
-                self._idle.add(node)
-                node.send(messages.pack(frames.LEASE, Lease(self.fleet.lease)))
-                self.fleet.expect_beats(node)
-            case NodeEnded(node, cause) if node not in self._idle and self._spares.has(node.name):
-                self.log(f"cannot reach {node.name}, a spare: {cause or NO_MESSAGE}", "warning")
-
-    # -- who is where -----------------------------------------------------------------------
-
-    def _update(self, name: str) -> None:
-        """Take the nodes of a role as they are now, and tell all roles."""
-        run = self.roles[name].view
-        if run is None or run.ending:
-            return
-        for text in self.directory.update(name, run.nodes):
-            self.log(text, "warning")
-        self._publish()
-        self._follow()
-
-    def _follow(self) -> None:
-        """Have roles that are not ready asked by nodes that are there, at their places now."""
-        for readiness in self._readiness.values():
-            readiness.follow()
-
-    def _publish(self, starting: str = "") -> None:
-        """Tell the nodes of all roles that run, and of one that starts, where all of them are."""
-        frame = self.directory.frame()
-        for role in self.roles.values():
-            role.publish(frame, starts=role.name == starting)
 
     # -- signals ----------------------------------------------------------------------------
 
@@ -391,10 +272,10 @@ class RolesJob:
                 self._leave()
             case StopStep.KILL:
                 self.log("killing all ranks now", "warning")
-                self.handle(events.Killed(number))
+                self.handle(self.policy.killed, number)
             case StopStep.STOP:
                 self._tell_stop(number, why or signal.Signals(number).name)
-                self.handle(events.Interrupted(number, why))
+                self.handle(self.policy.interrupted, number, why)
 
     def _tell_stop(self, number: int, why: str) -> None:
         more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
@@ -417,31 +298,9 @@ class RolesJob:
             self.fleet.suspend()
             return
         for role in self.roles.values():
-            role.handle(OtherSignal(number))
+            role.handle(run_signals.on_other_signal, number)
 
     def on_broken_output(self) -> None:
         """Stop the job: the reader of its output has gone."""
         if not self.policy.ending:
-            self.handle(events.Interrupted(signal.SIGPIPE))
-
-
-def job_of(role: RoleSpec, whole: JobSpec) -> JobSpec:
-    """Return the job of a role as it is run: on the nodes of the whole job, and as a part of it."""
-    job, service = role.job, role.ends == "never"
-    supervision, output = whole.supervision, job.output
-    prefix = PREFIX if output.prefix == type(output)().prefix else output.prefix
-    return job._replace(
-        job_id=whole.job_id,
-        role=role.name,
-        ports=role.ports,
-        plan=job.plan._replace(launcher=whole.plan.launcher),
-        backend=whole.backend,
-        workers=job.workers._replace(role=role.name),
-        supervision=job.supervision._replace(heartbeat_timeout=supervision.heartbeat_timeout),
-        output=output._replace(prefix=prefix, report_file=None),
-        # A server that waits for requests does nothing for any time.
-        watch=job.watch._replace(hang_timeout=0.0) if service else job.watch,
-        dial_in=whole.dial_in,
-        held=True,
-        environ=whole.environ,
-    )
+            self.handle(self.policy.interrupted, signal.SIGPIPE)

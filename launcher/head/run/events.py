@@ -6,7 +6,6 @@ Imported only once there is an observer.
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from .effects import Tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,8 +197,8 @@ def as_json(event: RunEvent) -> dict[str, Any]:
 class Observers:
     """The observers of one run; the run calls a method here for everything that they may see."""
 
-    def __init__(self, do: Callable[[Tell], None]) -> None:
-        """Begin without observers; `do` takes what follows from a step of the run."""
+    def __init__(self, do: Callable[[Observer, RunEvent], None]) -> None:
+        """Begin without observers; `do` has them told once a step of the run is over."""
         self._observers: list[Observer] = []
         self._do = do
 
@@ -213,7 +212,7 @@ class Observers:
             observe(event)
 
     def _tell(self, event: RunEvent) -> None:
-        self._do(Tell(event))
+        self._do(self.tell, event)
 
     def started(self, job_id: str, plan: Plan, master: tuple[str, int]) -> None:
         """Tell that the workers are being started, with this MASTER_ADDR and MASTER_PORT."""

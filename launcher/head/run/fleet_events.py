@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 from ...backends.events import EngineEnded, EngineOutput
 from ...common.errors import SWEPT
@@ -16,30 +15,40 @@ from ..fleet.events import (
     NodeSent,
     NodeSilent,
 )
-from . import node_frames
-from .effects import Ask
 from .restart_policy import BEYOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ..fleet.events import FleetEvent
     from .run_node import RunNode
     from .run_state import RunState
 
 
-def table(run: RunState) -> dict[type, Callable[..., None]]:
-    """Return what handles each kind of event."""
-    on_frame = node_frames.handler(run)
-    return {
-        NodeSent: lambda it: on_frame(run.node_of(it.node), it.kind, it.body),
-        NodeConnected: lambda it: run.do(Ask(run.node_of(it.node))),
-        NodeDisconnected: partial(on_disconnect, run),
-        NodeSilent: partial(on_silence, run),
-        NodeEnded: lambda it: on_node_end(run, run.node_of(it.node), it.cause),
-        EngineOutput: lambda it: run.startup.show(it.text),
-        EngineEnded: partial(on_engine_end, run),
-    }
+def on_event(run: RunState, event: FleetEvent) -> None:
+    """Handle an event of the fleet.
+
+    Raises:
+        BadFrame: a node has sent a frame that is not expected.
+    """
+    match event:
+        case NodeSent():
+            run.on_frame(run.node_of(event.node), event.kind, event.body)
+        case NodeConnected():
+            run.do(run.act.ask, run.node_of(event.node))
+        case NodeDisconnected():
+            on_disconnect(run, event)
+        case NodeSilent():
+            on_silence(run, event)
+        case NodeEnded():
+            on_node_end(run, run.node_of(event.node), event.cause)
+        case EngineOutput():
+            run.startup.show(event.text)
+        case EngineEnded():
+            on_engine_end(run, event)
+
+
+def time_passed(_run: RunState) -> None:
+    """Handle nothing but what is due."""
 
 
 def on_disconnect(run: RunState, event: NodeDisconnected) -> None:

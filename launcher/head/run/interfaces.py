@@ -13,12 +13,11 @@ from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...control.reach_messages import Dial, Reach, Reached
 from ..checks import interface_choice
-from .effects import Log, Send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
     from ...common.loop import Timer, Timers
     from ...control.messages import Hello
@@ -45,12 +44,24 @@ class Interfaces:
 
     Attributes:
         timers: for its limits.
+        warn: prints a warning for the user.
     """
 
-    def __init__(self, timers: Timers, do: Callable[[Any], None]) -> None:
-        """Examine nothing yet; `do` takes effects."""
-        self.timers = timers
-        self._do = do
+    def __init__(
+        self,
+        timers: Timers,
+        send: Callable[[Sequence[RunNode], bytes], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Examine nothing yet.
+
+        Args:
+            timers: for its limits.
+            send: sends nodes a frame.
+            warn: prints a warning for the user.
+        """
+        self.timers, self.warn = timers, warn
+        self._send_to = send
         self._numbers = count(1)
         self._asked: dict[int, PendingRequest] = {}
         self._late: set[int] = set()
@@ -109,12 +120,8 @@ class Interfaces:
         """Set variables for the workers that a node starts from now on."""
         self._send(node, Reach(next(self._numbers), (), variables))
 
-    def warn(self, text: str) -> None:
-        """Print what the user is to know."""
-        self._do(Log(text, "warning"))
-
     def _send(self, node: RunNode, reach: Reach) -> None:
-        self._do(Send((node,), messages.pack(frames.REACH, reach)))
+        self._send_to((node,), messages.pack(frames.REACH, reach))
 
     def ignore(self, numbers: set[int]) -> None:
         """Ignore the answers to these requests."""

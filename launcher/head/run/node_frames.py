@@ -7,7 +7,6 @@ from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
-from .effects import CheckHealth
 from .phase import RunPhase
 from .restart_policy import BEYOND
 from .run_signals import on_late_signal
@@ -16,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .decisions import HealthChecked
     from .run_node import RunNode
     from .run_state import RunState
 
@@ -92,7 +90,7 @@ def on_hello(run: RunState, node: RunNode, body: bytes) -> None:
     else:
         node.busy = True
         run.unchecked[node] = hello
-        run.do(CheckHealth(node))
+        run.do(run.act.check_health, node)
 
 
 def on_probed(run: RunState, node: RunNode, body: bytes) -> None:
@@ -106,9 +104,11 @@ def on_reached(run: RunState, node: RunNode, body: bytes) -> None:
     run.startup.on_reached(node, body)
 
 
-def on_health(run: RunState, checked: HealthChecked) -> None:
-    """Handle the outcome of the health command, on a node that has said HELLO or before a round."""
-    node, why = checked
+def on_health(run: RunState, node: RunNode, why: str) -> None:
+    """Handle the outcome of the health command, on a node that has said HELLO or before a round.
+
+    It says `why` the node may not take part, "" if it may.
+    """
     hello = run.unchecked.pop(node, None)
     node.busy = False
     if run.ending:
@@ -155,6 +155,11 @@ def on_started(run: RunState, node: RunNode, body: bytes) -> None:
     run.workers.started(node, started)
     if run.observers:
         run.observers.running(node, started.ranks)
+
+
+def on_output(run: RunState, node: RunNode, rank: int) -> None:
+    """Handle output of a worker, of which the restart policy has asked to hear."""
+    run.restarts.on_output(node, rank)
 
 
 def on_exit(run: RunState, node: RunNode, body: bytes) -> None:

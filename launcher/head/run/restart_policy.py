@@ -5,22 +5,18 @@ from __future__ import annotations
 import signal
 
 from ...common.values import NamedTuple
-from .decisions import EndWhenOver, StopAll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Callable, Mapping
+    from typing import Protocol
 
-    from ...common.loop import Timers
+    from ...common.errors import DsrunError
     from ...control.messages import Hello, WorkerExit
-    from ...specs.host import Host
-    from ...specs.job import JobSpec
-    from .decisions import GiveUp, StartRun
     from .events import Observer
-    from .record import JobRecord
     from .run_node import RunNode
-    from .workers import Workers
+    from .run_state import RunState
+    from .startup import AllReady
 
     class RestartPolicy(Protocol):
         """Decides what a run does after a failure or a loss."""
@@ -36,11 +32,6 @@ if TYPE_CHECKING:
             ...
 
         @property
-        def actions(self) -> Mapping[type, Callable[..., None]]:
-            """What carries out the actions that only this policy decides on."""
-            ...
-
-        @property
         def starting(self) -> bool:
             """Whether it is to be told when a worker prints something."""
             ...
@@ -50,7 +41,7 @@ if TYPE_CHECKING:
             """What observes the run for it; None for nothing."""
             ...
 
-        def on_start(self, start: StartRun, first: RunNode, probes: Mapping[RunNode, int]) -> None:
+        def on_start(self, start: AllReady, first: RunNode, probes: Mapping[RunNode, int]) -> None:
             """Handle the start: START is sent to all connected nodes.
 
             Args:
@@ -66,6 +57,10 @@ if TYPE_CHECKING:
 
         def on_hello(self, node: RunNode, hello: Hello) -> None:
             """Handle the HELLO of a node that connects after the start."""
+            ...
+
+        def on_output(self, node: RunNode, rank: int) -> None:
+            """Handle that a worker has printed something, while the policy is `starting`."""
             ...
 
         def on_failure(self, node: RunNode, ended: WorkerExit) -> None:
@@ -120,30 +115,30 @@ BEYOND = 9 / 8
 them itself after 15/16 of that time without its runner, with 1/16 for their grace."""
 
 
-class Course(NamedTuple):
-    """What a policy knows of its run, and where its decisions go.
+class GiveUp(NamedTuple):
+    """The end of a run for what a watch has found; as in `JobRecord.gave_up`."""
 
-    Attributes:
-        spec: its job.
-        nodes: its nodes; grows by what is added.
-        record: what has happened so far.
-        workers: those that run.
-        timers: on a clock that does not count seconds in which this process was stopped.
-        clock: returns the time on the loop's clock.
-        do: takes effects and decisions, which are carried out after what is under way.
-        add: adds a node of a host.
-        compare: returns why a node may not join others, "" if it may.
-    """
+    reason: str
+    code: int
+    words: str
+    sign: str
 
-    spec: JobSpec
-    nodes: Sequence[RunNode]
-    record: JobRecord
-    workers: Workers
-    timers: Timers
-    clock: Callable[[], float]
-    do: Callable[[Any], None]
-    add: Callable[[Host], RunNode]
-    compare: Callable[[RunNode, Sequence[RunNode]], str]
+
+def give_up(run: RunState, found: GiveUp) -> None:
+    """Stop a run for what a watch has found."""
+    run.warn(f"{found.reason}: stopping the job")
+    run.record.gave_up(found.reason, run.now, found.code, found.words, found.sign)
+    run.stop(signal.SIGTERM)
+
+
+def restart(run: RunState, why: str, otherwise: GiveUp) -> None:
+    """Restart all workers, which counts as a failure; give up if no restart is left."""
+    run.restarts.restart(why, otherwise)
+
+
+def end_with(run: RunState, error: DsrunError) -> None:
+    """Have a run end with this error in place of a report, once it ends."""
+    run.error = error
 
 
 class NoRestarts:
@@ -153,12 +148,12 @@ class NoRestarts:
     starting = False
     observer: Observer | None = None
 
-    def __init__(self, course: Course) -> None:
-        self._record, self._do = course.record, course.do
+    def __init__(self, run: RunState) -> None:
+        self._run, self._record = run, run.record
+        self._do, self._decide = run.do, run.decide
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
-        self.actions: Mapping[type, Callable[..., None]] = {}
 
-    def on_start(self, start: StartRun, first: RunNode, probes: Mapping[RunNode, int]) -> None:
+    def on_start(self, start: AllReady, first: RunNode, probes: Mapping[RunNode, int]) -> None:
         """Nothing to do."""
 
     def on_health(self, node: RunNode, why: str) -> None:
@@ -167,14 +162,17 @@ class NoRestarts:
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Nothing to do: no node is reached again."""
 
+    def on_output(self, node: RunNode, rank: int) -> None:
+        """Nothing to do."""
+
     def on_failure(self, node: RunNode, ended: WorkerExit) -> None:
         """Stop the run."""
         self._record.exited(node, ended)
-        self._do(StopAll(signal.SIGTERM))
+        self._decide(self._run.stop, signal.SIGTERM)
 
     def restart(self, why: str, otherwise: GiveUp) -> None:
         """Give up: there is no other round."""
-        self._do(otherwise)
+        self._decide(give_up, self._run, otherwise)
 
     def survives(self, node: RunNode) -> bool:
         """Return False: a job needs all of its nodes."""
@@ -191,7 +189,7 @@ class NoRestarts:
 
     def on_done(self, node: RunNode) -> None:
         """End the run if all nodes are done."""
-        self._do(EndWhenOver())
+        self._decide(self._run.end_when_over)
 
     def outlives_engine(self) -> bool:
         """Return False: without its engine a run ends."""

@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
+from ...common.values import NamedTuple
 from ...common.wording import counted
 from ...control import frames, messages
 from ..fleet.hosts import some_of
-from .decisions import Admit, BeginRound, DropStart, FormRound, Release
-from .effects import ExpectBeats
 from .start_message import round_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
+    from ...control.round_messages import Ranks
+    from ...specs.plan import Plan
     from .run_node import RunNode
     from .run_state import RunState
 
 
-def table(run: RunState) -> dict[type, Callable[..., None]]:
-    """Return what handles each of these decisions."""
-    return {
-        Admit: lambda it: admit(run, it.node),
-        BeginRound: partial(begin_round, run),
-        DropStart: lambda it: run.staged.drop(it.node),
-        FormRound: partial(form_round, run),
-        Release: lambda it: release(run, it.node),
-    }
+class FormRound(NamedTuple):
+    """A round of dsrun's own, in which workers are to begin.
+
+    Attributes:
+        nodes: of the round, in the order of their ranks.
+        plan: which of them has which ranks.
+        master: MASTER_ADDR.
+        port: MASTER_PORT.
+        number: of the round.
+        restarts: how many failures there were so far.
+        most: how many there may be.
+    """
+
+    nodes: Sequence[RunNode]
+    plan: Plan
+    master: str
+    port: int
+    number: int
+    restarts: int
+    most: int
 
 
 def admit(run: RunState, node: RunNode) -> None:
     """Have a node that has come wait for a round."""
-    run.do(ExpectBeats(node))
+    run.do(run.act.expect_beats, node)
     run.send((node,), messages.pack(frames.START, run.start_message(node.node, "", 0)))
 
 
@@ -44,12 +55,19 @@ def release(run: RunState, node: RunNode) -> None:
     run.send((node,), messages.pack(frames.STOP, stop))
 
 
-def begin_round(run: RunState, begun: BeginRound) -> None:
-    """Note a round that torch's agents have formed."""
+def begin_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNode]) -> None:
+    """Note a round that torch's agents have formed.
+
+    Args:
+        run: the run.
+        number: of the round.
+        place: what one of its nodes has as its place in it.
+        nodes: those of the round that are known here.
+    """
     run.forget_round()
-    run.record.restarts = begun.place.restarts
+    run.record.restarts = place.restarts
     if run.observers:
-        run.observers.round(begun.number, begun.place, [node.name for node in begun.nodes])
+        run.observers.round(number, place, [node.name for node in nodes])
 
 
 def form_round(run: RunState, formed: FormRound) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import signal
 from enum import Enum
-from functools import partial
 
 from ...control import frames
-from .decisions import AllocationSeen, EndSignal, OtherSignal, OutputBroken, SignalRanks
-from .effects import ShowStacks, Suspend
+from .phase import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .run_state import RunState
 
 
@@ -46,20 +42,11 @@ class StopRequests:
         return StopStep.KILL if self._interrupts == 2 else StopStep.STOP
 
 
-def table(run: RunState) -> dict[type, Callable[..., None]]:
-    """Return what handles each of these events."""
-    return {
-        EndSignal: partial(on_end_signal, run, StopRequests()),
-        OtherSignal: lambda it: on_other_signal(run, it.number),
-        SignalRanks: lambda it: signal_ranks(run, it.number),
-        OutputBroken: lambda _it: on_broken_output(run),
-        AllocationSeen: lambda it: on_allocation(run, it.end),
-    }
-
-
-def on_end_signal(run: RunState, requests: StopRequests, event: EndSignal) -> None:
-    """Handle a signal that ends the run."""
-    number, why = event
+def on_end_signal(run: RunState, number: int, why: str = "") -> None:
+    """Handle a signal that ends the run; `why` is told in its place if nobody has sent it."""
+    if run.phase is RunPhase.OVER:
+        run.record.stopped_late(number, why)
+        return
     if run.ending:
         on_late_signal(run, number, why)
         return
@@ -67,7 +54,7 @@ def on_end_signal(run: RunState, requests: StopRequests, event: EndSignal) -> No
     if not run.started:
         run.end()
         return
-    match requests.next(number):
+    match run.interrupts.next(number):
         case StopStep.LEAVE:
             run.log(f"exiting now; may still be running on: {_unfinished(run)}", "error")
             run.abandon()
@@ -75,7 +62,7 @@ def on_end_signal(run: RunState, requests: StopRequests, event: EndSignal) -> No
             run.warn("killing all ranks now")
             run.stop(number, 0.0)
         case StopStep.STOP:
-            if requests.are_told(number):
+            if run.interrupts.are_told(number):
                 _tell(run, number, why or signal.Signals(number).name)
             run.stop(number)
 
@@ -114,12 +101,12 @@ def on_other_signal(run: RunState, number: int) -> None:
     if number in {signal.SIGUSR1, signal.SIGUSR2}:
         signal_ranks(run, number)
     elif number == signal.SIGTSTP:
-        run.do(Suspend())
+        run.do(run.act.suspend)
     elif number == signal.SIGQUIT:
         # The user has asked for it, so it is printed at every --log_level.
         run.log(progress(run), "error")
         if run.workers.running:
-            run.do(ShowStacks())
+            run.do(run.act.show_stacks, run.nodes, run.workers)
 
 
 def signal_ranks(run: RunState, number: int) -> None:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 from ...common.errors import UsageError
 from ...common.wording import counted
 from ...control import frames, messages
 from ..fleet.hosts import by_cause, some_of
-from . import node_frames
-from .decisions import (
-    Begin,
-    CallOff,
-    Compare,
-    FailStart,
-    FilesListed,
-    HealthChecked,
-    StartRun,
-)
-from .effects import Ask, CloseLine, ExpectBeats, ForwardInput, ListFiles, SendBeats
 from .phase import RunPhase
 from .startup import StartLimits, Startup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ...common.errors import DsrunError
     from .run_node import RunNode
     from .run_state import RunState
+    from .startup import AllReady
 
 NO_DEVICES = "no accelerator found: workers run on the CPU (--accelerator cpu hides this message)"
 
@@ -39,17 +29,36 @@ PRELOAD_PATIENCE = 2.0
 """Seconds from START until the user is told that modules are still being imported."""
 
 
-def table(run: RunState) -> dict[type, Callable[..., None]]:
-    """Return what handles each of these decisions and answers."""
-    return {
-        Begin: lambda _it: begin(run),
-        CallOff: lambda it: call_off(run, it.reason),
-        FailStart: lambda it: fail_start(run, it.node, it.cause),
-        Compare: lambda it: compare(run, it.nodes),
-        FilesListed: lambda it: on_files(run, it),
-        HealthChecked: partial(node_frames.on_health, run),
-        StartRun: partial(start, run),
-    }
+class StartupOutbox:
+    """The outcome of the start of a run (`StartupActions`), which follows from a step of it."""
+
+    def __init__(self, run: RunState) -> None:
+        self._run, self._do, self._decide = run, run.do, run.decide
+        self.send, self.log = run.send, run.log
+
+    def status(self, text: str) -> None:
+        """Show this as the line that replaces itself."""
+        self._do(self._run.act.status, text)
+
+    def ask(self, node: RunNode) -> None:
+        """Have this node get its JOB."""
+        self._do(self._run.act.ask, node)
+
+    def compare(self, nodes: Sequence[RunNode]) -> None:
+        """Compare nodes; `Startup.on_compared` follows."""
+        self._decide(compare, self._run, nodes)
+
+    def leave_out(self, causes: dict[RunNode, str]) -> None:
+        """Go on without these nodes, now."""
+        _leave_out(self._run, causes)
+
+    def ready(self, ready: AllReady) -> None:
+        """Have the workers started."""
+        self._do(self._run.act.ready, ready)
+
+    def refuse(self, error: DsrunError) -> None:
+        """End the run with this error."""
+        self._decide(self._run.refuse, error)
 
 
 def startup(run: RunState) -> Startup:
@@ -67,8 +76,7 @@ def startup(run: RunState) -> Startup:
         compares=run.spec.checks.quick,
         verbose=run.spec.output.level == "debug",
     )
-    leave_out = partial(_leave_out, run)
-    return Startup(run.plan, run.nodes, run.timers, run.do, limits, leave_out)
+    return Startup(run.plan, run.nodes, run.timers, StartupOutbox(run), limits)
 
 
 def begin(run: RunState) -> None:
@@ -76,7 +84,7 @@ def begin(run: RunState) -> None:
     run.startup.begin()
     for node in run.nodes:
         if node.connection.connected:
-            run.do(Ask(node))
+            run.do(run.act.ask, node)
         elif node.connection.lost:
             run.startup.fail(node, f"lost: {node.connection.lost}")
 
@@ -95,22 +103,25 @@ def compare(run: RunState, nodes: Sequence[RunNode]) -> None:
     outliers = check.outliers(nodes)
     run.compared = nodes
     if outliers:
-        run.do(ListFiles(nodes, outliers))
+        run.do(run.act.list_files, nodes, outliers)
     else:
         run.startup.on_compared(check.compare(nodes))
 
 
-def on_files(run: RunState, listed: FilesListed) -> None:
-    """Go on with the nodes whose files were listed, unless others are compared by now."""
-    if run.compared is listed.nodes and not run.ending:
-        run.startup.on_compared(run.load_check().compare(*listed))
+def on_files(run: RunState, nodes: Sequence[RunNode], files: Mapping[str, list[str]]) -> None:
+    """Go on with nodes, unless others are compared by now.
+
+    It is known which files differ between them, by the name of the first node of a kind.
+    """
+    if run.compared is nodes and not run.ending:
+        run.startup.on_compared(run.load_check().compare(nodes, files))
 
 
 def fail_start(run: RunState, node: RunNode, cause: str) -> None:
     """Do without a node that cannot be prepared."""
     if run.started:
         run.warn(f"cannot use {node.name}: {cause}")
-        run.do(CloseLine(node, cause))
+        run.do(run.act.close_line, node, cause)
     else:
         run.startup.fail(node, cause)
 
@@ -124,7 +135,7 @@ def _leave_out(run: RunState, causes: dict[RunNode, str]) -> None:
     run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
 
 
-def start(run: RunState, place: StartRun) -> None:
+def start(run: RunState, place: AllReady) -> None:
     """Start, unless the plan as it is known now contradicts the user's request."""
     cpu_only = all(node.hello.accelerator == "cpu" for node in run.nodes if node.hello)
     misfit = run.spec.misfit(place.plan, bare=cpu_only)
@@ -136,7 +147,7 @@ def start(run: RunState, place: StartRun) -> None:
     run.record.began = run.now
     present = [node for node in run.nodes if not node.over]
     for node in present:
-        run.do(ExpectBeats(node))
+        run.do(run.act.expect_beats, node)
         node.assign(place.plan.nodes[node.node.rank])
     run.label(place.plan)
     _send_start(run, present, place)
@@ -144,15 +155,15 @@ def start(run: RunState, place: StartRun) -> None:
     if run.observers:
         run.observers.started(run.spec.job_id, place.plan, (place.master, place.port))
     if run.spec.output.stdin:
-        run.do(ForwardInput(run.staged.first))
-    run.do(SendBeats())
+        run.do(run.act.forward_input, run.staged.first)
+    run.do(run.act.send_beats)
     if run.spec.workers.preload:
         run.timers.call_later(PRELOAD_PATIENCE, lambda: _tell_of_imports(run, present))
     run.restarts.on_start(place, run.staged.first, run.startup.probes)
     run.timers.call_later(SETTLED, _prepare_for_failures)
 
 
-def _send_start(run: RunState, present: list[RunNode], place: StartRun) -> None:
+def _send_start(run: RunState, present: list[RunNode], place: AllReady) -> None:
     starts = [run.start_message(node.node, place.master, place.port) for node in present]
     packed = [messages.pack(frames.START, one) for one in starts]
     rounds = run.restarts.least is not None  # with which workers begin

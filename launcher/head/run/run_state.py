@@ -1,43 +1,130 @@
-"""The state of a run: values in, values out.
+"""The state of a run.
 
-Events, requests and decisions are given to `RunState.step`, with their time; what is to be done is
-returned. Nothing here waits, reads a clock or sends: `Run` does.
+Events are calls, given to `RunState.step` with their time: of a method here, or of a function that
+takes the state. Calls of `RunActions` follow, in order, once a step is over. Nothing here waits,
+reads a clock or sends.
 """
 
 from __future__ import annotations
 
 import signal
-from collections import deque
-from functools import partial
 
 from ...backends import BACKENDS
-from ...common.event_queue import Remaining
+from ...common.event_queue import Outbox, Remaining
 from ...common.loop import Timers
 from ...control import frames, messages
-from . import decisions, effects, fleet_events, run_rounds, run_signals, run_start
+from . import node_frames, run_start
 from .phase import RunPhase
 from .record import JobRecord
-from .restart_policy import Course
 from .run_node import RunNode
+from .run_signals import StopRequests
 from .start_message import StagedStart, start_message, window, world_of
 from .workers import Workers, may_run_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Protocol
 
     from ...common.errors import DsrunError
     from ...common.loop import Timer
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
+    from ..checks.compared_node import Outlier
     from ..fleet.node_connection import NodeConnection
     from ..shards.requests import ShardRequests
-    from .effects import Effect
     from .events import Observers
     from .quick_check import QuickCheck
     from .restart_policy import RestartPolicy
+    from .startup import AllReady
+
+    class RunActions(Protocol):
+        """The actions that a run may ask for; nodes are those of the run."""
+
+        def ask(self, node: RunNode) -> None:
+            """Have this node get its JOB, which it answers with HELLO."""
+            ...
+
+        def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
+            """Send these nodes a frame."""
+            ...
+
+        def close_line(self, node: RunNode, reason: str) -> None:
+            """Close the connection to a node: without one it ends its workers."""
+            ...
+
+        def expect_beats(self, node: RunNode) -> None:
+            """Expect heartbeats of this node from now on."""
+            ...
+
+        def send_beats(self) -> None:
+            """Send heartbeats to all nodes from now on, and check that theirs arrive."""
+            ...
+
+        def reach(self, node: RunNode) -> None:
+            """Start the node launcher of a lost or an added node."""
+            ...
+
+        def unreached(self, node: RunNode) -> None:
+            """Report that a node could not be reached again, and is tried again."""
+            ...
+
+        def log(self, text: str, level: str = "info") -> None:
+            """Print a message for the user."""
+            ...
+
+        def status(self, text: str) -> None:
+            """Show this as the line that replaces itself."""
+            ...
+
+        def list_files(self, nodes: Sequence[RunNode], outliers: Sequence[Outlier]) -> None:
+            """Find out which files differ between nodes; `run_start.on_files` follows.
+
+            It does not if this is asked for again.
+            """
+            ...
+
+        def check_health(self, node: RunNode) -> None:
+            """Run the health command on a node; `node_frames.on_health` follows."""
+            ...
+
+        def close_services(self) -> None:
+            """Run no health command any more, and look for no other hosts."""
+            ...
+
+        def forward_input(self, node: RunNode) -> None:
+            """Forward standard input to this node."""
+            ...
+
+        def label(self, plan: Plan) -> None:
+            """Label the output of the ranks of this plan from now on."""
+            ...
+
+        def label_node(self, node: Node) -> None:
+            """Label the output of the ranks of this node from now on, and of no others anew."""
+            ...
+
+        def ready(self, ready: AllReady) -> None:
+            """Have the workers started, now or later: all nodes are ready."""
+            ...
+
+        def ask_allocation(self) -> None:
+            """Ask Slurm whether the job's allocation has ended; `on_allocation` follows."""
+            ...
+
+        def suspend(self) -> None:
+            """Suspend this process, for Ctrl-Z."""
+            ...
+
+        def show_stacks(self, nodes: Sequence[RunNode], workers: Workers) -> None:
+            """Print where the running ranks are."""
+            ...
+
+        def finish(self) -> None:
+            """Give the nodes back: the run is over."""
+            ...
+
 
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to report that nothing is left; it tries for 30 itself."""
@@ -69,7 +156,10 @@ class RunState:
         window: bytes of output that a node may send before more are granted.
         now: when the present step is, on the loop's clock.
         timers: on a clock that does not count seconds in which this process was stopped.
-        do: takes an effect, or a decision, which is carried out once what is under way has ended.
+        act: what it can have done; only ever called by way of `do`.
+        do: takes an action, which is made once what is under way has ended.
+        decide: takes a call that changes the state, which is made before those.
+        interrupts: the signals so far that were to end it.
     """
 
     phase, master, now = RunPhase.STARTING, "", 0.0
@@ -85,7 +175,8 @@ class RunState:
         self,
         spec: JobSpec,
         nodes: list[RunNode],
-        restarts: Callable[[Course], RestartPolicy],
+        restarts: Callable[[RunState], RestartPolicy],
+        act: RunActions,
         find: Callable[[Host], tuple[NodeConnection, Node]],
         now: float,
         awake: float,
@@ -96,6 +187,7 @@ class RunState:
             spec: the job.
             nodes: its nodes in rank order.
             restarts: makes the restart policy.
+            act: carries out what follows.
             find: returns the connection of a host that is added, and its place in the fleet.
             now: seconds on the loop's clock.
             awake: the same without those in which this process was stopped.
@@ -104,98 +196,46 @@ class RunState:
         self.grace, self.lease = spec.supervision.grace, spec.supervision.heartbeat_timeout
         self._awake = awake
         self.timers = Timers(lambda: self._awake)
-        self._queue: deque[Any] = deque()
-        self.do: Callable[[Any], None] = self._queue.append
+        self.act, self._outbox, self.interrupts = act, Outbox(), StopRequests()
+        self.do, self.decide = self._outbox.do, self._outbox.decide
         self.record = JobRecord(spec.job_id, now)
         self.workers = Workers(self.clock, self.timers, self.warn)
         self.shards = _shards(self) if spec.workers.shard_queue else None
         self.window = window(len(nodes))
-        self.staged = StagedStart(nodes[0], self.do)
+        self.staged = StagedStart(nodes[0], self.send)
         self.unchecked: dict[RunNode, messages.Hello] = {}
         self._present = Remaining(lambda: self.nodes, lambda node: node.over)
         self._find = find
-        self.restarts = restarts(self._course())
+        self.restarts = restarts(self)
         self.startup = run_start.startup(self)
         if spec.plan.rendezvous is not None:
             self.workers.place = " here"
         self._of = {node.connection: node for node in nodes}
-        self._handlers = self._table()
+        self.on_frame = node_frames.handler(self)
 
-    def _course(self) -> Course:
-        return Course(
-            spec=self.spec,
-            nodes=self.nodes,
-            record=self.record,
-            workers=self.workers,
-            timers=self.timers,
-            clock=self.clock,
-            do=self.do,
-            add=self._add,
-            compare=self._compare,
-        )
+    def step(self, now: float, awake: float, happened: Callable[[], object]) -> None:
+        """Handle what has happened, and what is due by then; then have done what follows.
 
-    def _table(self) -> dict[type, Callable[..., None]]:
-        """Return what handles each kind of event and decision."""
-        return {
-            **fleet_events.table(self),
-            **run_signals.table(self),
-            **run_start.table(self),
-            **run_rounds.table(self),
-            **self.restarts.actions,
-            decisions.Refuse: lambda it: self.refuse(it.error),
-            decisions.StopAll: lambda it: self.stop(it.number, it.grace),
-            decisions.GiveUp: self._give_up,
-            decisions.Restart: lambda it: self.restarts.restart(*it),
-            decisions.Lose: lambda it: self.lose(*it[:2], over=it.over, explained=it.explained),
-            decisions.RecordGivenUp: self._record_given_up,
-            decisions.RecordLoss: lambda it: self.record.lost(it.host, it.reason, self.now),
-            decisions.SetError: self._set_error,
-            decisions.End: lambda _it: self.end(),
-            decisions.EndWhenOver: lambda _it: self.end_when_over(),
-            decisions.Abandon: lambda _it: self.abandon(),
-            decisions.TimePassed: lambda _it: None,
-            partial: lambda call: call(),
-        }
-
-    def step(self, now: float, awake: float, event: object) -> list[Effect]:
-        """Handle an event, a request or a decision, and what is due by then.
+        What was decided before an exception is done all the same. The end of the run comes last:
+        whoever waits for it uses the nodes for something else.
 
         Args:
             now: seconds on the loop's clock.
             awake: the same without those in which this process was stopped.
-            event: one of the fleet, or one of `decisions`.
-
-        Returns:
-            what is to be done, in this order.
+            happened: a call that tells of it.
 
         Raises:
-            BadFrame: a node has sent a frame that is not expected; see `effects` for the rest.
+            BadFrame: a node has sent a frame that is not expected.
         """
         self.now, self._awake = now, awake
-        self._handlers[type(event)](event)
-        while (call := self.timers.expired(awake)) is not None:
-            call()
-        return self.effects()
-
-    def effects(self) -> list[Effect]:
-        """Carry out what was decided; return what is to be done outside of the run.
-
-        What a decision leads to comes before the decisions after it. The end of the run comes last:
-        whoever waits for it uses the nodes for something else.
-        """
-        found: list[Effect] = []
-        over: list[Effect] = []
-        while self._queue:
-            one = self._queue.popleft()
-            handler = self._handlers.get(type(one))
-            if handler is None:
-                (over if type(one) is effects.Over else found).append(one)
-                continue
-            rest = [*self._queue]
-            self._queue.clear()
-            handler(one)
-            self._queue.extend(rest)
-        return found + over
+        try:
+            happened()
+            while (call := self.timers.expired(awake)) is not None:
+                call()
+        finally:
+            self._outbox.empty()
+            if self.phase is RunPhase.OVER:
+                self.act.finish()
 
     @property
     def due(self) -> float | None:
@@ -208,15 +248,15 @@ class RunState:
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""
-        self.do(effects.Log(text, level))
+        self.do(self.act.log, text, level)
 
     def warn(self, text: str) -> None:
         """Print a warning for the user."""
-        self.do(effects.Log(text, "warning"))
+        self.do(self.act.log, text, "warning")
 
     def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
         """Send these nodes a frame."""
-        self.do(effects.Send(nodes, frame))
+        self.do(self.act.send, nodes, frame)
 
     def load_check(self) -> QuickCheck:
         """Return what compares nodes; it is imported when it is first needed."""
@@ -235,14 +275,14 @@ class RunState:
         """Return the node that has this connection."""
         return self._of[connection]
 
-    def _add(self, host: Host) -> RunNode:
+    def add(self, host: Host) -> RunNode:
         """Add a node of a host that no run uses, or that the fleet does not know yet."""
         connection, place = self._find(host)
         self._of[connection] = added = RunNode(connection, place, len(self.nodes))
         self.nodes.append(added)
         return added
 
-    def _compare(self, node: RunNode, others: Sequence[RunNode]) -> str:
+    def compare(self, node: RunNode, others: Sequence[RunNode]) -> str:
         """Return why a node may not join others, "" if it may."""
         quick = self.spec.checks.quick
         return self.load_check().compare_newcomer(node, others) if quick else ""
@@ -262,7 +302,7 @@ class RunState:
     def label(self, plan: Plan) -> None:
         """Use this plan from now on: its labels of ranks and its DSRUN_WORLD_INFO."""
         self.plan, self._world = plan, world_of(plan)
-        self.do(effects.Label(plan))
+        self.do(self.act.label, plan)
 
     def forget_round(self) -> None:
         """Forget how workers of earlier rounds have ended."""
@@ -275,23 +315,16 @@ class RunState:
 
     # -- stopping ---------------------------------------------------------------------------
 
-    def _set_error(self, ended: decisions.SetError) -> None:
-        self.error = ended.error
-
     def refuse(self, error: DsrunError) -> None:
         """End the run with this error instead of a report."""
         self.error = error
         self.end()
 
-    def _record_given_up(self, found: decisions.RecordGivenUp) -> None:
+    def record_given_up(self, reason: str) -> None:
+        """Record that the run ends for this reason: there are too few nodes."""
         self.record.forget_exits()  # of workers of a former round: nobody has worked since
-        self.record.gave_up(found.reason, self.now)
+        self.record.gave_up(reason, self.now)
         self._record_together()
-
-    def _give_up(self, found: decisions.GiveUp) -> None:
-        self.warn(f"{found.reason}: stopping the job")
-        self.record.gave_up(found.reason, self.now, found.code, found.words, found.sign)
-        self.stop(signal.SIGTERM)
 
     def stop(self, number: int, grace: float | None = None) -> None:
         """Stop every node; a second call passes on its signal, and can shorten the grace."""
@@ -307,7 +340,7 @@ class RunState:
 
     def _begin_nothing_more(self) -> None:
         self.restarts.close()
-        self.do(effects.CloseServices())
+        self.do(self.act.close_services)
 
     def _give_up_waiting(self) -> None:
         for node in self.nodes:
@@ -398,7 +431,7 @@ class RunState:
         allocates = BACKENDS[self.spec.plan.launcher].allocates
         if self.started and allocates and self.record.may_be_cancelled:
             self.record.asks_allocation = True
-            self.do(effects.AskAllocation())
+            self.do(self.act.ask_allocation)
             self.timers.call_later(ALLOCATION_WAIT, self._finish)
 
     def _give_up_causes(self) -> None:
@@ -422,7 +455,6 @@ class RunState:
         self.phase = RunPhase.OVER
         if self._last_wait is not None:
             self._last_wait.cancel()
-        self.do(effects.Over())
 
 
 def _shards(run: RunState) -> ShardRequests:

@@ -7,12 +7,10 @@ import json
 from ...control import frames
 from ...control.messages import Start
 from ...resources import world_info
-from .effects import Send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
     from ...specs.plan import Node, Plan
     from .run_node import RunNode
@@ -102,10 +100,10 @@ class StagedStart:
         first: the node of rank 0.
     """
 
-    def __init__(self, first: RunNode, do: Callable[[Any], None]) -> None:
-        """Send nothing yet; `do` takes effects."""
+    def __init__(self, first: RunNode, send: Callable[[Sequence[RunNode], bytes], None]) -> None:
+        """Send nothing yet."""
         self.first = first
-        self._do = do
+        self._send_to = send
         self._held: list[tuple[RunNode, bytes]] = []
         self._begins = False
 
@@ -120,7 +118,7 @@ class StagedStart:
     def _send(self, node: RunNode, frame: bytes) -> None:
         if self._begins:
             node.begin()
-        self._do(Send((node,), frame))
+        self._send_to((node,), frame)
 
     def on_answer(self, node: RunNode) -> None:
         """Start the others if this is the first node's answer to its START, or its loss.

@@ -12,15 +12,14 @@ from ...control import frames, messages
 from ...specs.plan import settle
 from ..checks import before_start
 from ..fleet.hosts import by_cause, waiting_line
-from .decisions import Compare, Refuse
-from .effects import AllReady, Ask, Log, Send, Status
 from .run_node import NodeState, assigned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
+    from typing import Protocol
 
+    from ...common.errors import DsrunError
     from ...common.loop import Timer, Timers
     from ...control.messages import Hello
     from ...specs.batch_plan import BatchPlan
@@ -29,6 +28,42 @@ if TYPE_CHECKING:
     from .interfaces import Interfaces
     from .quick_check import QuickVerdict
     from .run_node import RunNode
+
+    class StartupActions(Protocol):
+        """What follows for the run."""
+
+        def ask(self, node: RunNode) -> None:
+            """Have this node get its JOB again."""
+            ...
+
+        def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
+            """Send these nodes a frame."""
+            ...
+
+        def log(self, text: str, level: str = "info") -> None:
+            """Print a message for the user."""
+            ...
+
+        def status(self, text: str) -> None:
+            """Show this as the line that replaces itself."""
+            ...
+
+        def compare(self, nodes: Sequence[RunNode]) -> None:
+            """Compare all nodes, which have sent HELLO; `Startup.on_compared` follows."""
+            ...
+
+        def leave_out(self, causes: dict[RunNode, str]) -> None:
+            """Go on without these nodes, each with the reason why it cannot take part."""
+            ...
+
+        def ready(self, ready: AllReady) -> None:
+            """Go on: all nodes are ready."""
+            ...
+
+        def refuse(self, error: DsrunError) -> None:
+            """End the run with this error."""
+            ...
+
 
 SHOW_AFTER = 0.5
 """Seconds until a terminal shows which hosts are waited for."""
@@ -81,6 +116,20 @@ class StartLimits(NamedTuple):
     verbose: bool = False
 
 
+class AllReady(NamedTuple):
+    """All nodes are ready.
+
+    Attributes:
+        plan: the settled plan.
+        master: MASTER_ADDR of the workers.
+        port: MASTER_PORT.
+    """
+
+    plan: Plan
+    master: str
+    port: int
+
+
 class Startup:
     """Waits for all nodes, checks their HELLOs, settles the plan and chooses the master address.
 
@@ -93,9 +142,8 @@ class Startup:
         plan: Plan,
         nodes: Sequence[RunNode],
         timers: Timers,
-        do: Callable[[Any], None],
+        act: StartupActions,
         limits: StartLimits,
-        leave_out: Callable[[dict[RunNode, str]], None],
     ) -> None:
         """Prepare the start.
 
@@ -103,14 +151,12 @@ class Startup:
             plan: of the run.
             nodes: in rank order.
             timers: for its limits.
-            do: takes effects; the outcome is `AllReady`, or the decision to `Refuse`.
+            act: has done what follows; the outcome is `ready` or `refuse`.
             limits: of the start.
-            leave_out: goes on without these nodes, each with the reason why it cannot take part.
         """
         self._plan = plan
         self._nodes = list(nodes)
-        self._timers, self._do, self._limits = timers, do, limits
-        self._leave_out = leave_out
+        self._timers, self._act, self._limits = timers, act, limits
         self._closed = False
         self._candidates: tuple[str, ...] = ()
         self.probes: Counter[RunNode] = Counter()
@@ -139,7 +185,7 @@ class Startup:
             timer.cancel()
         if self._interfaces is not None:
             self._interfaces.close()
-        self._do(Status(""))
+        self._act.status("")
 
     def fail(self, node: RunNode, cause: str) -> None:
         """Record that a host cannot be used; the others now have only --connect_timeout left."""
@@ -170,7 +216,7 @@ class Startup:
         """Print a line of the engine's output, or hold it back until the start takes long."""
         self._heard.append(text)
         if self._closed or self._held is None or self._limits.verbose:
-            self._do(Log(text, "debug" if self._closed else "info"))
+            self._act.log(text, "debug" if self._closed else "info")
         else:
             self._held.append(text)
 
@@ -234,7 +280,7 @@ class Startup:
         if failed:
             self.give_up(failed)
         elif self._limits.compares:
-            self._do(Compare(tuple(self._nodes)))
+            self._act.compare(tuple(self._nodes))
         else:
             self._settle()
 
@@ -257,13 +303,13 @@ class Startup:
         rest = [node for node in self._nodes if node not in unfit]
         if self._limits.least is None or not unfit or len(rest) < self._limits.least:
             return False
-        self._leave_out(unfit)
+        self._act.leave_out(unfit)
         portless = not self._limits.rounds and rest[0] is not self._nodes[0]
         self._nodes = rest
         self._plan = assigned(self._plan, rest)
         if portless:
             rest[0].ask_again()
-            self._do(Ask(rest[0]))
+            self._act.ask(rest[0])
         return True
 
     def _failed(self) -> list[str]:
@@ -294,7 +340,7 @@ class Startup:
         others = self._nodes[1:]
         self.probes.update(others)
         self._unprobed = Remaining(lambda: others, lambda node: not self.probes[node])
-        self._do(Send(others, probe))
+        self._act.send(others, probe)
         self._await_answers()
 
     def _await_answers(self) -> None:
@@ -333,7 +379,9 @@ class Startup:
         if self._interfaces is None:
             from .interfaces import Interfaces
 
-            self._interfaces = Interfaces(self._timers, self._do)
+            self._interfaces = Interfaces(
+                self._timers, self._act.send, lambda text: self._act.log(text, "warning")
+            )
         return self._interfaces
 
     def _on_examined(self) -> None:
@@ -345,17 +393,17 @@ class Startup:
         self._master = address
         if self._master and self._examined:
             self.close()
-            self._do(AllReady(self._plan, address, self._port))
+            self._act.ready(AllReady(self._plan, address, self._port))
 
     def give_up(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""
         self.close()
         if self._input_is_wrong():
-            self._do(Refuse(UsageError("\n".join(reasons))))
+            self._act.refuse(UsageError("\n".join(reasons)))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
         text = f"the job cannot start; nothing was left running:\n{lines}"
-        self._do(Refuse(NodeError(text)))
+        self._act.refuse(NodeError(text))
 
     def _input_is_wrong(self) -> bool:
         """Return whether no node has another problem than with what the user has named there."""
@@ -378,7 +426,7 @@ class Startup:
             from ..fleet.mutes import MuteNodes
 
             self._mutes = MuteNodes(
-                self._limits.sign, lambda text: self._do(Log(text, "warning")), self._last_words
+                self._limits.sign, lambda text: self._act.log(text, "warning"), self._last_words
             )
         waiting = {node.connection: node for node in self._nodes if not node.settled}
         for cause, silent in self._mutes.look(self._timers.clock(), waiting).items():
@@ -393,10 +441,10 @@ class Startup:
             return
         self._ticks += 1
         text = self.words
-        self._do(Status(f"dsrun: {text}"))
+        self._act.status(f"dsrun: {text}")
         seconds = self._ticks * SHOW_AFTER
         if seconds == LOG_AFTER or seconds % (5 * LOG_AFTER) == 0:
-            self._do(Log("\n".join([text, *(self._held or ())])))
+            self._act.log("\n".join([text, *(self._held or ())]))
             self._held = None
         self._timers.call_later(SHOW_AFTER, self._tick)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ...common.errors import NO_PROGRESS
-from ..run.decisions import GiveUp, Restart
 from ..run.events import Alarm
+from ..run.restart_policy import GiveUp, give_up, restart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..run.events import RunEvent
+    from ..run.run import Handle
 
 STOPPED = "stopped the job"
 """What dsrun has done, at the head of the report."""
@@ -24,7 +25,7 @@ class AlertAction:
         running: Callable[[], bool],
         tell: Callable[[RunEvent], None],
         warn: Callable[[str], None],
-        decide: Callable[[GiveUp | Restart], None],
+        handle: Handle,
     ) -> None:
         """Act on findings.
 
@@ -32,12 +33,12 @@ class AlertAction:
             running: returns whether the job runs, and is not being stopped.
             tell: tells observers of an event.
             warn: prints a warning for the user.
-            decide: takes what the run is to do.
+            handle: tells the run what was found.
         """
         self._running = running
         self._tell = tell
         self._warn = warn
-        self._decide = decide
+        self._handle = handle
 
     def perform(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
         """Report what was found, stop the job for it, or restart its workers.
@@ -54,10 +55,10 @@ class AlertAction:
         if then == "report":
             self._warn(sentence)
         elif then == "stop":
-            self._decide(_give_up(sentence, sign))
+            self._handle(give_up, _give_up(sentence, sign))
         else:
             in_vain = f"{sentence}; it cannot be restarted again"
-            self._decide(Restart(sentence, _give_up(in_vain, sign)))
+            self._handle(restart, sentence, _give_up(in_vain, sign))
 
 
 def _give_up(sentence: str, sign: str) -> GiveUp:

@@ -308,7 +308,7 @@ class NodeRun:
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
-    # -- what its state decides (`RunActions`) ------------------------------------------------
+    # -- what its state decides (`NodeRunActions`) ------------------------------------------------
 
     @property
     def group(self) -> WorkerGroup:

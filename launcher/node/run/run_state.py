@@ -1,6 +1,6 @@
 """The state of a run on a node: decides, of all that happens in it, what follows.
 
-Nothing here starts, signals, sends or waits: that is done by `RunActions`.
+Nothing here starts, signals, sends or waits: that is done by `NodeRunActions`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ if TYPE_CHECKING:
         def cancel(self) -> None:
             """Start no worker from it any more."""
 
-    class RunActions(Protocol):
+    class NodeRunActions(Protocol):
         """Carries out the decisions of a run, in the order of the calls."""
 
         @property
@@ -193,7 +193,7 @@ class NodeRunState:
         leaves_background: whether processes that it has left running may stay.
     """
 
-    def __init__(self, do: RunActions, *, elastic: bool, preloads: bool) -> None:
+    def __init__(self, do: NodeRunActions, *, elastic: bool, preloads: bool) -> None:
         """Begin with a run that is prepared.
 
         With `elastic` an agent requests its workers; with `preloads` there is a preloader.

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
-from dsrun.launcher.head.run.decisions import End
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import DebugPolicy
 
@@ -83,7 +83,7 @@ class Desk:
 
     def close(self) -> None:
         """Leave, and have the job end."""
-        self.run.handle(End())
+        self.run.handle(RunState.end)
         self.job.go(1.0)  # a lost node may be explained
         self.job.tell_end(self.run)
         for one in self.editors:

@@ -10,8 +10,8 @@ import pytest
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.head.elastic.admission import PAUSES, SPARES
-from dsrun.launcher.head.run.decisions import StopAll
 from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy
 
@@ -103,7 +103,7 @@ def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
 
 def test_who_comes_back_while_the_job_is_stopped_is_let_go(fleet_of: FleetOf) -> None:
     job = lost(fleet_of)
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     job.fleet.news("n1")
     job.fleet.node("n1").hello()
     job.fleet.step()
@@ -141,7 +141,7 @@ def test_a_node_that_is_back_for_no_round_knows_of_nothing_that_it_had_left(
     job = started(fleet_of("n0", "n1"))
     job.fleet.node("n1").leaves()
     job.fleet.go(PAUSES.first + 0.5)
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     job.fleet.node("n1").done()
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
@@ -194,7 +194,7 @@ def test_before_the_start_is_not_the_time_for_another_list(fleet_of: FleetOf) ->
     job = Job(fleet_of("n0"))
     assert not job.list_hosts([Host("n1", (0,))])
     job.ready()
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     assert not job.list_hosts([Host("n1", (0,))])
     assert job.fleet.backend.started == [[0]]
 

@@ -9,9 +9,8 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.round_health import FRESH, RoundHealth
-from dsrun.launcher.head.run.decisions import StopAll
-from dsrun.launcher.head.run.effects import CheckHealth
 from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes
@@ -180,7 +179,7 @@ def test_a_node_that_fails_at_the_start_is_left_out_and_looked_at_again(fleet_of
 def test_the_end_of_a_job_stops_the_command(fleet_of: FleetOf) -> None:
     job = running(fleet_of, "n0", "n1")
     fail(job, "n1")
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     job.fleet.step()
     assert all(exec_nodes.was_sent(node, frames.EXEC_STOP) for node in job.fleet.nodes())
     assert job.run.state.phase is RunPhase.STOPPING
@@ -190,12 +189,12 @@ def test_the_end_of_a_job_stops_the_command(fleet_of: FleetOf) -> None:
 def test_having_passed_counts_for_a_while(seconds: float, fresh: bool) -> None:
     (node,) = sent_nodes(plan_of(1))
     asked: list[object] = []
-    health = RoundHealth(needed=True, clock=lambda: seconds, do=asked.append)
+    health = RoundHealth(needed=True, clock=lambda: seconds, check=asked.append)
     assert not health.passed([node])
     node.passed_at = 0.0
     assert health.passed([node]) is fresh
     health.check([node])
     health.check([node])
-    assert asked == [CheckHealth(node)] * (not fresh)
+    assert asked == [node] * (not fresh)
     health.began([node])
     assert not health.passed([node])

@@ -15,9 +15,10 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.rounds import SETTLE
 from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, TOO_FEW
-from dsrun.launcher.head.run.decisions import EndSignal, StopAll
+from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import BEYOND
+from dsrun.launcher.head.run.run_state import RunState
 
 from ...support.elastic_run import LINE, Job, end_well, left, lost, started
 from ...support.fake_fleet import losses, story
@@ -147,7 +148,7 @@ def test_codes_that_are_not_worth_a_restart_are_those_of_a_shell(
 
 def test_a_failure_while_it_is_stopped_is_noted_and_no_more(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"))
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     job.fleet.node("n0").exits(1, 7)
     job.fleet.node("n0").stops(0)
     job.fleet.step()
@@ -208,7 +209,7 @@ def test_a_stop_while_that_is_waited_for_ends_with_the_failure(fleet_of: FleetOf
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
     job.fleet.step()
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     job.fleet.go(SETTLE)
     job.fleet.node("n0").stops(1)
     job.fleet.node("n1").stops(2, 3)
@@ -221,7 +222,7 @@ def test_nothing_is_sent_to_the_nodes_of_a_job_that_is_over(fleet_of: FleetOf) -
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
     job.fleet.step()
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     job.fleet.node("n0").stops(1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
@@ -468,7 +469,7 @@ def test_a_job_that_is_stopped_is_not_given_up_as_well(fleet_of: FleetOf) -> Non
     job.fleet.backend.absent = {"n1"}
     job.fleet.node("n1").leaves()
     job.fleet.go(5)
-    job.run.handle(EndSignal(15))
+    job.run.handle(run_signals.on_end_signal, 15)
     job.fleet.go(20)
     job.fleet.node("n0").stops(0, 1)
     job.fleet.step()
@@ -594,22 +595,13 @@ def test_a_stop_while_a_round_is_formed_forms_none(fleet_of: FleetOf) -> None:
     job.fleet.node("n1").exits(2, 7)
     job.fleet.step()
     job.join("n1")
-    job.run.handle(EndSignal(15))
+    job.run.handle(run_signals.on_end_signal, 15)
     job.join("n0")
     assert job.fleet.kinds("n0") == ["LEAVE_ROUND", "STOP"]
     job.fleet.node("n0").stops(0, 1)
     job.fleet.node("n1").stops(3)
     job.fleet.go(60)
     assert (story(job.run)["exit_code"], job.fleet.backend.started) == (143, [[0, 1]])
-
-
-def test_what_is_to_be_closed_with_it_is_closed_once(fleet_of: FleetOf) -> None:
-    job = started(fleet_of("n0"))
-    closed: list[str] = []
-    job.run.close_too(lambda: closed.append("watch"))
-    job.run.handle(StopAll(15))
-    job.run.handle(StopAll(15))
-    assert closed == ["watch"]
 
 
 def test_the_end_of_an_engine_whose_nodes_work_ends_the_job(fleet_of: FleetOf) -> None:

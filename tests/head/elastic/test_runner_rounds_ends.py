@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.run.decisions import EndSignal, Lose, StopAll
+from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.host import Host
 
 from ...support.elastic_run import LINE, Job, lost, started
@@ -107,7 +107,7 @@ def test_agents_that_end_by_themselves_before_the_last_finished_is_here(fleet_of
 def test_a_signal_while_the_nodes_end_is_a_signal(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"))
     job.finish("n0", "n1", generation=1)
-    job.run.handle(EndSignal(15))
+    job.run.handle(run_signals.on_end_signal, 15)
     job.fleet.node("n0").done()
     job.fleet.node("n1").done()
     job.fleet.step()
@@ -164,7 +164,7 @@ def test_a_node_that_reaches_no_address_is_left_out(fleet_of: FleetOf) -> None:
 def test_a_node_that_is_given_up_for_good_is_not_reached_again(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.run.handle(partial(job.made[0].drop, 3, "it is of no use", for_good=True))
+    job.run.handle(lambda _run: job.made[0].drop(3, "it is of no use", for_good=True))
     assert job.round("n2")["nodes"] == 2
     job.fleet.go(60)
     assert [3] not in job.fleet.backend.started
@@ -179,7 +179,7 @@ def test_an_answer_for_the_wrong_number_of_addresses_is_invalid(fleet_of: FleetO
 def test_an_answer_that_comes_when_all_is_stopped_forms_nothing(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.run.handle(StopAll(15))
+    job.run.handle(RunState.stop, 15)
     job.fleet.news("n3")
     job.fleet.node("n3").says(frames.pack_json(frames.PROBED, {"verdicts": ["", ""]}))
     assert job.fleet.kinds("n2") == ["STOP"]
@@ -195,7 +195,7 @@ def test_a_line_that_breaks_while_a_round_is_told_is_a_loss_after_it(fleet_of: F
     def broken(frame: bytes) -> None:
         send(frame)
         job.run.state.nodes[1].connection.close("it broke")
-        job.run.handle(Lose(job.run.state.nodes[1], "it broke"))
+        job.run.handle(RunState.lose, job.run.state.nodes[1], "it broke")
 
     job.run.state.nodes[1].connection.send = broken  # type: ignore[method-assign]
     job.join("n2")

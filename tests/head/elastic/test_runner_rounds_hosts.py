@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.job import watch_hosts
-from dsrun.launcher.head.run.decisions import StopAll
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.policies import ElasticPolicy
 
@@ -51,7 +51,7 @@ def test_a_hostfile_that_changes_is_read_again(fleet_of: FleetOf, tmp_path: Path
     (wrong,) = fleet.said("warning")
     assert wrong.startswith(f"{path}:1")
     assert wrong.endswith("; the hosts stay as they are")
-    run.handle(StopAll(15))
+    run.handle(RunState.stop, 15)
     path.write_text("n0 slots=2\nn0 slots=\n")
     fleet.go(3)
     assert fleet.said("warning") == [], "nobody looks any more"

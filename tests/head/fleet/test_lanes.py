@@ -14,9 +14,9 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import LaneEnd
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.lanes import BLOCK, LaneStream
-from dsrun.launcher.head.run.decisions import Abandon, End, StopAll
 from dsrun.launcher.head.run.events import Lost
 from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.host import Host
 
 from ...support.fake_fleet import losses, story
@@ -158,7 +158,7 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
     first, second = job.prepared[0], on_n0(job)
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
-    first.handle(Abandon())
+    first.handle(RunState.abandon)
     first.leave()
     connection = job.fleet.nodes[0]
     job.node("n0").received.clear()
@@ -177,7 +177,7 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
 
 def test_a_connection_that_is_lost_before_they_have_ended_is_nobodys(job: FakeFleet) -> None:
     first, second = job.prepared[0], on_n0(job)
-    first.handle(Abandon())
+    first.handle(RunState.abandon)
     first.leave()
     job.fleet.dismiss(job.fleet.nodes[0], "left")
     idle: list[Any] = []
@@ -370,7 +370,7 @@ def test_stop_goes_to_the_lane(job: FakeFleet) -> None:
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
     job.node("n0").received.clear()
-    second.handle(StopAll(signal.SIGTERM, 1.0))
+    second.handle(RunState.stop, signal.SIGTERM, 1.0)
     assert [kind for kind, _ in lane.received()] == [frames.STOP]
     assert frames.STOP not in [kind for kind, _ in job.node("n0").received]
 
@@ -429,7 +429,7 @@ def test_noise_on_a_lane_never_raises_into_the_loop(fleet_of: FleetOf, seed: int
             chance.choice([lane.says, node.says])(chance.choice([frame, garbage]))
             fleet.step()
         fleet.go(1.0)
-        run.handle(End())
+        run.handle(RunState.end)
 
 
 def test_a_lane_of_a_node_that_is_not_connected_yet_waits_for_it(fleet_of: FleetOf) -> None:

@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.events import Alarm, JobEnded
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.policies import HookPolicy
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_a_job_that_loses_a_rank(fleet_of: FleetOf, tmp_path: Path) -> None:
     job.node("n1").exits(3, 7)
     job.step()
     job.clock.go(9.0)
-    run.handle(End())
+    run.handle(RunState.end)
     metrics.on_event(JobEnded(ending_of(run.view())))
     after = samples(metrics)
     assert (after["ranks", "running"], after["nodes",]) == (3, 2)
@@ -91,7 +91,7 @@ def test_the_file_is_written_while_nothing_happens(fleet_of: FleetOf, tmp_path: 
     for _ in range(2):
         job.clock.go(INTERVAL + 0.1)
     assert len(put) == 2
-    run.handle(End())
+    run.handle(RunState.end)
     metrics.on_event(JobEnded(ending_of(run.view())))
     assert len(put) == 3
     metrics.close()

@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.diagnosis import verdict
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import Refuse
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
 
@@ -40,7 +40,7 @@ def test_a_clean_end_has_no_words_and_a_failure_has_some(
 
 def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
     run = fleet_of("n0").run()
-    run.handle(Refuse(NodeError("n0: no such folder")))
+    run.handle(RunState.refuse, NodeError("n0: no such folder"))
     ending = ending_of(run.view())
     assert (ending.code, ending.text) == (69, "dsrun: n0: no such folder")
 

@@ -15,7 +15,7 @@ from dsrun.launcher.control.stack_messages import StacksAnswer
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.job.job_requests import MOST_PENDING
-from dsrun.launcher.head.run.decisions import OtherSignal
+from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.specs.policies import ElasticPolicy
 
@@ -244,7 +244,7 @@ def test_stacks_before_the_start(fleet_of: Callable[..., FakeFleet]) -> None:
 
 def test_ctrl_backslash_shows_the_stacks_as_well(asked: AskedOf) -> None:
     job = asked("n0")
-    job.run.handle(OtherSignal(signal.SIGQUIT))
+    job.run.handle(run_signals.on_other_signal, signal.SIGQUIT)
     job.fleet.step()
     tells(job, "n0", 0, 1)
     job.fleet.step()

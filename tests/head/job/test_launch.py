@@ -12,7 +12,7 @@ from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
-from dsrun.launcher.head.run.decisions import EndSignal
+from dsrun.launcher.head.run import run_signals
 
 from ...support.fake_nodes import FakeNode, FakeNodes
 
@@ -95,7 +95,7 @@ def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) 
         node.hello()
         yield node.got(frames.START)
         for _ in range(3):
-            job.handle(EndSignal(2))
+            job.handle(run_signals.on_end_signal, 2)
 
     ending, (node,) = play(fleet, history, job=job)
     assert ending.code == 130

@@ -98,7 +98,7 @@ def test_a_node_that_comes_back_and_cannot_have_it_is_not_used(
         _answers(job, name, shared=True)
     job.begin_workers(run)
     job.said()
-    run.handle(NodeConnected(run.state.nodes[1].connection))
+    run.on_event(NodeConnected(run.state.nodes[1].connection))
     job.step()
     _answers(job, "n1", failed="x.py has changed")
     assert job.said()[0] == "cannot use n1: --sync: x.py has changed"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsrun.launcher.common.errors import NO_PROGRESS
-from dsrun.launcher.head.roles import role_events as events
 from dsrun.launcher.head.roles.policy import LONGEST_DELAY, TELL_AFTER, Cause, RoleState
 
 from ...support.properties import same_examples
@@ -33,7 +33,7 @@ def running(**server: object) -> RolesWorld:
     """The same, with all workers running and ready."""
     world = trio(**server)
     world.started("server")
-    world.happens(events.RoleReady("server"))
+    world.ready("server")
     world.started("trainer", "evaluator")
     return world
 
@@ -50,7 +50,7 @@ def test_roles_start_once_those_before_them_are_ready() -> None:
     assert world.running == {"server"}
     world.started("server")
     assert world.running == {"server"}
-    world.happens(events.RoleReady("server"))
+    world.ready("server")
     assert world.running == {"server", "trainer", "evaluator"}
     assert "server is ready" in world.said()
 
@@ -65,7 +65,7 @@ def test_no_role_starts_before_the_nodes_of_all_are_ready() -> None:
     world = RolesWorld(role("a", "never"), role("b", "job", "a"))
     world.begin("a")
     assert world.running == set()
-    world.happens(events.RolePrepared("b"))
+    world.happens(world.policy.role_prepared, "b")
     world.started("a")
     assert world.running == {"a", "b"}
 
@@ -133,7 +133,7 @@ def test_the_failure_of_a_service_that_is_stopped_at_the_end_does_not_count() ->
     world = running()
     world.end("evaluator")
     world.end("trainer")
-    world.happens(events.RoleFailing("server"))
+    world.happens(world.policy.role_failing, "server")
     world.end("server", 1)
     assert world.ends == [0]
 
@@ -150,7 +150,7 @@ def test_a_failure_stops_dependants_first_and_servers_last() -> None:
     )
     world.begin()
     world.started("store", "server", "trainer", "evaluator")
-    world.happens(events.RoleFailing("evaluator"))
+    world.happens(world.policy.role_failing, "evaluator")
     assert world.stopped() == ["trainer"]
     world.end("evaluator", 7)
     assert world.stopped() == ["trainer"]
@@ -195,7 +195,7 @@ def test_a_role_that_is_not_ready_in_time_has_failed() -> None:
 def test_what_is_known_of_the_delay_is_told() -> None:
     world = trio(timeout=20.0)
     world.started("server")
-    world.happens(events.NotReadyYet("server", "from n1: n3:8000: connection refused"))
+    world.happens(world.policy.role_lacks, "server", "from n1: n3:8000: connection refused")
     world.go(20.0)
     assert world.policy.cause is not None
     assert world.policy.cause.why.endswith("(ready_timeout): from n1: n3:8000: connection refused")
@@ -212,12 +212,12 @@ def test_a_role_that_is_ready_in_time_has_all_the_time_then() -> None:
 
 def test_a_server_is_started_again_and_the_trainer_goes_on() -> None:
     world = running(on_failure="restart")
-    world.happens(events.RoleFailing("server"))
+    world.happens(world.policy.role_failing, "server")
     assert states(world)["server"] == "restarting"
     world.end("server", 1)
     assert world.stops == []
     assert world.prepared == {"server"}
-    world.happens(events.RolePrepared("server"))
+    world.happens(world.policy.role_prepared, "server")
     assert "server" in world.running
     assert "server: it has failed; starting it again (restart 1 of 3)" in world.said()
 
@@ -232,7 +232,7 @@ def test_delays_grow_and_the_last_restart_ends_the_job() -> None:
             assert world.policy.due is not None
             world.go(world.policy.due - world.now)
         delays.append(world.now - since)
-        world.happens(events.RolePrepared("server"))
+        world.happens(world.policy.role_prepared, "server")
     assert delays == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
     world.end("server", 5)
     assert world.stopped() == ["trainer", "evaluator"]
@@ -247,19 +247,19 @@ def test_a_role_that_is_not_ready_in_time_is_stopped_and_started_again() -> None
     world.go(20.0)
     assert world.stopped() == ["server"]
     world.end("server")
-    world.happens(events.RolePrepared("server"))
+    world.happens(world.policy.role_prepared, "server")
     world.started("server")
-    world.happens(events.RoleReady("server"))
+    world.ready("server")
     assert world.running == {"server", "trainer", "evaluator"}
 
 
 def test_what_was_lost_is_told_with_the_restart() -> None:
     world = running(on_failure="restart")
-    world.happens(events.RoleFailing("server", "lost n1: no heartbeat for 15 s"))
+    world.happens(world.policy.role_failing, "server", "lost n1: no heartbeat for 15 s")
     again = "server: lost n1: no heartbeat for 15 s; starting it again (restart 1 of 3)"
     assert again in world.said()
     world = running(on_failure="restart")
-    world.happens(events.RoleEnded("server", 69, "lost n1: no heartbeat for 15 s"))
+    world.end("server", 69, "lost n1: no heartbeat for 15 s")
     assert again in world.said()
 
 
@@ -274,17 +274,17 @@ def test_a_node_that_is_lost_before_a_start_costs_no_restart_if_there_is_a_spare
         world = RolesWorld(role("server", "never", on_failure="restart"), role("trainer", "job"))
         world.begin("server")
     for _ in range(3):
-        world.happens(events.RoleEnded("server", 69, "", moves=True))
+        world.end("server", 69, moves=True)
         assert (states(world)["server"], world.prepared >= {"server"}) == ("waiting", True)
     assert world.policy.courses["server"].restarts == ran
-    world.happens(events.RoleEnded("server", 69))
+    world.end("server", 69)
     assert world.policy.cause == Cause("server")
 
 
 def test_without_restarts_a_spare_does_not_help() -> None:
     world = RolesWorld(role("server", "never"), role("trainer", "job"))
     world.begin("server")
-    world.happens(events.RoleEnded("server", 69, "", moves=True))
+    world.end("server", 69, moves=True)
     assert world.policy.cause == Cause("server")
 
 
@@ -308,7 +308,7 @@ def test_the_end_comes_while_a_server_waits_for_its_restart() -> None:
     world = running(on_failure="restart")
     for _ in range(2):
         world.end("server", 1)
-        world.happens(events.RolePrepared("server"))
+        world.happens(world.policy.role_prepared, "server")
     assert states(world)["server"] == "restarting"
     world.end("evaluator")
     world.end("trainer")
@@ -319,10 +319,10 @@ def test_the_end_comes_while_a_server_waits_for_its_restart() -> None:
 
 def test_a_user_restarts_a_role_without_a_failure() -> None:
     world = running()
-    world.happens(events.RestartRequested("server"))
+    world.happens(world.policy.restart_requested, "server")
     assert world.stopped() == ["server"]
     world.end("server")
-    world.happens(events.RolePrepared("server"))
+    world.happens(world.policy.role_prepared, "server")
     assert "server" in world.running
     assert world.policy.courses["server"].restarts == 0
 
@@ -330,7 +330,7 @@ def test_a_user_restarts_a_role_without_a_failure() -> None:
 def test_a_role_that_has_ended_is_not_restarted() -> None:
     world = running()
     world.end("evaluator")
-    world.happens(events.RestartRequested("evaluator"))
+    world.happens(world.policy.restart_requested, "evaluator")
     assert world.stops == []
     assert "evaluator" not in world.prepared
 
@@ -340,7 +340,7 @@ def test_a_role_that_has_ended_is_not_restarted() -> None:
 
 def test_one_interrupt_stops_all_in_order() -> None:
     world = running()
-    world.happens(events.Interrupted(signal.SIGINT))
+    world.happens(world.policy.interrupted, signal.SIGINT)
     assert world.stops == [
         ("trainer", signal.SIGINT, False),
         ("evaluator", signal.SIGINT, False),
@@ -354,8 +354,8 @@ def test_one_interrupt_stops_all_in_order() -> None:
 
 def test_another_signal_goes_to_those_that_are_being_stopped() -> None:
     world = running()
-    world.happens(events.Interrupted(signal.SIGTERM))
-    world.happens(events.Interrupted(signal.SIGINT))
+    world.happens(world.policy.interrupted, signal.SIGTERM)
+    world.happens(world.policy.interrupted, signal.SIGINT)
     assert world.stops[2:] == [
         ("trainer", signal.SIGINT, False),
         ("evaluator", signal.SIGINT, False),
@@ -364,8 +364,8 @@ def test_another_signal_goes_to_those_that_are_being_stopped() -> None:
 
 def test_a_second_interrupt_kills_all_at_once() -> None:
     world = running()
-    world.happens(events.Interrupted(signal.SIGINT))
-    world.happens(events.Killed(signal.SIGINT))
+    world.happens(world.policy.interrupted, signal.SIGINT)
+    world.happens(world.policy.killed, signal.SIGINT)
     assert {name for name, _, kill in world.stops if kill} == {"server", "trainer", "evaluator"}
     for name in ("server", "trainer", "evaluator"):
         world.end(name, 130)
@@ -375,7 +375,7 @@ def test_a_second_interrupt_kills_all_at_once() -> None:
 def test_who_reads_no_output_stops_all_with_a_signal_that_programs_know() -> None:
     """Python ignores SIGPIPE; the exit code tells of it all the same."""
     world = running()
-    world.happens(events.Interrupted(signal.SIGPIPE))
+    world.happens(world.policy.interrupted, signal.SIGPIPE)
     assert {number for _, number, _ in world.stops} == {signal.SIGTERM}
     for name in ("trainer", "evaluator", "server"):
         world.end(name, 143)
@@ -385,7 +385,7 @@ def test_who_reads_no_output_stops_all_with_a_signal_that_programs_know() -> Non
 def test_workers_that_all_end_well_after_a_signal_may_make_a_clean_end() -> None:
     """Their reports say 0 only where --graceful_term_ok is set."""
     world = running()
-    world.happens(events.Interrupted(signal.SIGTERM))
+    world.happens(world.policy.interrupted, signal.SIGTERM)
     for name in ("trainer", "evaluator", "server"):
         world.end(name)
     assert world.ends == [0]
@@ -393,8 +393,8 @@ def test_workers_that_all_end_well_after_a_signal_may_make_a_clean_end() -> None
 
 def test_an_interrupt_before_any_role_has_started() -> None:
     world = RolesWorld(role("a", "job"))
-    world.happens(events.JobBegun())
-    world.happens(events.Interrupted(signal.SIGINT))
+    world.happens(world.policy.job_begun)
+    world.happens(world.policy.interrupted, signal.SIGINT)
     world.end("a")
     assert world.ends == [128 + signal.SIGINT]
 
@@ -426,24 +426,27 @@ def something_happens(world: RolesWorld, chance: random.Random) -> None:
     """Let happen what can happen to a role, or to the job."""
     name = chance.choice([*world.roles])
     state = world.policy.courses[name].state
-    could: list[object] = [events.RestartRequested(name)]
+    policy = world.policy
+    could: list[Any] = [(world.happens, policy.restart_requested, name)]
     if name in world.prepared and state is RoleState.WAITING:
-        could += [events.RolePrepared(name)] * 5
+        could += [(world.happens, policy.role_prepared, name)] * 5
     if state is RoleState.STARTING:
-        could += [events.RoleStarted(name)] * 5
+        could += [(world.started, name)] * 5
     if state is RoleState.RUNNING:
-        could += [events.RoleReady(name)] * 3
+        could += [(world.ready, name)] * 3
     if name in world.running:
-        could += [events.RoleFailing(name), events.RoleEnded(name, chance.choice([0, 0, 1, 137]))]
+        could += [(world.happens, policy.role_failing, name)]
+        could += [(world.end, name, chance.choice([0, 0, 1, 137]))]
     if name in world.prepared and chance.random() < 0.1:
-        could += [events.RoleEnded(name, 69)]
+        could += [(world.end, name, 69)]
     if chance.random() < 0.02:
-        could = [events.Interrupted(signal.SIGINT), events.Killed(signal.SIGINT)]
-    event = chance.choice(could)
+        signals = policy.interrupted, policy.killed
+        could = [(world.happens, one, signal.SIGINT) for one in signals]
+    happens, *event = chance.choice(could)
     since = len(world.stops)
     stopping = {one for one, course in world.policy.courses.items() if is_stopping(course.state)}
-    world.happens(event)  # type: ignore[arg-type]
-    if world.policy.ending and not isinstance(event, events.Killed):
+    happens(*event)
+    if policy.ending and event[0] != policy.killed:
         check_order(world, {one for one, _, _ in world.stops[since:]} - stopping)
 
 
@@ -465,12 +468,12 @@ def test_every_job_ends_once_and_leaves_nothing(seed: int) -> None:
     """No role starts before those it waits for are ready, which the world checks."""
     chance = random.Random(seed)
     world = random_roles(chance)
-    world.happens(events.JobBegun())
+    world.happens(world.policy.job_begun)
     for _ in range(chance.randint(0, 80)):
         something_happens(world, chance)
         world.go(chance.choice([0.0, 0.1, 7.0]))
     if not world.policy.over:
-        world.happens(events.Interrupted(signal.SIGTERM))
+        world.happens(world.policy.interrupted, signal.SIGTERM)
     for _ in range(20):
         for name in sorted(world.prepared | world.running):
             if world.policy.courses[name].state is RoleState.STOPPING:
@@ -496,7 +499,7 @@ def test_a_job_whose_workers_end_well_ends_with_0(seed: int) -> None:
         if course.state is RoleState.STARTING:
             world.started(name)
         elif course.state is RoleState.RUNNING:
-            world.happens(events.RoleReady(name))
+            world.ready(name)
         elif course.state is RoleState.STOPPING or (
             course.state is RoleState.READY and course.role.ends != "never"
         ):

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsrun.launcher.backends.events import EngineEnded
+from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.allocation_end import LIVES, PATIENCE, ask, words
-from dsrun.launcher.head.run.decisions import EndSignal
 from dsrun.launcher.head.run.phase import RunPhase
 
 from ...support.fake_fleet import story
@@ -223,7 +223,7 @@ def test_a_signal_that_comes_before_the_answer_is_why(
         node.done()
     while run.state.phase is not RunPhase.ENDING:
         job.clock.go(0.0)
-    run.handle(EndSignal(number))
+    run.handle(run_signals.on_end_signal, number)
     assert over(job, run)["exit_code"] == 128 + number
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import End
 from dsrun.launcher.head.run.events import (
     CheckWarning,
     Exit,
@@ -22,6 +21,7 @@ from dsrun.launcher.head.run.events import (
     as_json,
     from_json,
 )
+from dsrun.launcher.head.run.run_state import RunState
 
 from ...support.elastic_run import Job, started
 
@@ -56,7 +56,7 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     job.step()
     job.node("n1").exits(2, -15, told=True)
     job.step()
-    run.handle(End())
+    run.handle(RunState.end)
     assert run.state.observers is not None
     run.state.observers.ended(ending_of(run.view()))
     assert seen[1] == RanksStarted("n1", (2, 3))

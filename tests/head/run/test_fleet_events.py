@@ -10,10 +10,9 @@ import pytest
 from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.events import NO_MESSAGE
-from dsrun.launcher.head.run.decisions import End, StopAll
 from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
-from dsrun.launcher.head.run.run_state import CAUSE_WAIT
+from dsrun.launcher.head.run.run_state import CAUSE_WAIT, RunState
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy
 
 from ...support.fake_fleet import losses, refusal, story
@@ -219,7 +218,7 @@ def test_a_cause_may_be_known_before_the_connection_ends(fleet_of: FleetOf) -> N
 def test_the_line_of_a_node_that_is_stopping_ends(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(StopAll(15))
+    run.handle(RunState.stop, 15)
     job.node("n1").leaves()
     job.node("n0").stops(0, 1)
     job.step()
@@ -392,7 +391,7 @@ def test_the_restart_policy_hears_how_sessions_end_while_the_run_goes_on(
     run = job.start(restarts=Hearing)
     job.emit(SessionEnded(1, "no route"))
     assert heard == [("n1", "no route")]
-    run.handle(End())
+    run.handle(RunState.end)
     job.emit(SessionEnded(1, "late"))
     assert heard == [("n1", "no route")]
 

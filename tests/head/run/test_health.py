@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
-from dsrun.launcher.head.run.decisions import EndSignal
+from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.specs.environment import ForwardedEnv
@@ -153,7 +153,7 @@ def test_the_end_of_the_run_stops_it(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0", "n1")
     run = begun(fleet)
     end(fleet, "n0", 0)
-    run.handle(EndSignal(2))
+    run.handle(run_signals.on_end_signal, 2)
     fleet.step()
     assert run.state.ending
     assert [exec_nodes.was_sent(node, frames.EXEC_STOP) for node in fleet.nodes()] == [False, True]

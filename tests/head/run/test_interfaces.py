@@ -11,7 +11,7 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.reach_messages import Interface, Network, Reached
 from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.run.decisions import FailStart
+from dsrun.launcher.head.run import run_start
 from dsrun.launcher.head.run.interfaces import PATIENCE
 from dsrun.launcher.specs.policies import CheckPolicy
 
@@ -183,7 +183,7 @@ def test_a_node_that_fails_meanwhile_ends_the_start(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
     greet(job)
-    run.handle(FailStart(run.state.nodes[1], "gone"))
+    run.handle(run_start.fail_start, run.state.nodes[1], "gone")
     assert refusal(run) == ["n1: gone"]
     job.go(PATIENCE + 1)
     assert not run.state.started

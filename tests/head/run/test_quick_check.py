@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.checks.findings import TABLE
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
-from dsrun.launcher.head.run.decisions import CallOff
+from dsrun.launcher.head.run import run_start
 from dsrun.launcher.head.run.file_lists import PATIENCE
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy
 from dsrun.launcher.specs.program import Program
@@ -177,7 +177,7 @@ def test_without_an_answer_the_start_goes_on_without_names(fleet_of: FleetOf) ->
 
 def test_a_start_that_is_given_up_meanwhile_stays_given_up(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, {"files": "f2"})
-    run.handle(CallOff("no"))
+    run.handle(run_start.call_off, "no")
     job.go(PATIENCE + 1)
     assert refusal(run) == ["no"]
     assert job.said() == []

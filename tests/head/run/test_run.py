@@ -11,10 +11,10 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.decisions import Abandon, CallOff, End, EndSignal, Lose, StopAll
+from dsrun.launcher.head.run import run_signals, run_start
 from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
-from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN
+from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN, RunState
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import SupervisionPolicy
@@ -172,7 +172,7 @@ def test_the_others_are_waited_for_only_as_long_as_a_connection_takes(fleet_of: 
 def test_a_start_that_is_called_off(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
-    run.handle(CallOff("another answers as node 0"))
+    run.handle(run_start.call_off, "another answers as node 0")
     assert refusal(run) == ["another answers as node 0"]
     ending = ending_of(run.view())
     assert ending.error is run.state.error
@@ -182,7 +182,7 @@ def test_a_start_that_is_called_off(fleet_of: FleetOf) -> None:
 def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(CallOff("another answers as node 0"))
+    run.handle(run_start.call_off, "another answers as node 0")
     assert (run.state.phase, job.said("warning")) == (
         RunPhase.RUNNING,
         ["another answers as node 0"],
@@ -221,7 +221,7 @@ def test_nobody_is_started_once_the_first_node_has_failed(fleet_of: FleetOf) -> 
     job = fleet_of("n0", "n1")
     run = job.run()
     job.ready(run)
-    run.handle(StopAll(TERM))
+    run.handle(RunState.stop, TERM)
     job.node("n0").beats()
     assert "START" not in job.kinds("n1")
 
@@ -248,7 +248,7 @@ def test_who_does_not_say_that_its_workers_have_ended_is_given_up(fleet_of: Flee
 def test_of_a_run_that_is_over_nobody_is_given_up(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(StopAll(TERM))
+    run.handle(RunState.stop, TERM)
     job.node("n0").stops(0, 1)
     job.node("n1").stops(2, 3)
     job.step()
@@ -259,9 +259,9 @@ def test_of_a_run_that_is_over_nobody_is_given_up(fleet_of: FleetOf) -> None:
 def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(StopAll(TERM))
+    run.handle(RunState.stop, TERM)
     job.go(10)
-    run.handle(StopAll(signal.SIGINT, 0.0))
+    run.handle(RunState.stop, signal.SIGINT, 0.0)
     kill = ["STOP", {"number": 2, "grace": 0.0}]
     assert job.news("n1") == [STOP, kill]
     job.go(20 + LAST_MARGIN - 0.5)
@@ -276,7 +276,7 @@ def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetO
 def test_the_loss_of_a_node_stops_the_others(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Lose(run.state.nodes[1], "no power"))
+    run.handle(RunState.lose, run.state.nodes[1], "no power")
     assert job.news("n0") == [STOP]
     job.node("n0").stops(0, 1)
     job.step()
@@ -292,7 +292,7 @@ def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> 
     run = job.run(supervision=SupervisionPolicy(grace=5.0, heartbeat_timeout=16.0))
     job.ready(run, pids=(4710, 4711))
     job.up("n0", 0, 1)
-    run.handle(Lose(run.state.nodes[0], "no power"))
+    run.handle(RunState.lose, run.state.nodes[0], "no power")
     (unseen,) = story(run)["unseen"]
     ends = "the node kills them within 21 s (guard 4710, launcher 4711); if both were stopped or"
     assert unseen.startswith(f"may still be running on n0: pids 4000-4001; {ends}")
@@ -304,7 +304,7 @@ def test_what_ended_workers_have_started_may_run_on_a_lost_node(fleet_of: FleetO
     job.node("n1").exits(2, 0)
     job.node("n1").exits(3, 0)
     job.step()
-    run.handle(Lose(run.state.nodes[1], "no power"))
+    run.handle(RunState.lose, run.state.nodes[1], "no power")
     job.node("n0").stops(0, 1)
     job.step()
     unseen = "may still be running on n1: workers, or processes that they started"
@@ -317,7 +317,7 @@ def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> 
     run = job.run()
     job.ready(run)
     for node in run.state.nodes:
-        run.handle(Lose(node, "no power"))
+        run.handle(RunState.lose, node, "no power")
     unseen = "may still be running on n0: workers, or processes that they started"
     assert story(run)["unseen"] == [unseen]
 
@@ -325,7 +325,7 @@ def test_workers_that_a_lost_node_was_starting_may_run_on(fleet_of: FleetOf) -> 
 def test_of_a_lost_node_whose_guard_has_cleaned_up_nothing_runs_on(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.start()
-    run.handle(Lose(run.state.nodes[0], "no power"))
+    run.handle(RunState.lose, run.state.nodes[0], "no power")
     run.state.nodes[0].cleaned_up = True
     assert story(run)["unseen"] == []
 
@@ -337,17 +337,17 @@ def test_who_is_lost_twice_is_lost_once_and_who_is_done_not_at_all(fleet_of: Fle
     job.node("n0").exits(1, 0)
     job.node("n0").done()
     job.step()
-    run.handle(Lose(run.state.nodes[0], "late"))
+    run.handle(RunState.lose, run.state.nodes[0], "late")
     assert run.state.phase is RunPhase.RUNNING
-    run.handle(Lose(run.state.nodes[1], "no power"))
-    run.handle(Lose(run.state.nodes[1], "no cable"))
+    run.handle(RunState.lose, run.state.nodes[1], "no power")
+    run.handle(RunState.lose, run.state.nodes[1], "no cable")
     assert [one["reason"] for one in story(run)["lost"]] == ["no power"]
 
 
 def test_who_says_that_it_must_go_may_yet_say_that_it_is_done(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(Lose(run.state.nodes[1], "its guard was killed", over=False))
+    run.handle(RunState.lose, run.state.nodes[1], "its guard was killed", over=False)
     assert (run.state.nodes[1].lost, run.state.nodes[1].over) == ("", False)
     job.node("n1").stops(2, 3)
     job.node("n0").stops(0, 1)
@@ -377,7 +377,7 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
     job.node("n0").leaves()
     job.step()
     job.clock.go(CAUSE_WAIT - 0.01)
-    run.handle(End())
+    run.handle(RunState.end)
     assert run.state.phase is RunPhase.ENDING
     job.clock.go(0.01)
     end = story(run)
@@ -388,9 +388,9 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
 def test_a_run_that_is_abandoned_waits_for_nobody(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start()
-    run.handle(StopAll(TERM))
+    run.handle(RunState.stop, TERM)
     job.go(3)
-    run.handle(Abandon())
+    run.handle(RunState.abandon)
     assert run.state.abandoned
     assert story(run)["seconds"] == 3.0
 
@@ -398,9 +398,9 @@ def test_a_run_that_is_abandoned_waits_for_nobody(fleet_of: FleetOf) -> None:
 def test_to_end_twice_ends_once(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.run()
-    run.handle(End())
+    run.handle(RunState.end)
     job.go(3)
-    run.handle(End())
+    run.handle(RunState.end)
     assert (run.state.phase, story(run)["seconds"]) == (RunPhase.OVER, 0.0)
 
 
@@ -471,7 +471,7 @@ def test_a_run_that_ends_while_its_start_is_refused_leaves_no_timer_behind(
 ) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
-    run.handle(CallOff("no"))
+    run.handle(run_start.call_off, "no")
     run.wait()
     later = job.run()
     for node in job.nodes():
@@ -532,5 +532,5 @@ def test_a_signal_that_comes_once_the_run_is_over_is_recorded_until_that_is_told
     run = job.start()
     job.end_well(run)
     assert story(run)["exit_code"] == 0
-    run.handle(EndSignal(TERM))
+    run.handle(run_signals.on_end_signal, TERM)
     assert story(run)["exit_code"] == 143

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.run import decisions, events
+from dsrun.launcher.control.round_messages import Ranks
+from dsrun.launcher.head.run import events, run_rounds
 from dsrun.launcher.head.run.run_node import assigned
-from dsrun.launcher.head.run.start_message import start_message
 
 from ...support.elastic_run import Job
 
@@ -19,7 +19,7 @@ def test_a_round_is_told_to_its_nodes_alone(fleet_of: FleetOf) -> None:
     job.ready()
     (_, node) = job.run.state.nodes
     plan = assigned(job.run.state.plan, [node])
-    job.run.handle(decisions.FormRound([node], plan, "n1", 4000, 2, 1, 3))
+    job.run.handle(run_rounds.form_round, run_rounds.FormRound([node], plan, "n1", 4000, 2, 1, 3))
     told = job.round("n1")
     names = ("generation", "restarts", "max_restarts", "master_addr", "master_port")
     assert [told[name] for name in names] == [2, 1, 3, "n1", 4000]
@@ -31,7 +31,7 @@ def test_a_round_is_told_to_its_nodes_alone(fleet_of: FleetOf) -> None:
 def test_a_node_that_is_admitted_gets_a_start_without_a_master(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
     job.ready()
-    job.run.handle(decisions.Admit(job.run.state.nodes[1]))
+    job.run.handle(run_rounds.admit, job.run.state.nodes[1])
     ((kind, start),) = job.fleet.news("n1")
     assert (kind, start["master_addr"], start["master_port"]) == ("START", "", 0)
 
@@ -39,7 +39,7 @@ def test_a_node_that_is_admitted_gets_a_start_without_a_master(fleet_of: FleetOf
 def test_a_node_that_is_released_is_stopped_with_grace(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
     job.ready()
-    job.run.handle(decisions.Release(job.run.state.nodes[1]))
+    job.run.handle(run_rounds.release, job.run.state.nodes[1])
     ((kind, stop),) = job.fleet.news("n1")
     assert (kind, stop["grace"]) == ("STOP", job.run.spec.supervision.grace)
 
@@ -51,9 +51,9 @@ def test_observers_see_each_round_with_its_nodes(fleet_of: FleetOf) -> None:
     job.ready()
     node = job.run.state.nodes[1]
     plan = assigned(job.run.state.plan, [node])
-    job.run.handle(decisions.FormRound([node], plan, "n1", 4000, 2, 1, 3))
-    place = start_message(job.run.state.plan, node.node, "n1", 4001, 0, "")
-    job.run.handle(decisions.BeginRound(3, place, [node]))
+    job.run.handle(run_rounds.form_round, run_rounds.FormRound([node], plan, "n1", 4000, 2, 1, 3))
+    place = Ranks(0, 2, 0, 1, "n1", 4001, 0, 3)
+    job.run.handle(run_rounds.begin_round, 3, place, [node])
     rounds = [one for one in seen if isinstance(one, events.Round)]
     assert [(one.number, one.restarts, one.world_size, one.hosts) for one in rounds] == [
         (2, 1, 2, ("n1",)),

@@ -9,16 +9,17 @@ import pytest
 
 from dsrun.launcher.common.loop import Timers
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.run.decisions import EndSignal, OtherSignal, OutputBroken
-from dsrun.launcher.head.run.effects import Suspend
+from dsrun.launcher.head.run import run_signals
+from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.record import JobRecord
-from dsrun.launcher.head.run.run_signals import StopRequests, StopStep, table
+from dsrun.launcher.head.run.run_signals import StopRequests, StopStep
 from dsrun.launcher.head.run.workers import Workers
 
+from ...support.recorder import Recorder
 from ...support.run_nodes import plan_of, sent_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from dsrun.launcher.head.run.run_node import RunNode
 
@@ -38,16 +39,18 @@ class FakeRun:
         self.nodes = sent_nodes(self.plan)
         self.record = JobRecord("j", 0.0)
         self.started, self.ending, self.grace = True, False, 30.0
+        self.phase = RunPhase.RUNNING
         self.did: list[object] = []
         self.said: list[tuple[str, str]] = []
         self.workers = Workers(float, Timers(float), self.warn)
-        self._handlers = table(self)  # type: ignore[arg-type]
+        self.interrupts = StopRequests()
+        self.act = Recorder(self.did)
 
-    def handle(self, event: object) -> None:
-        self._handlers[type(event)](event)
+    def handle(self, happened: Callable[..., None], *args: object) -> None:
+        happened(self, *args)
 
-    def do(self, effect: object) -> None:
-        self.did.append(effect)
+    def do(self, call: Callable[..., None], *args: object) -> None:
+        call(*args)
 
     def end(self) -> None:
         self.did.append("end")
@@ -88,7 +91,7 @@ def test_interrupts_stop_then_kill_then_leave() -> None:
     run = FakeRun()
     run.nodes[1].lose("gone")
     for _ in range(3):
-        run.handle(EndSignal(INT))
+        run.handle(run_signals.on_end_signal, INT)
     assert run.did == [(INT, None), (INT, 0.0), "abandon"]
     assert run.said == [
         ("SIGINT: stopping 4 ranks, grace 30 s; interrupt again to kill them now", "warning"),
@@ -99,7 +102,7 @@ def test_interrupts_stop_then_kill_then_leave() -> None:
 
 def test_another_signal_has_no_second_meaning() -> None:
     run = FakeRun()
-    run.handle(EndSignal(TERM))
+    run.handle(run_signals.on_end_signal, TERM)
     assert (run.did, run.said) == (
         [(TERM, None)],
         [("SIGTERM: stopping 4 ranks, grace 30 s", "warning")],
@@ -108,37 +111,37 @@ def test_another_signal_has_no_second_meaning() -> None:
 
 def test_the_first_signal_is_the_one_that_is_told() -> None:
     run = FakeRun()
-    run.handle(EndSignal(TERM))
-    run.handle(EndSignal(INT))
+    run.handle(run_signals.on_end_signal, TERM)
+    run.handle(run_signals.on_end_signal, INT)
     assert run.record.stop_signal == TERM
 
 
 def test_a_run_that_has_not_started_ends_at_once() -> None:
     run = FakeRun()
     run.started = False
-    run.handle(EndSignal(signal.SIGHUP))
+    run.handle(run_signals.on_end_signal, signal.SIGHUP)
     assert (run.did, run.said, run.record.stop_signal) == (["end"], [], signal.SIGHUP)
 
 
 def test_a_run_that_is_ending_hears_nothing() -> None:
     run = FakeRun()
     run.ending = True
-    run.handle(EndSignal(INT))
+    run.handle(run_signals.on_end_signal, INT)
     assert (run.did, run.record.stop_signal) == ([], 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_user_signals_go_to_every_node(number: int) -> None:
     run = FakeRun()
-    run.handle(OtherSignal(number))
+    run.handle(run_signals.on_other_signal, number)
     assert [node.sink.sent for node in run.nodes] == [[(frames.SIGNAL, bytes([number]))]] * 2
 
 
 def test_ctrl_z_suspends_the_fleet_and_sigquit_shows_who_runs() -> None:
     run = FakeRun()
-    run.handle(OtherSignal(signal.SIGTSTP))
-    run.handle(OtherSignal(signal.SIGQUIT))
-    assert (run.did, run.said) == ([Suspend()], [("running: 0 of 0 ranks", "error")])
+    run.handle(run_signals.on_other_signal, signal.SIGTSTP)
+    run.handle(run_signals.on_other_signal, signal.SIGQUIT)
+    assert (run.did, run.said) == ([("suspend",)], [("running: 0 of 0 ranks", "error")])
     assert [node.sink.sent for node in run.nodes] == [[], []]
 
 
@@ -151,7 +154,7 @@ def test_a_reader_that_leaves_stops_what_runs(
 ) -> None:
     run = FakeRun()
     run.started, run.ending = started, ending
-    run.handle(OutputBroken())
+    run.handle(run_signals.on_broken_output)
     assert (run.record.broken_pipe, run.did) == (True, did)
 
 
@@ -159,6 +162,6 @@ def test_of_the_same_signal_twice_one_line_is_printed() -> None:
     """It is passed on again all the same."""
     run = FakeRun()
     for number in (TERM, TERM, INT):
-        run.handle(EndSignal(number))
+        run.handle(run_signals.on_end_signal, number)
     assert run.did == [(TERM, None), (TERM, None), (INT, None)]
     assert [text.partition(":")[0] for text, _ in run.said] == ["SIGTERM", "SIGINT"]

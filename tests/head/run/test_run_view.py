@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.elastic.rounds import SETTLE
-from dsrun.launcher.head.run.decisions import End, Refuse, StopAll
 from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_state import RunState
 
 from ...support.elastic_run import started
 
@@ -31,9 +31,9 @@ def test_it_follows_the_phases(fleet_of: FleetOf) -> None:
     starting = run.view()
     fleet.begin_workers(run)
     running = run.view()
-    run.handle(StopAll(15))
+    run.handle(RunState.stop, 15)
     stopping = run.view()
-    run.handle(End())
+    run.handle(RunState.end)
     fleet.go(1.0)
     views = starting, running, stopping, run.view()
     assert [one.phase for one in views] == [
@@ -53,7 +53,7 @@ def test_it_follows_the_phases(fleet_of: FleetOf) -> None:
 def test_it_tells_why_a_run_was_refused(fleet_of: FleetOf) -> None:
     run, error = fleet_of("n0").run(), NodeError("no such folder")
     assert run.view().error is None
-    run.handle(Refuse(error))
+    run.handle(RunState.refuse, error)
     assert run.view().error is error
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.run.effects import Send
 from dsrun.launcher.head.run.start_message import StagedStart
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsrun.launcher.head.run.run_node import RunNode
 
 START = frames.pack(frames.START, b"{}")
 
@@ -18,9 +24,9 @@ def begun() -> tuple[list[SentNode], StagedStart]:
     return nodes, staged
 
 
-def send(effect: Send) -> None:
-    for node in effect.nodes:
-        node.send(effect.frame)
+def send(nodes: Sequence[RunNode], frame: bytes) -> None:
+    for node in nodes:
+        node.send(frame)
 
 
 def started(nodes: list[SentNode]) -> list[int]:

@@ -85,7 +85,7 @@ def test_each_node_has_its_own_place_and_all_have_the_rest() -> None:
 def kept_back(*, begins: bool) -> tuple[StagedStart, list[SentNode], list[str]]:
     """A start that three nodes are sent, and what it has told to send, by the nodes' names."""
     nodes, sent = sent_nodes(plan_of(3)), list[str]()
-    staged = StagedStart(nodes[0], lambda effect: sent.extend(node.name for node in effect.nodes))
+    staged = StagedStart(nodes[0], lambda nodes, _frame: sent.extend(node.name for node in nodes))
     staged.send([(node, b"START") for node in nodes], begins=begins)
     return staged, nodes, sent
 

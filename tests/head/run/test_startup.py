@@ -12,9 +12,7 @@ from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run import startup
-from dsrun.launcher.head.run.decisions import CallOff, FailStart, Refuse, TimePassed
-from dsrun.launcher.head.run.effects import AllReady, Log, Status
+from dsrun.launcher.head.run import fleet_events, run_start, startup
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
@@ -32,6 +30,7 @@ from dsrun.launcher.specs.program import Program
 from ...support.clock import Clock
 from ...support.cost import LINEAR, growth
 from ...support.fake_fleet import refusal
+from ...support.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,15 +52,16 @@ class Waiting:
             Plan(nodes, Program("x.py"), "mpich", None, None),
             [RunNode(NodeConnection(node), node, node.rank) for node in nodes],
             self.clock.loop,  # type: ignore[arg-type]
-            self._do,
+            self,  # type: ignore[arg-type]
             StartLimits(connect=10.0, start=300.0, verbose=level == "debug"),
-            print,
         )
         self.startup.begin()
 
-    def _do(self, effect: object) -> None:
-        if isinstance(effect, Log):
-            self._console.log(*effect)
+    def log(self, text: str, level: str = "info") -> None:
+        self._console.log(text, level)
+
+    def status(self, text: str) -> None:
+        """Show nothing."""
 
     def go(self, seconds: float) -> None:
         for _ in range(round(seconds * 10)):
@@ -122,7 +122,7 @@ def test_the_line_that_replaces_itself_shows_who_is_waited_for(fleet_of: FleetOf
     job.node("n1").hello()
     job.go(SHOW_AFTER)
     assert job.console.state == "dsrun: 1/2 hosts, waiting for n0"
-    run.handle(CallOff("no"))
+    run.handle(run_start.call_off, "no")
     assert job.console.state == ""
     job.go(5)
     assert (job.console.state, job.said()) == ("", [])
@@ -172,10 +172,10 @@ def test_to_abandon_a_start_needs_a_host_that_failed(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
     assert not run.state.startup.abandon()
-    run.handle(FailStart(run.state.nodes[1], "no route"))
+    run.handle(run_start.fail_start, run.state.nodes[1], "no route")
     assert not run.state.ending
     assert run.state.startup.abandon()
-    run.handle(TimePassed())
+    run.handle(fleet_events.time_passed)
     assert refusal(run) == ["n1: no route"]
 
 
@@ -195,17 +195,17 @@ def test_once_one_has_failed_the_others_have_as_long_as_a_connection_takes(
 
 def test_a_start_is_given_up_once() -> None:
     clock = Clock()
-    told: list[object] = []
+    told: Any = Recorder()
     (node,) = lay_out([Host("n1", (0,))])
     waited = RunNode(NodeConnection(node), node, 0)
     plan = Plan((node,), Program("x.py"), "mpich", None, None)
     timers: Any = clock.loop
-    startup = Startup(plan, [waited], timers, told.append, StartLimits(10.0, 300.0), print)
+    startup = Startup(plan, [waited], timers, told, StartLimits(10.0, 300.0))
     startup.begin()
     startup.give_up(["no"])
     startup.fail(waited, "no route")
     clock.go(400)
-    assert [type(one) for one in told] == [Status, Refuse]
+    assert [name for name, *_ in told.calls] == ["status", "refuse"]
     assert waited.reason == ""
 
 
@@ -466,24 +466,24 @@ def test_workers_that_no_batch_can_be_cut_for(fleet_of: FleetOf) -> None:
 # -- what thousands of hosts cost ------------------------------------------------------------------
 
 
-def start_of(size: int, done: list[Any]) -> tuple[Startup, list[RunNode]]:
+def start_of(size: int, done: Any) -> tuple[Startup, list[RunNode]]:
     """The start of so many nodes, and these."""
     nodes = lay_out([Host(f"n{number}", (0,)) for number in range(size)])
     members = [RunNode(NodeConnection(node), node, node.rank) for node in nodes]
     plan = Plan(nodes, Program("x.py"), "ssh", None, None)
     limits = StartLimits(connect=10.0, start=300.0)
-    return Startup(plan, members, Clock().timers, done.append, limits, print), members
+    return Startup(plan, members, Clock().timers, done, limits), members
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_hosts_that_fail_one_by_one_cost_as_much_as_they_are(order: int) -> None:
     def work(size: int) -> None:
-        done: list[Any] = []
+        done: Any = Recorder()
         startup, nodes = start_of(size, done)
         for node in nodes[::order]:
-            assert not any(isinstance(one, Refuse) for one in done[-1:])
+            assert done.calls == []
             startup.fail(node, "its name does not resolve")
-        assert isinstance(done[-1], Refuse)
+        assert done.calls[-1][0] == "refuse"
 
     assert growth(work, 50) < LINEAR
 
@@ -492,19 +492,19 @@ def test_nodes_that_answer_one_by_one_cost_as_much_as_they_are() -> None:
     """Of the addresses of the master, too."""
 
     def work(size: int) -> None:
-        done: list[Any] = []
+        done: Any = Recorder()
         startup, nodes = start_of(size, done)
         for node in nodes:
             port = 29500 if node is nodes[0] else None
             facts = ("0.1.0", node.name, node.name, "3.11.7", "cpu", (), 1, port, ("10.0.0.1",), ())
             startup.on_hello(node, messages.Hello(*facts, 0.0))
-        ((_, body),) = frames.Decoder().feed(done[-1].frame)
+        ((_, body),) = frames.Decoder().feed(done.calls[-1][2])
         verdicts = ("",) * len(messages.unpack(messages.Probe, body).candidates)
         ((_, answer),) = frames.Decoder().feed(
             messages.pack(frames.PROBED, messages.Probed(verdicts))
         )
         for node in nodes[1:]:
             startup.on_probed(node, answer)
-        assert isinstance(done[-1], AllReady)
+        assert done.calls[-1][0] == "ready"
 
     assert growth(work, 50) < LINEAR

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dsrun.launcher.common.errors import NO_PROGRESS
-from dsrun.launcher.head.run.decisions import GiveUp, Restart
 from dsrun.launcher.head.run.events import Alarm
+from dsrun.launcher.head.run.restart_policy import GiveUp, give_up, restart
 from dsrun.launcher.head.watch.alert_action import STOPPED, AlertAction
 
 WHY = "no line matched 'step'"
@@ -17,14 +19,23 @@ IN_VAIN = END._replace(reason=f"{WHY}; it cannot be restarted again")
 def done(then: str, *, runs: bool = True) -> list[object]:
     """Return what is done for a finding, in this order."""
     seen: list[object] = []
-    action = AlertAction(lambda: runs, seen.append, seen.append, seen.append)
+
+    def record(*call: Any) -> None:
+        seen.append(call)
+
+    tell: Any = record
+    action = AlertAction(lambda: runs, seen.append, seen.append, tell)
     action.perform("rule", then, WHY, "sign")
     return seen
 
 
 @pytest.mark.parametrize(
     ("then", "follows"),
-    [("report", WHY), ("stop", END), ("restart", Restart(WHY, IN_VAIN))],
+    [
+        ("report", WHY),
+        ("stop", (give_up, END)),
+        ("restart", (restart, WHY, IN_VAIN)),
+    ],
 )
 def test_observers_are_told_and_the_action_follows(then: str, follows: object) -> None:
     assert done(then) == [Alarm("rule", then, WHY), follows]

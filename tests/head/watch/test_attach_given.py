@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.errors import NO_PROGRESS
-from dsrun.launcher.head.run.decisions import StopAll
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.head.watch.attach import alert_action
 
 from ...support.elastic_run import started
@@ -70,7 +70,7 @@ def test_a_job_without_rounds_is_stopped_instead(fleet_of: FleetOf) -> None:
 def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.start()
-    run.handle(StopAll(15))
+    run.handle(RunState.stop, 15)
     job.said()
     alert_action(run).perform("hang", "stop", WHY)
     assert job.said() == []
