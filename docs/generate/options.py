@@ -23,7 +23,7 @@ HEAD = """\
 `dsrun --help TOPIC` more about hosts, output, elastic jobs, cores or Slurm.
 
 `pip install` puts manual pages and completion into `share/` of the environment. `man dsrun` finds
-the pages where the environment's `bin` is on PATH. Completion in an environment at `$VIRTUAL_ENV`:
+the pages if the environment's `bin` is on PATH. Completion in an environment at `$VIRTUAL_ENV`:
 
 | shell | line for its start-up file |
 |---|---|
@@ -31,8 +31,8 @@ the pages where the environment's `bin` is on PATH. Completion in an environment
 | zsh | `fpath=("$VIRTUAL_ENV/share/zsh/site-functions" $fpath)`, before `compinit` |
 | fish | `for one in $VIRTUAL_ENV/share/fish/vendor_completions.d/dsrun*; source $one; end` |
 
-Installed for the whole system, the shells and `man` find these files by themselves. Completion asks
-`dsrun-job` for what is there now: jobs with their programs, holds, profiles, and the hosts of the
+If dsrun is installed system-wide, the shells and `man` find these files automatically. Completion
+asks `dsrun-job` for current names: jobs with their programs, holds, profiles, and the hosts of the
 hostfile. Names with characters other than letters, digits and `_.+-` are not offered.
 """
 
