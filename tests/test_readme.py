@@ -114,7 +114,7 @@ def test_commands_of_this_machine(folder: Path, command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(PLANNED))
 def test_commands_for_a_cluster_are_planned(folder: Path, command: str) -> None:
-    match = re.search(r"a line of `hosts` is `([^`]+)`", README)
+    match = re.search(r"`hosts` has lines such as `([^`]+)`", README)
     assert match is not None
     (folder / "hosts").write_text(f"{match[1]}\n")
     for name in ("mpirun", "salloc"):
