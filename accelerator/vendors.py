@@ -289,8 +289,8 @@ OVERRIDES = ("DSRUN_ACCELERATOR", "DS_ACCELERATOR")
 
 
 CALLED = {
-    "gpu": "cuda for NVIDIA, rocm for AMD; without the option, devices are found",
-    "auto": "without the option, devices are found",
+    "gpu": "cuda for NVIDIA, rocm for AMD; without the option, dsrun finds the devices",
+    "auto": "without the option, dsrun finds the devices",
     **dict.fromkeys(("nvidia", "nv"), "NVIDIA's GPUs are cuda"),
     **dict.fromkeys(("amd", "hip"), "AMD's GPUs are rocm"),
     "intel": "Intel's GPUs are xpu",

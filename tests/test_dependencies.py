@@ -351,4 +351,4 @@ def test_a_node_without_nvml_says_so(bare: Bare, tmp_path: Path) -> None:
         ).stdout
     (device,) = job["used"][0]["devices"]
     assert {**device, "uuid": ""} == {"number": 0, "uuid": "", "busy": None, "used": 0, "total": 0}
-    assert "its GPUs are not read: `pip install nvidia-ml-py` for the workers' Python" in text
+    assert "its GPUs cannot be read: `pip install nvidia-ml-py` for the workers' Python" in text

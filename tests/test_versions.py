@@ -227,7 +227,7 @@ def test_an_older_hold_is_refused_and_can_be_released(site: Site) -> None:
     started = site.run("dsrun-hold", "--host=localhost", "--name", name, "--detach", older=True)
     assert started.returncode == 0, started.stderr
     refused = (
-        f"dsrun: --on {name}: the hold runs dsrun {OLDER}, this is dsrun {__version__};"
+        f"dsrun: --on {name}: the hold runs dsrun {OLDER}, but this is dsrun {__version__};"
         f" start it again: dsrun-hold --release {name}\n"
     )
     try:

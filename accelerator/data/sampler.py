@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Last = Literal["borrow", "drop", "pad"]
 
 _TOO_FEW = {
-    "borrow": "a step would be more than an epoch; use last='pad' to repeat samples",
+    "borrow": "one step would exceed an epoch; use last='pad' to repeat samples",
     "drop": "last='drop' would leave no samples",
 }
 """What is wrong with fewer samples than a step of all ranks, by `last`."""

@@ -155,6 +155,6 @@ class DialCommand:
 def unlabelled(tool: str) -> str:
     """Return the warning that a command's output does not say which node has printed a line."""
     return (
-        f"{tool} does not label what the nodes print, so they cannot be told apart; remove options"
-        " about its output from --launcher_args"
+        f"{tool} does not label each line of output with its node; remove output options from"
+        " --launcher_args"
     )

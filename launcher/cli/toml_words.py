@@ -123,7 +123,7 @@ def _colon(name: str, value: str) -> str:
     if not value:
         return f"looks like YAML; expected TOML: [{name}]"
     if value[0] == "=":
-        return f"expected = alone: {_assignment(name, value.strip('= '))}"
+        return f"expected a single =: {_assignment(name, value.strip('= '))}"
     return f"expected =, not a colon: {_assignment(name, value.rstrip(', '))}"
 
 
@@ -335,7 +335,7 @@ def _assignment(key: str, value: str) -> str:
 def _written(key: str, value: str) -> tuple[str, str]:
     """Return a rule of TOML, and how a value is written by it; "" if it can be no value."""
     if re.fullmatch(_CONSTANT, value) and not (value[0] == "0" and value.strip("0")):
-        return "a value of its own", value
+        return "a value stands alone", value
     if key in WORDS:
         return "a list of words", f"[{', '.join(map(_quoted, value.split()))}]"
     if key == "env":

@@ -48,7 +48,7 @@ OWN: dict[str, dict[str, Option]] = {
         "to": option("", "Where the files go.", "DIR", unset="the same path; --fetch: here"),
         "stdin": option(
             "none",
-            "Who reads the input: all or one host.",
+            "Hosts that read the input: all, none or one.",
             "WHO",
             values=("all", "none"),
             offers="hosts",

@@ -100,7 +100,7 @@ def _copy(command: ToolCommand, hosts: Sequence[str]) -> Task:
 
     def done(well: Sequence[HostResult]) -> str:
         others = sum(not archive.shares(result.outputs[2].blocks()) for result in well)
-        where = f" below {to} in the login's home" if to and not os.path.isabs(to) else ""
+        where = f" in {to} below the login's home folder" if to and not os.path.isabs(to) else ""
         text = f"copied {counted(len(copied), 'file')} to {counted(others, 'host')}{where}"
         return text if others else ""
 

@@ -313,7 +313,7 @@ def _done(given: JobCommand, place: NamedSocket, words: str) -> int:
 def _restart(given: JobCommand) -> int:
     """Start a role again."""
     if not given.own["role"]:
-        raise UsageError("dsrun-job restart: --role NAME is missing: which role to start again")
+        raise UsageError("dsrun-job restart: --role NAME is missing; name the role to start again")
     place = _job(given, given.words)
     job_names.ask(place, {"do": "restart"})
     return _done(given, place, f"starting its role {place.role} again")

@@ -97,7 +97,7 @@ def _as_text(job_id: str, ended: JobEnd) -> str:
 
 
 def _words(outcome: EndedJob) -> str:
-    parts = [("ended", outcome.ended), ("could not be ended", outcome.left)]
+    parts = [("stopped", outcome.ended), ("could not be stopped", outcome.left)]
     return "; ".join(f"{what}: {_few(texts)}" for what, texts in parts if texts)
 
 

@@ -43,7 +43,7 @@ def as_table(
 def _row_of_damaged(one: DamagedFolder) -> JobRow:
     words, why = JobState.DAMAGED.value, f"{JobState.DAMAGED.value}: {one.why}"
     if one.is_whole:
-        words, why = "other form", one.why
+        words, why = "other format", one.why
     return safe_row(JobRow(one.job_id, words, "", "", "", "", why))
 
 

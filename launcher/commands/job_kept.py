@@ -144,7 +144,7 @@ def without_end(folder: JobFolder, state: JobState) -> DsrunError:
         why = (
             "could not be written" if state is JobState.UNKNOWN else f"is damaged: {folder.damage}"
         )
-        error = DsrunError(f"job {about.job_id} has ended, but its end {why}")
+        error = DsrunError(f"job {about.job_id} has ended, but its result {why}")
         error.exit_code = OUTPUT
         return error
     process = f"pid {about.process.pid} on {about.process.machine}"

@@ -67,7 +67,7 @@ def of_silent(name: str) -> JobRow:
 def of_unread(one: Unread) -> JobRow:
     """Return the line of a job or hold whose answer is in another form."""
     state = f"of dsrun {one.version}" if one.version else "unreadable"
-    last = "" if one.version else "its answer is in another format than this dsrun's"
+    last = "" if one.version else "its answer is in a different format from this dsrun's"
     return safe_row(JobRow(one.name, state, "", "", "", "", last))
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 
-NO_NVML = "its GPUs are not read: `pip install nvidia-ml-py` for the workers' Python"
+NO_NVML = "its GPUs cannot be read: `pip install nvidia-ml-py` for the workers' Python"
 """What a host without NVML's Python module lacks."""
 
 STUCK = {"D": "in disk wait", "T": "paused", "t": "traced", "Z": "zombie"}

@@ -140,7 +140,7 @@ def _home(machine: Machine, thing: TreeNode) -> int | None:
 
 
 def _at(node: int | None) -> str:
-    return ", NUMA node not known" if node is None else f", NUMA node {node}"
+    return ", NUMA node unknown" if node is None else f", NUMA node {node}"
 
 
 def _size(machine: Machine, node: int) -> str:

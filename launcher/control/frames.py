@@ -322,9 +322,9 @@ def unpack_beat(body: bytes) -> float:
     try:
         clock = float(body)
     except ValueError:
-        raise BadFrame("not a clock") from None
+        raise BadFrame("not a clock reading") from None
     if not abs(clock) < MOST:
-        raise BadFrame("not a clock")
+        raise BadFrame("not a clock reading")
     return clock
 
 

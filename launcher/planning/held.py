@@ -84,7 +84,7 @@ def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -
     named = [*(f"--{name}" for name in decided), *others]
     if named:
         raise UsageError(
-            f"--on {hold}: not with {', '.join(named)}, which dsrun-hold decides;"
+            f"--on {hold}: not with {', '.join(named)}, which dsrun-hold sets;"
             " --include, --exclude, --num_nodes and --num_gpus choose among its nodes"
         )
 
@@ -99,7 +99,7 @@ def nodes_of(answer: Mapping[str, Any]) -> HoldAnswer:
     again = f"start it again: dsrun-hold --release {name}"
     if version != __version__:
         raise UsageError(
-            f"--on {name}: the hold runs dsrun {version}, this is dsrun {__version__}; {again}"
+            f"--on {name}: the hold runs dsrun {version}, but this is dsrun {__version__}; {again}"
         )
     try:
         hosts = [Host(one["name"], tuple(one["slots"])) for one in answer["hosts"]]
@@ -109,8 +109,8 @@ def nodes_of(answer: Mapping[str, Any]) -> HoldAnswer:
     except (LookupError, TypeError, UsageError) as error:
         why = f": {error}" if isinstance(error, UsageError) else ""
         raise UsageError(
-            f"--on {name}: the hold answers in another format than this dsrun {__version__}{why};"
-            f" {again}"
+            f"--on {name}: the hold's answer is in a different format from that of dsrun"
+            f" {__version__}{why}; {again}"
         ) from None
 
 

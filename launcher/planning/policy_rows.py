@@ -114,7 +114,7 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
     yield f"waits {policy.wait:g} s for enough nodes" if policy.wait else ""
     cool = f"a node is excluded for {policy.cool:g} s after 3 consecutive failures"
     yield cool if policy.cool else ""
-    gain = f"new nodes wait for output of a worker, at most {policy.gain_delay:g} s"
+    gain = f"new nodes wait for output from a worker, for at most {policy.gain_delay:g} s"
     yield gain if policy.gain_delay else ""
     notice = f"{policy.notice_by} {policy.notice:g} s before a change"
     yield notice if policy.notice_by else ""

@@ -158,7 +158,7 @@ def _age(folder: str) -> str:
     versions = [int(name) for name in names if name.isdecimal()]
     if not versions or max(versions) >= OLDEST:
         return ""
-    return f"it has Python 3.{max(versions)}, and 3.{OLDEST} or newer is needed"
+    return f"it has Python 3.{max(versions)}, but 3.{OLDEST} or newer is needed"
 
 
 def _libraries(folder: str) -> list[str]:

@@ -32,7 +32,7 @@ _TORCHS_TIMEOUT = "900"
 _NODES = "this command runs on every node, and torch's rendezvous finds the nodes"
 _ROUNDS = "torch's rendezvous forms the rounds; it accepts only --nnodes MIN:MAX and --max_restarts"
 _RANKS = "torch's rendezvous assigns the ranks and decides how many there are"
-_QUEUES = "there is a dsrun on every node, each with its own queues"
+_QUEUES = "every node runs its own dsrun, with its own queues"
 _CONTRADICTIONS = {
     "shard_queue": _QUEUES,
     **dict.fromkeys(("hostfile", "host", "include", "exclude", "num_nodes"), _NODES),

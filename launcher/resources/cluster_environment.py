@@ -124,8 +124,8 @@ def check_agents(environ: Environ, places: int, *, terminal: bool) -> None:
 
 def _too_many(started: str, places: int, once: str) -> UsageError:
     return UsageError(
-        f"{started}, but --nnodes has {counted(places, 'place')}: to torch's rendezvous each dsrun"
-        f" is a node, so start one per node: {once} dsrun ..."
+        f"{started}, but --nnodes allows only {counted(places, 'node')}: to torch's rendezvous each"
+        f" dsrun is a node, so start one per node: {once} dsrun ..."
     )
 
 

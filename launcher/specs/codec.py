@@ -66,7 +66,7 @@ def decode(shape: type[Shape], message: object) -> Shape:
     fields = message if isinstance(message, dict) else {}
     version = fields.get("dsrun")
     if version != __version__:
-        raise UsageError(f"made by dsrun {str(version)[:40]}; this is dsrun {__version__}")
+        raise UsageError(f"made by dsrun {str(version)[:40]}, but this is dsrun {__version__}")
     if fields.keys() != {"dsrun", name}:
         raise UsageError(f"invalid {name}: expected the fields dsrun and {name}")
     try:

@@ -62,7 +62,7 @@ def test_roles_on_a_fleet(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> N
     assert set(job.wait().roles) == {"server", "trainer"}
     assert job.stdout(0, "trainer") == "trainer\n"
     assert "trainer/localhost:0| trainer\n" in capsys.readouterr().out
-    with pytest.raises(LaunchError, match="which dsrun-hold decides"):
+    with pytest.raises(LaunchError, match="which dsrun-hold sets"):
         fleet.run(roles=[server], launcher="ssh")
     assert fleet.nodes()[0].state == "free"
 

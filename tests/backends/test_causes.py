@@ -174,8 +174,8 @@ Connection to 10.0.0.1 port 22 timed out
         ),
         (
             1,
-            "motd: Permission denied\ndsrun: nowhere to keep dsrun: /home: No space left; set X\n",
-            "nowhere to keep dsrun: /home: No space left; set X",
+            "motd: Permission denied\ndsrun: no place to store dsrun: /home: No space; set X\n",
+            "no place to store dsrun: /home: No space; set X",
         ),
         (
             1,

@@ -45,7 +45,7 @@ def error_of(text: str) -> str:
         ("quiet = off", "a flag is true or false, in lower case", "quiet = false"),
         ("num_gpus = 02", "a number has no leading zeros", "num_gpus = 2"),
         ("num_gpus == 2", "one = is enough", "num_gpus = 2"),
-        ("num_gpus := 2", "expected = alone", "num_gpus = 2"),
+        ("num_gpus := 2", "expected a single =", "num_gpus = 2"),
         ("num_gpus: 2", "expected =, not a colon", "num_gpus = 2"),
         ('"host": n1,', "expected =, not a colon", 'host = "n1"'),
         ("num_gpus 2", "expected KEY = VALUE", "num_gpus = 2"),

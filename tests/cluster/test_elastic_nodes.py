@@ -309,7 +309,9 @@ def test_below_the_least_a_job_waits_and_goes_on(
                       "--min_wait", f"{NEVER:g}")  # fmt: skip
     up(running, 2, 2)
     os.kill(node_launcher(cluster, "n2"), signal.SIGKILL)
-    running.wait_for_output(f"1 node left for a round of at least 2: waiting {NEVER:g} s for more")
+    running.wait_for_output(
+        f"1 node left, but a round needs at least 2: waiting {NEVER:g} s for more"
+    )
     running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
     ended(running, tmp_path)
 
@@ -326,7 +328,7 @@ def test_below_the_least_for_too_long_a_job_ends(
     )  # fmt: skip
     up(running, 3, 3)
     with cluster.host("n2").powered_off(), cluster.host("n3").powered_off():
-        running.wait_for_output("1 node left for a round of at least 2: waiting 2 s for more")
+        running.wait_for_output("1 node left, but a round needs at least 2: waiting 2 s for more")
         done = running.wait()
     assert done.returncode == TOO_FEW
     assert re.search(r"(?m)^dsrun: gave up after .*: too few nodes for too long", done.stderr)

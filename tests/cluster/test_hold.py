@@ -69,7 +69,7 @@ def test_many_jobs_on_held_nodes(site: Cluster, tmp_path: Path, launcher: str) -
         assert "rank 3" in failed.stderr
         refused = held("--host", "n1", "tell.py")
         assert refused.returncode == 2
-        assert "not with --host, which dsrun-hold decides" in refused.stderr
+        assert "not with --host, which dsrun-hold sets" in refused.stderr
         (tmp_path / "tell.py").write_text("print('changed', flush=True)")
         assert held("tell.py").stdout.count("changed") == 4, "the code is the code as it is now"
         ended = held.release()

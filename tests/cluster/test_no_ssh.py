@@ -218,7 +218,7 @@ def test_a_wrong_secret(cluster: Cluster, tmp_path: Path, env: dict[str, str]) -
         job.start_all(0, 2)
         stranger = job.start(1, env=env, name="stranger")
         refused = stranger.wait()
-        job.running["0"].wait_for_output("node 1: its DSRUN_TOKEN is not that of node 0")
+        job.running["0"].wait_for_output("node 1: its DSRUN_TOKEN differs from node 0's")
         job.start(1)
         ended = [job.running[rank].wait() for rank in ("0", "1", "2")]
     assert (refused.returncode, "rejected this node" in refused.stderr) == (LOST, True)

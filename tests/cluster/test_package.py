@@ -109,7 +109,7 @@ def test_a_host_without_room_for_dsrun_is_named(
         n1.run(["rm", "-r", "/tmp/dsrun-0"])
     assert ended.returncode == 69
     assert (
-        f"n1: nowhere to keep dsrun: {HOME}/.cache/dsrun: No space left on device;"
+        f"n1: no place to store dsrun: {HOME}/.cache/dsrun: No space left on device;"
         " /tmp/dsrun-0: No space left on device; set XDG_CACHE_HOME there"
     ) in ended.stderr
 

@@ -184,7 +184,7 @@ def test_more_agents_of_torch_than_places_are_told(
     script = f"srun {DSRUN} {torchs} {place}"
     ended = batch(slurm, tmp_path, script, "--nodes=2", "--ntasks-per-node=2")
     assert ended.code == 2, ended.output
-    assert "srun started dsrun 4 times on 2 nodes, but --nnodes has 2 places" in ended.output
+    assert "srun started dsrun 4 times on 2 nodes, but --nnodes allows only 2 nodes" in ended.output
     assert "| at " not in ended.output
 
 
@@ -491,7 +491,7 @@ def test_srun_is_killed(slurm: Slurm, tmp_path: Path) -> None:
 def test_why_srun_waits_for_gpus_that_were_requested_in_total(slurm: Slurm, tmp_path: Path) -> None:
     script = f"{OTHER_STEP}\n{DSRUN} --no_python true"
     job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2", "--gpus=4")
-    said = "dsrun: srun: waits while other steps of this job hold its GPUs"
+    said = "dsrun: srun waits: other steps of this job hold its GPUs"
     wait_for(lambda: said in slurm.output(job), "dsrun to say why it waits")
     slurm.run("scancel", str(job))
     assert slurm.wait(job).state == "CANCELLED"

@@ -196,7 +196,7 @@ def test_a_dry_run_starts_nothing(hold: FakeHold, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host=n1", "train.py"], "not with --host, which dsrun-hold decides"),
+        (["--host=n1", "train.py"], "not with --host, which dsrun-hold sets"),
         (["no.py"], "no such script"),
         ([], "no script"),
         (["--include=n2", "train.py"], "lost n2: no route"),

@@ -112,9 +112,9 @@ def test_what_hangs_from_no_node_with_cores_is_shown_at_the_end() -> None:
         "│     └─ 4 cores: cpus 3-6",
         "├─ NUMA node 2, memory without cores, 1.0 GiB",
         "└─ on none of these NUMA nodes",
-        "   ├─ cuda 0, NUMA node not known",
+        "   ├─ cuda 0, NUMA node unknown",
         "   ├─ cuda 1, NUMA node 2",
-        "   └─ eth0, NUMA node not known",
+        "   └─ eth0, NUMA node unknown",
     )
 
 

@@ -228,7 +228,7 @@ def test_torchs_rendezvous_is_refused() -> None:
 
 
 def test_another_version() -> None:
-    with pytest.raises(UsageError, match=r"the hold runs dsrun 0\.0, this is dsrun"):
+    with pytest.raises(UsageError, match=r"the hold runs dsrun 0\.0, but this is dsrun"):
         plan(version="0.0")
 
 

@@ -110,7 +110,7 @@ def test_an_active_environment_that_is_none(folder: str, problem: str) -> None:
 
 def test_the_environment_of_an_old_python_is_not_used(tmp_path: Path) -> None:
     for version, problem in (
-        ("3.9", "it has Python 3.9, and 3.10 or newer is needed"),
+        ("3.9", "it has Python 3.9, but 3.10 or newer is needed"),
         ("3.10", ""),
         ("3.x", ""),
     ):

@@ -328,11 +328,11 @@ def test_what_cannot_be_meant_is_named(text: str, message: str) -> None:
         (
             SRUN_FOUR_TASKS,
             2,
-            "srun started dsrun 4 times on 2 nodes, but --nnodes has 2 places: to torch's"
+            "srun started dsrun 4 times on 2 nodes, but --nnodes allows only 2 nodes: to torch's"
             " rendezvous each dsrun is a node, so start one per node: srun --nodes=2 --ntasks=2"
             " dsrun ...",
         ),
-        (SRUN_FOUR_TASKS, 3, "but --nnodes has 3 places"),
+        (SRUN_FOUR_TASKS, 3, "but --nnodes allows only 3 nodes"),
         (SRUN_FOUR_TASKS, 4, ""),
         (SRUN_FOUR_TASKS, 1, ""),
         (SRUN, 2, ""),
@@ -343,8 +343,8 @@ def test_what_cannot_be_meant_is_named(text: str, message: str) -> None:
             f"{OPEN_MPI_IN_SLURM} OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2",
             2,
             "an MPI launcher started dsrun 2 times on this node (OMPI_COMM_WORLD_LOCAL_SIZE), but"
-            " --nnodes has 2 places: to torch's rendezvous each dsrun is a node, so start one per"
-            " node: mpirun --map-by ppr:1:node dsrun ...",
+            " --nnodes allows only 2 nodes: to torch's rendezvous each dsrun is a node, so start"
+            " one per node: mpirun --map-by ppr:1:node dsrun ...",
         ),
         (f"{HYDRA_IN_SLURM} PMI_SIZE=4 MPI_LOCALNRANKS=2", 2, "mpiexec -ppn 1 dsrun ..."),
         (f"{HYDRA_IN_SLURM} PMI_SIZE=4 MPI_LOCALNRANKS=2", 4, ""),

@@ -164,7 +164,7 @@ SHOWN = (
         elastic(Fault("running", 1.0, "kill launcher", "n2"), limits=ElasticSpec(2, 1, wait=NEVER)),
         0,
         ("n1 n2", "n1 n2"),
-        (f"1 node left for a round of at least 2: waiting {NEVER:g} s for more",),
+        (f"1 node left, but a round needs at least 2: waiting {NEVER:g} s for more",),
     ),
     Shown(
         "test_elastic_nodes.py::test_below_the_least_for_too_long_a_job_ends",

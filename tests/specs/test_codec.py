@@ -126,11 +126,11 @@ def changed(*path: str, to: object) -> Any:
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        (None, "made by dsrun None; this is"),
+        (None, "made by dsrun None, but this is"),
         ([], "made by dsrun None"),
         ({}, "made by dsrun None"),
-        (changed("dsrun", to="0.0"), f"made by dsrun 0.0; this is dsrun {__version__}"),
-        (changed("dsrun", to=["x" * 999]), "made by dsrun .{40};"),
+        (changed("dsrun", to="0.0"), f"made by dsrun 0.0, but this is dsrun {__version__}"),
+        (changed("dsrun", to=["x" * 999]), "made by dsrun .{40},"),
         ({"dsrun": __version__}, "expected the fields dsrun and JobSpec"),
         (encode(BackendSettings()), "expected the fields dsrun and JobSpec"),
         (changed("more", to=1), "expected the fields"),

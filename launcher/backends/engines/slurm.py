@@ -79,7 +79,7 @@ SHOWN = 6
 """Names of variables that a line shows."""
 
 WAITS = (
-    "srun: waits while other steps of this job hold its GPUs, requested in total (--gpus"
+    "srun waits: other steps of this job hold its GPUs, which were requested as a total (--gpus"
     " or --gpus-per-task); squeue --steps lists the steps"
 )
 

@@ -58,7 +58,7 @@ def place(
             return folder
         reasons.append(f"{base}: {NOT_PRIVATE}")
     why = "; ".join(reasons) or NOT_SAFE
-    raise SystemExit(f"dsrun: nowhere to keep dsrun: {why}; set XDG_CACHE_HOME there")
+    raise SystemExit(f"dsrun: no place to store dsrun: {why}; set XDG_CACHE_HOME there")
 
 
 def _write(

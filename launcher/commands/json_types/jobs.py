@@ -238,7 +238,7 @@ class RemainsHost(TypedDict):
     Attributes:
         host: its name.
         ended: the processes that have ended, in words.
-        left: those that could not be ended, in words.
+        left: those that could not be stopped, in words.
     """
 
     host: str

@@ -60,7 +60,7 @@ _SIZES = (
     (
         r"Tried to allocate (?P<tried>[\d.]+ \w+)\. (?P<gpu>GPU \d+) has a total capacity"
         r" of (?P<total>[\d.]+ \w+)",
-        "out of GPU memory on {gpu}: {tried} requested, and it has {total}",
+        "out of GPU memory on {gpu}: {tried} requested, but it has only {total}",
     ),
 )
 """How versions of torch name sizes when a device's memory is used up, and the sentence for each."""
@@ -100,7 +100,7 @@ DEVICE_ROWS = (
         said=said("on startup is less than desired GPU memory utilization"),
         pattern=r"Free memory on device ?\((?P<free>[\d.]+/[\d.]+ GiB)\) on startup is less than"
         r" desired GPU memory utilization \((?P<part>[\d.]+), (?P<wanted>[\d.]+ GiB)\)",
-        sentence="too little free GPU memory when the engine started: {free}, and it needs"
+        sentence="too little free GPU memory when the engine started: {free}, but it needs"
         " {wanted} (gpu_memory_utilization {part})",
         advice="see what else uses the device (dsrun-check), or lower gpu_memory_utilization",
     ),
@@ -112,7 +112,7 @@ DEVICE_ROWS = (
         r" GiB\) on startup is less than desired GPU memory utilization"
         r" \((?P<part>[\d.]+), (?P<wanted>[\d.]+ GiB)\)",
         sentence="too little free GPU memory at the start of the engine: {free} of {total} GiB"
-        " on {device}, and {wanted} are wanted (gpu_memory_utilization {part})",
+        " on {device}, but it needs {wanted} (gpu_memory_utilization {part})",
         advice="see what else uses the device (dsrun-check), or lower gpu_memory_utilization",
     ),
     Row(

@@ -25,8 +25,8 @@ LOCAL_RANK = Verdict(
 
 TORCHS_LOCAL_RANK = LOCAL_RANK._replace(
     sentence="the script does not accept --local-rank",
-    advice="leave --local_rank out (LOCAL_RANK is set anyway), or give --num_gpus instead of"
-    " torchrun's options, which passes --local_rank",
+    advice="leave --local_rank out (LOCAL_RANK is set anyway), or replace torchrun's"
+    " options with --num_gpus, which passes --local_rank",
 )
 
 NO_INPUT = Verdict(

@@ -206,7 +206,7 @@ SIGNAL_ROWS = (
         "processor-time",
         PREEMPTED,
         NO,
-        sentence="it used up its limit of processor time",
+        sentence="it reached its limit on CPU time",
         advice="raise the limit (ulimit -t)",
         signals=(signal.SIGXCPU,),
     ),

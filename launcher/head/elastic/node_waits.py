@@ -34,7 +34,7 @@ class MinNodesWait:
         """Wait for more than these nodes; return whether there is time for that."""
         least, wait = self._limits.least, self._limits.wait
         if wait and self._timer is None:
-            text = f"{counted(have, 'node')} left for a round of at least {least}"
+            text = f"{counted(have, 'node')} left, but a round needs at least {least}"
             self._warn(f"{text}: waiting {wait:g} s for more")
             self._timer = self._timers.call_later(wait, self._end_time)
         return self._timer is not None and not self._over

@@ -67,7 +67,7 @@ def plan(paths: Sequence[str], to: str) -> tuple[str, list[Copied]]:
     names = [file.name for file in files]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--copy: two files would be {name!r} in {to or '/'}")
+            raise UsageError(f"--copy: two files would be named {name!r} in {to or '/'}")
     return to or "/", files
 
 

@@ -48,7 +48,7 @@ def names(paths: Sequence[str]) -> list[str]:
         if name in {"", ".", ".."}:
             raise UsageError(f"--fetch {path}: expected a file or a folder with a name")
         if found.count(name) > 1:
-            raise UsageError(f"--fetch: two files would be {name!r} in the folder of a host")
+            raise UsageError(f"--fetch: two files would be named {name!r} in the folder of a host")
     return found
 
 

@@ -164,7 +164,7 @@ class SecretVerifier:
         proof = auth.prove(self._secret, self._fingerprint, f"node {credentials.node}")
         if not auth.same(proof, credentials.proof) or credentials.node not in self._ranks:
             node = plain(credentials.node[:20])
-            raise Rejected(f"node {node}: its DSRUN_TOKEN is not that of node 0")
+            raise Rejected(f"node {node}: its DSRUN_TOKEN differs from node 0's")
         return True
 
     def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:

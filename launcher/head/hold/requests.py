@@ -190,7 +190,7 @@ def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
     plan = spec.plan
     shared = any(node.share for node in plan.nodes)
     if plan.rendezvous or spec.updates or spec.only is not None or shared or not plan.nodes:
-        raise UsageError("held nodes cannot run this job: its hosts are not those of the hold")
+        raise UsageError("held nodes cannot run this job: its hosts are not the hold's")
     heartbeat = own.supervision.heartbeat_timeout
     preload = () if plan.program.no_python else spec.workers.preload or own.workers.preload
     return spec._replace(

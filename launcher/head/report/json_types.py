@@ -147,7 +147,7 @@ class _EveryEnd(TypedDict):
             dsrun ended the job.
         stopped: number of workers that were told to stop.
         signal: number of the signal that stopped dsrun; None for none.
-        left: processes that could not be ended, as text for the user.
+        left: processes that could not be stopped, as text for the user.
         unseen: what may still run on nodes that were lost, as text for the user.
         verdict: why the job has failed; None if exit_code is 0.
     """

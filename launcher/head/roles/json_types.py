@@ -45,7 +45,7 @@ class RolesEnded(TypedDict):
         first_failure: the failure of that role that came first in time; None if none failed.
         verdict: why that role has failed; None if none has.
         signal: number of the signal that stopped dsrun; None for none.
-        left: processes that could not be ended, as text for the user.
+        left: processes that could not be stopped, as text for the user.
         unseen: what may still run on nodes that were lost, as text for the user.
         roles: how each role has ended, by its name.
     """

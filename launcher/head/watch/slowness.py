@@ -99,12 +99,14 @@ def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[SlowCause, str]
     rows = [span.ranks[rank] for rank in ranks]
     waited = _mean(row.waited for row in rows)
     if throttled >= CAUSE:
-        return "quota", f"the CPU quota of {host} stopped it for {min(1.0, throttled):.0%}"
+        share = f"{min(1.0, throttled):.0%} of the time"
+        return "quota", f"the CPU quota of {host} stopped it for {share}"
     if all(row.blocked for row in rows):
         return "disk", "it waits for a disk or a network file system"
     if waited >= CAUSE and _lacks_cpu(span, ranks, waited):
-        return "cpu", f"for {waited:.0%} it waits for a CPU, which other threads on {host} use"
-    return "work", "it has more to do than the others, or its CPU is slower"
+        why = f"it waits for a CPU {waited:.0%} of the time, while other threads on {host} use it"
+        return "cpu", why
+    return "work", "it has more work than the others, or its CPU is slower"
 
 
 def _lacks_cpu(span: Span, ranks: Sequence[int], waited: float) -> bool:
@@ -159,7 +161,7 @@ def behind(
         return None
     rank, host = late[0], hosts.get(late[0], "?")
     sentence = (
-        f"rank {rank} ({host}) falls behind: its lines come {after[rank]:.1f} s after those of the"
-        f" first rank, {after[rank] - before[rank]:.1f} s more than {seconds:.0f} s earlier"
+        f"rank {rank} ({host}) falls behind: its lines now come {after[rank]:.1f} s after the first"
+        f" rank's; {seconds:.0f} s earlier the lag was {before[rank]:.1f} s"
     )
     return SlowFinding((rank,), (host,), "behind", sentence)

@@ -22,7 +22,7 @@ def version_problem(runner: str) -> str:
     if runner == __version__:
         return ""
     return (
-        f"dsrun {__version__} is installed here, but the runner is {runner}:"
+        f"dsrun {__version__} is installed here, but the runner is dsrun {runner}:"
         " install the same version"
     )
 

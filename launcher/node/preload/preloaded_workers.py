@@ -188,7 +188,7 @@ def unfit(preloader: Preloader, spec: WorkerSpec, first: bytes = b"") -> str:
     if name := fitness.env_changed(imported, fitness.without(first, spec.env)):
         return f"the variable {name}, read during the import, differs for some workers"
     if fitness.cpus_changed(imported, spec.cpus):
-        return "libraries rely on other CPUs than some workers have"
+        return "libraries depend on the CPUs, and some workers have different ones"
     return ""
 
 

@@ -73,7 +73,7 @@ class NodeRun:
 
     Attributes:
         former: children that earlier runs have left running; this run leaves them alone.
-        left: processes that could not be ended, as texts.
+        left: processes that could not be stopped, as texts.
         stuck: children that end by themselves once a disk answers.
     """
 

@@ -159,7 +159,7 @@ class RunningCommand:
         self._stdin = -1
         self._input = bytearray()
         self._input_ended = not command.stdin
-        self._outcome = -int(signal.SIGKILL), "the process above it was killed"
+        self._outcome = -int(signal.SIGKILL), "its parent process was killed"
         self._end: tuple[int, str] | None = None
         self._hint = ""
         self._timers: list[Timer] = []

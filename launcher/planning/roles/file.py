@@ -76,7 +76,7 @@ def parsed(path: str, data: bytes) -> list[RoleTable]:
         place = toml_file.line(lines, ("role",))
         raise UsageError(f"{path}:{place}: role: write [[role]], once for each role")
     if not tables or not isinstance(tables, list):
-        raise UsageError(f"{path}: no roles; expected a table [[role]] for each of them")
+        raise UsageError(f"{path}: no roles; write a table [[role]] for each")
     return [_role(_Reader(path, lines, at), keys) for at, keys in enumerate(tables)]
 
 

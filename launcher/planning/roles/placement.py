@@ -144,7 +144,8 @@ def _in_order(places: Sequence[RolePlacement]) -> list[RolePlacement]:
         free = [one for one in rest if one.beside in known]
         if not free:
             circle = ", ".join(one.name for one in rest)
-            raise rest[0].table.error("beside", f"roles are only beside each other: {circle}")
+            text = f"these roles are beside each other, and none has its own nodes: {circle}"
+            raise rest[0].table.error("beside", text)
         ordered += free
         rest = [one for one in rest if one not in free]
     return ordered
@@ -308,7 +309,8 @@ class _Placement:
             return
         slots = next(host.slots for host in self.placed[owner] if host.name == name)
         if slots is None:
-            text = f"the number of slots that {owner} uses on {name} is not known; give it workers"
+            unknown = f"the number of slots that {owner} uses on {name} is not known"
+            text = f"{unknown}; give {owner} workers = N"
             raise _Misplaced("slots", text)
 
 
@@ -320,7 +322,7 @@ def _of_workers(one: RolePlacement, host: Host, available: Available) -> Availab
     if available is None:
         if one.workers is None and each > 1:
             raise _Misplaced(
-                "devices", f"the number of slots of {host.name} is not known; give workers"
+                "devices", f"the number of slots of {host.name} is not known; give workers = N"
             )
         return None if one.workers is None else _groups(range(one.workers * each), each)
     there = len(available)
@@ -328,7 +330,8 @@ def _of_workers(one: RolePlacement, host: Host, available: Available) -> Availab
     if not workers or workers * each > there:
         option = "num_gpus" if one.workers else "devices"
         wanted_here = counted(max(workers, 1) * each, "slot")
-        raise _Misplaced(option, f"{wanted_here} wanted on {host.name}, which has {there} for it")
+        text = f"{wanted_here} wanted on {host.name}, which has only {there} for it"
+        raise _Misplaced(option, text)
     if one.workers is None and there % each:
         text = (
             f"the {there} slots of {host.name} are not a multiple of it; give the number of workers"

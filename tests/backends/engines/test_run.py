@@ -233,8 +233,8 @@ def test_a_task_too_many_is_none_of_the_jobs(tmp_path: Path) -> None:
 def test_labels_that_are_turned_off_are_told_of(tmp_path: Path) -> None:
     found = events(engine(tmp_path, f"echo '{auth.announcement('0@n1', 'T')}'"), NODES)
     assert found[0] == BackendWarning(
-        "mpirun does not label what the nodes print, so they cannot be told apart; remove options"
-        " about its output from --launcher_args"
+        "mpirun does not label each line of output with its node; remove output options from"
+        " --launcher_args"
     )
 
 

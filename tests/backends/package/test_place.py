@@ -51,7 +51,7 @@ def test_where_no_copy_can_be_kept_every_folder_is_named(tmp_path: Path) -> None
     with pytest.raises(SystemExit) as ended:
         placed(tmp_path / "no/home/dsrun", tmp_path / "link")
     assert str(ended.value) == (
-        f"dsrun: nowhere to keep dsrun: {tmp_path}/no/home/dsrun: No such file or directory;"
+        f"dsrun: no place to store dsrun: {tmp_path}/no/home/dsrun: No such file or directory;"
         f" {tmp_path}/link: not a private folder of this user (mode 0700, no link);"
         " set XDG_CACHE_HOME there"
     )
@@ -59,7 +59,7 @@ def test_where_no_copy_can_be_kept_every_folder_is_named(tmp_path: Path) -> None
 
 def test_that_no_folder_is_safe_is_said() -> None:
     with pytest.raises(
-        SystemExit, match=r"nowhere to keep dsrun: other users can replace files in "
+        SystemExit, match=r"no place to store dsrun: other users can replace files in "
     ):
         placed()
 

@@ -111,8 +111,8 @@ def test_who_has_printed_a_token_is_known_by_the_label(folder: Path) -> None:
 def test_labels_that_are_turned_off_are_told_of(folder: Path) -> None:
     found = emitted(folder, f"echo '{auth.announcement('n1', 'T')}'", 2)
     assert found[0] == BackendWarning(
-        "pdsh does not label what the nodes print, so they cannot be told apart; remove options"
-        " about its output from --launcher_args"
+        "pdsh does not label each line of output with its node; remove output options from"
+        " --launcher_args"
     )
 
 

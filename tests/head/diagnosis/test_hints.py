@@ -112,7 +112,7 @@ def test_a_script_that_does_not_take_what_torch_distributed_launch_passes() -> N
     (text,) = hints(failure("x.py: error: unrecognized arguments: --local-rank=0"), program, "")
     assert text == (
         "the script does not accept --local-rank: leave --local_rank out (LOCAL_RANK is set"
-        " anyway), or give --num_gpus instead of torchrun's options, which passes --local_rank"
+        " anyway), or replace torchrun's options with --num_gpus, which passes --local_rank"
     )
 
 

@@ -27,7 +27,7 @@ def test_it_waits_once_and_in_vain() -> None:
     assert played.shortage.wait(2)
     played.clock.go(20)
     assert played.shortage.wait(1)
-    assert played.said == ["2 nodes left for a round of at least 3: waiting 30 s for more"]
+    assert played.said == ["2 nodes left, but a round needs at least 3: waiting 30 s for more"]
     played.clock.go(10)
     assert played.ends == 1
 

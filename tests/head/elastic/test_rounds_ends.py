@@ -206,7 +206,7 @@ def test_too_few_nodes_wait_for_more() -> None:
     assert job.leave(0)
     job.join(1, 2)
     assert job.leave(1)
-    assert job.said == ["1 node left for a round of at least 2: waiting 30 s for more"]
+    assert job.said == ["1 node left, but a round needs at least 2: waiting 30 s for more"]
     job.join(2)
     job.go(29)
     job.arrive(0)

@@ -91,7 +91,7 @@ def test_the_same_path_is_the_default(here: Path) -> None:
     [
         (["missing"], "--copy missing: no such file"),
         (["tree/run", "run"], "--copy run: no such file"),
-        (["-n", "../here/-n"], "two files would be '-n' in /to"),
+        (["-n", "../here/-n"], "two files would be named '-n' in /to"),
         (["/"], "a whole file system"),
     ],
 )

@@ -77,5 +77,5 @@ def test_a_path_needs_a_name(path: str) -> None:
 
 
 def test_two_files_of_one_name_are_refused() -> None:
-    with pytest.raises(UsageError, match="two files would be 'x'"):
+    with pytest.raises(UsageError, match="two files would be named 'x'"):
         names(["/a/x", "/b/x/"])

@@ -101,7 +101,7 @@ def test_a_node_waits_for_the_place_of_another_until_all_have_said_who_they_are(
     assert refused == []
 
 
-NOT_OURS = "its DSRUN_TOKEN is not that of node 0"
+NOT_OURS = "its DSRUN_TOKEN differs from node 0's"
 
 
 class Mute:

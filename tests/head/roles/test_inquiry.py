@@ -133,8 +133,8 @@ def test_addresses_that_nobody_has_asked_for_are_dropped(fleet: FakeFleet) -> No
 
 def test_a_program_that_is_killed_is_started_again(fleet: FakeFleet) -> None:
     asked = Asked(fleet, "n0")
-    asked.ends("n0", -9, "the process above it was killed")
-    assert asked.whys == ["from n0: the process above it was killed"]
+    asked.ends("n0", -9, "its parent process was killed")
+    assert asked.whys == ["from n0: its parent process was killed"]
     fleet.go(AGAIN)
     assert len(asked.numbers("n0")) == 2
     asked.tells("n0", answered=[0])

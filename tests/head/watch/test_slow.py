@@ -85,7 +85,7 @@ def test_a_host_under_a_quota_is_named_within_20_steps(watched: Watched) -> None
     watched.seconds(5, n1=QUOTA)
     ((line),) = watched.warnings()
     assert line.startswith("ranks 2-3 (n1) slow the job down: busy for 95% of the time, while")
-    assert line.endswith("the CPU quota of n1 stopped it for 75%")
+    assert line.endswith("the CPU quota of n1 stopped it for 75% of the time")
     watched.seconds(20, n1=QUOTA)
     assert watched.warnings() == [], "once is enough"
     assert [one.then for one in watched.alarms if isinstance(one, Alarm)] == ["report"]
@@ -147,7 +147,7 @@ def test_a_rank_that_falls_behind_is_named(watched: Watched) -> None:
         if tick == 250:
             ((line),) = watched.warnings()
             assert line.startswith("rank 2 (")
-            assert "falls behind: its lines come" in line
+            assert "falls behind: its lines now come" in line
     assert watched.warnings() == []
 
 

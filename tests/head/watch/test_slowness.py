@@ -64,7 +64,7 @@ def test_the_sentence() -> None:
     assert found is not None
     assert found.sentence == (
         "ranks 2-3 (b) slow the job down: busy for 90% of the time, while the others wait and are"
-        " busy for at most 30%; the CPU quota of b stopped it for 71%"
+        " busy for at most 30%; the CPU quota of b stopped it for 71% of the time"
     )
 
 
@@ -75,7 +75,7 @@ def test_the_cause() -> None:
         return f"{found.cause}: {found.sentence.rpartition('; ')[2]}"
 
     assert cause(span("a98/70 b20", b=0.7)) == (
-        "cpu: for 70% it waits for a CPU, which other threads on a use"
+        "cpu: it waits for a CPU 70% of the time, while other threads on a use it"
     )
     assert cause(span("a98/40 b20", a=1.7)).startswith("quota: the CPU quota of a stopped")
     assert "100%" in cause(span("a98 b20", a=1.7))
@@ -164,6 +164,6 @@ def test_who_falls_behind(after: dict[int, float], found: tuple[int, ...] | None
     assert (one and one.ranks) == found
     if one is not None:
         assert one.sentence == (
-            "rank 2 (n2) falls behind: its lines come 3.0 s after those of the first rank,"
-            " 3.0 s more than 10 s earlier"
+            "rank 2 (n2) falls behind: its lines now come 3.0 s after the first rank's;"
+            " 10 s earlier the lag was 0.0 s"
         )

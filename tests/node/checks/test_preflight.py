@@ -87,7 +87,8 @@ def test_programs(program: Program, python: bytes, problem: str, tmp_path: Path)
 def test_versions() -> None:
     assert preflight.version_problem(__version__) == ""
     assert preflight.version_problem("9") == (
-        f"dsrun {__version__} is installed here, but the runner is 9: install the same version"
+        f"dsrun {__version__} is installed here, but the runner is dsrun 9:"
+        " install the same version"
     )
 
 

@@ -153,7 +153,8 @@ def test_a_worker_that_would_have_imported_otherwise_does_so(runs: Runs) -> None
     assert runs.notes == [
         "workers import m themselves:"
         " the variable LOCAL_RANK, read during the import, differs for some workers",
-        "workers import m themselves: libraries rely on other CPUs than some workers have",
+        "workers import m themselves:"
+        " libraries depend on the CPUs, and some workers have different ones",
     ]
 
 

@@ -312,7 +312,7 @@ def test_a_supervisor_that_is_killed_is_reported(runner: FakeRunner) -> None:
         yield lambda: b"\n" in printed(r)
         os.kill(int(printed(r)), signal.SIGKILL)
         yield r.got(frames.EXEC_EXIT)
-        assert ends(r) == [(1, -9, "the process above it was killed")]
+        assert ends(r) == [(1, -9, "its parent process was killed")]
         yield lambda: len(processes.children()) == 1
         r.end()
 

@@ -70,7 +70,7 @@ def test_all_that_is_wrong_is_told_together(
     monkeypatch.setattr(preflight, "host_problem", lambda host: f"not {host}")
     found = make(dsrun="0", workdir="/no/such", by_engine=True, env={"DSRUN_ACCELERATOR": "x"})
     problems = found.hello().problems
-    assert problems[0].endswith("the runner is 0: install the same version")
+    assert problems[0].endswith("the runner is dsrun 0: install the same version")
     assert problems[1:3] == ("not n0", "no such folder: /no/such (--workdir names another)")
     assert len(problems) == 4
     assert "x" in problems[3]

@@ -90,8 +90,8 @@ START = '[[role]]\nname = "a"\nscript = "t.py"\n'
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "rl.toml: no roles; expected a table [[role]] for each of them"),
-        ("role = []", "rl.toml: no roles; expected a table [[role]] for each of them"),
+        ("", "rl.toml: no roles; write a table [[role]] for each"),
+        ("role = []", "rl.toml: no roles; write a table [[role]] for each"),
         ("role = [1]", "rl.toml:1: role: expected a table [[role]]"),
         ('[role]\nname = "a"', "rl.toml:1: role: write [[role]], once for each role"),
         ('name = "a"', "rl.toml:1: name: write it below [[role]], the table of a role"),

@@ -206,17 +206,17 @@ A = role("a", num_nodes=1)
         (
             FOUR,
             [role("a", beside="b"), role("b", beside="a")],
-            "f:beside: roles are only beside each other: a, b",
+            "f:beside: these roles are beside each other, and none has its own nodes: a, b",
         ),
         (FOUR, [A, role("b", beside="a", num_nodes=2)], "f:num_nodes: a has only 1 node, not 2"),
         (FOUR, [role("a", num_nodes=1, num_gpus=9)], "f:num_gpus: 9 slots wanted on h1, which has"),
-        (FOUR, [role("a", num_nodes=1, devices=9)], "f:devices: 9 slots wanted on h1, which has 8"),
+        (FOUR, [role("a", num_nodes=1, devices=9)], "f:devices: 9 slots wanted on h1, which has only"),
         (FOUR, [role("a", num_nodes=1, devices=3)], "f:devices: the 8 slots of h1 are not a mult"),
         ("h1", [role("a", num_nodes=1, devices=3)], "f:devices: the number of slots of h1 is not"),
         (
             "h1",
             [A, role("b", beside="a", slots="1")],
-            "f:slots: the number of slots that a uses on h1 is not known; give it workers",
+            "f:slots: the number of slots that a uses on h1 is not known; give a workers = N",
         ),
     ],
 )

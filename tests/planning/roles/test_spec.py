@@ -218,7 +218,7 @@ def test_options_that_a_job_of_roles_cannot_have(words: list[str], expected: str
         ('debug = "99"', "rl.toml:21: debug 99: the ranks of this job are 0 to 3"),
         ('restart_on = "data"', "rl.toml:21: restart_on: only in an elastic job"),
         ('log_dir = "x"\nnproc_per_node = "x"', "rl.toml:22: nproc_per_node x: expected 1 to"),
-        ("workers = 3", "rl.toml:21: workers: 3 slots wanted on h2, which has 2 for it"),
+        ("workers = 3", "rl.toml:21: workers: 3 slots wanted on h2, which has only 2 for it"),
     ],
 )
 def test_errors_of_a_role_name_its_line(trainer: str, expected: str) -> None:
