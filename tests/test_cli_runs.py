@@ -425,7 +425,7 @@ def test_an_unknown_topic_of_the_help(folder: Path) -> None:
 def test_a_host_on_several_lines_is_told_in_the_plan_and_at_the_start(folder: Path) -> None:
     """Its slots add up, as for Open MPI and PBS."""
     (folder / "hosts").write_text("localhost\n" * 2)
-    told = "hostfile hosts lists localhost 2 times, 2 slots: the slots of a host add up"
+    told = "hostfile hosts lists localhost 2 times, 2 slots: the slots of each host are added up"
     assert f"note      {told}\n" in dsrun(folder, "-H", "hosts", "--dry_run", "x.py").stdout
     (folder / "x.py").write_text("import os; print(os.environ['WORLD_SIZE'])")
     done = dsrun(folder, "-H", "hosts", "--prefix=", "--no_local_rank", "x.py")

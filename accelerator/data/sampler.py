@@ -105,8 +105,8 @@ class ElasticSampler:
             ValueError: the epoch has fewer samples left for each rank.
         """
         if not 0 <= samples <= len(self):
-            left = f"epoch {self.epoch} has only {len(self)} left for each rank"
-            raise ValueError(f"trained on {samples} samples of one rank: {left}")
+            left = f"epoch {self.epoch} has only {len(self)} samples left for each rank"
+            raise ValueError(f"trained({samples}): {left}")
         self.position += samples * self.world_size
         self._turn()
 

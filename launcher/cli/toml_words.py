@@ -138,7 +138,7 @@ def _twice(place: ErrorPlace) -> tuple[int, str]:
     first = next(same, None)
     name = ".".join(map(one_line, last.name))
     if first is None:
-        return last.number, f"{name}: an earlier line gives it another meaning"
+        return last.number, f"{name}: an earlier line already uses it differently"
     if not last.header:
         return last.number, f"{name} is written twice, first on line {first.number}"
     if last.name in ARRAYS:

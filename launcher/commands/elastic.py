@@ -99,8 +99,8 @@ def _size(text: str) -> int:
 def _rows(plan: BatchPlan, size: int | None, path: str) -> Rows:
     if size is None and not plan.valid:
         raise UsageError(
-            f"{path}: elasticity: no whole number of nodes with min_gpus to max_gpus divides a"
-            " batch; -w N shows the plan for N ranks"
+            f"{path}: elasticity: no number of whole nodes has min_gpus to max_gpus ranks that"
+            " divide a batch; -w N shows the plan for N ranks"
         )
     try:
         return [(one, plan.for_world(one)) for one in (plan.valid if size is None else [size])]

@@ -76,7 +76,7 @@ def _check(command: ToolCommand) -> None:
         import shlex
 
         also = "" if len(rest) > 1 else f"; write {rest[0]}, or --shell {shlex.quote(rest[0])}"
-        raise UsageError(f"{rest[0]!r}: one word, and no program has this name{also}")
+        raise UsageError(f"{rest[0]!r}: a single word, and no program has that name{also}")
     if not any(rest[:1]) and not own["shell"]:
         files = modes in (["--copy"], ["--fetch"])
         what = f"{modes[0]} FILE..." if files else "COMMAND [ARGS...]"

@@ -36,8 +36,8 @@ def read(option: str, path: str) -> dict[str, Any]:
     kept = found.get("configurations") if isinstance(found, dict) else None
     if found != {} and not isinstance(kept, list):
         raise UsageError(
-            f"{option} {path}: is not plain JSON with configurations, such as a launch.json without"
-            " comments; name a new file"
+            f"{option} {path}: is not a launch.json without comments (plain JSON with"
+            " configurations); name a new file"
         )
     return dict(found)
 

@@ -26,4 +26,4 @@ def refusal(port: int, error: OSError) -> str:
     first = next(iter(lines_of(f"/proc/sys/net/ipv4/{FIRST_FREE}")), "")
     if first.isdigit() and port < int(first):
         return f"{who} (below {first}), which is reserved for root ({FIRST_FREE})"
-    return f"{who}: {reason(error)}, perhaps by a security module (SELinux)"
+    return f"{who}: {reason(error)}, perhaps because of a security module such as SELinux"

@@ -82,7 +82,7 @@ class Connection:
             self._break(line, str(closed))
             return
         if line.pending > UNREAD:
-            self._on_fault("it does not read what is sent to it")
+            self._on_fault("it is not reading from the connection")
         self._await_room()
 
     def close(self) -> None:

@@ -138,7 +138,7 @@ def nodes_by_rank(command: Command, hosts: list[Host]) -> tuple[list[Host], bool
     if not by_rank(options):
         if options.node_rank is not None and "node_rank" in command.given:
             raise UsageError(
-                "--node_rank: only with --no_ssh or --nnodes N; the command then runs on every node"
+                "--node_rank: only with --no_ssh or --nnodes N; then run the command on every node"
             )
         return hosts, False
     count = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or len(hosts)

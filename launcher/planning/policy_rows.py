@@ -151,7 +151,8 @@ def _checks(policy: CheckPolicy) -> Iterator[str]:
     yield "warnings are errors" if policy.strict else ""
     command, limit = policy.health_command, policy.health_timeout
     yield f"{command!r} must succeed on each node within {limit:g} s" if command else ""
-    yield f"starts without nodes that fail, with at least {policy.least}" if policy.least else ""
+    least = policy.least
+    yield f"starts without nodes that fail, if {least} or more remain" if least else ""
 
 
 def _watch(policy: WatchPolicy) -> Iterator[str]:
@@ -178,7 +179,7 @@ def _hooks(policy: HookPolicy) -> Iterator[str]:
 def _debug(policy: DebugPolicy | None) -> Iterator[str]:
     if policy is not None:
         which = f"ranks {show_slots(sorted(policy.ranks))}" if policy.ranks else "all ranks"
-        yield f"{which} {'wait for' if policy.wait else 'can be attached to by'} a debugger"
+        yield f"{which} {'wait for' if policy.wait else 'accept'} a debugger"
         yield f"configurations written to {policy.file}" if policy.file else ""
 
 

@@ -81,4 +81,4 @@ def repeats(hosts: Iterable[Host], source: str) -> list[str]:
         f"{host.name} {host.times} times, {len(host.slots or ())} slots" for host in repeated[:3]
     )
     more = f", and {len(repeated) - 3} more hosts" if len(repeated) > 3 else ""
-    return [f"{source} lists {shown}{more}: the slots of a host add up"]
+    return [f"{source} lists {shown}{more}: the slots of each host are added up"]

@@ -104,7 +104,7 @@ def test_so_it_is_in_a_file_of_roles(line: str, rule: str, meant: str) -> None:
         ("[role]\na = 1\n[role]", "3: write [[role]], once for each role; the first is on line 1"),
         ("[role]\na = 1\n[[role]]", "3: write [[role]], once for each role; the first is on line"),
         ("[[rule]]\na = 1\n[rule]", "3: write [[rule]], once for each rule; the first is on line"),
-        ("a.b = 1\na = 2", "2: a: an earlier line gives it another meaning"),
+        ("a.b = 1\na = 2", "2: a: an earlier line already uses it differently"),
         # other formats
         ('{"default": {}}', "1: looks like JSON; expected TOML: [TABLE], and below it KEY"),
         ('[{"a": 1}]', "1: looks like JSON"),

@@ -151,7 +151,7 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         (("-c", "twice.json"), "twice.json: key 'enabled' is repeated in an object"),
         (("-c", "deep.json"), "deep.json: nested too deeply"),
         (("-c", "other.json"), 'other.json: expected a block "elasticity": {...}'),
-        (("-c", "none.json"), "none.json: elasticity: no whole number of nodes with min_gpus"),
+        (("-c", "none.json"), "none.json: elasticity: no number of whole nodes has min_gpus"),
         (
             ("-c", "small.json", "-w", "7"),
             "small.json: world size 7 is not in the elastic plan: min_gpus is 1, max_gpus is 4;"

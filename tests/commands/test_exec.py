@@ -185,7 +185,7 @@ def test_help(dsrun_exec: Exec) -> None:
         ),
         (
             ["--host", "n1", "ls -l"],
-            "'ls -l': one word, and no program has this name; write ls -l, or --shell 'ls -l'",
+            "'ls -l': a single word, and no program has that name; write ls -l, or --shell 'ls -l'",
         ),
         (["-H", "hosts", "--copy", "x.py", "x.py"], "--copy x.py: is given twice; give it once"),
         (["n1,n2", "ls"], "no hosts: give --host, --hostfile or --on (did you mean --host n1,n2?)"),

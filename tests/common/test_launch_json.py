@@ -34,7 +34,9 @@ def test_our_configurations_take_the_place_of_earlier_ones_of_ours(tmp_path: Pat
 def test_what_would_be_lost_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "launch.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match=r"^--f /.*launch.json: is not plain JSON with"):
+    with pytest.raises(
+        UsageError, match=r"^--f /.*launch.json: is not a launch.json without comments"
+    ):
         launch_json.read("--f", str(path))
     assert path.read_text() == text
 

@@ -233,8 +233,8 @@ def test_who_reads_nothing_is_to_blame(ends: Ends) -> None:
     heard.connection.send(frames.pack(1, bytes(room)))
     assert heard.connection.open
     heard.connection.send(frames.pack(1, bytes(len(BIG))))
-    assert heard.closed == ["it does not read what is sent to it"]
-    assert heard.connection.fault == "it does not read what is sent to it"
+    assert heard.closed == ["it is not reading from the connection"]
+    assert heard.connection.fault == "it is not reading from the connection"
 
 
 def test_a_line_that_ends_is_nobodys_fault(ends: Ends) -> None:

@@ -363,7 +363,7 @@ def test_the_same_command_on_every_node(
         ),
         (
             ["--host=a", "--node_rank=1"],
-            "--node_rank: only with --no_ssh or --nnodes N; the command then runs on every node",
+            "--node_rank: only with --no_ssh or --nnodes N; then run the command on every node",
         ),
         (
             ["--no_ssh", "--host=a,b"],

@@ -66,7 +66,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
         (
             SPEC._replace(debug=DebugPolicy(wait=False)),
             "debug",
-            "all ranks can be attached to by a debugger",
+            "all ranks accept a debugger",
         ),
         (
             SPEC._replace(binding=BindingPolicy("core", "0-3", smt=False, nics=True, report=True)),
@@ -80,7 +80,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             SPEC._replace(checks=CheckPolicy(True, True, "true", 5.0, 3)),
             "checks",
             "warnings are errors; 'true' must succeed on each node within 5 s; starts without"
-            " nodes that fail, with at least 3",
+            " nodes that fail, if 3 or more remain",
         ),
         (
             SPEC._replace(watch=WatchPolicy(5.0, "stop")),

@@ -237,14 +237,15 @@ def test_lines_of_one_host_add_up(data: bytes, slots: int, times: int) -> None:
     assert hosts[0].where == "hosts:1"
     assert [host.times for host in hosts] == [times] + [1] * (len(hosts) - 1)
     shown = f"gpu07 {times} times, {slots} slots"
-    assert repeats(hosts, "the file") == [f"the file lists {shown}: the slots of a host add up"]
+    line = f"the file lists {shown}: the slots of each host are added up"
+    assert repeats(hosts, "the file") == [line]
 
 
 def test_what_is_told_of_many_hosts_stays_one_line() -> None:
     assert repeats(hosts_of("a\nb"), "x") == []
     assert repeats(parse_hosts("h[1-5],h[1-5]"), "--host") == [
         "--host lists h1 2 times, 2 slots, h2 2 times, 2 slots, h3 2 times, 2 slots,"
-        " and 2 more hosts: the slots of a host add up"
+        " and 2 more hosts: the slots of each host are added up"
     ]
 
 

@@ -139,8 +139,8 @@ TABLE: dict[str, FindingRule] = {
     ),
     "shm-full": FindingRule(
         Severity.ERROR,
-        "Less than 1 MiB, or not one file, is free in /dev/shm: collectives and data loaders need"
-        " it.",
+        "Less than 1 MiB is free in /dev/shm, or it has no room for another file; collectives and"
+        " data loaders need it.",
         ROOM,
     ),
     "space-low": FindingRule(
@@ -178,12 +178,12 @@ TABLE: dict[str, FindingRule] = {
         Severity.WARNING,
         "The memory (of the machine, or the cgroup's limit) is less than half of most nodes', or"
         " the cgroup's limit leaves less than 256 MiB per worker.",
-        "look for a limit of the container or the scheduler",
+        "look for a limit set by the container or the scheduler",
     ),
     "cpus": FindingRule(
         Severity.WARNING,
         "The workers may use at most half as many CPUs as on most nodes.",
-        "look for a limit of the container or the scheduler",
+        "look for a limit set by the container or the scheduler",
     ),
     "mtu": FindingRule(
         Severity.WARNING,

@@ -213,7 +213,7 @@ DISK_ROWS = (
         NODE,
         PERHAPS,
         said("Input/output error", "[Errno 5]", "Remote I/O error"),
-        "a file system on this node reports an error of its disk or server",
+        "a file system on this node reports a disk or server error",
         "look at the node's kernel log",
     ),
     Row(

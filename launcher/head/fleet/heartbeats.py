@@ -100,5 +100,5 @@ class FleetHeartbeats:
         """Count the silence of the nodes anew if this process was late itself, in seconds."""
         if late >= self._lease / 2:
             text = f"dsrun itself was busy or stopped for {late:.0f} s"
-            self._log(f"{text}; the nodes' timeouts start again", "warning")
+            self._log(f"{text}; the nodes' timeouts restart", "warning")
             self.count_anew()

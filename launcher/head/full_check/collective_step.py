@@ -135,7 +135,7 @@ def _named(work: _Work, links: Links) -> Generator[StepRequest, Answers, list[Me
 def _slow(nodes: Sequence[str], links: Links) -> MeasuredFault:
     here = [one for pair, one in links.items() if set(nodes) <= set(pair)]
     others = [one for pair, one in links.items() if not set(nodes) <= set(pair)]
-    text = f"an all-reduce of two nodes takes {_shown(here)}, elsewhere {_shown(others)}"
+    text = f"an all-reduce between two nodes takes {_shown(here)}, elsewhere {_shown(others)}"
     return MeasuredFault("slow_collective", tuple(nodes), text, ADVICE["slow_collective"])
 
 

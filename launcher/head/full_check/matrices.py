@@ -26,8 +26,8 @@ def matrices(results: Mapping[str, StepResult], names: Sequence[str]) -> list[Ma
     all_of_them = (
         Matrix("shortest round trip, us", nodes, trips, low=True),
         Matrix("bandwidth from row to column, MB/s", nodes, _directed(links)),
-        Matrix("time of a small all-reduce of two nodes, us", nodes, times, low=True),
-        Matrix("bandwidth of an all-reduce of two nodes, MB/s", nodes, rates),
+        Matrix("time of a small all-reduce between two nodes, us", nodes, times, low=True),
+        Matrix("bandwidth of an all-reduce between two nodes, MB/s", nodes, rates),
     )
     return [matrix for matrix in all_of_them if matrix.values]
 

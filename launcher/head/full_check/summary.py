@@ -24,7 +24,7 @@ def lines(results: Mapping[str, StepResult]) -> Iterator[str]:
     for row in collectives.get("all", ()):
         latency, rate = row["latency_s"] * 1000, row["bandwidth_bytes_per_s"] / 1e6
         of = f"{len(row['nodes'])} nodes with {collectives['backend']}"
-        yield f"all-reduce of {of}: {number(latency)} ms, {number(rate)} MB/s"
+        yield f"all-reduce over {of}: {number(latency)} ms, {number(rate)} MB/s"
 
 
 def _range(name: str, rows: list[dict[str, Any]]) -> str:

@@ -31,7 +31,7 @@ def test_a_runner_that_was_busy_itself_counts_the_silence_anew(fleet_of: FleetOf
     job.go(2.0, silent=["n0"])
     job.clock.go(21.0)
     assert node.connected
-    busy = "dsrun itself was busy or stopped for 20 s; the nodes' timeouts start again"
+    busy = "dsrun itself was busy or stopped for 20 s; the nodes' timeouts restart"
     assert job.said("warning") == [busy]
     job.go(15.5, silent=["n0"])
     assert node.connected

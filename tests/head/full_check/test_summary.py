@@ -27,7 +27,7 @@ def test_each_test_has_its_range_and_who_is_at_the_ends() -> None:
         "write work: 90.2 MB/s (n2) to 200 MB/s (n1)",
         "write temp: 5 MB/s",
         "compute: 7 MB/s",
-        "all-reduce of 2 nodes with gloo: 2.5 ms, 700 MB/s",
+        "all-reduce over 2 nodes with gloo: 2.5 ms, 700 MB/s",
     ]
 
 

@@ -210,7 +210,7 @@ A = role("a", num_nodes=1)
         ),
         (FOUR, [A, role("b", beside="a", num_nodes=2)], "f:num_nodes: a has only 1 node, not 2"),
         (FOUR, [role("a", num_nodes=1, num_gpus=9)], "f:num_gpus: 9 slots wanted on h1, which has"),
-        (FOUR, [role("a", num_nodes=1, devices=9)], "f:devices: 9 slots wanted on h1, which has only"),
+        (FOUR, [role("a", num_nodes=1, devices=9)], "f:devices: 9 slots wanted on h1, which has"),
         (FOUR, [role("a", num_nodes=1, devices=3)], "f:devices: the 8 slots of h1 are not a mult"),
         ("h1", [role("a", num_nodes=1, devices=3)], "f:devices: the number of slots of h1 is not"),
         (
