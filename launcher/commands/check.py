@@ -55,7 +55,7 @@ def _check(command: ToolCommand) -> None:
     if own["compare"] and own["json"]:
         raise conflict("--compare", "--json")
     if own["svg"] and not own["full"]:
-        raise UsageError("--svg: only with --full, whose matrices it draws")
+        raise UsageError("--svg: only with --full; it draws the matrices of that check")
     if own["svg"]:
         from ..common import output_file
         from ..planning import output_files
