@@ -209,7 +209,7 @@ def _kill(given: JobCommand) -> int:
     if given.given & HOSTS:
         return _kill_on_hosts(given)
     if "grace" in given.given:
-        raise UsageError("--grace: only with hosts, such as -H FILE; a job has its own grace period")
+        raise UsageError("--grace: only with hosts, such as -H FILE; jobs have their own")
     place = _place(given, given.words)
     request: dict[str, object] = {"do": "stop", "number": int(signal.SIGTERM)}
     if place.kind == local.HOLD:
