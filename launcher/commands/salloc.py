@@ -13,10 +13,10 @@ from ..common.errors import UsageError, reason
 from ..common.tell import tell
 from ..common.text import plain
 from ..planning import output_files
-from ..planning.elastic import bounds
 from ..planning.environment import travel
 from ..planning.hosts import by_rank, chosen_hosts, number_of_gpus
 from ..planning.rendezvous import OWN
+from ..planning.shape import bounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

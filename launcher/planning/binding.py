@@ -12,9 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ..cli.options import Options
+    from ..specs.job import JobSpec
 
 TORCHRUN_POLICIES = {"node": "numa", "socket": "socket", "exclusive": "exclusive"}
 """torchrun's names of policies (`--numa_binding`) that differ from those of `--bind_to`."""
+
+
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job whose workers are bound as the options say.
+
+    Raises:
+        UsageError: as `binding_policy` and `core_lists`.
+    """
+    names = [node.host.name for node in spec.plan.nodes]
+    core_list, by_host = core_lists(options.bind_core_list, names)
+    policy = binding_policy(options)._replace(core_list=core_list)
+    return spec._replace(binding=policy, core_lists=by_host)
 
 
 def binding_policy(options: Options) -> BindingPolicy:

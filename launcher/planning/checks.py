@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from ..common.errors import UsageError, conflict
 from ..specs.policies import CheckPolicy
-from .elastic import node_limits, nodes_range
+from .elastic import node_limits
+from .shape import nodes_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
+    from ..specs.job import JobSpec
+
+
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job that is checked as the options say.
+
+    Raises:
+        UsageError: as `check_policy`.
+    """
+    return spec._replace(checks=check_policy(options, len(spec.plan.nodes)))
 
 
 def check_policy(options: Options, nodes: int) -> CheckPolicy:

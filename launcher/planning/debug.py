@@ -10,6 +10,16 @@ from .folders import from_here
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
+    from ..specs.job import JobSpec
+
+
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job of which the workers that the options name start under a debugger.
+
+    Raises:
+        UsageError: as `debug_policy`.
+    """
+    return spec._replace(debug=debug_policy(options))
 
 
 def debug_policy(options: Options) -> DebugPolicy | None:

@@ -8,10 +8,13 @@ from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
 from ..common.wording import counted
 from ..specs.policies import ElasticPolicy
+from .hosts import host_updates
+from .shape import grows, has_own_logs, is_elastic, nodes_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
+    from ..specs.job import JobSpec
 
 DEEPSPEED_RESTARTS = 100
 """Default of --max_restarts with `--elastic_training`, as in DeepSpeed (0.19, launch.py)."""
@@ -19,31 +22,6 @@ DEEPSPEED_RESTARTS = 100
 MARGIN = 10.0
 """Seconds beyond the grace for a node to stop its workers; other nodes do not wait longer for
 processes that SIGKILL does not end."""
-
-GROWING = ("watch_hostfile", "host_discovery_script")
-"""Options that can add hosts to a running job."""
-
-
-def has_own_logs(options: Options) -> bool:
-    """Return whether dsrun names the log files, not an entry point of torch's agent."""
-    return options.logs_specs == "default"
-
-
-def has_private_logs(options: Options) -> bool:
-    """Return whether output is redirected to log files, but no folder is given for them."""
-    redirected = any(part.rpartition(":")[2] != "0" for part in options.redirects.split(","))
-    return redirected and not options.log_dir and has_own_logs(options)
-
-
-def is_elastic(options: Options) -> bool:
-    """Return whether the job has rounds: workers may be restarted, nodes may join and leave.
-
-    With --exclude_unhealthy, --min_elastic_nodes alone only says how many nodes it may start with.
-    """
-    wanted = options.elastic_training or options.max_restarts or nodes_range(options)
-    wanted = wanted or not has_own_logs(options) or options.max_elastic_nodes is not None
-    shrinks = options.min_elastic_nodes is not None and not options.exclude_unhealthy
-    return bool(wanted or shrinks)
 
 
 def elastic_agent(options: Options, backend: str = "") -> str:
@@ -68,9 +46,16 @@ def elastic_agent(options: Options, backend: str = "") -> str:
     return options.elastic_agent or ("torch" if flag else "dsrun")
 
 
-def grows(options: Options) -> bool:
-    """Return whether hosts can be added while the job runs."""
-    return any(getattr(options, name) for name in GROWING)
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job that may change as the options say, unless torch's rendezvous decides that.
+
+    Raises:
+        UsageError: as `elastic_policy`.
+    """
+    spec = spec._replace(updates=host_updates(options))
+    if spec.plan.rendezvous is not None:
+        return spec
+    return spec._replace(elastic=elastic_policy(options, len(spec.plan.nodes)))
 
 
 def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
@@ -136,25 +121,6 @@ def _notice_by(options: Options) -> str:
     if notice.upper().startswith("SIG") and "/" not in notice:
         return signals.parse("--change_notice", notice).name
     return notice
-
-
-def nodes_range(options: Options) -> tuple[int, int] | None:
-    """Return torchrun's --nnodes MIN:MAX, None if it is one number."""
-    least, most = bounds(options.nnodes or "1")
-    return (least, most) if least < most else None
-
-
-def bounds(nnodes: str) -> tuple[int, int]:
-    """Return the minimum and the maximum of --nnodes N or MIN:MAX.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    least, colon, most = nnodes.partition(":")
-    most = most if colon else least
-    if not (least.isdecimal() and most.isdecimal() and 1 <= int(least) <= int(most)):
-        raise UsageError(f"--nnodes {nnodes}: expected N or MIN:MAX, such as 2 or 1:4, MIN first")
-    return int(least), int(most)
 
 
 def _check_static(options: Options) -> None:

@@ -6,8 +6,8 @@ import os
 
 from ..common import files, system
 from ..common.errors import UsageError, conflict, reason
-from ..resources.cluster_environment import PRIVATE
 from ..specs import environment
+from ..specs.host import PRIVATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from ..common.errors import UsageError, conflict
 from ..common.wording import ranks_up_to
 from ..resources import source
-from ..resources.cluster_environment import PRIVATE, WORDS_FOR_ALL
-from ..resources.counts import is_count
+from ..resources.ranges import is_count
 from ..resources.select import choose
-from ..specs.host import MAX_SLOTS
+from ..specs.host import MAX_SLOTS, PRIVATE, WORDS_FOR_ALL
 from ..specs.host_updates import HostFilter, HostUpdates
-from .elastic import bounds, grows
 from .inventory import find_hosts, watched
+from .shape import bounds, grows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

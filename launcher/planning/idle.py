@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .elastic import has_own_logs, is_elastic, nodes_range
+from .shape import has_own_logs, is_elastic, nodes_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

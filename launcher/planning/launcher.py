@@ -9,7 +9,7 @@ from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from ..common.wording import either
 from ..resources import source
-from .elastic import grows
+from .shape import grows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

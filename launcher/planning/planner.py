@@ -14,12 +14,11 @@ from ..specs.backend import BackendSettings
 from ..specs.origin import OWN_PYTHON, Origin
 from ..specs.plan import Plan, by_task, lay_out
 from ..specs.program import CHECK, DEEPSPEEDS_RANK_OPTION, NOTHING, TORCHS_RANK_OPTION, Program
-from . import host_lists, launcher, master
-from .binding import binds
-from .elastic import grows, is_elastic
+from . import doors, host_lists, launcher, master
 from .folders import from_here, interpreter, is_same, own_fits, workdir
 from .hosts import nodes_by_rank, select
 from .inventory import find_hosts
+from .shape import grows, is_elastic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,9 +171,17 @@ def backend_settings(program: Program, options: Options) -> BackendSettings:
         **options.policy("backend"),
         connect_timeout=options.connect_timeout,
         keepalive=options.heartbeat_timeout / 3,
-        bind=binds(options),
+        bind=_binds(options),
         elastic=is_elastic(options),
     )
+
+
+def _binds(options: Options) -> bool:
+    if "binding" not in doors.asked(options):
+        return False
+    from .binding import binds
+
+    return binds(options)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -232,7 +239,7 @@ def _unused_variable(command: Command) -> list[str]:
     if not port or options.master_port is not None or "DSRUN_JOB_ID" in os.environ:
         return []
     from ..cli.option import PORTS
-    from ..resources.counts import is_count
+    from ..resources.ranges import is_count
 
     usable = is_count(port) and 0 < int(port) <= PORTS
     why = f"to use it, give --master_port {port}" if usable else "it is not a port number"

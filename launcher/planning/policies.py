@@ -6,23 +6,21 @@ import os
 
 from ..common import executable, output_file, signals
 from ..common.errors import UsageError, conflict
-from ..resources.cluster_environment import PRIVATE
 from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
+from ..specs.host import PRIVATE
 from ..specs.policies import (
     PREFIX_FIELDS,
     STREAM_NUMBERS,
-    HookPolicy,
     OutputPolicy,
     Streams,
     SupervisionPolicy,
     WorkerPolicy,
     can_fold,
 )
-from .elastic import has_own_logs, has_private_logs
+from ..specs.rendezvous import UNNAMED
 from .folders import from_here
-from .preload import preloaded
-from .rendezvous import UNNAMED
+from .shape import has_own_logs, has_private_logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,23 +62,6 @@ def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[in
             f"--requeue_on {options.requeue_on}", f"--no_requeue_code {options.no_requeue_code}"
         )
     return frozenset(codes)
-
-
-def hook_policy(options: Options) -> HookPolicy:
-    """Return what is told to other programs.
-
-    Raises:
-        UsageError: the file of the metrics cannot be replaced, or there is no current folder.
-    """
-    path = options.metrics_file
-    if path is not None:
-        if path in output_file.STREAMS or (os.path.exists(path) and not os.path.isfile(path)):
-            raise UsageError(
-                f"--metrics_file {path}: is not a regular file; only those can be replaced"
-            )
-        path = os.path.abspath(path)
-    folder = from_here("") if options.on_event else "/"
-    return HookPolicy(path, folder=folder, **options.policy("hooks"))
 
 
 def report_file(options: Options, environ: Mapping[str, str]) -> str | None:
@@ -170,14 +151,13 @@ def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
     """Return how workers are started, apart from program, folder and variables.
 
     Raises:
-        UsageError: modules cannot be preloaded as requested, or the current folder is gone.
+        UsageError: the current folder is gone.
     """
     named = options.nproc_per_node in {"gpu", "xpu", *PRIVATE}
     return WorkerPolicy(
         venv_script=from_here(options.venv_script) if options.venv_script else "",
         **options.policy("workers"),
         run_id="" if options.rdzv_id == UNNAMED else options.rdzv_id,
-        preload=preloaded(options),
         expects_devices=_expects_devices(options, plan),
         needs_devices=f"--nproc_per_node {options.nproc_per_node}" if named else "",
     )

@@ -7,6 +7,7 @@ from ..common.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
+    from ..specs.job import JobSpec
 
 FLAGS = {
     "no_python": "which imports no modules",
@@ -14,6 +15,15 @@ FLAGS = {
     "debug": "whose workers are not forked",
 }
 """Options with which nothing can be preloaded, and why."""
+
+
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job whose nodes import the modules that the options name.
+
+    Raises:
+        UsageError: as `preloaded`.
+    """
+    return spec._replace(workers=spec.workers._replace(preload=preloaded(options)))
 
 
 def preloaded(options: Options) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from ..backends import BACKENDS, LOCAL
 from ..common.errors import UsageError, conflict
 from ..specs.rendezvous import Rendezvous
-from . import rendezvous_backend
-from .elastic import bounds, elastic_agent
 from .launcher import is_auto
+from .shape import bounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from ..cli.parser import Command
 
 OWN = "static"
-UNNAMED = "none"
-"""torchrun's default for --rdzv_id."""
 
 _TIMEOUT = "timeout"
 _TORCHS_TIMEOUT = "900"
@@ -65,6 +62,8 @@ def apply(command: Command) -> Command:
     if options.rdzv_backend == OWN:
         waits = {} if "start_timeout" in command.given else _start_timeout(conf)
         return command._replace(options=options.changed(**waits, **_master(options)))
+    from . import rendezvous_backend
+
     rendezvous_backend.check(command)
     _check(options)
     _check_endpoint(options)
@@ -113,6 +112,7 @@ def _master(options: Options) -> dict[str, str | int]:
 
 def _check(options: Options) -> None:
     from ..cli.options import all_options
+    from .elastic import elastic_agent
 
     elastic_agent(options, options.rdzv_backend)
     for name, why in _CONTRADICTIONS.items():

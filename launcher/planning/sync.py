@@ -24,6 +24,15 @@ UNITS = {
 """Bytes in each unit."""
 
 
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job whose folder is synced to the nodes.
+
+    Raises:
+        UsageError: as `sync_spec`.
+    """
+    return spec._replace(sync=sync_spec(options, spec))
+
+
 def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
     """Return the folder of --sync.
 

@@ -11,9 +11,9 @@ import os
 
 from ..common.errors import UsageError
 from ..common.tell import tell
-from ..resources.counts import is_count
-from .elastic import bounds
+from ..resources.ranges import is_count
 from .hosts import by_rank
+from .shape import bounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

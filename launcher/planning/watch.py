@@ -11,7 +11,17 @@ from .folders import workdir
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
+    from ..specs.job import JobSpec
     from ..specs.policies import ElasticPolicy, Rule
+
+
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job that is watched as the options say.
+
+    Raises:
+        UsageError: as `watch_policy`.
+    """
+    return spec._replace(watch=watch_policy(options, spec.elastic))
 
 
 def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy:

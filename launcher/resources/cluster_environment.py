@@ -21,8 +21,9 @@ import os
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from ..common.wording import counted, ranks_up_to
-from ..specs.host import MAX_SLOTS
-from .counts import bad, is_count, number
+from ..specs.host import MAX_SLOTS, PRIVATE, WORDS_FOR_ALL
+from .counts import bad, number
+from .ranges import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from .mpi import TaskVariables
 
     Environ = Mapping[str, str]
-
-WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
-"""torchrun's values of --nproc_per_node that mean "as many as the node has"."""
-
-PRIVATE = {"hpu", "mlu", "musa", "npu", "sdaa"}
-"""The same by the name under which a vendor's package makes itself known to torch (PrivateUse1)."""
 
 _MAX_PORT = 65535
 # Below Linux's default range of ephemeral ports, which begins at 32768 (ip(7)).

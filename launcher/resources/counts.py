@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError
+from .ranges import LARGEST, is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-LARGEST = 2**32 - 1
-"""The largest number in use: Slurm numbers steps with 32 bits."""
-
-
-def is_count(text: str) -> bool:
-    """Return whether `text` is a number from 0 to `LARGEST`, without sign or blanks."""
-    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST
 
 
 def number(

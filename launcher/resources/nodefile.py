@@ -15,9 +15,9 @@ import re
 
 from ..common.errors import UsageError, reason
 from ..specs.host import MAX_SLOTS, Host
-from .counts import bad, is_count, number
+from .counts import bad, number
 from .names import check_name
-from .ranges import located
+from .ranges import is_count, located
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,6 +20,14 @@ _BRACKETS = r"\[([^\[\]]*)\]"
 _SPAN = r"([0-9]{1,15})(?:-([0-9]{1,15}))?"
 _DEVICE_ID = r"[A-Za-z]+-[A-Za-z0-9_./-]{1,200}"
 
+LARGEST = 2**32 - 1
+"""The largest number in use: Slurm numbers steps with 32 bits."""
+
+
+def is_count(text: str) -> bool:
+    """Return whether `text` is a number from 0 to `LARGEST`, without sign or blanks."""
+    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST
+
 
 def quoted(text: str) -> str:
     """Return `text` for an error message: quoted, on one line, escaped, and not too long."""

@@ -19,9 +19,9 @@ from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from ..common.wording import counted
 from ..specs.host import MAX_SLOTS, Host
-from .counts import is_count, number
+from .counts import number
 from .nodelist import expand_nodelist, task_counts
-from .ranges import located, parse_slots, quoted
+from .ranges import is_count, located, parse_slots, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,6 +17,12 @@ NO_DEVICE = "none"
 
 MAX_SLOTS = 4096
 
+WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
+"""torchrun's values of --nproc_per_node that mean "as many as the node has"."""
+
+PRIVATE = {"hpu", "mlu", "musa", "npu", "sdaa"}
+"""The same by the name under which a vendor's package makes itself known to torch (PrivateUse1)."""
+
 
 class Host(NamedTuple):
     """A machine that may take part.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..common.values import NamedTuple
 
+UNNAMED = "none"
+"""torchrun's default for --rdzv_id."""
+
 
 class Rendezvous(NamedTuple):
     """What torch's agent is given.

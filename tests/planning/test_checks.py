@@ -7,7 +7,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.checks import check_policy
-from dsrun.launcher.planning.elastic import is_elastic
+from dsrun.launcher.planning.shape import is_elastic
 from dsrun.launcher.specs.policies import CheckPolicy
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.planning.elastic import elastic_policy, is_elastic
+from dsrun.launcher.planning.elastic import elastic_policy
+from dsrun.launcher.planning.shape import is_elastic
 from dsrun.launcher.specs.policies import ElasticPolicy
 
 

@@ -16,10 +16,11 @@ from dsrun.launcher.head.job.banner import banner
 from dsrun.launcher.head.job.start import commands
 from dsrun.launcher.node.workers import agent_environment
 from dsrun.launcher.planning import dry_run, rendezvous, this_node
-from dsrun.launcher.planning.elastic import elastic_policy, is_elastic
+from dsrun.launcher.planning.elastic import elastic_policy
 from dsrun.launcher.planning.hosts import by_rank
 from dsrun.launcher.planning.job import plan_job
 from dsrun.launcher.planning.planner import make_plan
+from dsrun.launcher.planning.shape import is_elastic
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 

@@ -50,7 +50,7 @@ def test_a_rule_of_a_file_that_needs_rounds_is_named(tmp_path: Path) -> None:
 
 def test_what_shows_progress_has_to_be_given_where_it_is_needed() -> None:
     limits = ElasticPolicy(1, 2, 3)
-    with pytest.raises(UsageError, match=r"^--stop_without_progress 2: what is progress"):
+    with pytest.raises(UsageError, match=r"^--stop_without_progress 2: nothing shows progress"):
         watch_policy(Options(stop_without_progress=2), limits)
     with pytest.raises(UsageError, match=r"^--checkpoints \*.pt: only with --stop_without_prog"):
         watch_policy(Options(checkpoints="*.pt"), limits)

@@ -14,13 +14,13 @@ from ...resources.source import names_here
 from ...specs.program import NOTHING
 from ...specs.role_words import PORT, placeholders
 from ...specs.roles import RoleSpec, RolesSpec
-from ..elastic import nodes_range
 from ..hosts import by_rank, nodes_by_rank, number_of_gpus, select
 from ..inventory import find_hosts
 from ..job import job_spec
 from ..launcher import BackendChoice, as_it_calls_them, choose
 from ..planner import plan_on
 from ..rendezvous import OWN as OWN_RENDEZVOUS
+from ..shape import nodes_range
 from . import placement
 from .terms import terms
 

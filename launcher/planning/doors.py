@@ -1,0 +1,54 @@
+"""The doors by which features enter the plan of a job: a row for each, imported when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..cli.options import all_options
+from .shape import is_elastic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+    from ..specs.job import JobSpec
+
+DOORS = {
+    "binding": (
+        *("bind_cores_to_rank", "bind_to", "numa_binding"),
+        *("bind_core_list", "bind_smt", "bind_memory"),
+    ),
+    "preload": ("preload", "warm_workers"),
+    "checks": ("no_check", "exclude_unhealthy"),
+    "elastic": (),
+    "watch": ("expect", "rules", "within", "every", "on_missing", "checkpoints"),
+    "hooks": ("metrics_file",),
+    "debug": ("debug", "debug_file"),
+    "sync": ("sync",),
+}
+"""Modules of this folder by the options that ask for them, beside those that fill a field of their
+policy (`Option.fills`). The `plan` of each returns a job with its feature. They plan in this order:
+whether a watch may restart a job depends on the elastic policy."""
+
+
+def asked(options: Options) -> list[str]:
+    """Return the doors that options ask for, by having another value than their default."""
+    changed = {n: row for n, row in all_options().items() if getattr(options, n) != row.default}
+    named = {row.fills.partition(".")[0] for row in changed.values()}
+    if is_elastic(options) or any(row.elastic for row in changed.values()):
+        named.add("elastic")
+    return [
+        door
+        for door, names in DOORS.items()
+        if door in named or not changed.keys().isdisjoint(names)
+    ]
+
+
+def with_features(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job with the features that the options ask for.
+
+    Raises:
+        UsageError: an option of one is invalid.
+    """
+    for door in asked(options):
+        spec = import_module(f".{door}", __package__).plan(options, spec)
+    return spec

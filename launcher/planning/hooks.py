@@ -1,0 +1,41 @@
+"""Make the policy of what is told to other programs from the options."""
+
+from __future__ import annotations
+
+import os
+
+from ..common import output_file
+from ..common.errors import UsageError
+from ..specs.policies import HookPolicy
+from .folders import from_here
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+    from ..specs.job import JobSpec
+
+
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job of which other programs are told as the options say.
+
+    Raises:
+        UsageError: as `hook_policy`.
+    """
+    return spec._replace(hooks=hook_policy(options))
+
+
+def hook_policy(options: Options) -> HookPolicy:
+    """Return what is told to other programs.
+
+    Raises:
+        UsageError: the file of the metrics cannot be replaced, or there is no current folder.
+    """
+    path = options.metrics_file
+    if path is not None:
+        if path in output_file.STREAMS or (os.path.exists(path) and not os.path.isfile(path)):
+            raise UsageError(
+                f"--metrics_file {path}: is not a regular file; only those can be replaced"
+            )
+        path = os.path.abspath(path)
+    folder = from_here("") if options.on_event else "/"
+    return HookPolicy(path, folder=folder, **options.policy("hooks"))
