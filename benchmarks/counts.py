@@ -142,6 +142,10 @@ def environ(folder: Path) -> dict[str, str]:
     return {**kept, "XDG_RUNTIME_DIR": str(folder)}
 
 
+ALONE = ("unshare", "--map-root-user", "--net")
+"""A network of its own, where no socket of another job of this user is found."""
+
+
 def strace(folder: Path, argv: Sequence[str]) -> list[str]:
     """Return a command that runs another one, and writes a file for each of its threads."""
     for old in folder.glob("trace.*"):
@@ -157,14 +161,18 @@ def is_allowed() -> bool:
         return False
 
 
-def traced(folder: Path, argv: Sequence[str], cwd: Path | None = None) -> Traced:
+def traced(
+    folder: Path, argv: Sequence[str], cwd: Path | None = None, before: Sequence[str] = ()
+) -> Traced:
     """Run a command to its end, in its folder or another one, and return its processes.
+
+    Words `before` it run another command that runs it, and are not traced.
 
     Raises:
         Unfit: it failed.
     """
     done = subprocess.run(
-        strace(folder, argv),
+        [*before, *strace(folder, argv)],
         cwd=cwd or folder,
         env=environ(cwd or folder),
         stdin=subprocess.DEVNULL,
@@ -277,11 +285,11 @@ def of_job(*words: str) -> Callable[[Path, Path], Start]:
     return counted_job
 
 
-def of_command(name: str, *words: str) -> Callable[[Path, Path], Start]:
+def of_command(name: str, *words: str, before: Sequence[str] = ()) -> Callable[[Path, Path], Start]:
     """Return a function that counts a command that starts nothing."""
 
     def counted_command(folder: Path, checkout: Path) -> Start:
-        one = traced(folder, command(folder, checkout, name, *words))
+        one = traced(folder, command(folder, checkout, name, *words), before=before)
         return {"command": counted(one.of(one.first), checkout)}
 
     return counted_command
@@ -293,7 +301,7 @@ STARTS: dict[str, Callable[[Path, Path], Start]] = {
     "on a hold": on_hold,
     "-h": of_command("dsrun", "-h"),
     "--dry_run": of_command("dsrun", "--dry_run", "--num_gpus=1", "--no_python", "./worker"),
-    "dsrun-job list": of_command("dsrun-job", "list"),
+    "dsrun-job list": of_command("dsrun-job", "list", before=ALONE),
 }
 """The starts that are counted, by name."""
 

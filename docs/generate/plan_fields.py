@@ -15,7 +15,7 @@ from dsrun.launcher.specs import policies
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchSettings
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.origin import Origin
+from dsrun.launcher.specs.plan import Origin
 from dsrun.launcher.specs.rendezvous import Rendezvous
 from dsrun.launcher.specs.roles import READY, Ready
 from dsrun.launcher.specs.verdict import FailureClass

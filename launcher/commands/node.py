@@ -25,10 +25,9 @@ from ..planning.planner import (
     passes_local_rank,
 )
 from ..resources import world_info
-from ..specs.dial_in import DEFAULT_MASTER_PORT
+from ..specs.backend import DEFAULT_MASTER_PORT
 from ..specs.host import Host
-from ..specs.origin import Origin
-from ..specs.plan import Plan, lay_out
+from ..specs.plan import Origin, Plan, lay_out
 from ..specs.program import Program
 
 TYPE_CHECKING = False

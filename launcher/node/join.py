@@ -10,13 +10,13 @@ from ..common.errors import DsrunError, LostError, NodeError, UsageError
 from ..common.secret import shared_secret
 from ..common.tell import tell
 from ..resources import source
-from ..specs.dial_in import DIAL_TIMEOUT
+from ..specs.backend import DIAL_TIMEOUT
 from ..specs.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..control.tls import TlsStream
-    from ..specs.dial_in import DialIn
+    from ..specs.backend import DialIn
     from ..specs.plan import Plan
 
 RETRY_INTERVAL = 0.25

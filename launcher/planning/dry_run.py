@@ -11,7 +11,7 @@ from ..common.formats import versioned
 from ..common.wording import counted
 from ..resources import world_info
 from ..resources.ranges import show_slots
-from ..specs.origin import OWN_PYTHON
+from ..specs.plan import OWN_PYTHON
 from ..specs.program import NOTHING
 from .policy_rows import rows
 

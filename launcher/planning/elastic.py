@@ -7,8 +7,10 @@ from ..common import signals
 from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
 from ..common.wording import counted
+from ..specs.host_updates import HostUpdates
 from ..specs.policies import ElasticPolicy
-from .hosts import host_updates
+from .hosts import host_filter
+from .inventory import watched
 from .shape import grows, has_own_logs, is_elastic, nodes_range
 
 TYPE_CHECKING = False
@@ -56,6 +58,15 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     if spec.plan.rendezvous is not None:
         return spec
     return spec._replace(elastic=elastic_policy(options, len(spec.plan.nodes)))
+
+
+def host_updates(options: Options) -> HostUpdates | None:
+    """Return where an elastic job looks for added and removed hosts, None for nowhere."""
+    if not grows(options):
+        return None
+    script = options.host_discovery_script or ""
+    hostfile = "" if script else watched(options)
+    return HostUpdates(script, hostfile, host_filter(options, 0))
 
 
 def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:

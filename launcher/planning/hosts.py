@@ -8,9 +8,9 @@ from ..resources import source
 from ..resources.ranges import is_count
 from ..resources.select import choose
 from ..specs.host import MAX_SLOTS, PRIVATE, WORDS_FOR_ALL
-from ..specs.host_updates import HostFilter, HostUpdates
-from .inventory import find_hosts, watched
-from .shape import bounds, grows
+from ..specs.host_updates import HostFilter
+from .inventory import find_hosts
+from .shape import bounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,15 +42,6 @@ def chosen_hosts(options: Options) -> list[Host]:
         UsageError: they name no hosts, or unknown ones.
     """
     return select(options, find_hosts(options))
-
-
-def host_updates(options: Options) -> HostUpdates | None:
-    """Return where an elastic job looks for added and removed hosts, None for nowhere."""
-    if not grows(options):
-        return None
-    script = options.host_discovery_script or ""
-    hostfile = "" if script else watched(options)
-    return HostUpdates(script, hostfile, host_filter(options, 0))
 
 
 def host_filter(options: Options, known: int) -> HostFilter:

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
     from ..cli.parser import Command
-    from ..specs.origin import Origin
+    from ..specs.plan import Origin
     from .planner import PlannedJob
 
 

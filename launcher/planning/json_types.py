@@ -7,11 +7,10 @@ from typing import Annotated, TypedDict
 
 from ..backends.base import StartCommand
 from ..common.json_types import Natural
-from ..specs.backend import BackendSettings
+from ..specs.backend import BackendSettings, DialIn
 from ..specs.batch_plan import BatchPlan
-from ..specs.dial_in import DialIn
 from ..specs.host_updates import HostUpdates
-from ..specs.origin import Origin
+from ..specs.plan import Origin
 from ..specs.policies import (
     BindingPolicy,
     CheckPolicy,

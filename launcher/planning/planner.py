@@ -11,8 +11,7 @@ from ..common.errors import UsageError, conflict
 from ..common.values import NamedTuple
 from ..resources import source
 from ..specs.backend import BackendSettings
-from ..specs.origin import OWN_PYTHON, Origin
-from ..specs.plan import Plan, by_task, lay_out
+from ..specs.plan import OWN_PYTHON, Origin, Plan, by_task, lay_out
 from ..specs.program import CHECK, DEEPSPEEDS_RANK_OPTION, NOTHING, TORCHS_RANK_OPTION, Program
 from . import doors, host_lists, launcher, master
 from .folders import from_here, interpreter, is_same, own_fits, workdir

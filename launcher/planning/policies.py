@@ -7,7 +7,7 @@ import os
 from ..common import executable, output_file, signals
 from ..common.errors import UsageError, conflict
 from ..resources.ranges import parse_ranks
-from ..specs.dial_in import DialIn
+from ..specs.backend import DialIn
 from ..specs.host import PRIVATE
 from ..specs.policies import (
     PREFIX_FIELDS,

@@ -15,7 +15,7 @@ from ..common import executable, files
 from ..common.errors import reason
 from ..common.text import one_line
 from ..common.values import NamedTuple
-from ..specs.origin import OWN_PYTHON
+from ..specs.plan import OWN_PYTHON
 from .folders import ACTIVE, active, is_own, is_same
 
 TYPE_CHECKING = False

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from .. import __version__
 from ..common.errors import UsageError
-from .backend import BackendSettings
+from .backend import BackendSettings, DialIn
 from .batch_plan import BatchPlan, BatchSettings
-from .dial_in import DialIn
 from .environment import ForwardedEnv, each_text, text_from_wire, to_wire
 from .field_types import Misfit, reader, register
 from .hold import HoldSpec
 from .host import Host
 from .host_updates import HostFilter, HostUpdates
 from .job import JobSpec
-from .origin import Origin
-from .plan import Node, Plan, Share
+from .plan import Node, Origin, Plan, Share
 from .policies import POLICIES
 from .program import Program
 from .rendezvous import Rendezvous

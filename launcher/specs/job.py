@@ -9,10 +9,9 @@ import os
 import time
 
 from ..common.values import NamedTuple
-from .backend import BackendSettings
-from .dial_in import DialIn
+from .backend import BackendSettings, DialIn
 from .environment import ForwardedEnv
-from .origin import Origin
+from .plan import Origin
 from .policies import (
     BindingPolicy,
     CheckPolicy,

@@ -11,8 +11,7 @@ from dsrun.launcher.cli.option import Option, option
 from dsrun.launcher.cli.options import Options, all_options, shared
 from dsrun.launcher.cli.tool_options import OWN
 from dsrun.launcher.specs import policies
-from dsrun.launcher.specs.backend import BackendSettings
-from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.backend import BackendSettings, DialIn
 from dsrun.launcher.specs.job import JobSpec
 
 SHAPES: dict[str, Any] = {**vars(policies), "BackendSettings": BackendSettings, "DialIn": DialIn}

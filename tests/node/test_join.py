@@ -17,7 +17,7 @@ from dsrun.launcher.head.fleet.authentication import SecretVerifier
 from dsrun.launcher.head.fleet.listener import Listener
 from dsrun.launcher.node import join as joining
 from dsrun.launcher.node.machine import ports
-from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.backend import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program

@@ -13,8 +13,7 @@ from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.origin import Origin
-from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.plan import Origin, Plan, lay_out
 from dsrun.launcher.specs.policies import (
     ElasticPolicy,
     OutputPolicy,

@@ -12,10 +12,10 @@ from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning import rendezvous
 from dsrun.launcher.planning.job import plan_job
-from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.backend import DialIn
 from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.origin import Origin
+from dsrun.launcher.specs.plan import Origin
 from dsrun.launcher.specs.policies import (
     BindingPolicy,
     CheckPolicy,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.planning.policy_rows import rows
-from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.backend import BackendSettings, DialIn
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
-from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.job import JobSpec

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.preflight import check
-from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.backend import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out

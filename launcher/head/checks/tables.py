@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ...common.values import NamedTuple
-from ...specs.origin import OWN_PYTHON
+from ...specs.plan import OWN_PYTHON
 from ..output.fold import fold, heading, ranges
 from .compared_node import size
 

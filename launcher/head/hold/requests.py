@@ -12,7 +12,7 @@ from ...common.errors import DsrunError, UsageError
 from ...common.text import one_line
 from ...specs import codec
 from ...specs.job import JobSpec
-from ...specs.origin import OWN_PYTHON
+from ...specs.plan import OWN_PYTHON
 from ...specs.program import NOTHING
 from .held_run import HeldRun
 from .hold import HoldPhase, places

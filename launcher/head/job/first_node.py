@@ -8,7 +8,7 @@ from contextlib import closing
 
 from ...common.secret import shared_secret
 from ...resources import source
-from ...specs.dial_in import DIAL_TIMEOUT
+from ...specs.backend import DIAL_TIMEOUT
 from ...specs.host import Host
 
 TYPE_CHECKING = False

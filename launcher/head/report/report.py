@@ -12,7 +12,7 @@ from functools import cached_property
 from ...common.errors import LOST, OUTPUT
 from ...common.exit_codes import as_shell
 from ...common.values import NamedTuple
-from ...specs.origin import OWN_PYTHON
+from ...specs.plan import OWN_PYTHON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.elastic import host_watch
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.planning.elastic import elastic_policy
-from dsrun.launcher.planning.hosts import host_updates
+from dsrun.launcher.planning.elastic import elastic_policy, host_updates
 from dsrun.launcher.planning.inventory import find_hosts
 from dsrun.launcher.resources import discovery
 from dsrun.launcher.resources.discovery import discover

@@ -15,8 +15,7 @@ from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.origin import Origin
-from dsrun.launcher.specs.plan import Plan, by_task, lay_out
+from dsrun.launcher.specs.plan import Origin, Plan, by_task, lay_out
 from dsrun.launcher.specs.policies import SupervisionPolicy, WorkerPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.roles import RoleSpec, RolesSpec

@@ -19,7 +19,7 @@ from dsrun.launcher.common.secret import WARNING
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.job import dial_in
-from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.backend import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out

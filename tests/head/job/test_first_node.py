@@ -13,7 +13,7 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.job import first_node
 from dsrun.launcher.resources import source
-from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.backend import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program

@@ -19,8 +19,7 @@ from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.origin import Origin
-from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.plan import Origin, Plan, lay_out
 from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy, OutputPolicy, SupervisionPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
