@@ -226,6 +226,7 @@ MISTAKES = [
     (("--include", "localhost:5", "--accelerator=cpu"), "slots only count its workers; for 1 wr"),
     (("--include", "localhost:1-2", "--accelerator=cpu"), "for 2 write 0-1, or --num_gpus 2"),
     ((*TWO, "--include", ""), "--include '': names no hosts; leave it out, or list some"),
+    (("--report_file", ""), "--report_file '': expected FILE; if there is none, leave the opti"),
     (("--host", "n1", "n2"), "n2: no such script; if these are hosts, write --host n1"),
     (("--host", "n1,", "n2", "n3"), "if these are hosts, write --host n1,n2,n3"),
     ((*TWO, "-i", "worker-0", "worker-1"), "--include worker-0@worker-1"),

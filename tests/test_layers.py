@@ -73,6 +73,7 @@ def test_the_tables_of_dsrun_are_followed() -> None:
     }
     for table, entry in {
         "dsrun.launcher.backends": "dsrun.launcher.backends.local",
+        "dsrun.launcher.head.doors": "dsrun.launcher.head.watch.attach",
         "dsrun.launcher.head.watch.attach": "dsrun.launcher.head.picture.page",
         "dsrun.launcher.node.programs": "dsrun.launcher.node.sync.program",
     }.items():

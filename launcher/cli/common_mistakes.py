@@ -41,6 +41,7 @@ _DATA = {
 """What files are that are never scripts, by the end of their names."""
 
 _BARE = "a shell script without #!"
+_HOSTFILE = "a hostfile"
 _SHELL = rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b"
 # A file may be a script for both shell and Python; then its second line is quoted. pip writes such
 # files where the path of the interpreter is long.
@@ -78,6 +79,8 @@ def check(program: Program, folder: str, *, here: bool) -> None:
     if not os.path.exists(path):
         _check_name(script, path, folder, here=here)
     kind = _kind(path)
+    if kind == _HOSTFILE:
+        raise UsageError(f"{script}: this is a hostfile; write dsrun --hostfile {script} SCRIPT")
     if kind:
         shown = script if "/" in script else f"./{script}"
         shown = f"bash {script}" if kind == _BARE else shown
@@ -154,6 +157,13 @@ def _compiles(path: str) -> bool:
     return True
 
 
+def _lists_hosts(head: bytes) -> bool:
+    """Return whether a file begins with a line of a hostfile, after comments and empty lines."""
+    lines = (line.strip() for line in head.splitlines())
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    return re.match(rb"[\w.,\[\]-]+[ \t]+slots[ \t]*=[ \t]*[0-9]", first) is not None
+
+
 def _kind(path: str) -> str:
     """Return what kind of file this is if it is not a Python script, else ""."""
     if not os.path.isfile(path):
@@ -165,6 +175,8 @@ def _kind(path: str) -> str:
         return ""
     if head.startswith(b"\x7fELF"):
         return "an executable"
+    if _lists_hosts(head):
+        return _HOSTFILE
     if not head.startswith(b"#!"):
         return _BARE if path.endswith((".sh", ".bash")) and not _compiles(path) else ""
     return "a shell script" if re.match(_SHELL, head) and not re.match(_BOTH, head) else ""

@@ -48,7 +48,7 @@ OWN: dict[str, dict[str, Option]] = {
         "to": option("", "Where the files go.", "DIR", unset="the same path; --fetch: here"),
         "stdin": option(
             "none",
-            "Hosts that read the input: all, none or one.",
+            "Read input on all, none or one host.",
             "WHO",
             values=("all", "none"),
             offers="hosts",

@@ -1,4 +1,4 @@
-"""Check lists of hosts that the shell or a blank has split, or that are empty."""
+"""Check values that the shell or a blank has split, or that are empty."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def check(command: Command, folder: str) -> None:
     for name in lists:
         if not getattr(command.options, name):
             raise UsageError(f"--{name} '': names no hosts; leave it out, or list some")
+    _check_empty(command)
     if command.options.module or command.options.no_python:
         return
     if not lists:
@@ -43,6 +44,18 @@ def check(command: Command, folder: str) -> None:
         separator = all_options()[name].separator
         whole = separator.join([getattr(command.options, name).rstrip(separator), *hosts])
         raise UsageError(f"{hosts[0]}: no such script; if these are hosts, write --{name} {whole}")
+
+
+def _check_empty(command: Command) -> None:
+    """Check that no option has an empty value that cannot be meant, as by an unset variable."""
+    from ..cli.options import all_options
+
+    for name in sorted(command.given):
+        row = all_options()[name]
+        if row.default is None and getattr(command.options, name) == "":
+            raise UsageError(
+                f"--{name} '': expected {row.metavar}; if there is none, leave the option out"
+            )
 
 
 def _check_unquoted(command: Command, folder: str) -> None:

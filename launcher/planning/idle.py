@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..cli.options import all_options
 from .shape import has_own_logs, is_elastic, nodes_range
 
 TYPE_CHECKING = False
@@ -25,6 +26,9 @@ PARTNERS = {
 def notes(command: Command) -> Iterator[str]:
     """Yield a line for each; what files set is for many jobs, so it may have none in some."""
     options, typed = command.options, command.given - command.origins.keys()
+    for name in sorted(typed):
+        if getattr(options, name) == "" and not all_options()[name].default:
+            yield f"--{name} is empty, so it has no effect"
     for name, partner in PARTNERS.items():
         if name in typed and not getattr(options, partner):
             yield f"--{name} has no effect without --{partner}"

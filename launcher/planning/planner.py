@@ -213,7 +213,8 @@ def _notes(inventory: source.HostSource, program: Program, command: Command) -> 
 
 def _idle(command: Command) -> list[str]:
     """Return a note on each option without effect, and on one that makes the job elastic."""
-    if command.given.isdisjoint(NOTED):
+    empty = any(getattr(command.options, name) == "" for name in command.given)
+    if command.given.isdisjoint(NOTED) and not empty:
         return []
     from .idle import notes
 

@@ -24,6 +24,8 @@ FILES = {
     "there.ipynb": b"{}",
     "conf.YAML": b"a: 1\n",
     "rl.toml": b"[[role]]\n",
+    "hosts": b"# two\n\nn[1-2] slots=4\nn3\n",
+    "nodes.txt": b"worker-0  slots = 8 block=a\n",
 }
 
 
@@ -52,6 +54,8 @@ def folder(tmp_path: Path) -> str:
             "bare.sh",
             "a shell script without #!, not a Python script; write dsrun [options] --no_python ba",
         ),
+        ("hosts", "this is a hostfile; write dsrun --hostfile hosts SCRIPT"),
+        ("nodes.txt", "this is a hostfile; write dsrun --hostfile nodes.txt SCRIPT"),
         (
             "launch",
             "a shell script, not a Python script; write dsrun [options] --no_python ./launch ",

@@ -145,7 +145,7 @@ def test_a_frozen_node_is_ended_without_its_runner(cluster: Cluster, tmp_path: P
         done = dsrun_job(cluster, "kill", name, "--host", "n1,n2,n9", "--connect_timeout", "30")
         assert done.returncode == 69
         four = r", ".join([r"pid \d+ \(\w+\)"] * 4)
-        assert re.search(rf"(?m)^dsrun-job: n2: ended: {four}$", done.stdout)
+        assert re.search(rf"(?m)^dsrun-job: n2: stopped: {four}$", done.stdout)
         assert f"dsrun-job: no processes of job {name} on 1 host\n" in done.stdout
         assert re.search(r"(?m)^dsrun-job: n9: not reached: ", done.stdout)
         job.clean()

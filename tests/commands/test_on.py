@@ -203,7 +203,7 @@ def test_a_dry_run_starts_nothing(hold: FakeHold, tmp_path: Path) -> None:
         (["--json", "train.py"], "--json: only with --dry_run"),
         (["--on=none-such", "train.py"], "--on none-such: no such hold on this machine; running:"),
         (["--on_busy=no", "train.py"], "--on_busy"),
-        (["--on=", "--on_busy=wait", "train.py"], "--on : no such hold"),
+        (["--on=", "--on_busy=wait", "train.py"], "--on '': expected NAME"),
     ],
 )
 def test_what_cannot_run_is_one_line_and_asks_nothing(

@@ -90,7 +90,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["--ends", "job", "train.py"], "--ends: only for a role: in a --roles file, or after"),
         ([*LINE, ":"], "a lone : separates two programs, and one of them is missing"),
         (["--role", "x", "--roles", "rl.toml"], "--role: not with several programs"),
-        (["--on", "lab", "--roles", "rl.toml"], "--on lab: not with --host, which dsrun-hold dec"),
+        (["--on", "lab", "--roles", "rl.toml"], "--on lab: not with --host, which dsrun-hold sets"),
         (["--json", "--roles", "rl.toml"], "--json: only with --dry_run"),
         (["--rdzv_backend", "c10d", "--roles", "rl.toml"], "--rdzv_backend c10d: not with several"),
     ],

@@ -241,8 +241,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "a-node-silent-after-hello-is-waited-for": (
         Replacement(
             "launcher/head/run/startup.py",
-            "        self._do(Send(others, probe))\n        self._await_answers()\n",
-            "        self._do(Send(others, probe))\n",
+            "        self._act.send(others, probe)\n        self._await_answers()\n",
+            "        self._act.send(others, probe)\n",
         ),
     ),
     "an-elastic-job-without-nodes-ends-with-0": (

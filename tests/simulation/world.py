@@ -16,8 +16,8 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.elastic import runner_rounds
+from dsrun.launcher.head.elastic.host_watch import list_hosts
 from dsrun.launcher.head.job import launch
-from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.job.job_requests import check_size
 from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames, messages, round_messages
+from dsrun.launcher.head.doors import observe
 from dsrun.launcher.head.elastic import runner_rounds
 from dsrun.launcher.head.elastic.admission import PAUSES
+from dsrun.launcher.head.elastic.host_watch import list_hosts
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
-from dsrun.launcher.head.job.job import list_hosts
 from dsrun.launcher.head.job.job_requests import check_size
-from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Job:
             return self.made[0]
 
         self.run = fleet.prepare(restarts=make, elastic=policy, checks=checks, watch=watch)
-        attach(self.run)
+        observe(self.run)
         self.run.begin()
         fleet.step()
 

@@ -13,11 +13,10 @@ from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run import Run, RunOverrides
 from dsrun.launcher.head.run.run_state import RunState
-from dsrun.launcher.head.run.run_view import RunView
+from dsrun.launcher.head.run.run_view import RunPhase, RunView
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out

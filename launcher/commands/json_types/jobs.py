@@ -11,7 +11,7 @@ from ...control.job_messages import DeviceUsage, RankUsage
 from ...control.job_status import NodeStatus, RankStatus
 from ...head.detached.job_folder import JobState
 from ...head.hold.json_types import HoldJson
-from ...head.run.phase import RunPhase
+from ...head.run.run_view import RunPhase
 from ..job_read import Unread
 
 

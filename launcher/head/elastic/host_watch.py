@@ -15,6 +15,8 @@ from ...common import files, system
 from ...common.errors import UsageError, reason
 from ...resources import discovery
 from ...resources.select import read_update
+from ..run.run_view import RunPhase
+from . import runner_rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from ...common.loop import Loop, Timer
     from ...specs.host import Host
     from ...specs.host_updates import HostUpdates
+    from ..run.run import Handle, Run
+    from ..run.run_view import RunView
 
     Answer = Callable[[bytes, str], None]
     Source = Callable[[Answer], Callable[[], None]]
@@ -118,6 +122,25 @@ class HostWatch:
         if hosts == self._known or self._take(hosts):
             self._known, self._text = hosts, text
         return ""
+
+
+def watch(run: Run) -> None:
+    """Watch the list of hosts of an elastic run until it is being stopped."""
+
+    def warn(text: str) -> None:
+        run.log(text, "warning")
+
+    assert run.spec.updates is not None
+    take = partial(list_hosts, run.view, run.handle)
+    run.effects.close_too(of(run.spec.updates, run.loop, take, warn).close)
+
+
+def list_hosts(view: Callable[[], RunView], handle: Handle, hosts: Sequence[Host]) -> bool:
+    """Have an elastic run use these hosts; return False where it cannot yet, before the start."""
+    running = view().phase is RunPhase.RUNNING
+    if running:
+        handle(runner_rounds.list_hosts, hosts)
+    return running
 
 
 def of(

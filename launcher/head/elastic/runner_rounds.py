@@ -344,6 +344,12 @@ class RunnerRounds:
         self._run.warn(text)
 
 
+def policy(run: RunState) -> RunnerRounds:
+    """Return the restart policy of an elastic run."""
+    assert run.spec.elastic is not None
+    return RunnerRounds(run, run.spec.elastic)
+
+
 def resize(run: RunState, nodes: int) -> None:
     """Form rounds of an elastic run of at most so many nodes from now on."""
     _rounds_of(run).resize(nodes)

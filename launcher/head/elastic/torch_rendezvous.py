@@ -75,6 +75,12 @@ class TorchRendezvous(NoRestarts):
         self._decide(self._run.stop, signal.SIGTERM)
 
 
+def policy(run: RunState) -> TorchRendezvous:
+    """Return the restart policy of a run whose rounds torch's rendezvous forms."""
+    assert run.spec.plan.rendezvous is not None
+    return TorchRendezvous(run, run.spec.plan.rendezvous)
+
+
 def _place(ranks: Ranks, count: int) -> str:
     """Return which ranks are on this node, and the master's address."""
     last = ranks.first_rank + count - 1

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from ...backends import BACKENDS
 from ...common.errors import NodeError, exhausted
 from ...common.output_file import is_page
+from .. import doors
 from ..report.ending import Ending
 from ..run import run_signals
-from ..run.phase import RunPhase
-from ..run.restart_policy import NoRestarts
 from ..run.run import Run, RunOverrides
 from ..run.run_view import ObservedRun
-from ..watch.attach import attach, painter, report_text
 from .banner import banner
 from .ending import ending_of
 
@@ -24,17 +21,13 @@ if TYPE_CHECKING:
     from typing import ParamSpec
 
     from ...common.loop import Loop
-    from ...specs.host import Host
-    from ...specs.host_updates import HostUpdates
     from ...specs.job import JobSpec
     from ...specs.program import Program
     from ..fleet.fleet import NodeFleet
     from ..local.server import Verb
     from ..output.console import Console
-    from ..run.restart_policy import RestartPolicy
-    from ..run.run import Asks, Handle, Happening
+    from ..run.run import Asks, Happening
     from ..run.run_node import RunNode
-    from ..run.run_state import RunState
     from ..run.run_view import RunView
     from .job_socket import JobSocket, RunHistory
 
@@ -113,13 +106,13 @@ class RunnerJob:
         Raises:
             UsageError: the folder of --sync cannot be read, or is too large.
         """
-        policy, asks = _restarts(self.spec), self._asks(fleet)
-        run = Run(self.spec, fleet, self.console, policy, asks, owner)
+        asks = self._asks(fleet)
+        run = Run(self.spec, fleet, self.console, doors.restart_policy, asks, owner)
         run.effects.input_fd = input_fd
-        self.hooks = attach(run)
-        if self.spec.elastic is not None and self.spec.updates is not None:
-            watch_hosts(run, self.spec.updates)
+        self.hooks = doors.observe(run)
         if is_page(self.spec.output.report_file):
+            from ..watch.attach import painter
+
             self.draw = painter(self.loop.clock, self._programs, run.observe)
         self.console.on_broken_pipe = lambda: run.handle(run_signals.on_broken_output)
         self._run = run
@@ -277,6 +270,12 @@ class RunnerJob:
 
     def _text(self, ending: Ending) -> str:
         path = self.spec.output.report_file
+        if not is_page(path):
+            from ..report.document import as_text
+
+            return as_text(ending.data)
+        from ..watch.attach import report_text
+
         return report_text(path, ending, self.loop.clock, self.draw, self._programs)
 
     @property
@@ -308,38 +307,3 @@ class RunnerJob:
             file.write(self.spec.output.report_file, self._text(ending))
         self.tell(ending)
         self.console.close()
-
-
-def watch_hosts(run: Run, updates: HostUpdates) -> None:
-    """Watch the list of hosts of an elastic run."""
-    from ..elastic import host_watch
-
-    def warn(text: str) -> None:
-        run.log(text, "warning")
-
-    take = partial(list_hosts, run.view, run.handle)
-    run.effects.close_too(host_watch.of(updates, run.loop, take, warn).close)
-
-
-def list_hosts(view: Callable[[], RunView], handle: Handle, hosts: Sequence[Host]) -> bool:
-    """Have an elastic run use these hosts; return False where it cannot yet, before the start."""
-    running = view().phase is RunPhase.RUNNING
-    if running:
-        from ..elastic import runner_rounds
-
-        handle(runner_rounds.list_hosts, hosts)
-    return running
-
-
-def _restarts(spec: JobSpec) -> Callable[[RunState], RestartPolicy]:
-    """Return what makes the restart policy of a run."""
-    rendezvous, limits = spec.plan.rendezvous, spec.elastic
-    if rendezvous is not None:
-        from ..elastic.torch_rendezvous import TorchRendezvous
-
-        return lambda run: TorchRendezvous(run, rendezvous)
-    if limits is not None:
-        from ..elastic.runner_rounds import RunnerRounds
-
-        return lambda run: RunnerRounds(run, limits)
-    return NoRestarts

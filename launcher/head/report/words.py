@@ -6,7 +6,6 @@ import signal
 
 from ...common.text import plain
 from ...common.wording import counted
-from . import hangs
 from .report import Loss, WorkerFailure, duration, signal_name
 
 TYPE_CHECKING = False
@@ -50,7 +49,11 @@ def done(report: JobReport) -> str:
 
 def _watched(report: JobReport, headline: str) -> list[str]:
     """Return what was found while the job ran, beneath the headline."""
-    found = hangs.lines(report.hangs, headline)
+    found = list[str]()
+    if report.hangs:
+        from . import hangs
+
+        found += hangs.lines(report.hangs, headline)
     if report.slow:
         from . import slow
 

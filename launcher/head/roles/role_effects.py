@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...control import frames, messages
 from ...control.role_messages import Lease
 from ..fleet.events import NO_MESSAGE, NodeConnected, NodeEnded
-from ..run.phase import RunPhase
 from ..run.run import RunOverrides
+from ..run.run_view import RunPhase
 from .directory import Directory
 from .port_checks import PortChecks
 from .readiness import RoleReadiness

@@ -11,9 +11,9 @@ from ..job.job import RunnerJob
 from ..report.ending import Ending
 from ..run import run_start
 from ..run.events import Alarm, Exit, Lost, RanksStarted
-from ..run.phase import RunPhase
 from ..run.run import RunOverrides
 from ..run.run_state import RunState
+from ..run.run_view import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

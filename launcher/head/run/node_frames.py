@@ -7,9 +7,9 @@ from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
-from .phase import RunPhase
 from .restart_policy import BEYOND
 from .run_signals import on_late_signal
+from .run_view import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

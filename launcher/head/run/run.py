@@ -14,12 +14,11 @@ from ..fleet.events import NodeSent
 from ..output.filter import OutputFilter
 from . import fleet_events, node_frames, run_signals, run_start
 from .output import RunOutput
-from .phase import RunPhase
 from .restart_policy import NoRestarts
 from .run_effects import RunEffects
 from .run_node import RunNode, members
 from .run_state import RunState
-from .run_view import RunView
+from .run_view import RunPhase, RunView
 from .start_message import window
 from .tasks import tasks
 

@@ -6,7 +6,7 @@ import signal
 from enum import Enum
 
 from ...control import frames
-from .phase import RunPhase
+from .run_view import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

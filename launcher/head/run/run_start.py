@@ -8,7 +8,7 @@ from ...common.errors import UsageError
 from ...common.wording import counted
 from ...control import frames, messages
 from ..fleet.hosts import by_cause, some_of
-from .phase import RunPhase
+from .run_view import RunPhase
 from .startup import StartLimits, Startup
 
 TYPE_CHECKING = False

@@ -14,10 +14,10 @@ from ...common.event_queue import Outbox, Remaining
 from ...common.loop import Timers
 from ...control import frames, messages
 from . import node_frames, run_start
-from .phase import RunPhase
 from .record import JobRecord
 from .run_node import RunNode
 from .run_signals import StopRequests
+from .run_view import RunPhase
 from .start_message import StagedStart, start_message, window, world_of
 from .workers import Workers, may_run_on
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from ...common.values import NamedTuple
-from .phase import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from .record import JobRecord
     from .run_node import RunNode
     from .workers import Workers
+
+
+class RunPhase(IntEnum):
+    """The phases of a run, in their order; a run never goes back."""
+
+    STARTING = 0
+    RUNNING = 1
+    STOPPING = 2
+    ENDING = 3
+    OVER = 4
 
 
 class RunView(NamedTuple):

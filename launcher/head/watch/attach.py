@@ -1,7 +1,7 @@
-"""What watches a run, and what tells other programs of it, chosen by the policies of its job.
+"""What watches a run, what tells other programs of it, and what draws it.
 
-Only the functions here have the whole run. They give each watch and hook the values that it uses,
-and have it observe the run. What a job does not need is not imported.
+The functions here have the whole run (`head/doors` names them). They give each watch and hook the
+values that it uses, and have it observe the run.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from ... import __version__
 from ...common import system
 from ...common.output_file import is_page
 from ...specs.program import command_lines
-from ..run.phase import RunPhase
+from ..run.run_view import RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypeAlias
+    from typing import Any
 
-    from ...specs.job import JobSpec
     from ...specs.program import Program
     from ..fleet.node_queries import NodeQuestion
     from ..report.ending import Ending
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from ..run.run_view import ObservedRun
     from ..stacks.view import RankView
     from .alert_action import AlertAction
-
-    Applies: TypeAlias = Callable[[JobSpec], bool]
 
 
 def alert_action(run: Run) -> AlertAction:
@@ -126,34 +123,6 @@ def commands(run: Run) -> Callable[[], None]:
     hook = EventCommands(run.spec, run.loop, run.log, run.state.record)
     run.observe(hook.on_event)
     return hook.close
-
-
-WATCHES: tuple[tuple[Applies, Callable[[Run], None]], ...] = (
-    (lambda spec: bool(spec.watch.rules or spec.watch.fruitless_rounds), rules),
-    (lambda spec: spec.watch.slow, slow),
-    (lambda spec: bool(spec.watch.hang_timeout), hang),
-    (lambda spec: spec.debug is not None, debugging),
-)
-"""When a run is watched, and what has it watched, which is called before the run begins."""
-
-
-HOOKS: tuple[tuple[Applies, Callable[[Run], Callable[[], None]]], ...] = (
-    (lambda spec: spec.hooks.metrics_file is not None, metrics),
-    (lambda spec: bool(spec.hooks.on_event), commands),
-)
-"""The same of what tells other programs of a run. The function returns what waits in a thread until
-all has been told."""
-
-
-def attach(run: Run) -> list[Callable[[], None]]:
-    """Have a run watched; return what is to be called in a thread once the job has ended.
-
-    Modules are imported only where a job needs them.
-    """
-    for applies, watch in WATCHES:
-        if applies(run.spec):
-            watch(run)
-    return [hook(run) for applies, hook in HOOKS if applies(run.spec)]
 
 
 def painter(

@@ -39,7 +39,7 @@ complete -c dsrun-exec -n __dsrun_exec_options -l shell -x -d 'Run this line wit
 complete -c dsrun-exec -n __dsrun_exec_options -l copy -d 'Copy files and folders to all hosts'
 complete -c dsrun-exec -n __dsrun_exec_options -l fetch -d 'Fetch files and folders, into one folder per host'
 complete -c dsrun-exec -n __dsrun_exec_options -l to -x -a '(__fish_complete_directories)' -d 'Where the files go'
-complete -c dsrun-exec -n __dsrun_exec_options -l stdin -x -a 'all none (__dsrun_exec_look hosts)' -d 'Hosts that read the input: all, none or one'
+complete -c dsrun-exec -n __dsrun_exec_options -l stdin -x -a 'all none (__dsrun_exec_look hosts)' -d 'Read input on all, none or one host'
 complete -c dsrun-exec -n __dsrun_exec_options -l timeout -x -d 'Stop the command after this time'
 complete -c dsrun-exec -n __dsrun_exec_options -l no_fold -d 'Print lines as they arrive, with their host'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l no-fold -d 'Print lines as they arrive, with their host'

@@ -1,6 +1,6 @@
 """The real dsrun, with an observer of its job: `command.py FILE`, and then the words of dsrun.
 
-It does what `bin/dsrun` does. An observer is given to a run like those of `head/watch/attach`.
+It does what `bin/dsrun` does. An observer is given to a run like those of `head/doors`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -17,12 +18,15 @@ def main() -> None:
     checkout = type(sys)("dsrun")
     checkout.__path__ = [str(top)]
     sys.modules["dsrun"] = checkout
-    attach: Any = import_module("dsrun.launcher.head.watch.attach")
+    doors: Any = import_module("dsrun.launcher.head.doors")
     observer: Any = import_module("observer")
     observer.FILE = sys.argv.pop(1)
     sys.path[0] = str(top / "bin")
     sys.argv[0] = str(top / "bin" / "dsrun")
-    attach.HOOKS += ((lambda _: True, lambda run: observer.Observer(run).close),)
+    observe = SimpleNamespace(
+        applies=lambda _: True, open=lambda: lambda run: observer.Observer(run).close
+    )
+    doors.OBSERVERS += (observe,)
     import_module("dsrun.launcher.entry_points").dsrun()
 
 

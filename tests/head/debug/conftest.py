@@ -10,8 +10,8 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
+from dsrun.launcher.head.doors import observe
 from dsrun.launcher.head.run.run_state import RunState
-from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.policies import DebugPolicy
 
 from ...support.limits import wait_for
@@ -29,7 +29,7 @@ class Desk:
     def __init__(self, job: FakeFleet, policy: DebugPolicy) -> None:
         self.job = job
         self.run = job.prepare(debug=policy)
-        attach(self.run)
+        observe(self.run)
         self.run.begin()
         job.step()
         job.begin_workers(self.run)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NODE_UNUSABLE
-from dsrun.launcher.head.watch.attach import attach
+from dsrun.launcher.head.doors import observe
 from dsrun.launcher.specs.policies import DebugPolicy
 
 from ...support.fake_fleet import story
@@ -34,7 +34,7 @@ NO_PORT = "rank 1 cannot be debugged: no port here: too many open files"
 def begun(job: FakeFleet, policy: DebugPolicy) -> Run:
     """Return a run of these nodes whose workers are to begin."""
     run = job.prepare(debug=policy)
-    attach(run)
+    observe(run)
     run.begin()
     job.step()
     job.said()

@@ -122,7 +122,7 @@ DAMAGED = {
     '{"version": 2, "is": {}}': "expected the fields machine",
     whole(since="nan"): "since: expected float",
     whole(since=float("nan")): "not valid: NaN is not a number",
-    whole().replace("1000.0", "1e999"): "not valid: 1e999 is not a number",
+    whole().replace("1000.0", "1e999"): "not valid: 1e999 is not a 64-bit number",
     whole(nodes=True): "nodes: expected Size",
     whole(nodes=-1): "nodes: expected Size",
     whole(world_size=10**400): "not valid: a number with 401 digits",

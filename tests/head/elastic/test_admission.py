@@ -10,8 +10,8 @@ import pytest
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.head.elastic.admission import PAUSES, SPARES
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_view import RunPhase
 
 from ...support.elastic_run import started
 

@@ -9,8 +9,8 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.round_health import FRESH, RoundHealth
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes

@@ -16,9 +16,9 @@ from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.rounds import SETTLE
 from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, TOO_FEW
 from dsrun.launcher.head.run import run_signals
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import BEYOND
 from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 
 from ...support.elastic_run import LINE, Job, end_well, left, lost, started
 from ...support.fake_fleet import losses, story

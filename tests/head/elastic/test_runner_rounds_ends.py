@@ -10,8 +10,8 @@ from dsrun.launcher.common.errors import LOST, TOO_FEW
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.run import run_signals
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.host import Host
 
 from ...support.elastic_run import LINE, Job, lost, started

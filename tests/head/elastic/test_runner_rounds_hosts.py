@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.head.elastic import host_watch
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
-from dsrun.launcher.head.job.job import watch_hosts
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.host_updates import HostUpdates
 from dsrun.launcher.specs.policies import ElasticPolicy
@@ -29,7 +29,7 @@ def start(fleet: FakeFleet, updates: HostUpdates | None = None) -> Run:
         restarts=lambda course: RunnerRounds(course, LIMITS), elastic=LIMITS, updates=updates
     )
     if updates is not None:
-        watch_hosts(run, updates)
+        host_watch.watch(run)
     run.begin()
     fleet.step()
     assert isinstance(run.state.restarts, RunnerRounds)

@@ -9,8 +9,8 @@ import pytest
 from dsrun.launcher.common.errors import LostError, NodeError
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.torch_rendezvous import NO_REASON, TorchRendezvous
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.rendezvous import Rendezvous
 

@@ -15,8 +15,8 @@ from dsrun.launcher.control.command_messages import LaneEnd
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.lanes import BLOCK, LaneStream
 from dsrun.launcher.head.run.events import Lost
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.host import Host
 
 from ...support.fake_fleet import losses, story

@@ -418,11 +418,11 @@ def test_a_fault_of_dsrun_ends_the_job_alone_and_frees_its_slots(
     fake = hold_of("n0").ready()
     monkeypatch.setattr(boundary, "observers", [])
     with monkeypatch.context() as broken:
-        broken.setitem(vars(job), "attach", None)
+        broken.setitem(vars(job), "doors", None)
         client = fake.client()
         client.run("faulty", ALL)
         answer = client.wait(1)
     assert (answer["code"], answer["ok"]) == (70, False)
-    assert answer["error"] == "TypeError: 'NoneType' object is not callable"
+    assert answer["error"] == "AttributeError: 'NoneType' object has no attribute 'restart_policy'"
     assert not fake.hold.runs
     started(fake, fake.client())

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.job.control import send, stop
-from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_view import RunPhase
 
 from ...support.fake_fleet import FakeFleet
 

@@ -11,7 +11,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.head.fleet.events import NodeConnected
 from dsrun.launcher.head.job.synced_start import SyncedStart, placed
-from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dsrun.launcher.backends.events import EngineEnded
 from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.allocation_end import LIVES, PATIENCE, ask, words
-from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_view import RunPhase
 
 from ...support.fake_fleet import story
 from ...support.limits import HANG

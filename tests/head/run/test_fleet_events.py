@@ -10,9 +10,9 @@ import pytest
 from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.events import NO_MESSAGE
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT, RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy
 
 from ...support.fake_fleet import losses, refusal, story

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
 from dsrun.launcher.head.run import run_signals
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.policies import CheckPolicy
 

@@ -12,9 +12,9 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run import run_signals, run_start
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN, RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import SupervisionPolicy

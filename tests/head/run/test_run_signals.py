@@ -10,9 +10,9 @@ import pytest
 from dsrun.launcher.common.loop import Timers
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.run import run_signals
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.head.run.run_signals import StopRequests, StopStep
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.head.run.workers import Workers
 
 from ...support.recorder import Recorder

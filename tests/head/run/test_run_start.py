@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
-from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy, WorkerPolicy
 

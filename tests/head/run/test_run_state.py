@@ -11,9 +11,9 @@ import pytest
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.events import NodeConnected, NodeSent
 from dsrun.launcher.head.run import fleet_events, run_start
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_state import LAST_MARGIN, RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.head.run.startup import AllReady
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.policies import CheckPolicy

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.elastic.rounds import SETTLE
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import RunPhase
 
 from ...support.elastic_run import started
 

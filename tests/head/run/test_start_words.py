@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.run.phase import RunPhase
 from dsrun.launcher.head.run.run_start import NO_DEVICES
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.policies import OutputPolicy, WorkerPolicy
 
 if TYPE_CHECKING:

@@ -1,43 +1,76 @@
-"""Which watches and hooks a run has."""
+"""What a watch does to a run, and what a hook is told of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
+from dsrun.launcher.common.errors import NO_PROGRESS
+from dsrun.launcher.head.run.events import Alarm
+from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import RunPhase
+from dsrun.launcher.head.watch.attach import alert_action
 
-from dsrun.launcher.head.watch import attach
-from dsrun.launcher.specs.policies import HookPolicy, WatchPolicy
+from ...support.elastic_run import started
+from ...support.fake_fleet import story
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from dsrun.launcher.head.run.events import RunEvent
 
-    from ...support.fake_fleet import FakeFleet
+    from ...support.elastic_run import FleetOf
 
-    FleetOf = Callable[..., FakeFleet]
-
-
-@pytest.mark.parametrize(
-    ("watch", "chosen"),
-    [
-        (WatchPolicy(hang_timeout=0.0), []),
-        (WatchPolicy(), [attach.hang]),
-        (WatchPolicy(hang_timeout=0.0, fruitless_rounds=2, slow=True), [attach.rules, attach.slow]),
-    ],
-)
-def test_what_applies_is_chosen(
-    fleet_of: FleetOf, watch: WatchPolicy, chosen: list[object]
-) -> None:
-    spec = fleet_of("n0").prepare(watch=watch).spec
-    assert [watch for applies, watch in attach.WATCHES if applies(spec)] == chosen
-    assert [hook for applies, hook in attach.HOOKS if applies(spec)] == []
+WHY = "no line matched 'step'"
 
 
-def test_a_hook_is_waited_for(fleet_of: FleetOf, tmp_path: Path) -> None:
-    path = tmp_path / "m.prom"
+def test_a_report_is_a_line_and_observers_are_told(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
-    (close,) = attach.attach(job.prepare(hooks=HookPolicy(str(path))))
+    run = job.start()
+    seen: list[RunEvent] = []
+    run.observe(seen.append)
+    job.said()
+    alert_action(run).perform("rule", "report", WHY)
+    assert (job.said("warning"), seen) == ([WHY], [Alarm("rule", "report", WHY)])
+    assert run.state.phase is RunPhase.RUNNING
+
+
+def test_a_stopped_job_ends_with_the_sentence_as_its_cause(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.said()
+    alert_action(run).perform("rule", "stop", WHY)
+    assert job.said("warning") == [f"{WHY}: stopping the job"]
+    for name, ranks in (("n0", (0, 1)), ("n1", (2, 3))):
+        assert "STOP" in job.kinds(name)
+        job.node(name).stops(*ranks)
     job.step()
-    close()
-    assert "dsrun_job_info" in path.read_text()
+    end = story(run)
+    assert (end["exit_code"], end["cause"], end["stopped"]) == (NO_PROGRESS, "no progress", 4)
+    assert end["lost"] == [{"host": "", "reason": WHY}]
+
+
+def test_a_restart_spends_one_and_forms_a_round_of_the_same(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), restarts=1)
+    alert_action(job.run).perform("hang", "restart", WHY)
+    assert job.fleet.said("warning") == [f"restart 1/1: {WHY}"]
+    assert job.fleet.kinds("n0") == job.fleet.kinds("n1") == ["LEAVE_ROUND"]
+    job.join("n0", "n1")
+    assert job.round("n0")["restarts"] == 1
+    job.fleet.said()
+    alert_action(job.run).perform("hang", "restart", WHY)
+    assert job.run.state.stopping
+    why = f"{WHY}; it cannot be restarted again"
+    assert job.fleet.said("warning") == [f"{why}: stopping the job"]
+
+
+def test_a_job_without_rounds_is_stopped_instead(fleet_of: FleetOf) -> None:
+    run = fleet_of("n0").start()
+    alert_action(run).perform("hang", "restart", WHY)
+    assert run.state.stopping
+
+
+def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    run.handle(RunState.stop, 15)
+    job.said()
+    alert_action(run).perform("hang", "stop", WHY)
+    assert job.said() == []

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.run.phase import RunPhase
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.head.watch.progress import newest
 from dsrun.launcher.specs.policies import EXPECT, Rule, WatchPolicy
 

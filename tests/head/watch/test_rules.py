@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.head.doors import observe
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm
-from dsrun.launcher.head.run.phase import RunPhase
-from dsrun.launcher.head.watch.attach import attach
+from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.head.watch.rules import LATE, LOOK
 from dsrun.launcher.specs.policies import EXPECT, Rule, WatchPolicy
 
@@ -33,7 +33,7 @@ class Watched:
         self.fleet: FakeFleet = fleet_of("n0", "n1", lease=1e6)
         watch = WatchPolicy(rules=rules, hang_timeout=0.0, **policy)
         self.run: Run = self.fleet.prepare(watch=watch)
-        attach(self.run)
+        observe(self.run)
         self.alarms: list[Alarm] = []
         self.run.observe(lambda one: self.alarms.append(one) if isinstance(one, Alarm) else None)
         self.run.begin()
