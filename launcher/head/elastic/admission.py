@@ -155,7 +155,7 @@ class NodeAdmission:
 
         `connected` and `removed` tell the rounds of a node, by its number, as `Rounds` describes.
         """
-        self._nodes, self._run = run.nodes, run
+        self._nodes, self._run, self._log = run.nodes, run, run.warn
         self._do, self._decide = run.do, run.decide
         self._rounds, self._connected, self._most = rounds, connected, most
         self._closed = False
@@ -172,9 +172,6 @@ class NodeAdmission:
             run.timers, lambda text: self._log(f"{text}; trying again")
         )
         self._reached: set[RunNode] = set()
-
-    def _log(self, text: str) -> None:
-        self._run.warn(text)
 
     def expect(self, node: RunNode) -> None:
         """Reach a node that is lost since the start."""

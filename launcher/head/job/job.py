@@ -269,13 +269,9 @@ class RunnerJob:
         self._aside([lambda: file.write(path, self._text(ending), problems.append)], wrote)
 
     def _text(self, ending: Ending) -> str:
-        path = self.spec.output.report_file
-        if not is_page(path):
-            from ..report.document import as_text
-
-            return as_text(ending.data)
         from ..watch.attach import report_text
 
+        path = self.spec.output.report_file
         return report_text(path, ending, self.loop.clock, self.draw, self._programs)
 
     @property

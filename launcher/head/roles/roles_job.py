@@ -47,7 +47,6 @@ class RolesJob:
         spec: the job.
         policy: decides which role starts, restarts and stops when.
         effects: carries out what that decides.
-        directory: where the workers of each role are.
         roles: what runs each role, by name.
         histories: what was seen of the last run of each role, by name.
         began: when it has begun, on the loop's clock.
@@ -73,7 +72,7 @@ class RolesJob:
         )
         watched = self._observe, self._look, self._cause
         self.effects = RoleEffects(spec, fleet, console, news, *watched)
-        self.roles, self.directory = self.effects.roles, self.effects.directory
+        self.roles = self.effects.roles
         self.policy = RolesPolicy(spec.roles, self.loop.awake(), self.effects)
         self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
         self._socket: JobSocket | None = None

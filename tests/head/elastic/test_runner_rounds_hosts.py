@@ -26,7 +26,7 @@ LIMITS = ElasticPolicy(1, 4, 3)
 def start(fleet: FakeFleet, updates: HostUpdates | None = None) -> Run:
     """An elastic run that has started."""
     run = fleet.prepare(
-        restarts=lambda course: RunnerRounds(course, LIMITS), elastic=LIMITS, updates=updates
+        restarts=lambda run: RunnerRounds(run, LIMITS), elastic=LIMITS, updates=updates
     )
     if updates is not None:
         host_watch.watch(run)

@@ -119,7 +119,7 @@ def test_numbers_that_are_no_signals_are_refused(asked: AskedOf, verb: str, numb
 
 def test_an_elastic_job_is_resized_within_its_limits(asked: AskedOf) -> None:
     limits = ElasticPolicy(1, 2, 3)
-    job = asked("n0", "n1", restarts=lambda course: RunnerRounds(course, limits), elastic=limits)
+    job = asked("n0", "n1", restarts=lambda run: RunnerRounds(run, limits), elastic=limits)
     words = job.answer(do="scale", nodes=1)["words"]
     assert words == "rounds of at most 1 node from now on"
     assert job.error(do="scale", nodes=9) == "this job takes 1 to 2 nodes, not 9"

@@ -92,7 +92,7 @@ def test_ranks_that_have_ended(asked: AskedOf) -> None:
 
 def test_a_node_that_cannot_be_used_or_is_lost(asked: AskedOf) -> None:
     limits = ElasticPolicy(1, 2, 3)
-    job = asked("n0", "n1", restarts=lambda course: RunnerRounds(course, limits), elastic=limits)
+    job = asked("n0", "n1", restarts=lambda run: RunnerRounds(run, limits), elastic=limits)
     job.fleet.node("n1").leaves()
     job.fleet.step()
     told = now(job)
