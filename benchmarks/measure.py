@@ -6,17 +6,21 @@ are each contender's median, and the median of its ratios to another one in the 
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from ctypes import CDLL
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 WORKERS = CHECKOUT / "benchmarks" / "workers"
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def dsrun_of(checkout: Path) -> tuple[str, str]:
@@ -128,10 +132,14 @@ def command_cpu(
 ) -> float:
     """Run a command to its end, and return the processor time of all its processes in seconds.
 
-    Other programs on the machine affect it less than elapsed time. Raises the same errors as
-    `command_time`.
+    Other programs on the machine affect it less than elapsed time. A process that the command does
+    not wait for becomes a child of this one, which does. Raises the same errors as `command_time`.
     """
+    CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command_time(argv, says, times, env=env)
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
