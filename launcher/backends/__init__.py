@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ..resources.mpi import HYDRA, MVAPICH2, OPEN_MPI, PALS
 from .automatic import not_for_paramiko, other_hosts, outside_slurm
 from .spec import Automatic, BackendSpec, TaskIdentity
 
@@ -20,6 +19,9 @@ LOCAL = "local"
 
 NO_LAUNCHER = "none"
 """What `--no_ssh` chooses."""
+
+PMI = "PMI_RANK"
+"""Set by MPICH's Hydra and Intel MPI, and by launchers that are built on Hydra."""
 
 PMIX = "PMIX_RANK"
 """Set by Open MPI 5, and by MPICH if it was built with PMIx."""
@@ -55,12 +57,14 @@ BACKENDS = {
         ".ssh.pdsh:Pdsh",
         automatic=Automatic(5, "neither paramiko nor ssh is installed", "pdsh", install="pdsh"),
     ),
-    "openmpi": BackendSpec(".engines.openmpi:OpenMpi", TaskIdentity((OPEN_MPI.rank, PMIX))),
-    "mpich": BackendSpec(".engines.mpich:Mpich", TaskIdentity((HYDRA.rank, PMIX, PALS.rank))),
-    "impi": BackendSpec(".engines.impi:IntelMpi", TaskIdentity((HYDRA.rank, PMIX))),
+    "openmpi": BackendSpec(
+        ".engines.openmpi:OpenMpi", TaskIdentity(("OMPI_COMM_WORLD_RANK", PMIX))
+    ),
+    "mpich": BackendSpec(".engines.mpich:Mpich", TaskIdentity((PMI, PMIX, "PALS_RANKID"))),
+    "impi": BackendSpec(".engines.impi:IntelMpi", TaskIdentity((PMI, PMIX))),
     "mvapich": BackendSpec(
         ".engines.mvapich:Mvapich",
-        TaskIdentity((MVAPICH2.rank, "MVP_COMM_WORLD_RANK", HYDRA.rank)),
+        TaskIdentity(("MV2_COMM_WORLD_RANK", "MVP_COMM_WORLD_RANK", PMI)),
     ),
     "slurm": BackendSpec(
         ".engines.slurm:Slurm",
@@ -72,7 +76,7 @@ BACKENDS = {
 }
 """Every backend by name. Its module is imported when it is used.
 
-Sources of the variables: the MVAPICH 3 user guide and srun(1).
+Sources of the variables: `resources.mpi`, the MVAPICH 3 user guide and srun(1).
 """
 
 

@@ -109,6 +109,11 @@ class NodeJob(NamedTuple):
         return self.elastic is not None or self.rendezvous is not None
 
     @property
+    def hooked(self) -> bool:
+        """Whether the workers run Python and prepare to report where they are in their code."""
+        return self.watch.hook and not self.program.no_python
+
+    @property
     def torch_agent(self) -> bool:
         """Whether that agent is torch's, not dsrun's own."""
         by_torch = self.elastic is not None and self.elastic.agent == "torch"

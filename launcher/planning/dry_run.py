@@ -9,9 +9,8 @@ from ..backends.base import StartCommand
 from ..backends.package.command import without_code
 from ..common.formats import versioned
 from ..common.wording import counted
-from ..resources import world_info
 from ..resources.ranges import show_slots
-from ..specs.plan import OWN_PYTHON
+from ..specs.plan import OWN_PYTHON, encode_world
 from ..specs.program import NOTHING
 from .policy_rows import rows
 
@@ -97,7 +96,7 @@ def allocation_json(launcher: str, argv: Sequence[str], here: str) -> str:
 def _world_info(plan: Plan) -> str | None:
     """Return the hosts and slots for `launch --world_info`, None if some are unknown."""
     world = {node.host.name: node.slots for node in plan.nodes if node.slots is not None}
-    return world_info.encode(world) if len(world) == len(plan.nodes) else None
+    return encode_world(world) if len(world) == len(plan.nodes) else None
 
 
 def argv(spec: JobSpec) -> list[str]:

@@ -1,24 +1,17 @@
-"""World info: the hosts and devices of a job, encoded as one command line argument."""
+"""World info: the hosts and devices of a job, decoded from one command line argument."""
 
 from __future__ import annotations
 
 import base64
-import json
 import re
 
 from ..common.errors import UsageError
 from ..common.text import read_json
 from ..specs.host import MAX_SLOTS, Slot
+from ..specs.plan import ZIPPED
 from .ranges import distinct, quoted
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-_LONGEST_PLAIN = 64 * 1024
 _MAX_BYTES = 64 * 1024 * 1024
-# base64 has no dots, so uncompressed world info cannot begin like this.
-_ZIPPED = "z."
 
 # More is allowed than in a hostfile, as DeepSpeed allows more; but no blanks or control characters,
 # and no id of digits only, which would be an index of the wrong type.
@@ -26,29 +19,8 @@ _HOST = r"[!-~]{1,255}"
 _DEVICE_ID = r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_./:-]{0,254}"
 
 
-def encode(world: Mapping[str, Sequence[Slot]], longest: int = _LONGEST_PLAIN) -> str:
-    """Return the world as urlsafe base64 of JSON, as DeepSpeed encodes it.
-
-    Above 64 KiB it is compressed first and begins with `z.`: an argument is limited to 128 KiB on
-    Linux (execve(2), MAX_ARG_STRLEN), which about 3,000 hosts with 8 devices would exceed.
-
-    Args:
-        world: the devices of each host; hosts in node rank order, devices in local rank order.
-        longest: length above which the result is compressed.
-    """
-    data = json.dumps(
-        {host: list(slots) for host, slots in world.items()}, separators=(",", ":")
-    ).encode()
-    plain = base64.urlsafe_b64encode(data).decode()
-    if len(plain) <= longest:
-        return plain
-    import zlib
-
-    return _ZIPPED + base64.urlsafe_b64encode(zlib.compress(data, 9)).decode()
-
-
 def decode(text: str) -> dict[str, tuple[Slot, ...]]:
-    """Return the devices of each host from world info of `encode` or of DeepSpeed.
+    """Return the devices of each host from world info of `plan.encode_world` or of DeepSpeed.
 
     Raises:
         UsageError: the text is damaged, too long, or not world info.
@@ -63,11 +35,11 @@ def decode(text: str) -> dict[str, tuple[Slot, ...]]:
 def _json_bytes(text: str) -> bytes:
     if not text:
         raise UsageError("empty")
-    zipped = text.startswith(_ZIPPED)
+    zipped = text.startswith(ZIPPED)
     if len(text) > _MAX_BYTES // 3 * 4:
         raise UsageError(f"longer than {_MAX_BYTES >> 20} MiB")
     try:
-        data = base64.b64decode(text[len(_ZIPPED) * zipped :], altchars=b"-_", validate=True)
+        data = base64.b64decode(text[len(ZIPPED) * zipped :], altchars=b"-_", validate=True)
     except ValueError:
         raise UsageError(f"{quoted(text)} is cut short or is not base64") from None
     return _unzipped(data) if zipped else data

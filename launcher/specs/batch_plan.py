@@ -75,6 +75,14 @@ class BatchPlan(NamedTuple):
         micro = next(one for one in self.settings.micro_batches if batch // ranks % one == 0)
         return BatchShare(micro, batch // ranks // micro, batch)
 
+    def misfit(self, size: int) -> str:
+        """Return why this plan does not allow so many ranks, "" if it does."""
+        try:
+            self.for_world(size)
+        except ValueError as error:
+            return f"--elastic_config: {error}"
+        return ""
+
 
 def _own_batch(plan: BatchPlan, size: int) -> int:
     """Return the batch of a world size outside the plan, which only schema 0.2 has."""

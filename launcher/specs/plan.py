@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from .program import Program
     from .rendezvous import Rendezvous
 
+ZIPPED = "z."
+"""The beginning of compressed world info: base64 has no dots."""
+
+LOCALHOST = "127.0.0.1"
+"""The address at which the workers of a job on one node find its master."""
+
 OWN_PYTHON = "dsrun"
 """The workers' Python is the one that dsrun itself runs on."""
 
@@ -184,3 +190,27 @@ class Origin(NamedTuple):
     def words(self) -> str:
         """Both in one line."""
         return f"hosts: {self.source}; launcher: {self.choice}"
+
+
+def encode_world(world: Mapping[str, Sequence[Slot]], longest: int = 64 * 1024) -> str:
+    """Return world info as urlsafe base64 of JSON, as DeepSpeed encodes it.
+
+    Above 64 KiB it is compressed first and begins with `z.`: an argument is limited to 128 KiB on
+    Linux (execve(2), MAX_ARG_STRLEN), which about 3,000 hosts with 8 devices would exceed.
+    `resources.world_info` decodes it.
+
+    Args:
+        world: the devices of each host; hosts in node rank order, devices in local rank order.
+        longest: length above which the result is compressed.
+    """
+    import base64
+    import json
+
+    slots = {host: list(slots) for host, slots in world.items()}
+    data = json.dumps(slots, separators=(",", ":")).encode()
+    plain = base64.urlsafe_b64encode(data).decode()
+    if len(plain) <= longest:
+        return plain
+    import zlib
+
+    return ZIPPED + base64.urlsafe_b64encode(zlib.compress(data, 9)).decode()

@@ -13,6 +13,7 @@ import pytest
 from dsrun.launcher import backends
 from dsrun.launcher.backends import BACKENDS
 from dsrun.launcher.cli.help.pages import text as help_text
+from dsrun.launcher.resources.mpi import HYDRA, MVAPICH2, OPEN_MPI
 from dsrun.launcher.specs.backend import BackendSettings
 
 from ..support.checkout import CHECKOUT, IMPORTABLE
@@ -53,6 +54,14 @@ def test_every_line_of_the_table_leads_to_a_backend(name: str) -> None:
     backend = backends.load(name, BackendSettings(sys.executable, "/"))
     assert backend.transport in {"stdio", "dial"}
     assert backend.transport == "dial" or not BACKENDS[name].by_engine
+
+
+def test_engines_number_their_tasks_by_the_variables_of_their_launchers() -> None:
+    known = {"openmpi": OPEN_MPI, "mpich": HYDRA, "impi": HYDRA, "mvapich": MVAPICH2}
+    for name, launcher in known.items():
+        engine = BACKENDS[name].engine
+        assert engine is not None
+        assert engine.numbers[0] == launcher.rank
 
 
 def test_the_facts_of_a_backend_cost_no_import_of_it() -> None:

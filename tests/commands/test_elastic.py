@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.resources.world_info import encode
+from dsrun.launcher.specs.plan import encode_world
 
 from ..cluster.command import own_lines
 from ..support import schemas
@@ -199,7 +199,7 @@ def test_a_size_that_the_nodes_tell_is_refused_before_the_start(folder: Path) ->
 
 
 def test_a_node_by_hand_is_held_to_it_too(folder: Path) -> None:
-    world = encode({"localhost": range(5)})
+    world = encode_world({"localhost": range(5)})
     words = (f"--world_info={world}", "--elastic_config", "small.json", "x.py")
     command = [sys.executable, "-m", "dsrun.launcher.launch", *words]
     imports = {**os.environ, **IMPORTABLE}

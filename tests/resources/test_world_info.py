@@ -13,9 +13,9 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.run.start_message import world_of
-from dsrun.launcher.resources.world_info import decode, encode
+from dsrun.launcher.resources.world_info import decode
 from dsrun.launcher.specs.host import Host, Slot
-from dsrun.launcher.specs.plan import Plan, by_task, lay_out
+from dsrun.launcher.specs.plan import Plan, by_task, encode_world, lay_out
 from dsrun.launcher.specs.program import Program
 
 from ..support.checkout import CHECKOUT
@@ -42,12 +42,12 @@ def fault_or_none(text: str) -> str | None:
 
 
 def test_there_and_back_in_order() -> None:
-    assert list(decode(encode(WORLD)).items()) == list(WORLD.items())
-    assert decode(f"{encode(WORLD)}\n") == WORLD
+    assert list(decode(encode_world(WORLD)).items()) == list(WORLD.items())
+    assert decode(f"{encode_world(WORLD)}\n") == WORLD
 
 
 def test_a_plain_word_is_what_deepspeed_would_read() -> None:
-    text = encode({"worker-0": (0, 1), "worker-1": (2,)})
+    text = encode_world({"worker-0": (0, 1), "worker-1": (2,)})
     assert json.loads(base64.urlsafe_b64decode(text)) == {"worker-0": [0, 1], "worker-1": [2]}
 
 
@@ -64,7 +64,7 @@ def test_strings_as_deepspeed_writes_them(text: str, world: tuple[str, ...]) -> 
 
 def test_a_large_world_is_compressed_and_fits_an_argument() -> None:
     world = {f"worker-{number}": tuple(range(8)) for number in range(10_000)}
-    text = encode(world)
+    text = encode_world(world)
     assert text.startswith("z.")
     assert len(text) < ARGUMENT_LIMIT
     assert decode(text) == world
@@ -72,7 +72,7 @@ def test_a_large_world_is_compressed_and_fits_an_argument() -> None:
 
 @pytest.mark.parametrize("hosts", [1, 100, 2_000])
 def test_only_large_worlds_are_compressed(hosts: int) -> None:
-    text = encode({f"worker-{number}": tuple(range(8)) for number in range(hosts)})
+    text = encode_world({f"worker-{number}": tuple(range(8)) for number in range(hosts)})
     assert text.startswith("z.") == (hosts == 2_000)
     assert len(text) <= 64 * 1024
 
@@ -159,7 +159,7 @@ def test_ten_megabytes_of_nonsense_are_refused_in_linear_time() -> None:
 def test_damage_is_never_more_than_a_usage_error(large: bool) -> None:
     rng = random.Random(99)
     world = {f"w{number}": (0, 1, f"GPU-{number}") for number in range(4_000 if large else 3)}
-    text = encode(world)
+    text = encode_world(world)
     assert text.startswith("z.") == large
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=.\n\0é"
     refused = 0

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.specs.policies import ElasticPolicy, WatchPolicy
+from dsrun.launcher.specs.program import Program
 
 ELASTIC = ElasticPolicy(1, 2, 3)
+
+TRAIN = Program("train.py")
 
 PLAIN: dict[str, Any] = {
     "workers": NodeJob._field_defaults["workers"],
@@ -31,6 +35,20 @@ def task_of(
         for name, policy in PLAIN.items()
     }
     return NodeJob(**policies | fields, elastic=rounds if elastic or torch_agent else None)
+
+
+def program_task(program: Program = TRAIN, **fields: Any) -> NodeJob:
+    """A task of one worker that runs this program, with other fields as in `task_of`."""
+    usual: dict[str, Any] = {
+        "dsrun": __version__,
+        "job_id": "j",
+        "host": "n0",
+        "workdir": "/",
+        "env": {},
+        "slots": (0,),
+        "port": None,
+    }
+    return task_of(program=program, **usual | fields)
 
 
 def unusual(value: Any) -> Any:

@@ -9,10 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...control.messages import Hello
-    from ...specs.batch_plan import BatchPlan
     from ...specs.plan import Node
-
-LOOPBACK = "127.0.0.1"
 
 
 def problems(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
@@ -53,25 +50,13 @@ def _mixed(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
     ]
 
 
-def misfit(size: int, batches: BatchPlan | None) -> str:
-    """Return why the elastic batch plan does not allow this many workers, "" if it does."""
-    try:
-        if batches is not None:
-            batches.for_world(size)
-    except ValueError as error:
-        return f"--elastic_config: {error}"
-    return ""
-
-
-def master_candidates(node: Node, hello: Hello, given: str | None, alone: bool) -> tuple[str, ...]:
+def master_candidates(node: Node, hello: Hello, given: str | None = None) -> tuple[str, ...]:
     """Return the addresses of node 0 to try, in the order of preference.
 
     An address that the user gave is the only candidate. Other nodes cannot use a loopback address.
     """
     if given:
         return (given,)
-    if alone:
-        return (LOOPBACK,)
     written = () if _loopback(node.host.name) else (node.host.name,)
     return tuple(dict.fromkeys([*written, *hello.addresses, hello.hostname]))
 

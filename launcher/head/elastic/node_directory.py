@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..checks import before_start
+from ...specs.plan import LOCALHOST
+from ..checks.before_start import master_candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class MasterAddresses:
 
     def alone(self, node: RunNode) -> str:
         """Return the address for a round that has no other node."""
-        return (node is self._first and self._given) or before_start.LOOPBACK
+        return (node is self._first and self._given) or LOCALHOST
 
     def addresses(self, node: RunNode) -> tuple[str, ...]:
         """Return where other nodes may reach this one, the most likely address first.
@@ -65,10 +66,10 @@ class MasterAddresses:
         ssh resolves are of no use between nodes.
         """
         assert node.hello is not None
-        places = before_start.master_candidates(node.node, node.hello, None, alone=False)
+        places = master_candidates(node.node, node.hello)
         usual = node.hello.addresses if self._by_address else ()
         known = sorted(places, key=lambda place: bool(usual) and place not in usual)
-        if node is not self._first or self._verified == before_start.LOOPBACK:
+        if node is not self._first or self._verified == LOCALHOST:
             return tuple(known)
         if self._given:
             return (self._verified,)
@@ -108,7 +109,7 @@ class RunNodes:
 
     def fits(self, size: int) -> bool:
         """Return whether the elastic plan, if there is one, has a share for so many workers."""
-        return not before_start.misfit(size, self._batches)
+        return self._batches is None or not self._batches.misfit(size)
 
     def may_begin(self, members: Sequence[int]) -> bool:
         """Return whether all of these nodes have passed the health command, if there is one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...control.role_messages import RolePeers
+from ...specs.plan import LOCALHOST
 from ...specs.role_words import Peers
 from ..checks.before_start import master_candidates
 
@@ -55,7 +56,7 @@ class Directory:
     def _place(self, node: RunNode) -> RoleNode:
         hello = node.hello
         assert hello is not None
-        candidates = master_candidates(node.node, hello, None, self._alone)
+        candidates = (LOCALHOST,) if self._alone else master_candidates(node.node, hello)
         return RoleNode(node.name, candidates, hello.ports)
 
     def prove(self, role: str, answered: Mapping[str, Sequence[int]]) -> None:

@@ -6,7 +6,7 @@ import json
 
 from ...control import frames
 from ...control.messages import Start
-from ...resources import world_info
+from ...specs.plan import encode_world
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def world_of(plan: Plan) -> str:
     if plan.rendezvous is not None:
         return ""
     nodes = {node.host.name: (node.share or node).slots or () for node in plan.nodes}
-    return world_info.encode(nodes, LONGEST)
+    return encode_world(nodes, LONGEST)
 
 
 def start_message(plan: Plan, node: Node, master: str, port: int, credit: int, world: str) -> Start:

@@ -9,8 +9,7 @@ from ...common.event_queue import Remaining
 from ...common.values import NamedTuple
 from ...common.wording import ANOTHER_PYTHON
 from ...control import frames, messages
-from ...specs.plan import settle
-from ..checks import before_start
+from ...specs.plan import LOCALHOST, settle
 from ..fleet.hosts import by_cause, waiting_line
 from .run_node import NodeState, assigned
 
@@ -273,11 +272,7 @@ class Startup:
         if self._unsettled:
             return
         failed = self._failed()
-        if not failed:
-            hellos = {n.node.rank: n.hello for n in self._nodes if n.hello}
-            problems = before_start.problems([n.node for n in self._nodes], hellos)
-            failed = _advised(problems) if problems else []
-        if failed:
+        if failed or (failed := _problems(self._nodes)):
             self.give_up(failed)
         elif self._limits.compares:
             self._act.compare(tuple(self._nodes))
@@ -320,17 +315,14 @@ class Startup:
         counts = {n.node.rank: n.hello.slots for n in unknown if n.hello}
         if counts:
             self._plan = settle(self._plan, counts)
-        misfit = before_start.misfit(self._plan.world_size or 0, self._limits.batches)
-        if misfit:
+        batches = self._limits.batches
+        if batches is not None and (misfit := batches.misfit(self._plan.world_size or 0)):
             self.give_up([misfit])
             return
         first = self._nodes[0]
         assert first.hello is not None
         self._port = first.hello.port or self._plan.master_port or 0
-        alone = len(self._nodes) == 1 and len(self._plan.nodes) == 1
-        self._candidates = before_start.master_candidates(
-            first.node, first.hello, self._plan.master_addr, alone
-        )
+        self._candidates = _candidates(self._plan, first)
         self._master = ""
         self._examine_interfaces()
         if len(self._nodes) == 1 or first.hello.port is None:
@@ -359,7 +351,9 @@ class Startup:
 
     def _choose_master(self) -> None:
         verdicts = {node.name: node.verdicts for node in self._nodes[1:]}
-        address, reasons = before_start.choose_master(self._candidates, verdicts, self._port)
+        from ..checks.before_start import choose_master
+
+        address, reasons = choose_master(self._candidates, verdicts, self._port)
         if address:
             self._finish(address)
         else:
@@ -449,10 +443,25 @@ class Startup:
         self._timers.call_later(SHOW_AFTER, self._tick)
 
 
-def _advised(problems: list[str]) -> list[str]:
-    from ..checks.missing_here import with_names
+def _problems(nodes: Sequence[RunNode]) -> list[str]:
+    """Return every reason why these nodes cannot run the job together, a line each."""
+    hellos = {n.node.rank: n.hello for n in nodes if n.hello}
+    if len(nodes) == 1 and not any(hello.problems for hello in hellos.values()):
+        return []
+    from ..checks import before_start, missing_here
 
-    return with_names(problems)
+    found = before_start.problems([n.node for n in nodes], hellos)
+    return missing_here.with_names(found) if found else []
+
+
+def _candidates(plan: Plan, first: RunNode) -> tuple[str, ...]:
+    """Return the addresses of the first node to try, in the order of preference."""
+    if len(plan.nodes) == 1:
+        return (plan.master_addr or LOCALHOST,)
+    from ..checks.before_start import master_candidates
+
+    assert first.hello is not None
+    return master_candidates(first.node, first.hello, plan.master_addr)
 
 
 def _failed(node: RunNode) -> str:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections import Counter
 
-from ...common.values import NamedTuple
+from .cores import WorkerCores, share, unbound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,23 +19,6 @@ if TYPE_CHECKING:
 
     from ...specs.policies import BindingPolicy
     from .plan import BindingPlan
-
-
-class WorkerCores(NamedTuple):
-    """One worker's share of the cores.
-
-    Attributes:
-        prefix: the command that sets the memory policy and the CPUs of the worker, to be put before
-            the worker's own; () without such a policy.
-        cpus: CPUs to stay on, () for all.
-        threads: how many threads the worker should use.
-        memory: the memory policy as numactl names it, and its NUMA nodes; None for none.
-    """
-
-    prefix: tuple[str, ...]
-    cpus: tuple[int, ...]
-    threads: int
-    memory: tuple[str, tuple[int, ...]] | None = None
 
 
 def check(
@@ -50,19 +33,6 @@ def check(
 
     _plan(policy, device_nodes)
     return conflicts.conflicts(environ) or ""
-
-
-def unbound(workers: int, cpus: float | None = None) -> list[WorkerCores]:
-    """Return shares that bind nothing, with an equal number of threads for each worker.
-
-    `cpus` is how many CPUs they may use at a time, None for all of this process's affinity.
-    """
-    usable = len(os.sched_getaffinity(0)) if cpus is None else cpus
-    return [WorkerCores((), (), _share(usable, workers))] * workers
-
-
-def _share(cpus: float, workers: int) -> int:
-    return max(1, int(cpus // max(1, workers)))
 
 
 def bound(
@@ -97,7 +67,7 @@ def bound(
     prefixes = numactl.prefixes(plan.bindings, note)
     workers_on = Counter(one.cpus for one in plan.bindings)
     limited = cpus is not None and cpus < len(os.sched_getaffinity(0))
-    most = _share(cpus or 0, len(plan.bindings)) if limited else sys.maxsize
+    most = share(cpus or 0, len(plan.bindings)) if limited else sys.maxsize
     return [
         WorkerCores(
             prefix,

@@ -15,8 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...control.messages import NodeJob
-    from ..workers.spawn import WorkerSpec
+    from ..workers.spawn import StartingWorkers, WorkerSpec
 
 HOOK = os.fsencode(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook"))
 
@@ -30,13 +29,16 @@ def name(secret: str, rank: int) -> str:
 
 
 @contextmanager
-def given(specs: Sequence[WorkerSpec], task: NodeJob) -> Iterator[Sequence[WorkerSpec]]:
+def outfit(
+    specs: Sequence[WorkerSpec], starting: StartingWorkers
+) -> Iterator[Sequence[WorkerSpec]]:
     """Give sockets to the workers that are debugged; they alone have them after the start.
 
     Raises:
         OSError: a socket cannot be made.
     """
-    made, policy = {}, task.debug
+    made, task = {}, starting.task
+    policy = task.debug
     try:
         for spec in specs:
             if policy and policy.has(spec.rank):

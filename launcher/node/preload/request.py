@@ -6,6 +6,7 @@ import os
 
 from ...common.values import NamedTuple
 from ...specs.environment import from_wire, to_wire
+from ..workers.hooked import with_recorder
 from ..workers.worker_specs import WorkerSpecs
 
 TYPE_CHECKING = False
@@ -39,12 +40,13 @@ def request(setup: NodeSetup) -> PreloadRequest:
     Raises:
         DsrunError, ValueError: its workers cannot be started as requested.
     """
+    env = WorkerSpecs(setup, lambda _: None).common()
     return PreloadRequest(
         python=setup.python,
         modules=setup.task.workers.preload,
         folders=tuple(map(to_wire, _folders(setup))),
         workdir=setup.workdir,
-        env=WorkerSpecs(setup, lambda _: None).common(),
+        env=with_recorder(env, setup.log_folder) if setup.task.hooked else env,
     )
 
 

@@ -11,13 +11,14 @@ from ...common.errors import DsrunError, in_words, limit_met
 from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from ...control import frames, messages
+from ..doors import outfitted
 from ..machine import leftovers, processes
 from ..machine.blocking import Calls
 from ..workers.events import Exited, GroupEnded, InputTaken, OrphansStopped, WorkerOutput
 from ..workers.group import WorkerGroup
 from ..workers.group_state import StopPolicy
 from ..workers.prepare import NodeSetup
-from ..workers.spawn import SpawnFailed, spawn
+from ..workers.spawn import SpawnFailed, StartingWorkers, spawn
 from ..workers.worker_specs import WorkerSpecs
 from .run_state import NOT_EXECUTED, GroupEnd, NodeRunPhase, NodeRunState
 from .services import Services
@@ -356,10 +357,12 @@ class NodeRun:
         )
         try:
             specs, logs = self._specs.make(start)
+            starting = StartingWorkers(
+                self.task, self._setup.log_folder, lambda: [one.fd for one in group.pumps.values()]
+            )
             with (
                 self._services.with_queues(specs, start.generation) as given,
-                self._services.with_calls(given, self.task.payload, group) as called,
-                self._services.with_debugger(called, self.task) as every,
+                outfitted(given, starting) as every,
             ):
                 group.start(every, logs, self._between)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:

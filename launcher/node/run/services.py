@@ -1,6 +1,6 @@
 """What a run does for others, or gives its workers, if asked.
 
-Probes, trials of network interfaces, shard queues, functions, debuggers.
+Probes, trials of network interfaces, shard queues.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ...common.loop import Loop
-    from ...control.messages import NodeJob, Probe
+    from ...control.messages import Probe
     from ...control.reach_messages import Network
     from ..checks.probes import Probes
     from ..checks.reach import Reaching
-    from ..workers.group import WorkerGroup
     from ..workers.prepare import NodeSetup
     from ..workers.spawn import WorkerSpec
     from .shards import QueueLines
@@ -100,26 +99,6 @@ class Services:
 
             self._queues = QueueLines(self._loop, self._send, self._note)
         return self._queues.given(specs, generation)
-
-    def with_calls(
-        self, specs: Sequence[WorkerSpec], payload: str, group: WorkerGroup
-    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
-        """Give the workers of a group the function that they call, if the job is one."""
-        if not payload:
-            return nullcontext(specs)
-        from ..workers.calls import given
-
-        return given(specs, payload, lambda: [one.fd for one in group.pumps.values()])
-
-    def with_debugger(
-        self, specs: Sequence[WorkerSpec], task: NodeJob
-    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
-        """Give sockets for editors to the workers that are debugged, if any are."""
-        if not task.debug_secret:
-            return nullcontext(specs)
-        from ..debug.sockets import given
-
-        return given(specs, task)
 
     def answer(self, number: int, text: bytes) -> None:
         """Pass on an answer of the shard queues."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from ...common import system
 from ...common.text import read_json
 from ..hook import sitecustomize as hook
-from ..hook.variables import DUMP
+from ..workers.hooked import DUMP
 from . import memory_files, recorded, restricted_pickle
 
 TYPE_CHECKING = False

@@ -12,10 +12,10 @@ from ...common import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ...specs.program import Program
-    from .spawn import WorkerSpec
+    from .spawn import StartingWorkers, WorkerSpec
 
 REPORT = 3
 """The stream of a worker on which its report is sent; beside 1 (stdout) and 2 (stderr)."""
@@ -30,28 +30,23 @@ def program(given: Program) -> Program:
 
 
 @contextmanager
-def given(
-    specs: Sequence[WorkerSpec], payload: str, taken: Callable[[], Collection[int]]
+def outfit(
+    specs: Sequence[WorkerSpec], starting: StartingWorkers
 ) -> Iterator[Sequence[WorkerSpec]]:
     """Give each worker the payload and a pipe; after the start keep only our ends of the pipes.
-
-    Args:
-        specs: the workers.
-        payload: what they call (base64), which nothing here looks into.
-        taken: returns the descriptors that somebody else closes.
 
     Raises:
         OSError: there are too few descriptors, or there is too little memory.
         ValueError: the payload is not base64.
     """
-    source = _in_memory(payload)
+    source = _in_memory(starting.task.payload)
     pipes: list[tuple[int, int]] = []
     try:
         for _ in specs:
             pipes.append(system.pipe2(os.O_CLOEXEC))
         yield [_with(spec, source, *pipe) for spec, pipe in zip(specs, pipes, strict=True)]
     finally:
-        ours = [read for read, _ in pipes if read not in taken()]
+        ours = [read for read, _ in pipes if read not in starting.kept()]
         for fd in (source, *(write for _, write in pipes), *ours):
             system.close(fd)
 

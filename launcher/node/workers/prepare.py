@@ -10,7 +10,6 @@ from ...common.values import NamedTuple
 from ...control import messages
 from ...specs import environment
 from ...specs.environment import to_wire
-from ..binding import apply
 from ..machine import capacity, ports
 from ..machine.devices import NodeDevices
 from .devices import WorkerDevices
@@ -142,12 +141,17 @@ class NodeSetup:
             addresses=own_addresses() if _needs_addresses(self.task) else (),
             problems=tuple(problem for problem in self._problems if problem),
             clock=system.monotonic(),
-            log_dir=to_wire(self.folder.path) if self.folder else "",
+            log_dir=self.log_folder,
             pids=(system.getppid(), system.getpid()),
             facts=self._facts(),
             network=network,
             ports=tuple(self.role_ports.values()),
         )
+
+    @property
+    def log_folder(self) -> str:
+        """The folder of the workers' log files, as wire text; "" for none."""
+        return to_wire(self.folder.path) if self.folder else ""
 
     @property
     def _runs_python(self) -> bool:
@@ -216,6 +220,8 @@ class NodeSetup:
             slots = len(task.slots) if task.slots is not None else self.devices.count()
             equipment = self.equip(task.slots or tuple(range(slots)))
             if self.policy.bind_to != "none":
+                from ..binding import apply
+
                 environ = {**self.base, **task.env}
                 self._warn(apply.check(environ, self.policy, equipment.numa_nodes))
         except (ValueError, DsrunError) as error:

@@ -14,8 +14,10 @@ from ..machine import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import NoReturn, TypeAlias
+
+    from ...control.messages import NodeJob
 
     Streams: TypeAlias = tuple[int, int, int]
 
@@ -65,6 +67,20 @@ class WorkerSpec(NamedTuple):
     memory: MemoryPolicy | None = None
     hook: bytes = b""
     python: bytes = b""
+
+
+class StartingWorkers(NamedTuple):
+    """Workers that are about to start.
+
+    Attributes:
+        task: their job on this node.
+        log_folder: the folder of their log files, as wire text; "" for none.
+        kept: returns the descriptors that the node launcher keeps open for them.
+    """
+
+    task: NodeJob
+    log_folder: str = ""
+    kept: Callable[[], Collection[int]] = tuple
 
 
 class Process:

@@ -7,9 +7,7 @@ import os
 from ...common import system
 from ...specs import environment
 from ...specs.environment import to_wire
-from .. import hook
-from ..binding import apply
-from ..hook import variables as hook_variables
+from ..binding.cores import WorkerCores, unbound
 from ..machine import leftovers
 from .log_files import LogFiles
 from .spawn import MemoryPolicy, WorkerSpec
@@ -91,14 +89,16 @@ class WorkerSpecs:
         """Close the files of the last round's workers."""
         self.files.close()
 
-    def _cores(self) -> list[apply.WorkerCores]:
+    def _cores(self) -> list[WorkerCores]:
         nodes, policy = self._equipment.numa_nodes, self._setup.policy
         if policy.bind_to == "none":
-            return apply.unbound(len(nodes), self._setup.cpus)
+            return unbound(len(nodes), self._setup.cpus)
+        from ..binding import apply
+
         devices, cpus = self._equipment.devices, self._setup.cpus
         return apply.bound(policy, nodes, self._note, devices=devices, cpus=cpus)
 
-    def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
+    def _spec(self, start: Start, local: int, cores: WorkerCores) -> WorkerSpec:
         setup, rank = self._setup, start.first_rank + local
         local_rank = 0 if setup.task.workers.one_device else local
         program = setup.program
@@ -118,7 +118,6 @@ class WorkerSpecs:
             keep_stdin=setup.task.output.stdin and rank == 0,
             prefix=tuple(environment.from_wire(word) for word in cores.prefix),
             memory=MemoryPolicy(*cores.memory) if cores.memory else None,
-            hook=os.fsencode(hook.FOLDER) if self._hooked else b"",
             python=b"" if program.no_python else setup.python,
         )
 
@@ -136,21 +135,8 @@ class WorkerSpecs:
             threads=threads,
         )
         env = environment.placed(env, setup.task.workdir)
-        if self._hooked:
-            env |= hook_variables.recorder(env, self._log_folder)
         wire = environment.from_wire
         return {wire(name): wire(value) for name, value in env.items()}
-
-    @property
-    def _hooked(self) -> bool:
-        """Whether the workers run Python and get ready to say where they are."""
-        hooked = self._setup.task.watch.hook and not self._setup.program.no_python
-        return hooked and ":" not in hook.FOLDER  # as PYTHONPATH cannot have such a folder
-
-    @property
-    def _log_folder(self) -> str:
-        folder = self._setup.folder
-        return to_wire(folder.path) if folder is not None else ""
 
     def _contract(self, start: Start, local: int) -> dict[str, str]:
         """Return the variables that are guaranteed to every worker."""

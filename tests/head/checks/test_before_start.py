@@ -69,24 +69,22 @@ def test_what_stands_in_the_way(hellos: list[Hello], found: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "given", "alone", "candidates"),
+    ("host", "given", "candidates"),
     [
-        ("w0", None, False, ("w0", "10.0.0.1", "fd00::1", "real")),
-        ("10.0.0.1", None, False, ("10.0.0.1", "fd00::1", "real")),
-        ("localhost", None, False, ("10.0.0.1", "fd00::1", "real")),
-        ("127.0.0.1", None, False, ("10.0.0.1", "fd00::1", "real")),
-        ("::1", None, False, ("10.0.0.1", "fd00::1", "real")),
-        ("w0", None, True, ("127.0.0.1",)),
-        ("w0", "mine", True, ("mine",)),
-        ("w0", "mine", False, ("mine",)),
+        ("w0", None, ("w0", "10.0.0.1", "fd00::1", "real")),
+        ("10.0.0.1", None, ("10.0.0.1", "fd00::1", "real")),
+        ("localhost", None, ("10.0.0.1", "fd00::1", "real")),
+        ("127.0.0.1", None, ("10.0.0.1", "fd00::1", "real")),
+        ("::1", None, ("10.0.0.1", "fd00::1", "real")),
+        ("w0", "mine", ("mine",)),
     ],
 )
 def test_addresses_of_the_master_to_try(
-    host: str, given: str | None, alone: bool, candidates: tuple[str, ...]
+    host: str, given: str | None, candidates: tuple[str, ...]
 ) -> None:
     (node,) = lay_out([Host(host, (0,))])
     said = hello(addresses=("10.0.0.1", "fd00::1"))
-    assert master_candidates(node, said, given, alone) == candidates
+    assert master_candidates(node, said, given) == candidates
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from dsrun.launcher.head.run.startup import (
     Startup,
 )
 from dsrun.launcher.node.checks.preflight import folder_problem, program_problem
+from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
@@ -451,16 +452,16 @@ def test_questions_to_nodes_that_have_changed_since_are_asked_again(fleet_of: Fl
 
 
 def test_workers_that_no_batch_can_be_cut_for(fleet_of: FleetOf) -> None:
-    class Batches:
-        def for_world(self, size: int) -> None:
-            raise ValueError(f"{size} workers: expected 3, 6 or 9")
-
+    settings = BatchSettings("0.1", 9, (1,), 1, 9, 1, 1, prefer_larger=True)
     job = fleet_of("n0", "n1")
-    run = job.run(batches=Batches())
+    run = job.run(batches=BatchPlan(settings, 9, (3, 9)))
     for node in job.nodes():
         node.hello()
     job.step()
-    assert refusal(run) == ["--elastic_config: 4 workers: expected 3, 6 or 9"]
+    assert refusal(run) == [
+        "--elastic_config: world size 4 is not in the elastic plan: "
+        "4 ranks cannot divide a batch of 9; nearest valid: 3 and 9"
+    ]
 
 
 # -- what thousands of hosts cost ------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.node.binding import apply as shares
+from dsrun.launcher.node.binding.cores import unbound
 from dsrun.launcher.node.binding.plan import plan
 from dsrun.launcher.node.binding.topology import read_topology
 from dsrun.launcher.specs.policies import BindingPolicy
@@ -52,7 +53,7 @@ def test_workers_on_the_same_cores_share_the_threads() -> None:
 
 
 def test_no_way_leaves_the_threads_that_fall_to_each() -> None:
-    assert shares.bound(BindingPolicy("none"), [0, None], print) == shares.unbound(2)
+    assert shares.bound(BindingPolicy("none"), [0, None], print) == unbound(2)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,6 @@ def test_no_way_leaves_the_threads_that_fall_to_each() -> None:
 def test_threads_are_the_share_of_the_cpus_that_a_quota_leaves(
     workers: int, cpus: float, threads: int
 ) -> None:
-    assert shares.unbound(workers, cpus)[0].threads == threads
     found = shares.bound(BindingPolicy("none"), [None] * workers, print, cpus=cpus)
     assert found[0].threads == threads
 

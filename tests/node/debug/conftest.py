@@ -16,7 +16,7 @@ import pytest
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.node.debug import sockets
 from dsrun.launcher.node.machine.processes import die_with_parent
-from dsrun.launcher.node.workers.spawn import WorkerSpec
+from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
 from dsrun.launcher.specs.policies import DebugPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -63,8 +63,8 @@ class Debugged:
             os.fsencode(name): os.fsencode(value) for name, value in {**os.environ, **env}.items()
         }
         argv = [os.fsencode(word) for word in (sys.executable, "-u", *args, str(script))]
-        with sockets.given([WorkerSpec(0, argv, whole, os.fsencode(script.parent))], job) as specs:
-            one = specs[0]
+        spec = WorkerSpec(0, argv, whole, os.fsencode(script.parent))
+        with sockets.outfit([spec], StartingWorkers(job)) as (one,):
             self.worker = subprocess.Popen(
                 one.argv,
                 env=one.env,

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.control import local
 from dsrun.launcher.node.debug import sockets
-from dsrun.launcher.node.workers.spawn import WorkerSpec
+from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
 
 from .conftest import task
 
@@ -24,7 +24,7 @@ def connect(name: str) -> None:
 
 def test_only_they_get_a_socket_that_listens_until_they_have_it() -> None:
     job = task(5, 8)
-    with sockets.given(SPECS, job) as (four, five):
+    with sockets.outfit(SPECS, StartingWorkers(job)) as (four, five):
         assert four == SPECS[0]
         _, fd = five.fds
         assert five.env == {
@@ -41,7 +41,7 @@ def test_only_they_get_a_socket_that_listens_until_they_have_it() -> None:
 
 def test_all_of_them_that_do_not_wait() -> None:
     bare = [spec._replace(env={}) for spec in SPECS]
-    with sockets.given(bare, task(wait=False)) as every:
+    with sockets.outfit(bare, StartingWorkers(task(wait=False))) as every:
         for spec in every:
             variable = b"%d:" % spec.fds[1]
             assert spec.env == {b"PYTHONPATH": sockets.HOOK, b"DSRUN_DEBUG": variable}
@@ -50,8 +50,8 @@ def test_all_of_them_that_do_not_wait() -> None:
 def test_a_name_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
     job = task()
     taken = local.listener("debug", sockets.name(job.debug_secret, 5))
-    with pytest.raises(OSError, match="in use"), sockets.given(SPECS, job):
+    with pytest.raises(OSError, match="in use"), sockets.outfit(SPECS, StartingWorkers(job)):
         pass
     taken.close()
-    with sockets.given(SPECS, job):
+    with sockets.outfit(SPECS, StartingWorkers(job)):
         pass

@@ -14,8 +14,6 @@ from dsrun.launcher.control.messages import NodeJob, Probe
 from dsrun.launcher.control.reach_messages import Reach
 from dsrun.launcher.node.machine.devices import NodeDevices
 from dsrun.launcher.node.run.services import Services
-from dsrun.launcher.node.workers.group import WorkerGroup
-from dsrun.launcher.node.workers.group_state import StopPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.specs import shell
@@ -30,14 +28,9 @@ def services(sent: list[bytes], *, shard_queue: bool = False) -> Services:
     return Services(Loop(), sent.append, print, shard_queue=shard_queue)
 
 
-def test_workers_are_given_what_the_job_has() -> None:
-    one, group = services([]), WorkerGroup(Loop(), StopPolicy(), print)
-    with one.with_queues([SPEC], 1) as same, one.with_calls([SPEC], "", group) as plain:
-        assert (same, plain) == ([SPEC], [SPEC])
-    with one.with_calls([SPEC], "eA==", group) as (called,):
-        payload, report = called.fds
-        assert called.argv[-2:] == [b"%d" % payload, b"%d" % report]
-        assert os.pread(payload, 9, 0) == b"x"
+def test_workers_of_other_jobs_have_no_lines_to_queues() -> None:
+    with services([]).with_queues([SPEC], 1) as given:
+        assert given == [SPEC]
 
 
 def test_lines_to_the_queues_end_with_their_worker() -> None:

@@ -7,8 +7,8 @@ import pickle
 import time
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.node.hook.variables import DUMP
 from dsrun.launcher.node.stacks import flight
+from dsrun.launcher.node.workers.hooked import DUMP
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
 
 if TYPE_CHECKING:

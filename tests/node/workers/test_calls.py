@@ -9,19 +9,24 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.node.workers import calls
-from dsrun.launcher.node.workers.spawn import WorkerSpec
+from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
 from dsrun.launcher.specs.program import Program
 
 from ...support.leaks import open_files
+from ...support.tasks import program_task
 
 PAYLOAD = base64.b64encode(b"what to call").decode()
 SPECS = [WorkerSpec(rank, [b"python", b"call.py"], {}, b"/", fds=(9,)) for rank in (4, 5)]
 
 
+def starting(payload: str, ours: list[int]) -> StartingWorkers:
+    return StartingWorkers(program_task(payload=payload), kept=lambda: ours)
+
+
 def test_each_worker_has_the_payload_and_a_pipe_of_its_own() -> None:
     before = open_files()
     ours: list[int] = []
-    with calls.given(SPECS, PAYLOAD, lambda: ours) as given:
+    with calls.outfit(SPECS, starting(PAYLOAD, ours)) as given:
         for old, spec in zip(SPECS, given, strict=True):
             source, sink = map(int, spec.argv[2:])
             assert spec.fds == (9, source, sink)
@@ -45,7 +50,7 @@ def test_after_a_failed_start_nothing_stays_open() -> None:
     ours: list[int] = []
 
     def fail() -> None:
-        with calls.given(SPECS, PAYLOAD, lambda: ours) as given:
+        with calls.outfit(SPECS, starting(PAYLOAD, ours)) as given:
             ours.append(given[0].report)
             raise OSError("no")
 
@@ -59,7 +64,7 @@ def test_a_payload_that_is_none() -> None:
     before = open_files()
     with (
         pytest.raises(ValueError, match="the payload is not base64: "),
-        calls.given(SPECS, "Zm9v*", list),
+        calls.outfit(SPECS, starting("Zm9v*", [])),
     ):
         pass
     assert open_files() == before

@@ -11,21 +11,19 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start
-from dsrun.launcher.node import hook
 from dsrun.launcher.node.binding import apply
-from dsrun.launcher.node.binding.apply import WorkerCores
+from dsrun.launcher.node.binding.cores import WorkerCores
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
-from dsrun.launcher.resources.world_info import encode
 from dsrun.launcher.specs.host import Slot
+from dsrun.launcher.specs.plan import encode_world
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.leaks import open_files
 from ...support.node_setup import node_setup
 from ...support.tasks import task_of
-from ...support.written_logs import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,7 +152,7 @@ def test_slurms_counts_are_those_of_workers(
 ) -> None:
     for name in ("SLURM_JOB_ID", "SLURM_PROCID", "SLURM_TASKS_PER_NODE"):
         monkeypatch.setenv(name, "1")
-    first, second = make().make(START._replace(world=encode(world) if world else ""))[0]
+    first, second = make().make(START._replace(world=encode_world(world) if world else ""))[0]
     names = ("SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID")
     assert variables(first, *names) == [each, "2", "4"]
     assert variables(second, *names) == [each, "2", "5"]
@@ -240,29 +238,6 @@ def test_memory_files_are_those_of_the_newest_round(make: Callable[..., WorkerSp
 def is_memory(path: str) -> bool:
     """Return whether a path is a file in memory of ours: its number may be reused."""
     return Path(path).is_symlink() and "memfd:error.json" in str(Path(path).readlink())
-
-
-def test_workers_that_run_python_get_ready_for_questions(
-    make: Callable[..., WorkerSpecs], tmp_path: Path
-) -> None:
-    """PYTHONPATH in `env` is what they see; what the user has set of the recorder stays."""
-    (spec, _), logs = make(hook=True, log_dir="logs").make(START)
-    write(logs)
-    assert spec.hook == os.fsencode(hook.FOLDER)
-    assert variables(spec, "PYTHONPATH", "TORCH_FR_BUFFER_SIZE") == [None, "500"]
-    dumps = str(tmp_path / "logs" / "j" / "nccl_trace_rank_")
-    assert variables(spec, "TORCH_FR_DUMP_TEMP_FILE") == [dumps]
-    env = {"DSRUN_ACCELERATOR": "cpu", "TORCH_FR_BUFFER_SIZE": "7"}
-    assert variables(make(hook=True, env=env).make(START)[0][0], "TORCH_FR_BUFFER_SIZE") == ["7"]
-
-
-@pytest.mark.parametrize("fields", [{}, {"hook": True, "program": SHELL}])
-def test_others_are_left_as_they_are(
-    make: Callable[..., WorkerSpecs], fields: dict[str, Any]
-) -> None:
-    (spec, _), _ = make(**fields).make(START)
-    assert spec.hook == b""
-    assert variables(spec, "TORCH_FR_BUFFER_SIZE") == [None]
 
 
 def test_files_of_a_round_are_closed_before_those_of_the_next(

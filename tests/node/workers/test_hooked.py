@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.node.hook.variables import recorder
+from dsrun.launcher.node.workers.hooked import recorder, with_recorder
 
 ALL = {
     "TORCH_FR_BUFFER_SIZE": "500",
@@ -30,3 +30,10 @@ def test_dumps_are_among_the_log_files_if_there_are_any() -> None:
 )
 def test_what_the_user_has_set_is_left_alone(own: str, left: str) -> None:
     assert recorder({own: "0"}, "/logs/j").keys() == ALL.keys() - {left}
+
+
+def test_the_recorder_leaves_alone_what_the_user_has_set() -> None:
+    env = {b"TORCH_FR_BUFFER_SIZE": b"7", b"\xff": b"\xfe"}
+    assert with_recorder(env, "") == env
+    added = with_recorder({b"A": b"1"}, "/logs/\udcff")
+    assert added[b"TORCH_FR_DUMP_TEMP_FILE"] == b"/logs/\xff/nccl_trace_rank_"

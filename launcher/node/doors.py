@@ -1,0 +1,59 @@
+"""The doors by which features enter a node: rows with names, imported when a job needs them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+
+from ..common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from ..control.messages import NodeJob
+    from .workers.spawn import StartingWorkers, WorkerSpec
+
+
+class NodeDoor(NamedTuple):
+    """One feature of a job on its nodes.
+
+    Attributes:
+        name: of a function: its module below this folder, and its own name.
+        applies: returns whether a job has the feature.
+    """
+
+    name: str
+    applies: Callable[[NodeJob], bool]
+
+    def open(self) -> Any:
+        """Return the function."""
+        module, _, name = self.name.partition(":")
+        return getattr(import_module(module, __package__), name)
+
+
+OUTFITS = (
+    NodeDoor(".workers.hooked:outfit", lambda task: task.hooked),
+    NodeDoor(".workers.calls:outfit", lambda task: bool(task.payload)),
+    NodeDoor(".debug.sockets:outfit", lambda task: bool(task.debug_secret)),
+)
+"""Changes to how workers are executed. Each function takes the specs of the workers of a round and
+their `StartingWorkers`, and returns a context of new specs, in which the workers start."""
+
+
+@contextmanager
+def outfitted(
+    specs: Sequence[WorkerSpec], starting: StartingWorkers, outfits: Sequence[NodeDoor] = OUTFITS
+) -> Iterator[Sequence[WorkerSpec]]:
+    """Return a context of the specs of workers with every outfit that their job has.
+
+    Raises:
+        OSError: there are too few descriptors, or there is too little memory.
+        ValueError: what the workers are to call is damaged.
+    """
+    with ExitStack() as stack:
+        for door in outfits:
+            if door.applies(starting.task):
+                specs = stack.enter_context(door.open()(specs, starting))
+        yield specs

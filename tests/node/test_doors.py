@@ -1,0 +1,70 @@
+"""What workers are outfitted with, and that nothing is imported for a job without it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.node import doors
+from dsrun.launcher.node.doors import NodeDoor
+from dsrun.launcher.node.hook import FOLDER
+from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
+from dsrun.launcher.specs.program import Program
+
+from ..support.tasks import program_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SPEC = WorkerSpec(3, [b"python", b"train.py"], {b"A": b"1"}, b"/")
+SHELL = Program("sh", no_python=True)
+
+
+def outfitted(**fields: Any) -> WorkerSpec:
+    with doors.outfitted([SPEC], StartingWorkers(program_task(**fields), "/logs/j")) as (spec,):
+        return spec
+
+
+@pytest.mark.parametrize("door", doors.OUTFITS)
+def test_behind_each_door_there_is_a_function(door: NodeDoor) -> None:
+    assert callable(door.open())
+
+
+@pytest.mark.parametrize("fields", [{}, {"hook": True, "program": SHELL}])
+def test_workers_of_a_job_without_features_stay_as_they_are(fields: dict[str, Any]) -> None:
+    assert outfitted(**fields) == SPEC
+
+
+def test_workers_that_run_python_have_the_hook_and_the_flight_recorder() -> None:
+    spec = outfitted(hook=True)
+    assert spec.hook == os.fsencode(FOLDER)
+    assert spec.env == {
+        b"A": b"1",
+        b"TORCH_FR_BUFFER_SIZE": b"500",
+        b"TORCH_FR_DUMP_TEMP_FILE": b"/logs/j/nccl_trace_rank_",
+        b"TORCH_NCCL_DUMP_ON_TIMEOUT": b"1",
+    }
+
+
+def test_outfits_are_put_on_one_after_another_and_taken_off_at_the_end() -> None:
+    order: list[str] = []
+
+    @contextmanager
+    def outfit(
+        specs: Sequence[WorkerSpec], _starting: StartingWorkers
+    ) -> Iterator[Sequence[WorkerSpec]]:
+        order.append("on")
+        yield [one._replace(argv=[*one.argv, b"%d" % len(order)]) for one in specs]
+        order.append("off")
+
+    class Own(NodeDoor):
+        def open(self) -> Any:
+            return outfit
+
+    rows = [Own("a:b", lambda _: True), Own("c:d", lambda _: False), Own("e:f", lambda _: True)]
+    with doors.outfitted([SPEC], StartingWorkers(program_task()), rows) as (spec,):
+        assert spec.argv == [*SPEC.argv, b"1", b"2"]
+    assert order == ["on", "on", "off", "off"]
