@@ -56,7 +56,6 @@ ELSEWHERE = {
     "launcher/head/run/run.py": ("tests/head/run/test_quick_check.py",),
     "launcher/head/run/run_rounds.py": RUN,
     "launcher/head/run/run_start.py": RUN,
-    "launcher/node/workers/events.py": ("tests/node/workers/test_group.py",),
 }
 """Further files of tests of a module, where one alone would be too long, or is another thing."""
 

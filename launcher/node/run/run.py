@@ -14,7 +14,6 @@ from ...control import frames, messages
 from ..doors import outfitted
 from ..machine import leftovers, processes
 from ..machine.blocking import Calls
-from ..workers.events import Exited, GroupEnded, InputTaken, OrphansStopped, WorkerOutput
 from ..workers.group import WorkerGroup
 from ..workers.group_state import StopPolicy
 from ..workers.prepare import NodeSetup
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from ..elastic.rounds import NodeRounds
     from ..preload.preloaded_workers import PreloadedWorkers
     from ..preload.preloader import Preloader
-    from ..workers.events import GroupEvent
     from ..workers.group import FailureDetails
     from ..workers.prepare import FileFindings
     from ..workers.spawn import Process
@@ -67,6 +65,52 @@ class RunContext(NamedTuple):
 
 
 ALONE = RunContext()
+
+
+class GroupNews:
+    """Tells a run what its workers do: what they write at once, all else after what is under way.
+
+    A worker that could not be ended is not heard of after the end of the run.
+    """
+
+    def __init__(
+        self,
+        state: NodeRunState,
+        queue: EventQueue,
+        send: Callable[[bytes], None],
+        note: Callable[[str], None],
+        group: Callable[[], WorkerGroup],
+    ) -> None:
+        self._state, self._queue, self._group = state, queue, group
+        self._send, self._note = send, note
+
+    def _pass_on(self, frame: bytes) -> None:
+        if self._state.phase is not NodeRunPhase.ENDED:
+            self._send(frame)
+
+    def worker_wrote(self, rank: int, stream: int, data: bytes) -> None:
+        """Send the runner what a worker has written."""
+        self._pass_on(frames.pack_output(rank, stream, data))
+
+    def input_taken(self, size: int) -> None:
+        """Let the runner send so many more bytes of standard input."""
+        self._pass_on(frames.pack_count(frames.INPUT_ACK, size))
+
+    def worker_exited(self, process: Process) -> None:
+        """Have the state handle the end of a worker."""
+        assert process.status is not None
+        code = os.waitstatus_to_exitcode(process.status)
+        self._queue.put(self._state.worker_ended, process, code)
+
+    def orphans_stopped(self, names: str) -> None:
+        """Tell the user which processes are being stopped."""
+        self._queue.put(self._note, f"stopped processes that the job left running: {names}")
+
+    def group_ended(self, left: list[int]) -> None:
+        """Have the state handle the end of the group."""
+        group = self._group()
+        failed = bool(group.failed() or group.unended)
+        self._queue.put(self._state.group_ended, GroupEnd(left, group.may_stay(), failed))
 
 
 class NodeRun:
@@ -115,6 +159,7 @@ class NodeRun:
         self._state = NodeRunState(
             self, elastic=task.has_rounds, preloads=self._preloaded is not None
         )
+        self._news = GroupNews(self._state, self._queue, send, self._note, lambda: self.group)
 
     # -- what is known of it ----------------------------------------------------------------
 
@@ -284,32 +329,10 @@ class NodeRun:
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
 
-    # -- events of the workers --------------------------------------------------------------
-
-    def _on_group_event(self, event: GroupEvent) -> None:
-        """Send what workers write at once; all else waits for what is under way."""
-        if self.phase is NodeRunPhase.ENDED:
-            return  # of a worker that could not be ended
-        match event:
-            case WorkerOutput(rank, stream, data):
-                self._send(frames.pack_output(rank, stream, data))
-            case InputTaken(size):
-                self._send(frames.pack_count(frames.INPUT_ACK, size))
-            case Exited(process):
-                assert process.status is not None
-                code = os.waitstatus_to_exitcode(process.status)
-                self._queue.put(self._state.worker_ended, process, code)
-            case OrphansStopped(names):
-                self._queue.put(self._note, f"stopped processes that the job left running: {names}")
-            case GroupEnded(left):
-                group = self.group
-                failed = bool(group.failed() or group.unended)
-                self._queue.put(self._state.group_ended, GroupEnd(left, group.may_stay(), failed))
+    # -- what its state decides (`NodeRunActions`) -----------------------------------------
 
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
-
-    # -- what its state decides (`NodeRunActions`) ------------------------------------------------
 
     @property
     def group(self) -> WorkerGroup:
@@ -353,7 +376,7 @@ class NodeRun:
         credit = start.credit if self._group is None else self._group.credit
         one = spawn if self._preloaded is None else self._preloaded.spawn
         self._group = group = WorkerGroup(
-            self._loop, policy, self._on_group_event, self._excluded, one, credit, self._queue
+            self._loop, policy, self._news, self._excluded, one, credit, self._queue
         )
         try:
             specs, logs = self._specs.make(start)
@@ -421,9 +444,9 @@ class NodeRun:
 
     def kill_agent(self) -> None:
         """End all that the agent has started."""
-        self._rounds, heard = None, self._on_group_event
+        self._rounds = None
         self._group = WorkerGroup(
-            self._loop, StopPolicy(), heard, self._not_ours, queue=self._queue
+            self._loop, StopPolicy(), self._news, self._not_ours, queue=self._queue
         )
         self._group.stop(signal.SIGKILL, 0)
 

@@ -10,7 +10,6 @@ from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from ..machine import descendants, processes
 from . import helpers
-from .events import Exited, GroupEnded, InputTaken, OrphansStopped, WorkerOutput
 from .group_state import GroupPhase, GroupSnapshot, GroupState
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
@@ -18,13 +17,36 @@ from .spawn import Process, WorkerSpec, spawn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Concatenate, ParamSpec
+    from typing import Concatenate, ParamSpec, Protocol
 
-    from .events import Emit
     from .group_state import StopPolicy
     from .log_writer import LogWriter
 
     P = ParamSpec("P")
+
+    class GroupListener(Protocol):
+        """Hears what happens to a group of workers, always from the loop."""
+
+        def worker_wrote(self, rank: int, stream: int, data: bytes) -> None:
+            """Take what a worker has written to its stream 1, 2 or 3 (its report)."""
+            ...
+
+        def input_taken(self, size: int) -> None:
+            """Hear that its worker has read, or dropped, so many bytes of standard input."""
+            ...
+
+        def worker_exited(self, process: Process) -> None:
+            """Hear that a worker has ended; its process has the status."""
+            ...
+
+        def orphans_stopped(self, names: str) -> None:
+            """Hear the names of processes that workers have left, and that are being stopped."""
+            ...
+
+        def group_ended(self, left: list[int]) -> None:
+            """Hear that nothing is left but these pids, which cannot be ended from here."""
+            ...
+
 
 REPORTED = 4
 """Failed workers whose last output is reported."""
@@ -54,7 +76,7 @@ class WorkerGroup:
         self,
         loop: loops.Loop,
         policy: StopPolicy,
-        emit: Emit,
+        listener: GroupListener,
         excluded: Callable[[], Collection[int]] = tuple,
         spawn: Callable[[WorkerSpec], Process] = spawn,
         credit: int = 0,
@@ -65,7 +87,7 @@ class WorkerGroup:
         Args:
             loop: the loop on which the group waits.
             policy: how the workers are stopped.
-            emit: called with every event, always from the loop.
+            listener: hears what happens.
             excluded: returns the children of this process that do not belong to the group.
             spawn: starts a worker.
             credit: how many bytes of output may be passed on before more is granted.
@@ -74,7 +96,7 @@ class WorkerGroup:
         self._excluded = excluded
         self._spawn = spawn
         self._loop = loop
-        self._emit = emit
+        self._listener = listener
         self._queue = queue or EventQueue()
         self.processes: list[Process] = []
         self.pumps: dict[tuple[int, int], OutputPipe] = {}
@@ -160,7 +182,7 @@ class WorkerGroup:
             pump.close()
             self._changed()
             return
-        self._emit(WorkerOutput(rank, stream, data))
+        self._listener.worker_wrote(rank, stream, data)
         self._credit -= len(data)
         if self._stalled:
             for other in self.pumps.values():
@@ -189,7 +211,7 @@ class WorkerGroup:
         except BrokenPipeError:
             count, self._input_ended = len(self._input), True
         del self._input[:count]
-        self._emit(InputTaken(count))
+        self._listener.input_taken(count)
         if self._input:
             self._loop.add_writer(keeper.stdin, self._write_input)
             return
@@ -211,7 +233,7 @@ class WorkerGroup:
         for process in ended:  # all of them first: these pids may be reused from now on
             process.status = reaped[process.pid]
         for process in ended:
-            self._emit(Exited(process))
+            self._listener.worker_exited(process)
         self._handle(self._state.were_reaped, reaped)
 
     def failed(self) -> list[Process]:
@@ -308,16 +330,15 @@ class WorkerGroup:
 
     def tell_left(self, pids: Sequence[int]) -> None:
         """Tell which processes a job that has succeeded leaves running."""
-        self._emit(OrphansStopped(helpers.names(pids)))
+        self._listener.orphans_stopped(helpers.names(pids))
 
     def end(self, left: Sequence[int]) -> None:
         """Close all streams; the group has ended once its logs are written."""
-        ended = GroupEnded([*left])
         self._close_streams()
         if self._logs is None:
-            self._emit(ended)
+            self._listener.group_ended([*left])
         else:
-            self._logs.close(lambda: self._emit(ended))
+            self._logs.close(lambda: self._listener.group_ended([*left]))
 
     def _close_streams(self) -> None:
         for pump in self.pumps.values():

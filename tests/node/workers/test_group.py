@@ -14,13 +14,6 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.machine import descendants, processes
-from dsrun.launcher.node.workers.events import (
-    Exited,
-    GroupEnded,
-    InputTaken,
-    OrphansStopped,
-    WorkerOutput,
-)
 from dsrun.launcher.node.workers.group import WorkerGroup
 from dsrun.launcher.node.workers.group_state import DRAIN, ORPHAN_GRACE, StopPolicy
 from dsrun.launcher.node.workers.log_writer import LogWriter
@@ -29,12 +22,12 @@ from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, WorkerSpec, 
 
 from ...support.clock import Clock
 from ...support.limits import HANG, NEVER
+from ...support.recorder import Recorder
 from ...support.specs import ENV, bomb, python, shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.node.workers.events import GroupEvent
 
 # -- a group -------------------------------------------------------------------------------------
 
@@ -56,26 +49,13 @@ class Watched:
         self.took: list[int] = []
         self.left: list[int] | None = None
         self.says: bytes | None = None
-        self.group = WorkerGroup(self.loop, policy or StopPolicy(), self._on_event, credit=credit)
+        self.group = WorkerGroup(self.loop, policy or StopPolicy(), self, credit=credit)
         self.loop.on_signals(
             [signal.SIGCHLD], lambda _number: self.group.on_reaped(processes.reap())
         )
         self.group.start(specs, None)
 
-    def _on_event(self, event: GroupEvent) -> None:
-        match event:
-            case WorkerOutput(rank, stream, data):
-                self._output(rank, stream, data)
-            case Exited(process):
-                self._exited(process)
-            case OrphansStopped(names):
-                self.notes.append(names)
-            case InputTaken(size):
-                self.took.append(size)
-            case GroupEnded(left):
-                self._done(left)
-
-    def _output(self, rank: int, stream: int, data: bytes) -> None:
+    def worker_wrote(self, rank: int, stream: int, data: bytes) -> None:
         self.output[rank, stream] = self.output.get((rank, stream), b"") + data
         ranks = [process.spec.rank for process in self.group.processes]
         if self.says is not None and all(
@@ -83,14 +63,20 @@ class Watched:
         ):
             self.loop.stop()
 
-    def _exited(self, process: Process) -> None:
+    def worker_exited(self, process: Process) -> None:
         assert process.status is not None
         code = os.waitstatus_to_exitcode(process.status)
         self.exits[process.spec.rank] = (code, process.signalled)
 
-    def _done(self, left: list[int]) -> None:
+    def group_ended(self, left: list[int]) -> None:
         self.left = left
         self.loop.stop()
+
+    def orphans_stopped(self, names: str) -> None:
+        self.notes.append(names)
+
+    def input_taken(self, size: int) -> None:
+        self.took.append(size)
 
     def until(self, text: bytes) -> None:
         """Run until every worker has written this, or nothing is left."""
@@ -160,9 +146,9 @@ def test_the_last_step_is_sigkill_after_one_grace_for_all() -> None:
     assert len(timed.group.running()) == 3
     timed.clock.go(0.2)
     *exits, ended = timed.ended()
-    found = [(one.process.spec.rank, one.process.status) for one in exits if type(one) is Exited]
+    found = [(one.spec.rank, one.status) for name, one in exits if name == "worker_exited"]
     assert sorted(found) == [(rank, signal.SIGKILL) for rank in range(3)]
-    assert (len(exits), ended) == (3, GroupEnded([]))
+    assert (len(exits), ended) == (3, ("group_ended", []))
 
 
 def test_a_second_stop_shortens_the_grace_and_never_lengthens_it() -> None:
@@ -373,11 +359,10 @@ class Timed:
 
     def __init__(self, *specs: WorkerSpec, credit: int = 1 << 20, **more: Any) -> None:
         self.clock = Clock()
-        self.events: list[GroupEvent] = []
+        heard = Recorder()
+        self.events: list[Any] = heard.calls
         policy = StopPolicy(**more)
-        self.group = WorkerGroup(
-            self.clock.loop, policy, self.events.append, self._excluded, credit=credit
-        )
+        self.group = WorkerGroup(self.clock.loop, policy, heard, self._excluded, credit=credit)
         self.excluded: set[int] = set()
         self.group.start(specs, None)
 
@@ -397,11 +382,11 @@ class Timed:
         """Wait until this has been printed so many times."""
         self.until(lambda: b"".join(blocks(self)).count(text) >= times)
 
-    def ended(self) -> list[GroupEvent]:
+    def ended(self) -> list[Any]:
         """Wait for the end; return all events except output."""
         self.until(lambda: self.group.over)
-        assert isinstance(self.events[-1], GroupEnded)
-        return [one for one in self.events if not isinstance(one, WorkerOutput)]
+        assert self.events[-1][0] == "group_ended"
+        return [one for one in self.events if one[0] != "worker_wrote"]
 
 
 @pytest.mark.parametrize("second", [5.0, 50.0])
@@ -416,9 +401,9 @@ def test_the_earlier_deadline_counts(second: float) -> None:
     assert timed.group.running()
     timed.clock.go(0.2)
     exited, ended = timed.ended()
-    assert ended == GroupEnded([])
-    assert isinstance(exited, Exited)
-    assert (exited.process.status, exited.process.signalled) == (signal.SIGKILL, True)
+    assert ended == ("group_ended", [])
+    name, process = exited
+    assert (name, process.status, process.signalled) == ("worker_exited", signal.SIGKILL, True)
 
 
 def test_a_group_that_is_over_acts_no_more() -> None:
@@ -432,7 +417,7 @@ def test_a_group_that_is_over_acts_no_more() -> None:
     timed.group.grant(5)
     timed.clock.go(1000.0)
     assert processes.started(other.pid)
-    assert sum(isinstance(one, GroupEnded) for one in timed.events) == 1
+    assert sum(one[0] == "group_ended" for one in timed.events) == 1
     os.kill(other.pid, signal.SIGKILL)
     os.waitpid(other.pid, 0)
     for fd in (other.stdin, other.stdout, other.stderr):
@@ -473,9 +458,12 @@ def test_orphans_have_a_moment_between_sigterm_and_sigkill() -> None:
     assert len(processes.children()) == 1
     timed.clock.go(0.2)
     exited, stopped, ended = timed.ended()
-    assert isinstance(stopped, OrphansStopped)
-    assert f"{sys.executable} -I -S" in stopped.names
-    assert (isinstance(exited, Exited), ended) == (True, GroupEnded([]))
+    assert f"{sys.executable} -I -S" in stopped[1]
+    assert [exited[0], stopped[0], ended] == [
+        "worker_exited",
+        "orphans_stopped",
+        ("group_ended", []),
+    ]
 
 
 def test_an_open_pipe_is_waited_for_so_long() -> None:
@@ -512,8 +500,8 @@ def test_what_is_known_of_failed_workers(tmp_path: Path) -> None:
     """Only of the first ones, and of none that was stopped."""
     specs = [shell(f"echo {rank} >&2; exit {rank}", rank) for rank in range(7)]
     paths = {r: {1: f"{tmp_path}/{r}.out", 2: f"{tmp_path}/{r}.err"} for r in range(7)}
-    clock, events = Clock(), list["GroupEvent"]()
-    group = WorkerGroup(clock.loop, StopPolicy(), events.append, lambda: {logs.pid}, credit=1 << 20)
+    clock, heard = Clock(), Recorder()
+    group = WorkerGroup(clock.loop, StopPolicy(), heard, lambda: {logs.pid}, credit=1 << 20)
     logs = LogWriter(
         paths, lambda warn: {r: RankLog(paths[r], created, warn) for r in range(7)}, print, NEVER
     )
@@ -554,7 +542,7 @@ def created(path: str) -> int:
 
 def blocks(timed: Timed) -> list[bytes]:
     """Return the blocks of output so far."""
-    return [one.data for one in timed.events if isinstance(one, WorkerOutput)]
+    return [one[3] for one in timed.events if one[0] == "worker_wrote"]
 
 
 def test_credit_is_counted_to_the_byte() -> None:
@@ -615,7 +603,7 @@ def test_what_has_become_another_users_is_left_and_named(monkeypatch: pytest.Mon
     timed.until(lambda: not processes.started(other))
     timed.until(lambda: len(timed.group.running()) == 1)
     timed.clock.go(DRAIN + 0.1)
-    assert timed.ended()[-1] == GroupEnded([foreign])
+    assert timed.ended()[-1] == ("group_ended", [foreign])
     os.kill(foreign, signal.SIGKILL)
     os.waitpid(foreign, 0)
 
@@ -631,7 +619,7 @@ def test_what_sigkill_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     timed.clock.go(descendants.GIVE_UP - 0.2)
     assert not timed.group.over
     timed.clock.go(0.3)
-    assert timed.events[-1] == GroupEnded([pid])
+    assert timed.events[-1] == ("group_ended", [pid])
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
@@ -655,8 +643,8 @@ def test_the_signal_is_for_the_leader_or_for_its_process_group(group: bool, code
     else:
         timed.group.stop(signal.SIGTERM, 10.0)
     events = timed.ended()
-    assert isinstance(events[0], Exited)
-    assert os.waitstatus_to_exitcode(events[0].process.status or 0) == code
+    assert events[0][0] == "worker_exited"
+    assert os.waitstatus_to_exitcode(events[0][1].status) == code
     assert not processes.started(child)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.workers import helpers
-from dsrun.launcher.node.workers.events import OrphansStopped
 
 from ...support.limits import wait_for
 from ...support.specs import python
@@ -52,8 +51,8 @@ def test_a_helper_that_stays_is_named_and_stopped() -> None:
     assert not timed.group.over
     timed.clock.go(0.2)
     _exited, stopped, _ended = timed.ended()
-    assert isinstance(stopped, OrphansStopped)
-    assert stopped.names.startswith("from multiprocessing.resource_tracker import main")
+    assert stopped[0] == "orphans_stopped"
+    assert stopped[1].startswith("from multiprocessing.resource_tracker import main")
 
 
 def test_others_are_named_at_once_and_without_the_helpers() -> None:
@@ -61,8 +60,8 @@ def test_others_are_named_at_once_and_without_the_helpers() -> None:
     timed = Timed(python(text))
     timed.until(lambda: not timed.group.running())
     timed.clock.go(helpers.MOMENT)
-    stopped = [one for one in timed.ended() if isinstance(one, OrphansStopped)]
-    assert [one.names[:4] for one in stopped] == ["mine"]
+    stopped = [one[1] for one in timed.ended() if one[0] == "orphans_stopped"]
+    assert [names[:4] for names in stopped] == ["mine"]
 
 
 def test_a_process_that_is_just_ending_is_none_that_was_left() -> None:

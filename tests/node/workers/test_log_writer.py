@@ -12,7 +12,6 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.workers.events import GroupEnded, WorkerOutput
 from dsrun.launcher.node.workers.group import WorkerGroup
 from dsrun.launcher.node.workers.group_state import StopPolicy
 from dsrun.launcher.node.workers.log_writer import ROOM, LogWriter
@@ -27,7 +26,7 @@ from ...support.written_logs import to_the_end
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dsrun.launcher.node.workers.events import GroupEvent
+    from dsrun.launcher.node.workers.spawn import Process
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
@@ -208,15 +207,21 @@ class Printing:
         self.ended = False
         pid = written.logs.pid
         self.group = WorkerGroup(
-            written.clock.loop, StopPolicy(), self._on_event, lambda: {pid}, credit=1 << 30
+            written.clock.loop, StopPolicy(), self, lambda: {pid}, credit=1 << 30
         )
         self.group.start([python(f"print('x' * {PRINTED - 1})")], written.logs)
 
-    def _on_event(self, event: GroupEvent) -> None:
-        if isinstance(event, WorkerOutput):
-            self.count += len(event.data)
-        elif isinstance(event, GroupEnded):
-            self.ended = True
+    def worker_wrote(self, _rank: int, _stream: int, data: bytes) -> None:
+        self.count += len(data)
+
+    def input_taken(self, _size: int) -> None: ...
+
+    def worker_exited(self, _process: Process) -> None: ...
+
+    def orphans_stopped(self, _names: str) -> None: ...
+
+    def group_ended(self, _left: list[int]) -> None:
+        self.ended = True
 
     def until(self, condition: Callable[[], object]) -> None:
         """Serve the loop until a condition holds."""
