@@ -1,4 +1,4 @@
-"""What happens in a run, for observers inside the runner, and in part for programs (`api`).
+"""The events of a run, for observers in the runner and, in part, for Python programs (`api`).
 
 Imported only once there is an observer.
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
 RESULT = 3
-"""The stream of a rank that carries what its function has returned or raised, as opaque bytes."""
+"""Stream number of the bytes, opaque here, that carry a rank's return value or exception."""
 
 
 class Started(NamedTuple):
     """All nodes were ready, and their workers are being started.
 
     Attributes:
-        hosts: the names of the nodes in rank order.
+        hosts: the host names in rank order.
         master: MASTER_ADDR and MASTER_PORT of the workers.
-        role: of a job of several roles that a program has launched: its name; "" for any other.
+        role: the name of the role, in a job of several roles launched by a program; else "".
     """
 
     job_id: str
@@ -47,9 +47,9 @@ class RanksStarted(NamedTuple):
 
 
 class RankOutput(NamedTuple):
-    """A worker has written to its stream 1 (stdout) or 2 (stderr); or `data` is of its `RESULT`.
+    """Output that a worker has written to stream 1 (stdout) or 2 (stderr), or bytes of `RESULT`.
 
-    Blocks are as they were read, and may end within a line or a character.
+    A block may end in the middle of a line or of a character.
     """
 
     rank: int
@@ -62,9 +62,9 @@ class Exit(NamedTuple):
     """A worker has ended.
 
     Attributes:
-        code: its exit code, or minus the number of the signal that ended it.
-        stopped: whether it was being stopped, and did not fail by itself.
-        hint: what its node knows about the cause, in words, or "".
+        code: the exit code, or minus the number of the signal that ended the worker.
+        stopped: whether dsrun was stopping the worker, so that it did not fail on its own.
+        hint: the likely cause as the node sees it, in words; "" if unknown.
         role: as in `Started`.
     """
 
@@ -81,7 +81,7 @@ class Lost(NamedTuple):
     """A node is gone.
 
     Attributes:
-        survived: whether the job goes on without it.
+        survived: whether the job goes on without the node.
         role: as in `Started`.
     """
 
@@ -92,12 +92,12 @@ class Lost(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The workers of an elastic job are started, for the first time or again.
+    """A round of an elastic job: its workers are started, for the first time or again.
 
     Attributes:
-        number: the round, from 1 on.
+        number: the round, counted from 1.
         restarts: how often workers were restarted after a failure.
-        hosts: the nodes of the round; if torch's rendezvous forms it, only those of this runner.
+        hosts: the hosts of the round; under torch's rendezvous, only those of this runner.
         role: as in `Started`.
     """
 
@@ -112,9 +112,9 @@ class Alarm(NamedTuple):
     """A watch has found something wrong.
 
     Attributes:
-        kind: what, as a word for programs: `hang`, `rule` or `slow`.
-        then: what follows, `report`, `stop` or `restart`.
-        sentence: what was found, for people.
+        kind: the finding, as a word for programs: `hang`, `rule` or `slow`.
+        then: the reaction: `report`, `stop` or `restart`.
+        sentence: the finding in words, for people.
     """
 
     kind: str
@@ -123,11 +123,11 @@ class Alarm(NamedTuple):
 
 
 class AlarmOver(NamedTuple):
-    """What a watch has found wrong is so no more: after a hang, the job goes on.
+    """The end of an alarm, for example because the job goes on after a hang.
 
     Attributes:
         kind: as in `Alarm`.
-        sentence: what has happened, for people.
+        sentence: a description of the change, for people.
     """
 
     kind: str
@@ -135,19 +135,19 @@ class AlarmOver(NamedTuple):
 
 
 class CheckWarning(NamedTuple):
-    """The quick check has found something for which the start is not refused."""
+    """A finding of the quick check that does not prevent the start."""
 
     sentence: str
 
 
 class JobEnded(NamedTuple):
-    """The job is over; its nodes are released, and its user has been told."""
+    """The job is over, its nodes are released, and its user has read how it ended."""
 
     ending: Ending
 
 
 class RanksActive(NamedTuple):
-    """A node has reported what its workers do; how often depends on what is watched."""
+    """A node's report on its workers' activity; its interval depends on the watches in use."""
 
     host: str
     activity: Activity
@@ -171,11 +171,11 @@ if TYPE_CHECKING:
 
 
 KEPT = (Started, RanksStarted, Exit, Lost, Round, Alarm, AlarmOver, CheckWarning)
-"""The events that JSON has, and from which what happened can be told later, beside the output."""
+"""The events that are written as JSON and kept, so that a run can be retold later."""
 
 
 def from_json(message: dict[str, Any]) -> RunEvent | None:
-    """Return one of these events from JSON; None if it is none, or not of this version."""
+    """Return the event that this JSON describes; None if it is none, or of another version."""
     from ...control import frames, messages
 
     shape: Any = next((one for one in KEPT if one.__name__ == message.get("event")), None)
@@ -190,15 +190,15 @@ def from_json(message: dict[str, Any]) -> RunEvent | None:
 
 
 def as_json(event: RunEvent) -> dict[str, Any]:
-    """Return an event as JSON has it."""
+    """Return an event as a JSON object."""
     return {"event": type(event).__name__, **event._asdict()}
 
 
 class Observers:
-    """The observers of one run; the run calls a method here for everything that they may see."""
+    """The observers of one run; the run calls a method for each event that they may see."""
 
     def __init__(self, do: Callable[[Observer, RunEvent], None]) -> None:
-        """Begin without observers; `do` has them told once a step of the run is over."""
+        """Start without observers; `do` postpones a call to the end of the run's current step."""
         self._observers: list[Observer] = []
         self._do = do
 
@@ -207,7 +207,7 @@ class Observers:
         self._observers.append(observer)
 
     def tell(self, event: RunEvent) -> None:
-        """Pass an event to all observers at once."""
+        """Pass an event to all observers immediately."""
         for observe in self._observers:
             observe(event)
 
@@ -215,39 +215,39 @@ class Observers:
         self._do(self.tell, event)
 
     def started(self, job_id: str, plan: Plan, master: tuple[str, int]) -> None:
-        """Tell that the workers are being started, with this MASTER_ADDR and MASTER_PORT."""
+        """Announce that the workers are being started, with this MASTER_ADDR and MASTER_PORT."""
         hosts = tuple(node.host.name for node in plan.nodes)
         self._tell(Started(job_id, plan.world_size or 0, hosts, master))
 
     def running(self, node: RunNode, ranks: Iterable[int]) -> None:
-        """Tell that the workers of a node are running."""
+        """Announce that the workers of a node are running."""
         self._tell(RanksStarted(node.name, tuple(ranks)))
 
     def output(self, rank: int, node: RunNode, stream: int, data: bytes) -> None:
-        """Tell what a worker has written."""
+        """Pass on output of a worker."""
         self.tell(RankOutput(rank, node.name, stream, data))
 
     def exited(self, node: RunNode, ended: messages.WorkerExit) -> None:
-        """Tell that a worker has ended."""
+        """Announce that a worker has ended."""
         stopped, hint = ended.signalled, ended.hint
         self._tell(Exit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))
 
     def active(self, node: RunNode, activity: Activity) -> None:
-        """Tell what the workers of a node do."""
+        """Pass on a node's report on the activity of its workers."""
         self._tell(RanksActive(node.name, activity))
 
     def lost(self, node: RunNode, reason: str, *, survived: bool) -> None:
-        """Tell that a node is gone."""
+        """Announce that a node is lost."""
         self._tell(Lost(node.name, reason, survived))
 
     def round(self, number: int, place: Ranks | messages.Start, hosts: Iterable[str]) -> None:
-        """Tell that a round begins, given what one of its nodes has as its place in it."""
+        """Announce a round, given the place in the round of any one of its nodes."""
         self._tell(Round(number, place.restarts, place.world_size, tuple(hosts)))
 
     def warned(self, sentence: str) -> None:
-        """Tell what the quick check warns of."""
+        """Pass on a warning of the quick check."""
         self._tell(CheckWarning(sentence))
 
     def ended(self, ending: Ending) -> None:
-        """Tell that the job is over."""
+        """Announce that the job is over."""
         self.tell(JobEnded(ending))

@@ -1,4 +1,4 @@
-"""What the events of a fleet mean for a run."""
+"""Handlers that translate events of the fleet into changes of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def on_event(run: RunState, event: FleetEvent) -> None:
     """Handle an event of the fleet.
 
     Raises:
-        BadFrame: a node has sent a frame that is not expected.
+        BadFrame: a node has sent an unexpected frame.
     """
     match event:
         case NodeSent():
@@ -48,18 +48,18 @@ def on_event(run: RunState, event: FleetEvent) -> None:
 
 
 def time_passed(_run: RunState) -> None:
-    """Handle nothing but what is due."""
+    """Do nothing: the step that this event causes runs the timers that are due."""
 
 
 def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
-    """Lose the node; before HELLO wait for its backend's cause, unless it sent bad frames."""
+    """Lose the node; before HELLO, wait for the backend's cause unless the node sent bad frames."""
     node, reason, fault = run.node_of(event.node), event.reason, event.fault
     if run.ending:
         return
     if run.started and not node.over:
-        # It may live, and end its workers only once it misses its runner.
+        # The node launcher may be alive, and stop its workers only when it misses the runner.
         seconds = (BEYOND - (reason == CLOSED and event.direct)) * run.lease
-        if reason != CLOSED:  # else its session has ended there, and its workers end at once
+        if reason != CLOSED:  # else the session there has ended, and the workers end at once
             run.record.outliving[node.name] = seconds
         run.restarts.await_end(node, seconds)
         run.lose(node, event.lost, explained=bool(fault or node.connection.cause))
@@ -71,7 +71,7 @@ def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
 
 
 def on_silence(run: RunState, event: NodeSilent) -> None:
-    """Lose a node that has given no sign of life for long."""
+    """Lose a node that has been silent for too long."""
     node = run.node_of(event.node)
     if not run.started:
         run.startup.fail(node, event.lost)
@@ -83,7 +83,7 @@ def on_silence(run: RunState, event: NodeSilent) -> None:
 
 
 def on_node_end(run: RunState, node: RunNode, cause: str) -> None:
-    """Handle the end of a node's session, of which its backend says the cause."""
+    """Handle the end of a node's session, with the backend's cause."""
     if not run.started:
         run.startup.fail(node, cause or NO_MESSAGE)
         return
@@ -96,7 +96,7 @@ def on_node_end(run: RunState, node: RunNode, cause: str) -> None:
 
 
 def on_engine_end(run: RunState, ended: EngineEnded) -> None:
-    """Stop the run: the engine has ended, though node launchers may still be running."""
+    """Stop the run: the engine has ended, even if node launchers are still running."""
     waiting = [node for node in run.nodes if not node.over]
     stopped = ended.killed and run.record.discard_node_signal(run.now)
     if run.started and not stopped and run.restarts.outlives_engine():

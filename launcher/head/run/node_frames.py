@@ -1,4 +1,4 @@
-"""What the frames of nodes mean for a run."""
+"""Handlers of the frames that nodes send to a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def handler(run: RunState) -> Callable[[RunNode, int, bytes], None]:
-    """Return what handles every kind of frame that a node may send."""
+    """Return a function that handles every kind of frame a node may send."""
     handlers: dict[int, Handler] = {
         frames.HELLO: partial(on_hello, run),
         frames.REACHED: partial(on_reached, run),
@@ -44,7 +44,7 @@ def handler(run: RunState) -> Callable[[RunNode, int, bytes], None]:
         """Handle a frame.
 
         Raises:
-            BadFrame: the frame is not expected now.
+            BadFrame: no such frame is expected now.
         """
         if kind not in handlers:
             raise frames.BadFrame("not expected in this job")
@@ -59,14 +59,14 @@ _STARTED = {
     *(frames.STARTED, frames.BINDINGS, frames.ACTIVITY),
     *(frames.READY, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
 }
-"""Frames that no node sends before the start."""
+"""Frames that no node may send before the start."""
 
 
 def check_started(run: RunState) -> None:
     """Check that the run has started.
 
     Raises:
-        BadFrame: it has not.
+        BadFrame: the run has not started.
     """
     if not run.started:
         raise frames.BadFrame("the job has not started")
@@ -81,7 +81,7 @@ def on_hello(run: RunState, node: RunNode, body: bytes) -> None:
     if node.hello is not None or node.busy:
         raise frames.BadFrame("a second HELLO")
     if node.left_out:
-        return  # it has been told to stop meanwhile
+        return  # it has been sent STOP since
     if hello.facts is not None:
         node.read_wall(hello.facts.wall, run.now - node.asked)
     node.connection.read_clock(hello.clock, run.now)
@@ -94,20 +94,20 @@ def on_hello(run: RunState, node: RunNode, body: bytes) -> None:
 
 
 def on_probed(run: RunState, node: RunNode, body: bytes) -> None:
-    """Handle PROBED: which addresses of the master of a start, or of a round, a node reaches."""
+    """Handle PROBED: the addresses of the master, of a start or a round, that a node reaches."""
     rounds = run.restarts.handlers.get(frames.PROBED) if run.started else None
     (rounds or run.startup.on_probed)(node, body)
 
 
 def on_reached(run: RunState, node: RunNode, body: bytes) -> None:
-    """Handle REACHED: which addresses of others a node reaches."""
+    """Handle REACHED: the addresses of other nodes that a node reaches."""
     run.startup.on_reached(node, body)
 
 
 def on_health(run: RunState, node: RunNode, why: str) -> None:
-    """Handle the outcome of the health command, on a node that has said HELLO or before a round.
+    """Handle the result of the health command, run after a node's HELLO or before a round.
 
-    It says `why` the node may not take part, "" if it may.
+    `why` is the reason to leave the node out, or "".
     """
     hello = run.unchecked.pop(node, None)
     node.busy = False
@@ -138,7 +138,7 @@ def _on_fit(run: RunState, node: RunNode, hello: messages.Hello) -> None:
 
 
 def _accept(run: RunState, node: RunNode, hello: messages.Hello, asked: float) -> None:
-    """Offer a newcomer to the policy, unless the connection of its HELLO is gone."""
+    """Offer a new node to the restart policy, unless the connection that sent HELLO is gone."""
     if node.connection.connected and node.asked == asked:
         node.busy = False
         run.restarts.on_hello(node, hello)
@@ -148,7 +148,7 @@ def _accept(run: RunState, node: RunNode, hello: messages.Hello, asked: float) -
 
 
 def on_started(run: RunState, node: RunNode, body: bytes) -> None:
-    """Handle STARTED: workers run."""
+    """Handle STARTED: workers are running."""
     started = messages.unpack(messages.WorkersStarted, body)
     for rank in started.ranks:
         node.limits.check_rank(rank)
@@ -158,7 +158,7 @@ def on_started(run: RunState, node: RunNode, body: bytes) -> None:
 
 
 def on_output(run: RunState, node: RunNode, rank: int) -> None:
-    """Handle output of a worker, of which the restart policy has asked to hear."""
+    """Handle output of a worker, which the restart policy has asked for."""
     run.restarts.on_output(node, rank)
 
 
@@ -182,7 +182,7 @@ def on_exit(run: RunState, node: RunNode, body: bytes) -> None:
 
 
 def on_activity(run: RunState, node: RunNode, body: bytes) -> None:
-    """Handle ACTIVITY: what the workers of a node do."""
+    """Handle ACTIVITY: a report on the workers of a node."""
     from ...control import activity_messages
 
     activity = messages.unpack(activity_messages.Activity, body)
@@ -201,7 +201,7 @@ def on_shard_request(run: RunState, node: RunNode, body: bytes) -> None:
 
 
 def on_bindings(run: RunState, node: RunNode, body: bytes) -> None:
-    """Print what all workers are bound to, once every node has reported it."""
+    """Print the CPU and memory bindings of all workers, once every node has reported its own."""
     node.bound = messages.unpack(messages.NodeBindings, body)
     known = [(one.name, one.bound) for one in run.nodes if one.bound]
     if len(known) == len(run.nodes):
@@ -222,13 +222,13 @@ def on_note(run: RunState, node: RunNode, body: bytes) -> None:
     run.warn(f"{node.name}: {note.text}")
     if note.signal and run.ending:
         on_late_signal(run, note.signal)
-    elif note.signal and not node.over:  # else nothing of the job is left there to be stopped
+    elif note.signal and not node.over:  # else no worker is left there that could be stopped
         _stop_by(run, note.signal)
 
 
 def _lose_guard(run: RunState, node: RunNode, reason: str) -> None:
-    """Stop the run: a node has reported that it cannot go on, and is about to exit."""
-    # An ending engine kills guards; the cause is then the engine's, which follows.
+    """Handle a node launcher that has lost its guard and is about to exit: lose the node."""
+    # An ending engine kills guards; then the engine's own end, reported next, is the cause.
     by_engine = BACKENDS[run.plan.launcher].by_engine
     run.restarts.await_end(node, run.grace + BEYOND * run.lease)
     run.lose(node, reason, over=False, explained=not by_engine, own=True)
@@ -236,15 +236,15 @@ def _lose_guard(run: RunState, node: RunNode, reason: str) -> None:
 
 def _stop_by(run: RunState, number: int) -> None:
     """Stop the run: a node launcher has received a signal that ends it."""
-    # Else the engine sent it because another node had ended.
+    # Otherwise the engine sent the signal because another node had ended.
     if not run.stopping or run.record.failed_beside(number, run.now):
         run.record.stopped_by_node(number, run.now)
     run.stop(number)
 
 
 def on_done(run: RunState, node: RunNode, body: bytes) -> None:
-    """Handle DONE: nothing is left on a node."""
-    if not node.lost:  # else it may have been left out of the start
+    """Handle DONE: no process of the job is left on a node."""
+    if not node.lost:  # a lost node may have been left out of the start
         check_started(run)
     node.end(messages.unpack(messages.Done, body))
     if run.phase is RunPhase.RUNNING:

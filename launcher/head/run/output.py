@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 WIDEST = 40
-"""Columns to which labels of folded lines are aligned at most."""
+"""Greatest width, in columns, to which the labels of folded lines are aligned."""
 
 
 class RunOutput:
-    """Labels the lines of every rank, and grants its node more credit as they are printed.
+    """Labels each rank's lines, and grants nodes more credit as their output is printed.
 
     Attributes:
-        observers: are told of all output, before it is printed; None for nobody.
+        observers: receive all output before it is printed; None if there are none.
     """
 
     def __init__(self, console: Console, shown: OutputFilter, window: int) -> None:
@@ -43,36 +43,36 @@ class RunOutput:
         self._label_nodes(plan.nodes)
 
     def label_node(self, node: Node) -> None:
-        """Label the ranks of a node from now on, and no others anew."""
+        """Label the ranks of one node, and keep the labels of all other ranks."""
         self._label_nodes((node,))
 
     def _label_nodes(self, nodes: Sequence[Node]) -> None:
         shown = self._filter
         if self._console.folds and shown.can_fold:
             workers = shown.workers(nodes)
-            self._console.fold(len(workers), self._joint_label)  # what waits has the labels so far
+            self._console.fold(len(workers), self._joint_label)  # waiting lines keep their labels
             self._width = min(WIDEST, len(shown.joint_label(workers)))
         self._nodes = nodes
         self._labelled.clear()
 
     def held_up(self, nodes: Iterable[RunNode]) -> bool:
-        """Return whether output of some node waits to be printed until it may send no more."""
+        """Return whether unprinted output has nearly used up the credit of some node."""
         return any(node.limits.unprinted > self._window * 3 // 4 for node in nodes)
 
     def _joint_label(self, ranks: Sequence[int]) -> str:
-        """Return the label of a line that several ranks have written, as wide as that of all."""
+        """Return the label of a line that several ranks wrote, padded to the common width."""
         places = ((self._node(rank), rank) for rank in ranks)
         label = self._filter.joint_label([(node, rank) for node, rank in places if node])
         return label.rjust(self._width)
 
     def _node(self, rank: int) -> Node | None:
-        """Return the node of a rank; None if it is no rank of this round."""
+        """Return the node of a rank; None if the rank is not in this round."""
         at = bisect_right(self._nodes, rank, key=lambda node: node.first_rank or 0)
         node = self._nodes[at - 1] if at else None
         return node if node is not None and rank in node.ranks else None
 
     def _label(self, rank: int) -> None:
-        """Label a rank when it first prints something: of many thousands few may."""
+        """Label a rank when it first prints: of many thousands of ranks, only a few may."""
         self._labelled.add(rank)
         node = self._node(rank)
         if node is not None:
@@ -81,12 +81,12 @@ class RunOutput:
             self._console.label(rank, self._filter.label(node, rank, local), streams)
 
     def on_output(self, node: RunNode, body: bytes) -> None:
-        """Print what a worker has written, unless its rank is another node's by now.
+        """Print output of a worker, unless its rank now belongs to another node.
 
-        That is so for a lost node whose workers still write, as it ends them.
+        Workers of a lost node may still write until that node ends them.
 
         Raises:
-            BadFrame: the rank is not the node's, or the output exceeds the node's credit.
+            BadFrame: the rank is not on this node, or the output exceeds the node's credit.
         """
         rank, stream, data = frames.unpack_output(body)
         size = len(data)

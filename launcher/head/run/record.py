@@ -1,4 +1,4 @@
-"""What has happened in a job so far, kept for its report."""
+"""The history of a job, kept for its report."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
 BESIDE = 0.5
-"""Seconds within which a scheduler's signal has reached a node's workers and its launcher, and is
-told of here."""
+"""Seconds within which a scheduler's signal reaches both the workers and the launcher of a node,
+and the node's report on it reaches the runner."""
 
 SCHEDULERS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-"""Signals with which schedulers end what runs."""
+"""Signals with which schedulers end jobs."""
 
 WITH_ENGINE = 0.5
-"""Seconds within which a node's signal is heard of before the end of the engine that has sent it:
-the runner hears of that at once, but may be busy."""
+"""Greatest number of seconds between the report of a node's signal and the end of the engine that
+sent it. The runner learns of both at once, unless it is busy."""
 
 
 class JobRecord:
@@ -35,14 +35,14 @@ class JobRecord:
 
     Attributes:
         stop_signal: the first signal that stopped the job, 0 for none.
-        stop_reason: what has stopped it, if nobody has sent that signal; else "".
-        restarts: how often the workers of an elastic job were restarted.
-        broken_pipe: whether the reader of the job's output has gone.
-        hangs: the times in which the job did nothing.
-        slow: what has slowed it down.
-        asks_allocation: whether it is being asked whether the job's allocation has ended.
-        outliving: for each host that was lost: the seconds from then on, beside their grace, within
-            which its workers end.
+        stop_reason: why the job was stopped as if by this signal, if nobody sent it; else "".
+        restarts: the number of restarts of the workers of an elastic job.
+        broken_pipe: whether the reader of the job's output has gone away.
+        hangs: the periods in which the job made no progress.
+        slow: the causes found for a slow job.
+        asks_allocation: whether Slurm is being asked if the job's allocation has ended.
+        outliving: for each lost host, the seconds after the loss, beyond the grace, within which
+            its workers end.
     """
 
     def __init__(self, job_id: str, began: float) -> None:
@@ -66,17 +66,17 @@ class JobRecord:
         self._by_engine = False
 
     def exited(self, node: RunNode, ended: WorkerExit) -> bool:
-        """Record the end of a worker; return whether it failed by itself."""
+        """Record the end of a worker; return whether it failed on its own."""
         self._exits.append((node, ended))
         return ended.failed
 
     @property
     def has_failures(self) -> bool:
-        """Whether a worker has failed by itself."""
+        """True if a worker has failed on its own."""
         return any(ended.failed for _, ended in self._exits)
 
     def forget_exits(self) -> None:
-        """Forget the ends of workers: the job continues with new ones."""
+        """Forget the ends of workers: the job goes on with new ones."""
         self._exits = []
 
     def lost(
@@ -84,8 +84,8 @@ class JobRecord:
     ) -> None:
         """Record the loss of a node; the first reason given for a host counts.
 
-        Where only the end of the connection is known (not `explained`), or what the node itself has
-        said of it (`own`), the cause may follow.
+        A better cause may follow if only the end of the connection is known (not `explained`), or
+        if the reason is the node's own report (`own`).
         """
         if host in self._lost:
             return
@@ -98,23 +98,23 @@ class JobRecord:
                 self._own_words.add(host)
 
     def stopped_by(self, number: int, why: str) -> None:
-        """Record a signal that ends the run, or `why` it ends in the same way without one."""
+        """Record a signal that ends the run, or the reason `why` if nobody sent that signal."""
         if not self.stop_signal:
             self.stop_signal, self.stop_reason = number, why
 
     @property
     def ended_well(self) -> bool:
-        """Whether nothing is known so far but workers that have ended with 0."""
+        """True if nothing is recorded but workers that ended with code 0."""
         return not (self.stop_signal or self.broken_pipe or self._losses or self.has_failures)
 
     def stopped_late(self, number: int, why: str) -> None:
-        """Record a signal that is heard of once all workers have ended, if it may be why."""
+        """Record a signal reported after all workers have ended, if it may be the cause."""
         if self.ended_well:
             self.stopped_by(number, why)
 
     @property
     def may_be_cancelled(self) -> bool:
-        """Whether the end of the allocation would explain how the run has ended."""
+        """True if the end of the Slurm allocation would explain how the run has ended."""
         if self.stop_signal or self.broken_pipe:
             return False
         at = min((loss.at for loss in self._losses), default=None)
@@ -124,7 +124,7 @@ class JobRecord:
         return first is None or _is_by(SCHEDULERS, first[1]) or (at is not None and at < first[0])
 
     def failed_beside(self, number: int, now: float) -> bool:
-        """Return whether a worker that has just ended by this signal is why the run is stopped."""
+        """Return whether the run stops because a worker has just ended by this signal."""
         first = self._first_failure()
         return (
             first is not None
@@ -134,7 +134,7 @@ class JobRecord:
         )
 
     def is_consequence(self, node: RunNode, ended: WorkerExit) -> bool:
-        """Return whether a worker was ended by a scheduler or an engine as the run was stopped."""
+        """Return whether a scheduler or an engine ended this worker during the run's stop."""
         first = self._first_failure()
         causes = [loss.at for loss in self._losses] + ([first[0]] if first else [])
         at = ended.clock + node.connection.offset
@@ -142,7 +142,7 @@ class JobRecord:
         return known and _is_by(SCHEDULERS, ended.code)
 
     def _first_failure(self) -> tuple[float, int] | None:
-        """Return when the first worker has failed, on the runner's clock, and its code."""
+        """Return the time (runner's clock) and the exit code of the first worker failure."""
         ends = (
             (ended.clock + node.connection.offset, ended.code)
             for node, ended in self._exits
@@ -156,12 +156,13 @@ class JobRecord:
         self.stop_signal = self.stop_signal or number
 
     def discard_node_signal(self, at: float) -> bool:
-        """Discard a signal received by a node: it was a consequence of the engine's end.
+        """Discard a signal received by a node: the end of the engine caused it.
 
-        One that came long before is none: schedulers send SIGTERM, and later SIGKILL.
+        A signal that came long before the end of the engine is kept: schedulers send SIGTERM, and
+        later SIGKILL.
 
         Returns:
-            whether there was one.
+            whether there was such a signal.
         """
         since, self._by_node = self._by_node, None
         discarded = since is not None and at - since <= WITH_ENGINE
@@ -171,23 +172,23 @@ class JobRecord:
 
     @property
     def cut_off(self) -> bool:
-        """Whether a connection has ended for an unknown cause."""
+        """True if a connection has ended for an unknown reason."""
         return bool(self._unexplained)
 
     @property
     def awaits_causes(self) -> bool:
-        """Whether somebody may still report why workers or a connection have ended."""
+        """True if an explanation of ended workers or connections may still arrive."""
         return bool(self._awaited) or self.asks_allocation
 
     def give_up_causes(self) -> None:
-        """Wait no more for why connections have ended."""
+        """Stop waiting for explanations of ended connections."""
         self._awaited.clear()
 
     def engine_ended(self, cause: str, code: int, at: float, *, killed: bool = False) -> None:
         """Record the end of the engine, which also explains connections that ended before it.
 
-        A node's own word of why it leaves is told, too, unless the engine was `killed`: then it is
-        the engine that has ended what is there.
+        A node's own reason for leaving is reported as well, unless the engine was `killed`: in that
+        case the engine has ended the node launchers.
         """
         self._by_engine = True
         cut = min((one for one in self._losses if one.host in self._unexplained), default=None)
@@ -199,10 +200,10 @@ class JobRecord:
         self._losses = [known if one == cut else one for one in self._losses]
 
     def explain_by_engine(self, engine: EngineEnded | None, at: float) -> bool:
-        """Record the end of an engine, known once it is closed, if it is the cause.
+        """Record the end of an engine, known once the engine is closed, if it ended the job.
 
         Returns:
-            whether it is.
+            whether it did.
         """
         if engine is None:
             return False
@@ -223,16 +224,16 @@ class JobRecord:
         """Record that dsrun ends the job, by default because too few nodes were left.
 
         Args:
-            reason: why.
-            at: when.
-            code: the exit code of dsrun.
-            words: what it does, for the report.
-            sign: what the verdict is drawn from, as in `Loss`.
+            reason: the reason, for the user.
+            at: the time of the decision.
+            code: dsrun's exit code.
+            words: the reaction, for the report.
+            sign: evidence for the diagnosis, as in `Loss`.
         """
         self._losses.append(Loss(at, "", reason, code, words, sign))
 
     def explain(self, host: str, cause: str) -> None:
-        """Add the backend's cause, if any, to a loss of which only the disconnect was known."""
+        """Explain a loss, so far only a disconnect, by the backend's cause, if it has one."""
         self._awaited.discard(host)
         if cause and host in self._unexplained:
             self._unexplained.discard(host)
@@ -243,7 +244,7 @@ class JobRecord:
     def report(
         self, nodes: Sequence[RunNode], world_size: int, *, graceful_term_ok: bool
     ) -> JobReport:
-        """Return the report as of now."""
+        """Return a report on the job so far."""
         exits = [ended for _, ended in self._exits]
         well = bool(exits) and all(ended.code == 0 for ended in exits)
         return JobReport(
@@ -279,7 +280,7 @@ class JobRecord:
 
 
 def _is_by(numbers: Collection[int], code: int) -> bool:
-    """Return whether the end of a worker with this code is by one of these signals."""
+    """Return whether one of these signals ended a worker with this code."""
     return -code in numbers or code - 128 in numbers
 
 

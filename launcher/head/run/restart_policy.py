@@ -1,4 +1,4 @@
-"""Restart policies: what a run does after a failure or a loss."""
+"""Restart policies: the reaction of a run to a failure or a loss."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .startup import AllReady
 
     class RestartPolicy(Protocol):
-        """Decides what a run does after a failure or a loss."""
+        """Decides how a run reacts to a failure or a loss."""
 
         @property
         def least(self) -> int | None:
-            """The fewest nodes that the run starts with; None if it needs all of them."""
+            """The smallest number of nodes to start with; None if all are needed."""
             ...
 
         @property
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 
         @property
         def starting(self) -> bool:
-            """Whether it is to be told when a worker prints something."""
+            """True while the policy needs to know which ranks print output."""
             ...
 
         @property
         def observer(self) -> Observer | None:
-            """What observes the run for it; None for nothing."""
+            """The policy's own observer of the run; None if it needs none."""
             ...
 
         def on_start(self, start: AllReady, first: RunNode, probes: Mapping[RunNode, int]) -> None:
-            """Handle the start: START is sent to all connected nodes.
+            """Handle the start: START is being sent to all connected nodes.
 
             Args:
-                start: what is started.
+                start: the settled plan, and the master's address and port.
                 first: the node of rank 0.
-                probes: how many answers to PROBE each node still owes.
+                probes: the number of answers to PROBE that each node still owes.
             """
             ...
 
         def on_health(self, node: RunNode, why: str) -> None:
-            """Handle the outcome of the health command before a round; `why` it has failed."""
+            """Handle the result of the health command before a round; `why` is "" if it passed."""
             ...
 
         def on_hello(self, node: RunNode, hello: Hello) -> None:
@@ -60,19 +60,19 @@ if TYPE_CHECKING:
             ...
 
         def on_output(self, node: RunNode, rank: int) -> None:
-            """Handle that a worker has printed something, while the policy is `starting`."""
+            """Handle output of a worker while the policy is `starting`."""
             ...
 
         def on_failure(self, node: RunNode, ended: WorkerExit) -> None:
-            """Handle a worker that has failed by itself: restart, or stop the run."""
+            """Handle a worker that has failed on its own: restart, or stop the run."""
             ...
 
         def restart(self, why: str, otherwise: GiveUp) -> None:
-            """Restart all workers, which counts as a failure; give up if that is not possible."""
+            """Restart all workers, counted as a failure; give up if no restart is possible."""
             ...
 
         def survives(self, node: RunNode) -> bool:
-            """Return whether the run goes on without a lost node; changes nothing."""
+            """Return whether the run would go on without this lost node; change nothing."""
             ...
 
         def on_loss(self, node: RunNode) -> None:
@@ -80,25 +80,25 @@ if TYPE_CHECKING:
             ...
 
         def await_end(self, node: RunNode, seconds: float) -> None:
-            """Restart nothing before a node that is about to be lost has ended its workers.
+            """Restart nothing until a node that is about to be lost has ended its workers.
 
-            It has done so after so many seconds, if nobody says so before.
+            If no report comes, assume that they have ended after this number of seconds.
             """
             ...
 
         def on_node_end(self, node: RunNode, cause: str) -> None:
-            """Handle the end of a node's session after the start; the backend gives the cause."""
+            """Handle the end of a node's session after the start, with the backend's cause."""
             ...
 
         def on_done(self, node: RunNode) -> None:
-            """Handle a node on which nothing is left, while the run is not being stopped.
+            """Handle a node with no process of the job left, while the run is not being stopped.
 
-            It may be lost already.
+            The node may already be lost.
             """
             ...
 
         def outlives_engine(self) -> bool:
-            """Return whether the run goes on when the engine that has started nodes ends."""
+            """Return whether the run goes on when the engine that started the nodes ends."""
             ...
 
         def world_size(self, planned: int) -> int:
@@ -111,12 +111,12 @@ if TYPE_CHECKING:
 
 
 BEYOND = 9 / 8
-"""Of the time after which a silent node is lost, what passes until its workers are gone: it stops
-them itself after 15/16 of that time without its runner, with 1/16 for their grace."""
+"""Time until the workers of a silent node are gone, as a multiple of the heartbeat timeout. The
+node stops them itself after 15/16 of the timeout without its runner; 1/16 is for their grace."""
 
 
 class GiveUp(NamedTuple):
-    """The end of a run for what a watch has found; as in `JobRecord.gave_up`."""
+    """The reason to end a run because of a finding of a watch; fields as in `JobRecord.gave_up`."""
 
     reason: str
     code: int
@@ -125,24 +125,24 @@ class GiveUp(NamedTuple):
 
 
 def give_up(run: RunState, found: GiveUp) -> None:
-    """Stop a run for what a watch has found."""
+    """Stop a run because of a finding of a watch."""
     run.warn(f"{found.reason}: stopping the job")
     run.record.gave_up(found.reason, run.now, found.code, found.words, found.sign)
     run.stop(signal.SIGTERM)
 
 
 def restart(run: RunState, why: str, otherwise: GiveUp) -> None:
-    """Restart all workers, which counts as a failure; give up if no restart is left."""
+    """Restart all workers, counted as a failure; give up if no restart is left."""
     run.restarts.restart(why, otherwise)
 
 
 def end_with(run: RunState, error: DsrunError) -> None:
-    """Have a run end with this error in place of a report, once it ends."""
+    """Report this error in place of the usual report once the run ends."""
     run.error = error
 
 
 class NoRestarts:
-    """One start: the first failure or loss ends the run."""
+    """One start only: the first failure or loss ends the run."""
 
     least: int | None = None
     starting = False
@@ -154,16 +154,16 @@ class NoRestarts:
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
 
     def on_start(self, start: AllReady, first: RunNode, probes: Mapping[RunNode, int]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_health(self, node: RunNode, why: str) -> None:
-        """Nothing to do: no health command runs after the start."""
+        """Do nothing: no health command runs after the start."""
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
-        """Nothing to do: no node is reached again."""
+        """Do nothing: no node is reached again."""
 
     def on_output(self, node: RunNode, rank: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_failure(self, node: RunNode, ended: WorkerExit) -> None:
         """Stop the run."""
@@ -175,29 +175,29 @@ class NoRestarts:
         self._decide(give_up, self._run, otherwise)
 
     def survives(self, node: RunNode) -> bool:
-        """Return False: a job needs all of its nodes."""
+        """Return False: the job needs all its nodes."""
         return False
 
     def on_loss(self, node: RunNode) -> None:
-        """Nothing to do: no loss is survived."""
+        """Do nothing: no loss is survived."""
 
     def await_end(self, node: RunNode, seconds: float) -> None:
-        """Nothing to do: the run ends."""
+        """Do nothing: the run ends."""
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
-        """Nothing to do: the loss of the node has ended the run."""
+        """Do nothing: the loss of the node has ended the run."""
 
     def on_done(self, node: RunNode) -> None:
         """End the run if all nodes are done."""
         self._decide(self._run.end_when_over)
 
     def outlives_engine(self) -> bool:
-        """Return False: without its engine a run ends."""
+        """Return False: the run ends with its engine."""
         return False
 
     def world_size(self, planned: int) -> int:
-        """Return the number of workers of the plan."""
+        """Return the number of workers in the plan."""
         return planned
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""

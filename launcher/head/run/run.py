@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     Happening: TypeAlias = Callable[Concatenate[RunState, P], object]
 
     class Handle(Protocol):
-        """Tells a run what has happened, as `Run.handle`."""
+        """Passes an event to a run, as `Run.handle` does."""
 
         def __call__(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
-            """Tell it."""
+            """Pass the event."""
             ...
 
     Restarts = Callable[[RunState], RestartPolicy]
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
 
 
 class RunOverrides(NamedTuple):
-    """What whoever has a run does in place of the usual; None for that.
+    """Reactions of the owner of a run that replace the usual ones; None keeps the usual one.
 
     Attributes:
-        on_ready: is called once all nodes are ready, and has the run started with `Run.handle`.
-        on_over: is called when the run is over; usually the loop is stopped.
-        greeting: returns a frame for each node that comes once the run has started.
-        on_unreached: is called with a node that could not be reached again, and is tried again.
+        on_ready: called once all nodes are ready; starts the run with `Run.handle`.
+        on_over: called when the run is over, instead of stopping the loop.
+        greeting: returns a frame for each node that connects after the start.
+        on_unreached: called with a node that could not be reached again; the run goes on trying.
     """
 
     on_ready: Callable[[AllReady], None] | None = None
@@ -71,19 +71,16 @@ class RunOverrides(NamedTuple):
 
 
 class Run:
-    """A program on some nodes of a fleet: what happens is given to its state, what follows is done.
+    """A program on some nodes of a fleet: passes events to its state, and carries out actions.
 
-    All that happens is put in one queue. So nothing that is done, and of which something follows,
-    interferes with what is under way.
+    All events go through one queue, so that an event caused by an action is handled only after the
+    current step.
 
     Attributes:
-        state: what it does, which changes only in `handle`.
-        spec: its job.
-        fleet: the fleet whose nodes it uses.
-        loop: that of the fleet.
-        output: what its workers write.
-        debugging: ranks that a debugger is attached to, or that wait for one.
-        effects: carries out what follows.
+        state: the state of the run, changed only by `handle`.
+        output: prints the output of the workers.
+        debugging: the ranks that a debugger is attached to, or that wait for one.
+        effects: carries out the actions.
     """
 
     def __init__(
@@ -95,10 +92,10 @@ class Run:
         asks: Asks | None = None,
         owner: RunOverrides | None = None,
     ) -> None:
-        """Prepare a run of the fleet's nodes that the plan has.
+        """Prepare a run on those nodes of the fleet that are in the plan.
 
-        `asks` is given `send_job`, `handle` and `view`. It returns what sends a node its JOB as
-        soon as it may have that; None for at once.
+        `asks` gets `send_job`, `handle` and `view`, and returns a function that sends a node its
+        JOB as soon as the node may have it. With None, JOB is sent at once.
         """
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self._console, self._greeting = console, owner.greeting if owner else None
@@ -120,25 +117,25 @@ class Run:
     # -- what happens, and what follows -------------------------------------------------------
 
     def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell the state what has happened, after what is under way.
+        """Pass an event to the state, after the events already in the queue.
 
-        Nothing is handled once the run is over: its nodes may be those of another one. A signal
-        that ends runs is recorded all the same.
+        Once the run is over, only a signal that ends runs is still recorded; all else is ignored,
+        because another run may use the nodes by then.
 
         Args:
-            happened: a method of `RunState`, or another function of one.
-            args: its arguments.
-            kwargs: its arguments by name.
+            happened: a method of `RunState`, or another function that takes the state.
+            args: the positional arguments of `happened`.
+            kwargs: the keyword arguments of `happened`.
 
         Raises:
-            BadFrame: a node has sent a frame that is not expected.
+            BadFrame: a node has sent an unexpected frame.
         """
         self._queue.put(self._step, partial(happened, self.state, *args, **kwargs))
 
     def _step(self, happened: partial[object]) -> None:
         state, loop = self.state, self.loop
         if state.phase is RunPhase.OVER:
-            if happened.func is run_signals.on_end_signal:  # until somebody is told of another end
+            if happened.func is run_signals.on_end_signal:  # as long as no other end was reported
                 happened()
             return
         try:
@@ -147,10 +144,10 @@ class Run:
             self._alarm.set(state.due)
 
     def on_event(self, event: FleetEvent) -> None:
-        """Handle an event of the fleet; what a worker writes needs no step.
+        """Handle an event of the fleet; output of a worker needs no step of the state.
 
         Raises:
-            BadFrame: a node has sent a frame that is not expected.
+            BadFrame: a node has sent an unexpected frame.
         """
         if type(event) is NodeSent and event.kind in {frames.OUTPUT, frames.INPUT_ACK}:
             node = self.state.node_of(event.node)
@@ -164,7 +161,7 @@ class Run:
             self.handle(node_frames.on_output, node, frames.unpack_output(body)[0])
 
     def _on_took(self, node: RunNode, body: bytes) -> None:
-        """Count standard input that rank 0 has read."""
+        """Count the standard input that rank 0 has read."""
         size = frames.unpack_count(body)
         stdin = self.effects.stdin
         if stdin is None or node is not self.state.staged.first:
@@ -174,11 +171,11 @@ class Run:
     # -- its course -----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Send JOB to every connected node; the others get it when they connect."""
+        """Send JOB to every connected node, and to each other node when it connects."""
         self.fleet.lend([node.connection for node in self.state.nodes], self.on_event)
         self.handle(run_start.begin)
         if self.spec.checks.quick:
-            # Imported after JOB was sent, while the nodes prepare themselves.
+            # Import it after JOB was sent, while the nodes prepare themselves.
             self.loop.call_later(0.0, self._load_check)
 
     def _load_check(self) -> None:
@@ -193,20 +190,20 @@ class Run:
             self.leave()
 
     def leave(self) -> None:
-        """Give its nodes back to the fleet, and read no more standard input."""
+        """Give the nodes back to the fleet, and stop reading standard input."""
         self.fleet.take_back(self.on_event)
         if self.effects.stdin is not None:
             self.effects.stdin.close()
 
     def release(self, nodes: Sequence[RunNode]) -> None:
-        """Make these nodes release ports and log files of a run that was not started."""
+        """Make these nodes release the ports and log files of a run that was never started."""
         if not self.state.started:
             self.effects.send(nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
 
     # -- who sees it ----------------------------------------------------------------------------
 
     def view(self) -> RunView:
-        """Return how it is now."""
+        """Return the current state of the run, to be read only."""
         state = self.state
         size = state.restarts.world_size(state.plan.world_size or 0)
         return RunView(
@@ -231,12 +228,12 @@ class Run:
         self.state.observers.add(observer)
 
     def tell(self, event: Any) -> None:
-        """Tell observers of an event."""
+        """Pass an event to the observers."""
         if self.state.observers:
             self.state.observers.tell(event)
 
     def tell_end(self, ending: Ending) -> None:
-        """Tell observers how its job has ended."""
+        """Tell the observers how the job has ended."""
         if self.state.observers:
             self.state.observers.ended(ending)
 
@@ -247,7 +244,7 @@ class Run:
     # -- its nodes ------------------------------------------------------------------------------
 
     def send_job(self, node: RunNode, change: Callable[[NodeJob], NodeJob] | None = None) -> None:
-        """Send JOB to a node; `change` returns the task as it is there."""
+        """Send JOB to a node; `change` may alter it for this node."""
         task, node.asked = self._task(node.node), self.loop.clock()
         node.task = change(task) if change else task
         node.connection.send_job(messages.pack(frames.JOB, node.task))
@@ -255,7 +252,7 @@ class Run:
             node.send(self._greeting())
 
     def _find(self, host: Host) -> tuple[NodeConnection, Node]:
-        """Return a connection of a host that is added, and its place in the fleet."""
+        """Return the connection of an added host, and its place in the fleet."""
         node = Node(len(self.fleet.nodes), host, None, host.slots)
         connection = self.fleet.find(node) or self.fleet.add(node)
         self.fleet.lend_more(connection, self.on_event)

@@ -29,9 +29,9 @@ class RunEffects:
     """The actions of one run (`RunActions`).
 
     Attributes:
-        ask: sends a node its JOB as soon as it may have that.
-        input_fd: the descriptor of the standard input that rank 0 gets, if that was requested.
-        stdin: what forwards that; None before.
+        ask: sends a node its JOB as soon as the node may have it.
+        input_fd: the descriptor of the input that is forwarded to rank 0, if requested.
+        stdin: forwards this input; None before the start.
     """
 
     ask: Callable[[RunNode], None]
@@ -49,7 +49,7 @@ class RunEffects:
         owner: RunOverrides,
         handle: Handle,
     ) -> None:
-        """Act for a run; `handle` takes the answers."""
+        """Act for a run; answers to questions are passed to `handle`."""
         self._spec, self._fleet, self._owner, self._handle = spec, fleet, owner, handle
         self._closers: list[Callable[[], object]] = []
         self.log, self.status = console.log, console.status
@@ -76,12 +76,12 @@ class RunEffects:
         self._fleet.reach(node.connection)
 
     def unreached(self, node: RunNode) -> None:
-        """Report that a node could not be reached again to whoever has the run."""
+        """Tell the owner of the run that a node could not be reached again."""
         if self._owner.on_unreached is not None:
             self._owner.on_unreached(node)
 
     def ready(self, ready: AllReady) -> None:
-        """Start the workers, unless whoever has the run does."""
+        """Start the workers, unless the owner of the run does so itself."""
         if self._owner.on_ready is not None:
             self._owner.on_ready(ready)
         else:
@@ -127,7 +127,7 @@ class RunEffects:
         self.close_too(ask(self._fleet.loop, os.environ, seen))
 
     def show_stacks(self, nodes: Sequence[RunNode], workers: Workers) -> None:
-        """Print where the running ranks are, as soon as their nodes have told."""
+        """Print the stacks of the running ranks as soon as their nodes have sent them."""
         from ..stacks.collect import collect
         from ..stacks.show import StackText
 
@@ -139,15 +139,15 @@ class RunEffects:
     # -- the end --------------------------------------------------------------------------------
 
     def close_too(self, close: Callable[[], object]) -> None:
-        """Call `close` once the run is being stopped, or is over."""
+        """Call `close` when the run is stopped or over."""
         self._closers.append(close)
 
     def close_services(self) -> None:
-        """Run no health command any more, and look for no other hosts."""
+        """Stop the health command and the search for other hosts."""
         while self._closers:
             self._closers.pop()()
 
     def finish(self) -> None:
-        """Give the nodes back: the run is over."""
+        """End the run: close its services and tell its owner."""
         self.close_services()
         (self._owner.on_over or self._fleet.loop.stop)()

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
 
 OVERDRAFT = 1 << 20
-"""Bytes of output beyond what was granted: a node reads a whole block while it has any credit."""
+"""Bytes of output allowed beyond the credit: a node with any credit reads a whole block."""
 
 NOT_REACHED = "not reached yet"
-"""Why a node takes no part whose host has just been added."""
+"""The reason to leave out a node whose host has just been added."""
 
 
 class NodeState(Enum):
-    """What a node does in a run.
+    """The states of a node in a run.
 
     Attributes:
-        STARTING: it has not answered its JOB with HELLO yet.
-        READY: it has, and no worker runs there.
-        RUNNING: workers may run there: it was sent START, or a round.
-        UNUSABLE: it cannot take part, as is known before the start.
-        DONE: nothing is left on it.
+        STARTING: its HELLO is still missing.
+        READY: it has sent HELLO, and no worker runs there.
+        RUNNING: it was sent START or ROUND, so that workers may run there.
+        UNUSABLE: it cannot take part in the start.
+        DONE: no process of the job is left there.
         LOST: it is gone, or was left out of the start; it may be reached again.
-        ADDED: its host was added to the list, and it has not been reached yet.
+        ADDED: its host was added to the list, and has not been reached yet.
     """
 
     STARTING = "starting"
@@ -52,38 +52,38 @@ _OVER = {NodeState.DONE, *_ABSENT}
 
 
 class FrameLimits:
-    """What a node may send: frames of its own ranks, one end each, output within its credit.
+    """Limits on a node's frames: its own ranks, one end for each, output within its credit.
 
     Attributes:
-        unprinted: bytes of its output that have arrived and wait to be printed.
+        unprinted: bytes of output that have arrived and wait to be printed.
     """
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
-        """Allow no rank yet; `send` sends the node a frame."""
+        """Allow no rank yet; `send` sends a frame to the node."""
         self.unprinted = self._owed = 0
         self._send = send
         self._ranks: set[int] = set()
         self._ends = 0
 
     def assign(self, ranks: Iterable[int]) -> None:
-        """Allow these ranks as well, each of which may end once more."""
+        """Allow these ranks as well, and one more end for each."""
         self._ranks.update(ranks)
         self._ends = 0
 
     def check_rank(self, rank: int) -> None:
-        """Check that a rank is on this node; frames of an earlier round may come late.
+        """Check that a rank is, or was, on this node: frames of an earlier round may come late.
 
         Raises:
-            BadFrame: it never was.
+            BadFrame: the rank never was on this node.
         """
         if rank not in self._ranks:
             raise frames.BadFrame(f"rank {rank} is not on this node")
 
     def check_end(self, rank: int) -> None:
-        """Check that a rank of this node, or of the previous round here, can have ended.
+        """Check that a rank of this node can have ended, in this round or the previous one.
 
         Raises:
-            BadFrame: it cannot.
+            BadFrame: the node has reported too many ends.
         """
         self.check_rank(rank)
         self._ends += 1
@@ -94,14 +94,14 @@ class FrameLimits:
         """Count output that has arrived.
 
         Raises:
-            BadFrame: it exceeds the credit.
+            BadFrame: the output exceeds the credit.
         """
         self.unprinted += size
         if self.unprinted > window + OVERDRAFT:
             raise frames.BadFrame(f"{self.unprinted} bytes of output, but credit for {window}")
 
     def on_printed(self, size: int, window: int) -> None:
-        """Count output that was printed; grant new credit a quarter of a window at a time."""
+        """Count printed output; grant new credit a quarter of a window at a time."""
         self.unprinted -= size
         self._owed += size
         if self._owed * 4 >= window:
@@ -110,29 +110,30 @@ class FrameLimits:
 
 
 class RunNode:
-    """What a run knows of one of its nodes.
+    """A node of a run, as the runner knows it.
 
     Attributes:
-        connection: to its node launcher.
-        number: its index among the nodes of the run; it never changes.
-        node: its place in the plan, or in the current round of an elastic job.
-        state: what it does; the methods below alone change it.
-        reason: why it is UNUSABLE, LOST or not reached yet, else "".
-        task: its newest JOB; None before the first.
-        hello: its answer to that; None before, and while it is reached again.
-        done: what it has said of its end; also a lost node may have said it.
-        verdicts: for each address of the master, "" or why it cannot be reached.
-        left: what may still be running there, in words, if it was lost and its end was not seen.
-        asked: when JOB was sent, on the loop's clock.
-        passed_at: when it has passed the health command, on the loop's clock; None if it has to.
-        ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
-            None if not known.
-        begun: whether its present node launcher was told to begin workers.
-        cleaned_up: whether its guard has reported that nothing is left.
-        limits: what it may send.
-        busy: whether something with a time limit of its own runs there before it is ready, so that
-            the limits of the start do not count.
-        left_out: whether the start went on without it, so that its answer to JOB comes too late.
+        connection: the connection to the node launcher.
+        number: the index among the nodes of the run; never changes.
+        node: the place in the plan, or in the current round of an elastic job.
+        state: the current state; only the methods below change it.
+        reason: why the node is UNUSABLE, LOST or ADDED; else "".
+        task: the latest JOB; None before the first.
+        hello: the answer to this JOB; None before it, and while the node is being reached again.
+        done: the node's report of its end; a lost node may have sent one, too.
+        verdicts: for each address of the master, "" or why the node cannot reach it.
+        left: a message about processes that may still run on a lost node; "" for none.
+        asked: the time when JOB was sent, on the loop's clock.
+        passed_at: the time of the last successful health command, on the loop's clock; None if it
+            must be run.
+        ahead: how many seconds the node's wall clock is ahead of this machine's, at least and at
+            most; None if unknown.
+        begun: whether the present node launcher was told to start workers.
+        cleaned_up: whether the guard has reported that no process is left.
+        limits: limits on the node's frames.
+        busy: whether a step with its own time limit runs there, so that the limits of the start do
+            not apply.
+        left_out: whether the start went on without the node, so that a HELLO comes too late.
     """
 
     def __init__(self, connection: NodeConnection, node: Node, number: int) -> None:
@@ -160,84 +161,85 @@ class RunNode:
 
     @property
     def settled(self) -> bool:
-        """Whether it is known if it can take part in the start."""
+        """True once the node is known to be able, or unable, to take part in the start."""
         return self.state is not NodeState.STARTING
 
     @property
     def over(self) -> bool:
-        """Whether its part of the job has ended, as far as is known."""
+        """True if the node's part of the job has ended, as far as is known."""
         return self.state in _OVER
 
     @property
     def ended(self) -> bool:
-        """Whether it, or its guard, has said that nothing is left of what has begun there.
+        """True if the node or its guard has reported that no process of the job is left there.
 
-        A node launcher that was started again says so only of what has begun since.
+        A restarted node launcher reports only on the workers that it was told to start.
         """
         return self.begun and bool(self.done or self.cleaned_up)
 
     @property
     def lost(self) -> str:
-        """Why it is not there after the start, "" if it is."""
+        """The reason why the node is absent after the start; "" if it is present."""
         return self.reason if self.state in _ABSENT else ""
 
     # -- its state --------------------------------------------------------------------------
 
     def answer(self, hello: Hello) -> None:
-        """Note its HELLO. A lost node is READY only once it is admitted."""
+        """Store the node's HELLO. A lost node is READY only once it is admitted."""
         self.hello = hello
         if self.state is NodeState.STARTING:
             self.state = NodeState.READY
 
     def ask_again(self) -> None:
-        """Forget its HELLO: another one is expected, or it cannot take part."""
+        """Forget the node's HELLO: it must answer again, or cannot take part."""
         self.hello = None
         if self.state is NodeState.READY:
             self.state = NodeState.STARTING
 
     def fail(self, cause: str) -> None:
-        """Note that it cannot take part in the start."""
+        """Record that the node cannot take part in the start."""
         self.state, self.reason = NodeState.UNUSABLE, cause
 
     def begin(self) -> None:
-        """Note that it is sent a frame with which its workers begin."""
+        """Record that the node is being sent a frame that makes it start workers."""
         self.state, self.begun = NodeState.RUNNING, True
 
     def lose(self, reason: str) -> None:
-        """Note that it is gone."""
+        """Record that the node is gone."""
         self.state, self.reason = NodeState.LOST, reason
 
     def leave_out(self, cause: str) -> None:
-        """Note that the start goes on without it; its answer to JOB may be on its way."""
+        """Record that the start goes on without the node; its HELLO may be on the way."""
         self.lose(cause)
         self.left_out = self.connection.connected
 
     def end(self, done: Done) -> None:
-        """Note that nothing is left on it; a lost node stays lost."""
+        """Record that no process is left on the node; a lost node stays lost."""
         self.done = done
         if self.state not in _ABSENT:
             self.state = NodeState.DONE
 
     def await_first(self) -> None:
-        """Note that it is to be reached for the first time since its host was added."""
+        """Record that the node of a newly added host is being reached for the first time."""
         self.state, self.reason = NodeState.ADDED, NOT_REACHED
 
     def admit(self, node: Node) -> None:
-        """Note that it is back, or there for the first time, at this place."""
+        """Record that the node is back, or there for the first time, at this place."""
         self.node = node
         self.state, self.reason, self.left = NodeState.READY, "", ""
 
     # -- its place and its frames -----------------------------------------------------------
 
     def assign(self, node: Node) -> None:
-        """Set its place in the job, or in another round of it."""
+        """Set the node's place in the job, or in another round."""
         self.node = node
         self.limits.assign(node.ranks)
 
     def forget(self) -> None:
-        """Reset it: its node launcher is started again.
+        """Reset what is known of the node: its node launcher is being started again.
 
-        What may be left of the former one is known once it is there.
+        The message in `left` is kept until the former node launcher's processes are known to be
+        gone.
         """
         if self.ended:
             self.left = ""
@@ -248,17 +250,17 @@ class RunNode:
             self.state = NodeState.STARTING
 
     def read_wall(self, wall: float, elapsed: float) -> None:
-        """Note how far its wall clock is ahead, from a time within the last `elapsed` seconds."""
+        """Estimate how far the node's clock is ahead, from a reading at most `elapsed` s old."""
         difference = wall - system.time()
         self.ahead = difference, difference + elapsed
 
     def send(self, frame: bytes) -> None:
-        """Send a frame, if there is a connection."""
+        """Send a frame, if the node is connected."""
         self.connection.send(frame)
 
 
 def assigned(plan: Plan, nodes: Sequence[RunNode]) -> Plan:
-    """Return a plan of these nodes alone, in this order, and assign each its place in it."""
+    """Return a plan of these nodes alone, in this order, and assign each node its place."""
     plan = plan._replace(nodes=lay_out([one.node.host for one in nodes]))
     for one, node in zip(nodes, plan.nodes, strict=True):
         one.assign(node)
@@ -266,10 +268,10 @@ def assigned(plan: Plan, nodes: Sequence[RunNode]) -> Plan:
 
 
 def members(plan: Plan, fleet: NodeFleet) -> list[RunNode]:
-    """Return the nodes of a plan that are in the fleet; some jobs have only one of theirs in it.
+    """Return the nodes of a plan that the fleet has; for some jobs that is only one of them.
 
     Raises:
-        UsageError: the fleet has none of them.
+        UsageError: the fleet has none of these nodes.
     """
     known = [(at, node) for node in plan.nodes if (at := fleet.find(node))]
     if not known:

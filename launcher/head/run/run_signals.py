@@ -1,4 +1,4 @@
-"""What a run does at the signals that this process receives."""
+"""Handlers of the signals that the runner receives during a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StopStep(Enum):
-    """What to do at a signal that ends the run."""
+    """Reactions to a signal that ends the run."""
 
     STOP = "stop"
     KILL = "kill"
@@ -29,13 +29,13 @@ class StopRequests:
         self._told: set[int] = set()
 
     def are_told(self, number: int) -> bool:
-        """Return whether a line says that this signal stops the run: one does, not the next."""
+        """Return whether to print that this signal stops the run: only the first time."""
         new = number not in self._told
         self._told.add(number)
         return new
 
     def next(self, number: int) -> StopStep:
-        """Return what to do at this signal, given those before it."""
+        """Return the reaction to this signal, given the earlier ones."""
         self._interrupts += number == signal.SIGINT
         if self._interrupts > 2:
             return StopStep.LEAVE
@@ -43,7 +43,7 @@ class StopRequests:
 
 
 def on_end_signal(run: RunState, number: int, why: str = "") -> None:
-    """Handle a signal that ends the run; `why` is told in its place if nobody has sent it."""
+    """Handle a signal that ends the run; `why` is printed in its place if nobody sent it."""
     if run.phase is RunPhase.OVER:
         run.record.stopped_late(number, why)
         return
@@ -68,7 +68,7 @@ def on_end_signal(run: RunState, number: int, why: str = "") -> None:
 
 
 def on_late_signal(run: RunState, number: int, why: str = "") -> None:
-    """Handle a signal that is heard of while it is asked why all workers have ended: it may be."""
+    """Handle a signal that arrives while Slurm is asked why all workers ended: a possible cause."""
     if run.record.asks_allocation and run.record.ended_well:
         run.record.stopped_by(number, why)
         run.record.asks_allocation = False
@@ -76,7 +76,7 @@ def on_late_signal(run: RunState, number: int, why: str = "") -> None:
 
 
 def on_allocation(run: RunState, end: str) -> None:
-    """Handle the answer to whether the allocation has ended: that is SIGTERM to all of the job."""
+    """Handle Slurm's answer about the allocation, whose end means SIGTERM to the whole job."""
     run.record.asks_allocation = False
     if end and not run.record.stop_signal:
         run.warn(f"{end}, and the ranks with it")
@@ -103,24 +103,24 @@ def on_other_signal(run: RunState, number: int) -> None:
     elif number == signal.SIGTSTP:
         run.do(run.act.suspend)
     elif number == signal.SIGQUIT:
-        # The user has asked for it, so it is printed at every --log_level.
+        # Print it at every --log_level, because the user asked for it.
         run.log(progress(run), "error")
         if run.workers.running:
             run.do(run.act.show_stacks, run.nodes, run.workers)
 
 
 def signal_ranks(run: RunState, number: int) -> None:
-    """Send every worker a signal."""
+    """Send a signal to every worker."""
     run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
 
 
 def progress(run: RunState) -> str:
-    """Return which ranks run where, or before the start which hosts are waited for."""
+    """Return a table of the running ranks, or before the start the hosts that are missing."""
     return run.workers.table() if run.started else run.startup.words
 
 
 def on_broken_output(run: RunState) -> None:
-    """Stop the run: the reader of its output has gone."""
+    """Stop the run: the reader of its output has gone away."""
     run.record.broken_pipe = True
     if run.started and not run.ending:
         run.stop(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""From the first connection to START, for one run."""
+"""The start of a run, from the first connection to START."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
 NO_DEVICES = "no accelerator found: workers run on the CPU (--accelerator cpu hides this message)"
 
 SETTLED = 1.0
-"""Seconds after START in which workers begin, and the runner does nothing that can wait."""
+"""Seconds after START by which the workers have begun, so that the runner has time to spare."""
 
 PRELOAD_PATIENCE = 2.0
-"""Seconds from START until the user is told that modules are still being imported."""
+"""Seconds from START until the user reads that modules are still being imported."""
 
 
 class StartupOutbox:
-    """The outcome of the start of a run (`StartupActions`), which follows from a step of it."""
+    """Passes the outcome of the startup to its run (`StartupActions`), at the end of the step."""
 
     def __init__(self, run: RunState) -> None:
         self._run, self._do, self._decide = run, run.do, run.decide
         self.send, self.log = run.send, run.log
 
     def status(self, text: str) -> None:
-        """Show this as the line that replaces itself."""
+        """Show this as the status line, which replaces itself."""
         self._do(self._run.act.status, text)
 
     def ask(self, node: RunNode) -> None:
-        """Have this node get its JOB."""
+        """Send this node its JOB."""
         self._do(self._run.act.ask, node)
 
     def compare(self, nodes: Sequence[RunNode]) -> None:
-        """Compare nodes; `Startup.on_compared` follows."""
+        """Compare these nodes; `Startup.on_compared` follows."""
         self._decide(compare, self._run, nodes)
 
     def leave_out(self, causes: dict[RunNode, str]) -> None:
-        """Go on without these nodes, now."""
+        """Go on without these nodes, immediately."""
         _leave_out(self._run, causes)
 
     def ready(self, ready: AllReady) -> None:
-        """Have the workers started."""
+        """Start the workers."""
         self._do(self._run.act.ready, ready)
 
     def refuse(self, error: DsrunError) -> None:
@@ -62,7 +62,7 @@ class StartupOutbox:
 
 
 def startup(run: RunState) -> Startup:
-    """Return what waits for the nodes of a run."""
+    """Return the startup of a run, which waits for all nodes."""
     policy = run.spec.supervision
     rounds = run.restarts.least is not None
     least = run.restarts.least if rounds else run.spec.checks.least
@@ -80,7 +80,7 @@ def startup(run: RunState) -> Startup:
 
 
 def begin(run: RunState) -> None:
-    """Send JOB to every connected node; the others get it when they connect."""
+    """Send JOB to every connected node, and to each other node when it connects."""
     run.startup.begin()
     for node in run.nodes:
         if node.connection.connected:
@@ -90,7 +90,7 @@ def begin(run: RunState) -> None:
 
 
 def call_off(run: RunState, reason: str) -> None:
-    """Give up the start for this reason; if the program is running already, only warn."""
+    """Give up the start for this reason; only warn if the program is already running."""
     if run.phase is RunPhase.STARTING:
         run.startup.give_up([reason])
     else:
@@ -98,7 +98,7 @@ def call_off(run: RunState, reason: str) -> None:
 
 
 def compare(run: RunState, nodes: Sequence[RunNode]) -> None:
-    """Compare nodes: at once, or if files differ when it is known which."""
+    """Compare nodes; if files differ, first ask which ones."""
     check = run.load_check()
     outliers = check.outliers(nodes)
     run.compared = nodes
@@ -109,16 +109,16 @@ def compare(run: RunState, nodes: Sequence[RunNode]) -> None:
 
 
 def on_files(run: RunState, nodes: Sequence[RunNode], files: Mapping[str, list[str]]) -> None:
-    """Go on with nodes, unless others are compared by now.
+    """Finish a comparison, unless another one has begun since.
 
-    It is known which files differ between them, by the name of the first node of a kind.
+    `files` has the names of the differing files, by the name of the first node of each kind.
     """
     if run.compared is nodes and not run.ending:
         run.startup.on_compared(run.load_check().compare(nodes, files))
 
 
 def fail_start(run: RunState, node: RunNode, cause: str) -> None:
-    """Do without a node that cannot be prepared."""
+    """Go on without a node that cannot be prepared."""
     if run.started:
         run.warn(f"cannot use {node.name}: {cause}")
         run.do(run.act.close_line, node, cause)
@@ -127,7 +127,7 @@ def fail_start(run: RunState, node: RunNode, cause: str) -> None:
 
 
 def _leave_out(run: RunState, causes: dict[RunNode, str]) -> None:
-    """Go on without some nodes, which release what they have reserved."""
+    """Go on without these nodes, and make them release what they have reserved."""
     for node, cause in causes.items():
         node.leave_out(cause)
     text = "\n".join(by_cause({node.name: cause for node, cause in causes.items()}))
@@ -136,7 +136,7 @@ def _leave_out(run: RunState, causes: dict[RunNode, str]) -> None:
 
 
 def start(run: RunState, place: AllReady) -> None:
-    """Start, unless the plan as it is known now contradicts the user's request."""
+    """Start, unless the settled plan contradicts the user's request."""
     cpu_only = all(node.hello.accelerator == "cpu" for node in run.nodes if node.hello)
     misfit = run.spec.misfit(place.plan, bare=cpu_only)
     if misfit:
@@ -166,7 +166,7 @@ def start(run: RunState, place: AllReady) -> None:
 def _send_start(run: RunState, present: list[RunNode], place: AllReady) -> None:
     starts = [run.start_message(node.node, place.master, place.port) for node in present]
     packed = [messages.pack(frames.START, one) for one in starts]
-    rounds = run.restarts.least is not None  # with which workers begin
+    rounds = run.restarts.least is not None  # under which ROUND, not START, starts the workers
     run.staged.send(list(zip(present, packed, strict=True)), begins=not rounds)
 
 
@@ -174,7 +174,7 @@ def _send_start(run: RunState, present: list[RunNode], place: AllReady) -> None:
 
 
 def _log_folders(run: RunState) -> None:
-    """Log where each node has made its private folder for log files, if it has."""
+    """Log the private folder for log files on each node, if it has made one."""
     if run.spec.output.log_private:
         folders = {n.name: f"log files in {n.hello.log_dir}" for n in run.nodes if n.hello}
         for line in by_cause(folders):
@@ -192,7 +192,7 @@ def _log_start(run: RunState, port: int, *, cpu_only: bool) -> None:
 
 
 def _tell_of_imports(run: RunState, nodes: Sequence[RunNode]) -> None:
-    """Say which of these nodes have started no workers, as they import preloaded modules."""
+    """Print the nodes that have not started workers because they still import preloaded modules."""
     waiting = [one.name for one in nodes if not one.over and not run.workers.began(one)]
     if waiting and run.phase is RunPhase.RUNNING:
         modules = ", ".join(run.spec.workers.preload)
@@ -200,5 +200,5 @@ def _tell_of_imports(run: RunState, nodes: Sequence[RunNode]) -> None:
 
 
 def _prepare_for_failures() -> None:
-    """Import what explains failures, so that a report need not wait for it."""
+    """Import the modules that explain failures, so that a report need not wait for them."""
     from ..diagnosis import verdict  # noqa: F401

@@ -1,8 +1,8 @@
 """The state of a run.
 
-Events are calls, given to `RunState.step` with their time: of a method here, or of a function that
-takes the state. Calls of `RunActions` follow, in order, once a step is over. Nothing here waits,
-reads a clock or sends.
+An event is a call that `RunState.step` gets together with the time: of a method here, or of a
+function that takes the state. After the step, the state calls `RunActions`, in order. Nothing here
+waits, reads a clock or sends.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from .startup import AllReady
 
     class RunActions(Protocol):
-        """The actions that a run may ask for; nodes are those of the run."""
+        """The actions that a run may request, on its own nodes."""
 
         def ask(self, node: RunNode) -> None:
-            """Have this node get its JOB, which it answers with HELLO."""
+            """Send this node its JOB, which it answers with HELLO."""
             ...
 
         def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
             ...
 
         def close_line(self, node: RunNode, reason: str) -> None:
-            """Close the connection to a node: without one it ends its workers."""
+            """Close the connection to a node, whose launcher then ends its workers."""
             ...
 
         def expect_beats(self, node: RunNode) -> None:
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
             ...
 
         def unreached(self, node: RunNode) -> None:
-            """Report that a node could not be reached again, and is tried again."""
+            """Report that a node could not be reached again; the run goes on trying."""
             ...
 
         def log(self, text: str, level: str = "info") -> None:
@@ -75,13 +75,13 @@ if TYPE_CHECKING:
             ...
 
         def status(self, text: str) -> None:
-            """Show this as the line that replaces itself."""
+            """Show this as the status line, which replaces itself."""
             ...
 
         def list_files(self, nodes: Sequence[RunNode], outliers: Sequence[Outlier]) -> None:
             """Find out which files differ between nodes; `run_start.on_files` follows.
 
-            It does not if this is asked for again.
+            Another request replaces the one before.
             """
             ...
 
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
             ...
 
         def close_services(self) -> None:
-            """Run no health command any more, and look for no other hosts."""
+            """Stop the health command and the search for other hosts."""
             ...
 
         def forward_input(self, node: RunNode) -> None:
@@ -102,11 +102,11 @@ if TYPE_CHECKING:
             ...
 
         def label_node(self, node: Node) -> None:
-            """Label the output of the ranks of this node from now on, and of no others anew."""
+            """Label the output of the ranks of this node, and keep all other labels."""
             ...
 
         def ready(self, ready: AllReady) -> None:
-            """Have the workers started, now or later: all nodes are ready."""
+            """Start the workers, now or later: all nodes are ready."""
             ...
 
         def ask_allocation(self) -> None:
@@ -118,7 +118,7 @@ if TYPE_CHECKING:
             ...
 
         def show_stacks(self, nodes: Sequence[RunNode], workers: Workers) -> None:
-            """Print where the running ranks are."""
+            """Print the stacks of the running ranks."""
             ...
 
         def finish(self) -> None:
@@ -127,39 +127,39 @@ if TYPE_CHECKING:
 
 
 LAST_MARGIN = 35.0
-"""Seconds beyond the grace for a node to report that nothing is left; it tries for 30 itself."""
+"""Seconds beyond the grace for a node to report that no process is left; it tries for 30 s."""
 
 ALLOCATION_WAIT = 5.0
-"""Seconds for Slurm to answer whether the allocation has ended; mostly it takes milliseconds."""
+"""Seconds for Slurm to answer whether the allocation has ended; usually milliseconds suffice."""
 
 CAUSE_WAIT = 0.5
-"""Seconds for a backend to report why a connection has ended; the guard is done before that."""
+"""Seconds for a backend to report why a connection ended; the guard is faster than that."""
 
 
 class RunState:
     """A program on some nodes, from JOB to its end.
 
     Attributes:
-        spec: its job.
-        nodes: its nodes in rank order, followed by those that were added later.
-        plan: which node has which ranks, for an elastic job in the current round.
-        phase: its current phase.
+        spec: the job.
+        nodes: the nodes in rank order, followed by those that were added later.
+        plan: the ranks of each node, for an elastic job in the current round.
+        phase: the current phase.
         master: MASTER_ADDR of the workers, "" before the start.
-        started: whether its workers were started.
-        abandoned: whether a third interrupt has ended it without waiting for its nodes.
-        error: why it was refused; None if it was not.
-        record: what has happened so far.
+        started: whether the workers were started.
+        abandoned: whether a third interrupt has ended the run without waiting for its nodes.
+        error: why the run was refused; None if it was not.
+        record: the history of the job.
         workers: the running workers.
-        shards: the shard queues of its workers; None without --shard_queue.
-        observers: make events for those who observe it; None if nobody does.
-        compared: the nodes that are compared, or were last.
-        window: bytes of output that a node may send before more are granted.
-        now: when the present step is, on the loop's clock.
-        timers: on a clock that does not count seconds in which this process was stopped.
-        act: what it can have done; only ever called by way of `do`.
-        do: takes an action, which is made once what is under way has ended.
-        decide: takes a call that changes the state, which is made before those.
-        interrupts: the signals so far that were to end it.
+        shards: the shard queues of the workers; None without --shard_queue.
+        observers: pass events to the observers; None if there are none.
+        compared: the nodes of the current or latest comparison.
+        window: bytes of output that a node may send before it needs more credit.
+        now: the time of the current step, on the loop's clock.
+        timers: timers on a clock that does not count the time in which this process was stopped.
+        act: the actions of the run; called only through `do`.
+        do: postpones an action to the end of the step.
+        decide: postpones a change of the state to the end of the step, before the actions.
+        interrupts: counts the signals that were meant to end the run.
     """
 
     phase, master, now = RunPhase.STARTING, "", 0.0
@@ -181,16 +181,16 @@ class RunState:
         now: float,
         awake: float,
     ) -> None:
-        """Begin with nodes that have not got JOB.
+        """Start with nodes that have not been sent JOB.
 
         Args:
             spec: the job.
-            nodes: its nodes in rank order.
+            nodes: the nodes in rank order.
             restarts: makes the restart policy.
-            act: carries out what follows.
-            find: returns the connection of a host that is added, and its place in the fleet.
+            act: carries out the actions.
+            find: returns the connection of an added host, and its place in the fleet.
             now: seconds on the loop's clock.
-            awake: the same without those in which this process was stopped.
+            awake: seconds on that clock without the time in which this process was stopped.
         """
         self.spec, self.plan, self.nodes, self.now = spec, spec.plan, nodes, now
         self.grace, self.lease = spec.supervision.grace, spec.supervision.heartbeat_timeout
@@ -214,18 +214,18 @@ class RunState:
         self.on_frame = node_frames.handler(self)
 
     def step(self, now: float, awake: float, happened: Callable[[], object]) -> None:
-        """Handle what has happened, and what is due by then; then have done what follows.
+        """Handle an event and the timers that are due, then carry out the resulting actions.
 
-        What was decided before an exception is done all the same. The end of the run comes last:
-        whoever waits for it uses the nodes for something else.
+        Actions requested before an exception are still carried out. The end of the run comes last,
+        because its owner may then use the nodes for another run.
 
         Args:
             now: seconds on the loop's clock.
-            awake: the same without those in which this process was stopped.
-            happened: a call that tells of it.
+            awake: seconds on that clock without the time in which this process was stopped.
+            happened: a call that handles the event.
 
         Raises:
-            BadFrame: a node has sent a frame that is not expected.
+            BadFrame: a node has sent an unexpected frame.
         """
         self.now, self._awake = now, awake
         try:
@@ -239,11 +239,11 @@ class RunState:
 
     @property
     def due(self) -> float | None:
-        """When the next step is due if nothing happens before, as `awake`; None if none is."""
+        """The time of the next timer, on the clock of `awake`; None if there is none."""
         return self.timers.due
 
     def clock(self) -> float:
-        """Return when the present step is."""
+        """Return the time of the current step."""
         return self.now
 
     def log(self, text: str, level: str = "info") -> None:
@@ -259,7 +259,7 @@ class RunState:
         self.do(self.act.send, nodes, frame)
 
     def load_check(self) -> QuickCheck:
-        """Return what compares nodes; it is imported when it is first needed."""
+        """Return the comparison of nodes, imported when it is first needed."""
         if self._check is None:
             from .quick_check import QuickCheck
 
@@ -276,36 +276,36 @@ class RunState:
         return self._of[connection]
 
     def add(self, host: Host) -> RunNode:
-        """Add a node of a host that no run uses, or that the fleet does not know yet."""
+        """Add a node for a host that no run uses, or that is new to the fleet."""
         connection, place = self._find(host)
         self._of[connection] = added = RunNode(connection, place, len(self.nodes))
         self.nodes.append(added)
         return added
 
     def compare(self, node: RunNode, others: Sequence[RunNode]) -> str:
-        """Return why a node may not join others, "" if it may."""
+        """Return why a node may not join these others; "" if it may."""
         quick = self.spec.checks.quick
         return self.load_check().compare_newcomer(node, others) if quick else ""
 
     @property
     def stopping(self) -> bool:
-        """Whether it is being stopped, or has ended on all nodes."""
+        """True if the run is being stopped, or has ended on all nodes."""
         return self.phase >= RunPhase.STOPPING
 
     @property
     def ending(self) -> bool:
-        """Whether it has ended on all nodes."""
+        """True if the run has ended on all nodes."""
         return self.phase >= RunPhase.ENDING
 
     # -- rounds -----------------------------------------------------------------------------
 
     def label(self, plan: Plan) -> None:
-        """Use this plan from now on: its labels of ranks and its DSRUN_WORLD_INFO."""
+        """Use this plan from now on, for the labels of ranks and for DSRUN_WORLD_INFO."""
         self.plan, self._world = plan, world_of(plan)
         self.do(self.act.label, plan)
 
     def forget_round(self) -> None:
-        """Forget how workers of earlier rounds have ended."""
+        """Forget the ends of the workers of earlier rounds."""
         self.record.forget_exits()
         self.workers.begin_again()
 
@@ -322,7 +322,7 @@ class RunState:
 
     def record_given_up(self, reason: str) -> None:
         """Record that the run ends for this reason: there are too few nodes."""
-        self.record.forget_exits()  # of workers of a former round: nobody has worked since
+        self.record.forget_exits()  # their failures no longer matter: nothing has run since
         self.record.gave_up(reason, self.now)
         self._record_together()
 
@@ -356,7 +356,7 @@ class RunState:
         explained: bool = True,
         own: bool = False,
     ) -> None:
-        """Go on without a node that is gone, or stop the run if it cannot."""
+        """Go on without a node that is gone, or stop the run if it needs the node."""
         if node.over:
             return
         survives = self.started and not self.ending and self.restarts.survives(node)
@@ -377,7 +377,7 @@ class RunState:
         self.stop(signal.SIGTERM)
 
     def _tell_loss(self, node: RunNode, reason: str, *, left: bool) -> None:
-        """Tell of a node without which the run goes on, once of all that are silent together."""
+        """Report a lost node that the run survives; one line for all that fell silent together."""
         together = node.connection.silence.together
         if not together:
             self.warn(f"lost {node.name}: {reason}; going on without it")
@@ -390,13 +390,13 @@ class RunState:
             self.warn(f"lost {names}: {reason}; the nodes end their workers themselves")
 
     def _record_together(self) -> None:
-        """Record the loss of all nodes that have fallen silent together: the run ends for it."""
+        """Record the loss of all nodes that fell silent together: the run ends because of it."""
         for node in self.nodes:
             if node.lost and node.connection.silence.together:
                 self.record.lost(node.name, node.lost, self.now)
 
     def _note_unseen(self, node: RunNode) -> bool:
-        """Note what may still be running on a lost node; return whether workers were."""
+        """Note the processes that may still run on a lost node; return whether workers ran."""
         workers = self.workers.lost(node)
         if node.begun and node.hello:
             seconds = self.lease + self.grace
@@ -406,12 +406,12 @@ class RunState:
     # -- the end ----------------------------------------------------------------------------
 
     def end_when_over(self) -> None:
-        """End if nothing more is expected of any node."""
+        """End the run if no node has anything more to report."""
         if RunPhase.RUNNING <= self.phase < RunPhase.ENDING and not self._present:
             self.end()
 
     def end(self) -> None:
-        """End the run, once backends have had time to report why connections have ended."""
+        """End the run, after giving backends time to report why connections ended."""
         if self.phase >= RunPhase.ENDING:
             return
         self.phase = RunPhase.ENDING
@@ -424,9 +424,9 @@ class RunState:
         self.end_if_explained()
 
     def _ask_allocation(self) -> None:
-        """Ask whether Slurm has ended the job, if that would explain how the run has ended.
+        """Ask Slurm whether it has ended the job, if that would explain how the run has ended.
 
-        Workers may end well by its signal before anybody here has heard of that.
+        After Slurm's signal, workers may exit with 0 before the runner receives the signal.
         """
         allocates = BACKENDS[self.spec.plan.launcher].allocates
         if self.started and allocates and self.record.may_be_cancelled:
@@ -445,7 +445,7 @@ class RunState:
         self._finish()
 
     def end_if_explained(self) -> None:
-        """End the run now if nobody has a cause to report."""
+        """End the run now if no explanation is still expected."""
         if not self.record.awaits_causes:
             self._finish()
 

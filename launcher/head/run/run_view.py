@@ -1,4 +1,4 @@
-"""What others see of a run: how it is now, and what happens in it."""
+"""The state of a run as other modules see it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class RunPhase(IntEnum):
 
 
 class RunView(NamedTuple):
-    """How a run is now.
+    """A snapshot of a run.
 
     Attributes:
-        spec: its job.
-        plan: which node has which ranks, for an elastic job in the current round.
-        phase: its current phase.
-        started: whether its workers were started.
-        abandoned: whether a third interrupt has ended it without waiting for its nodes.
-        error: why it was refused; None if it was not.
-        world_size: how many workers it has.
-        nodes: its nodes, which go on changing.
-        record: what has happened so far, likewise.
-        workers: the running workers, likewise.
+        spec: the job.
+        plan: the ranks of each node, for an elastic job in the current round.
+        phase: the current phase.
+        started: whether the workers were started.
+        abandoned: whether a third interrupt has ended the run without waiting for its nodes.
+        error: why the run was refused; None if it was not.
+        world_size: the number of workers.
+        nodes: the nodes, not copied: they go on changing.
+        record: the history of the job, not copied either.
+        workers: the running workers, not copied either.
     """
 
     spec: JobSpec
@@ -58,27 +58,27 @@ class RunView(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether its workers were started, and are not being stopped."""
+        """True if the workers were started, and are not being stopped."""
         return self.started and not self.stopping
 
     @property
     def stopping(self) -> bool:
-        """Whether it is being stopped, or has ended on all nodes."""
+        """True if the run is being stopped, or has ended on all nodes."""
         return self.phase >= RunPhase.STOPPING
 
     @property
     def ending(self) -> bool:
-        """Whether it has ended on all nodes."""
+        """True if the run has ended on all nodes."""
         return self.phase >= RunPhase.ENDING
 
 
 class ObservedRun(NamedTuple):
-    """A run that has not begun, for those who watch it.
+    """A run that has not begun, for its observers.
 
     Attributes:
-        role: the name of its role, "" in a job of one program.
-        observe: has a function called with every event (`events`) from now on.
-        view: returns how the run is now.
+        role: the name of the role, "" in a job of one program.
+        observe: registers a function that is called with every event (`events`) from now on.
+        view: returns a snapshot of the run.
     """
 
     role: str

@@ -1,4 +1,4 @@
-"""What tells nodes their places: START, and which node gets it first, and ROUND of each round."""
+"""The frames that tell nodes their places: START, sent to the first node first, and ROUND."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
 LONGEST = 8 * 1024
-"""Characters of DSRUN_WORLD_INFO beyond which it is compressed: it is sent to every node."""
+"""Characters of DSRUN_WORLD_INFO, sent to every node, beyond which it is compressed."""
 
 
 def world_of(plan: Plan) -> str:
@@ -31,11 +31,11 @@ def start_message(plan: Plan, node: Node, master: str, port: int, credit: int, w
     """Return the START message of a node.
 
     Args:
-        plan: with the slots of every node known.
-        node: one of its nodes.
+        plan: the plan, with the slots of every node known.
+        node: a node of the plan.
         master: MASTER_ADDR, an address of the first node.
         port: MASTER_PORT.
-        credit: bytes of output that it may send before more are granted.
+        credit: bytes of output that the node may send before it needs more credit.
         world: the result of `world_of` for the plan.
     """
     whole = Start(
@@ -62,13 +62,13 @@ def start_message(plan: Plan, node: Node, master: str, port: int, credit: int, w
 
 
 OWN = ("first_rank", "slots", "node_rank")
-"""What differs from node to node in the message of a round."""
+"""Fields of the message of a round that differ between nodes."""
 
 
 def round_frames(start: Start, nodes: Sequence[Node]) -> Iterator[bytes]:
     """Return the ROUND frame of each of these nodes, given the message of any of them.
 
-    What is the same for all is encoded once.
+    The fields that are equal for all nodes are encoded only once.
     """
     common = {name: value for name, value in start._asdict().items() if name not in OWN}
     rest = _encoded(common)[1:]
@@ -82,7 +82,7 @@ def _encoded(fields: dict[str, object]) -> bytes:
 
 
 def window(nodes: int) -> int:
-    """Return how many bytes of unprinted output each of so many nodes may send.
+    """Return the bytes of unprinted output that each node may send, given the number of nodes.
 
     This bounds the runner's memory to 64 MiB of output however slow its reader is, and still lets
     one node write at the speed of a pipe.
@@ -91,9 +91,10 @@ def window(nodes: int) -> int:
 
 
 class StagedStart:
-    """Starts the other nodes once the first has released the master port.
+    """Starts the other nodes once the first node has released the master port.
 
-    The first node's launcher listens there until START; then the store of rank 0 does. A worker of
+    Until START, the launcher of the first node listens on that port; after START, the store of rank
+    0 does. Workers of other nodes must not connect to the launcher.
     another node must not connect to the former.
 
     Attributes:
@@ -101,16 +102,16 @@ class StagedStart:
     """
 
     def __init__(self, first: RunNode, send: Callable[[Sequence[RunNode], bytes], None]) -> None:
-        """Send nothing yet."""
+        """Hold no frame yet."""
         self.first = first
         self._send_to = send
         self._held: list[tuple[RunNode, bytes]] = []
         self._begins = False
 
     def send(self, starts: Sequence[tuple[RunNode, bytes]], *, begins: bool) -> None:
-        """Send START to the first node, and keep the others back.
+        """Send START to the first node, and hold back the others.
 
-        `begins` tells whether workers begin with it.
+        `begins` says whether the frame starts workers.
         """
         self._begins, ((self.first, frame), *self._held) = begins, starts
         self._send(self.first, frame)
@@ -121,9 +122,9 @@ class StagedStart:
         self._send_to((node,), frame)
 
     def on_answer(self, node: RunNode) -> None:
-        """Start the others if this is the first node's answer to its START, or its loss.
+        """Send the held frames once the first node has answered its START, or is lost.
 
-        A job that goes on without it chooses another first node.
+        A job that survives the loss chooses another first node.
         """
         if node is self.first:
             held, self._held = self._held, []
@@ -131,9 +132,9 @@ class StagedStart:
                 self._send(other, frame)
 
     def drop(self, node: RunNode) -> None:
-        """Drop the START of a node that is released, or whose node launcher is another by now."""
+        """Drop the held START of a node that was released, or has a new node launcher."""
         self._held = [one for one in self._held if one[0] is not node]
 
     def cancel(self) -> None:
-        """Drop the frames that were kept back."""
+        """Drop all held frames."""
         self._held = []

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
     class StartupActions(Protocol):
-        """What follows for the run."""
+        """The actions and outcomes of a startup, carried out by the run."""
 
         def ask(self, node: RunNode) -> None:
-            """Have this node get its JOB again."""
+            """Send this node its JOB again."""
             ...
 
         def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
             ...
 
         def status(self, text: str) -> None:
-            """Show this as the line that replaces itself."""
+            """Show this as the status line, which replaces itself."""
             ...
 
         def compare(self, nodes: Sequence[RunNode]) -> None:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
             ...
 
         def leave_out(self, causes: dict[RunNode, str]) -> None:
-            """Go on without these nodes, each with the reason why it cannot take part."""
+            """Go on without these nodes; each has a reason why it cannot take part."""
             ...
 
         def ready(self, ready: AllReady) -> None:
@@ -65,16 +65,16 @@ if TYPE_CHECKING:
 
 
 SHOW_AFTER = 0.5
-"""Seconds until a terminal shows which hosts are waited for."""
+"""Seconds until a terminal shows which hosts are missing."""
 
 LOG_AFTER = 3.0
-"""Seconds until a line says which hosts are waited for; then one every five times as long."""
+"""Seconds until a line names the missing hosts; repeated at five times this interval."""
 
 PROBED_WITHIN = 10.0
-"""Seconds beyond --connect_timeout for a node to say which addresses it reaches."""
+"""Seconds beyond --connect_timeout for a node to report which addresses it reaches."""
 
 FIRST_LOOK = 5.0
-"""Seconds until it is looked for sessions that run without a sign of a node launcher."""
+"""Seconds until the first search for sessions that run without a sign of a node launcher."""
 
 SILENT = "no answer since it was ready: the host or the network is down (--connect_timeout)"
 
@@ -82,10 +82,10 @@ NAMED_BY_USER = (
     *("--log_dir", "--bind_core_list", "--venv_script", "--numa_binding", "--no_python", "-m "),
     *("no such folder: ", "folder /", "no such script: ", "script /", "no such program: "),
 )
-"""As the problems of a node begin that cannot use what the command line names."""
+"""Beginnings of the problems of a node that cannot use something named on the command line."""
 
 LAST = 2
-"""Lines of an engine's output that tell of nodes without a sign of their node launchers."""
+"""Latest lines of an engine's output that are quoted about nodes without a sign of life."""
 
 HELD = 8
 """Lines of an engine's output that are held back until the start takes long."""
@@ -98,9 +98,9 @@ class StartLimits(NamedTuple):
         connect: how long to wait for the other nodes once one has failed.
         start: how long to wait for all nodes.
         sign: how long to wait for the first sign of a node launcher.
-        least: the fewest nodes to start with; None if all are needed.
-        batches: the elastic batch plan that the number of workers has to fit, if there is one.
-        rounds: whether it is an elastic job, whose rounds have other ports.
+        least: the smallest number of nodes to start with; None if all are needed.
+        batches: the elastic batch plan that the number of workers must fit, if there is one.
+        rounds: whether the job is elastic, so that each round has its own port.
         compares: whether nodes are compared once all have sent HELLO.
         verbose: whether an engine's output is shown at once.
     """
@@ -116,7 +116,7 @@ class StartLimits(NamedTuple):
 
 
 class AllReady(NamedTuple):
-    """All nodes are ready.
+    """The outcome of a startup: all nodes are ready.
 
     Attributes:
         plan: the settled plan.
@@ -133,7 +133,7 @@ class Startup:
     """Waits for all nodes, checks their HELLOs, settles the plan and chooses the master address.
 
     Attributes:
-        probes: how many answers to PROBE each node owes.
+        probes: the number of answers to PROBE that each node owes.
     """
 
     def __init__(
@@ -147,11 +147,11 @@ class Startup:
         """Prepare the start.
 
         Args:
-            plan: of the run.
-            nodes: in rank order.
-            timers: for its limits.
-            act: has done what follows; the outcome is `ready` or `refuse`.
-            limits: of the start.
+            plan: the plan of the run.
+            nodes: the nodes in rank order.
+            timers: runs the time limits.
+            act: carries out actions; the last one is `ready` or `refuse`.
+            limits: the limits of this start.
         """
         self._plan = plan
         self._nodes = list(nodes)
@@ -172,7 +172,7 @@ class Startup:
         self._heard: deque[str] = deque(maxlen=LAST)
 
     def begin(self) -> None:
-        """Begin to wait for the nodes."""
+        """Start waiting for the nodes."""
         self._ends.append(self._timers.call_later(self._limits.start, self._out_of_time))
         self._timers.call_later(SHOW_AFTER, self._tick)
         self._timers.call_later(FIRST_LOOK, self._look_for_mutes)
@@ -187,11 +187,11 @@ class Startup:
         self._act.status("")
 
     def fail(self, node: RunNode, cause: str) -> None:
-        """Record that a host cannot be used; the others now have only --connect_timeout left."""
+        """Record that a host cannot be used; the others then have only --connect_timeout left."""
         self.fail_all([node], cause)
 
     def fail_all(self, nodes: Sequence[RunNode], cause: str) -> None:
-        """Record that none of these hosts can be used, before looking whether others can start."""
+        """Record that these hosts cannot be used, before deciding whether the others can start."""
         for node in nodes:
             node.ask_again()
         failed = [] if self._closed else [node for node in nodes if not node.settled]
@@ -202,7 +202,7 @@ class Startup:
             self._look()
 
     def abandon(self) -> bool:
-        """Give up now if some host cannot be used; return whether there is one."""
+        """Give up now if some host cannot be used; return whether there is such a host."""
         failed = self._failed()
         if failed and not self._closed:
             self.give_up(failed)
@@ -221,7 +221,7 @@ class Startup:
 
     @property
     def words(self) -> str:
-        """Its progress, e.g. "61/64 hosts, waiting for node7, node9, node41"."""
+        """The progress, for example "61/64 hosts, waiting for node7, node9, node41"."""
         return waiting_line(len(self._nodes), self._waiting())
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
@@ -238,17 +238,17 @@ class Startup:
             self._ends.append(self._timers.call_later(self._limits.connect, self._out_of_time))
 
     def on_probed(self, node: RunNode, body: bytes) -> None:
-        """Handle PROBED: which addresses of the master a node reaches.
+        """Handle PROBED: the addresses of the master that a node reaches.
 
         Raises:
-            BadFrame: it does not answer a PROBE.
+            BadFrame: there was no PROBE to answer.
         """
         verdicts = messages.unpack(messages.Probed, body).verdicts
         if not self.probes[node]:
             raise frames.BadFrame("PROBED without a PROBE")
         self.probes[node] -= 1
         if self.probes[node] or self._closed:
-            return  # another PROBE was sent since, because the nodes have changed
+            return  # another PROBE has been sent since, because the nodes have changed
         if len(verdicts) != len(self._candidates):
             raise frames.BadFrame(f"{len(verdicts)} verdicts on {len(self._candidates)} addresses")
         node.verdicts = verdicts
@@ -256,10 +256,10 @@ class Startup:
             self._choose_master()
 
     def on_reached(self, node: RunNode, body: bytes) -> None:
-        """Handle REACHED: which addresses of other nodes a node reaches.
+        """Handle REACHED: the addresses of other nodes that a node reaches.
 
         Raises:
-            BadFrame: it does not answer a REACH.
+            BadFrame: there was no REACH to answer.
         """
         if self._interfaces is None:
             raise frames.BadFrame("REACHED without a REACH")
@@ -293,7 +293,7 @@ class Startup:
     def _drop(self, unfit: dict[RunNode, str]) -> bool:
         """Drop nodes that cannot take part, if enough others remain; return whether that is so.
 
-        The first of these may not have the master port yet, and then has to answer again.
+        A new first node may not hold the master port yet; then it is sent JOB again.
         """
         rest = [node for node in self._nodes if node not in unfit]
         if self._limits.least is None or not unfit or len(rest) < self._limits.least:
@@ -342,7 +342,7 @@ class Startup:
         self._answers = self._timers.call_later(limit, self._miss_answers)
 
     def _miss_answers(self) -> None:
-        """Do without the nodes that do not answer: nothing else is expected of them by now."""
+        """Drop the nodes that do not answer, as nothing else can make them fail at this point."""
         silent = [node for node in self._nodes if self.probes[node]]
         for node in silent:
             node.fail(SILENT)
@@ -362,14 +362,14 @@ class Startup:
             self.give_up([*reasons, *([advice] if given else [])])
 
     def _examine_interfaces(self) -> None:
-        """Find out whether the nodes can reach each other where their workers would try."""
+        """Check that the nodes reach each other over the interfaces that workers would use."""
         self._examined = not any(node.hello and node.hello.network for node in self._nodes)
         if self._examined:
             return
         self.interfaces().examine(self._nodes, self._on_examined)
 
     def interfaces(self) -> Interfaces:
-        """Return what examines the network interfaces of nodes, also of those that come later."""
+        """Return the examination of network interfaces, also used for nodes that come later."""
         if self._interfaces is None:
             from .interfaces import Interfaces
 
@@ -383,7 +383,7 @@ class Startup:
         self._finish(self._master)
 
     def _finish(self, address: str) -> None:
-        """Take this address of the master, and end once the interfaces are examined as well."""
+        """Use this address of the master; finish once the interfaces are examined as well."""
         self._master = address
         if self._master and self._examined:
             self.close()
@@ -400,7 +400,7 @@ class Startup:
         self._act.refuse(NodeError(text))
 
     def _input_is_wrong(self) -> bool:
-        """Return whether no node has another problem than with what the user has named there."""
+        """Return whether every problem is about something that the user has named."""
         program = self._plan.program
         named = bool(program.python or program.project_python)
         unfit = [node for node in self._nodes if _unfit(node)]
@@ -413,7 +413,7 @@ class Startup:
         self._look()
 
     def _look_for_mutes(self) -> None:
-        """Tell of sessions that run without a sign of a node launcher; end those that last."""
+        """Report sessions that run without a sign of a node launcher; fail those that last."""
         if self._closed:
             return
         if self._mutes is None:
@@ -473,7 +473,7 @@ def _unfit(node: RunNode) -> str:
 
 
 def _lacks_named(node: RunNode, *, python: bool) -> bool:
-    """Return whether a node cannot use what the user has named, or run the chosen Python."""
+    """Return whether a node cannot use something that the user named, or run the chosen Python."""
     if python and ANOTHER_PYTHON in _unfit(node):
         return True
     problems = node.hello.problems if node.hello else ()

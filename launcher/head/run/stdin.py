@@ -15,10 +15,10 @@ BLOCK = 64 * 1024
 
 
 class Stdin:
-    """Reads standard input while less than a window of it is unread by rank 0."""
+    """Reads standard input while rank 0 has less than a window of unread bytes."""
 
     def __init__(self, loop: loops.Loop, send: Callable[[bytes], None], fd: int = 0) -> None:
-        """Begin to read `fd`; `send` takes each frame for rank 0."""
+        """Start reading `fd`; `send` gets each frame for rank 0."""
         self._fd = fd
         self._loop = loop
         self._send = send
@@ -30,7 +30,7 @@ class Stdin:
         """Count input that rank 0 has read.
 
         Raises:
-            BadFrame: it is more than was sent.
+            BadFrame: rank 0 claims more than was sent.
         """
         if size > self._unread:
             raise frames.BadFrame(f"{size} bytes of input read, but only {self._unread} sent")
@@ -40,7 +40,7 @@ class Stdin:
             self._go_on()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if not self._ended:
             self._ended = True
             self._loop.remove(self._fd)
@@ -51,7 +51,7 @@ class Stdin:
         try:
             self._loop.add_reader(self._fd, self._read)
         except PermissionError:
-            # A plain file is always ready, and epoll(7) refuses to wait for it.
+            # A regular file is always ready, and epoll(7) refuses to wait for it.
             self._loop.call_later(0.0, self._read_file)
 
     def _read_file(self) -> None:
@@ -67,7 +67,7 @@ class Stdin:
         except BlockingIOError:
             return
         except OSError:
-            data = b""  # a terminal that is gone, or not ours to read
+            data = b""  # a terminal that is gone, or that this process may not read
         self._send(frames.pack(frames.INPUT, data))
         self._unread += len(data)
         self._ended = not data

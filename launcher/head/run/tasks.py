@@ -25,8 +25,8 @@ SETTLE = 0.15
 LEASE = 15 / 16
 """Fraction of the heartbeat timeout after which a disconnected elastic node stops its workers.
 
-A network may be down for half of the timeout: TCP takes as long again to notice that it is back.
-The rest of the timeout must suffice to stop the workers of the node (`NodeJob.last_grace`).
+The network may be down for half of the timeout, because TCP takes equally long to notice that it is
+back. The rest of the timeout must suffice to stop the workers (`NodeJob.last_grace`).
 """
 
 
@@ -53,13 +53,13 @@ def tasks(spec: JobSpec) -> Callable[[Node], NodeJob]:
 
 
 def is_child(spec: JobSpec, node: Node) -> bool:
-    """Return whether a node is this machine, and its node launcher a child of this process."""
+    """Return whether a node is this machine, with the node launcher a child of this process."""
     by_engine = BACKENDS[spec.plan.launcher].by_engine
     return not (by_engine or spec.backend.force_multi) and source.is_here(node.host)
 
 
 def _common(spec: JobSpec) -> NodeJob:
-    """Return the part of the NodeJob that is the same for all nodes."""
+    """Return a NodeJob with the fields that are equal on all nodes."""
     handled = ",".join(spec.supervision.end_signals)
     rounds, heartbeat = spec.elastic is not None, spec.supervision.heartbeat_timeout
     grace = spec.supervision.grace
@@ -96,7 +96,7 @@ def _common(spec: JobSpec) -> NodeJob:
 
 
 def _may_debug(spec: JobSpec, node: Node) -> bool:
-    """Return whether a node may have a rank that is debugged."""
+    """Return whether a node may have a rank that is to be debugged."""
     if spec.debug is None:
         return False
     ranks = [one.rank for one in node.workers()]
@@ -105,7 +105,7 @@ def _may_debug(spec: JobSpec, node: Node) -> bool:
 
 
 def _may_span_machines(spec: JobSpec) -> bool:
-    """Return whether nodes are to try each other's addresses: there may be several."""
+    """Return whether nodes should try each other's addresses: there may be several machines."""
     hosts = len({node.host.name for node in spec.plan.nodes})
     several = max(hosts, spec.elastic.most if spec.elastic else 1) > 1
     alone = spec.only is not None or spec.plan.rendezvous is not None

@@ -1,4 +1,4 @@
-"""Which workers run where, and since when: for SIGQUIT, and for ranks that outlive the others."""
+"""The running workers of a run: for SIGQUIT, and for a warning about ranks that outlive others."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
 PATIENCE = 10.0
-"""Seconds after the first rank has ended until a warning names the ranks that still run."""
+"""Seconds after the end of the first rank until a warning names the ranks that still run."""
 
 NAMED = 3
-"""Ranks named in this warning, each with its process."""
+"""Ranks that this warning names with their processes."""
 
 UNKNOWN = "workers, or processes that they started"
 
 LISTED = 64
-"""Hosts in the table, one line each."""
+"""Greatest number of hosts in the table, one line each."""
 
 
 class RunningWorker(NamedTuple):
@@ -36,10 +36,10 @@ class RunningWorker(NamedTuple):
 
 
 class Workers:
-    """The running workers of a job, and the ranks that have exited with 0.
+    """The running workers of a job, and the ranks that exited with 0.
 
     Attributes:
-        place: what to put after the number of ranks in messages; "" for the whole job.
+        place: words after the number of ranks in messages, such as " here"; "" for the whole job.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class Workers:
 
         Args:
             clock: returns the time in seconds.
-            timers: for a warning.
-            log: prints which ranks still run long after others ended.
+            timers: schedules the warning.
+            log: prints the warning.
         """
         self._clock, self._timers, self._log = clock, timers, log
         self.place = ""
@@ -61,7 +61,7 @@ class Workers:
         self._closed = False
 
     def started(self, node: RunNode, message: WorkersStarted) -> None:
-        """Record the workers of a node; ranks that are not on this node are ignored."""
+        """Record the workers of a node; ignore ranks that are not on this node."""
         theirs = node.node.ranks
         now = self._clock()
         self._began.add(node.name)
@@ -94,7 +94,7 @@ class Workers:
         return known is not None and known.host == node.name
 
     def lost(self, node: RunNode) -> list[int]:
-        """Remove the workers of a lost node; return the pids of those that ran."""
+        """Remove the workers of a lost node; return the pids of those that were running."""
         theirs = [one for one in self._running.values() if one.host == node.name]
         for one in theirs:
             del self._running[one.rank]
@@ -142,14 +142,14 @@ class Workers:
 
 
 def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seconds: float) -> str:
-    """Return a message about a lost node whose end was not seen.
+    """Return a message about a lost node whose end was not observed.
 
     Args:
-        host: its name.
-        launchers: the pids of its guard and its node launcher, if known.
-        workers: the pids of its workers, as far as they are known and were not seen to end.
-        seconds: time for the node to notice the lost connection, and to end its workers. It does if
-            one of its launchers can act; whether one can is not known.
+        host: the host's name.
+        launchers: the pids of the guard and the node launcher, if known.
+        workers: the known pids of the workers that have not been seen to end.
+        seconds: time in which the node notices the lost connection and ends its workers, provided
+            that the guard or the node launcher is still able to act.
     """
     plural = "s" if len(workers) > 1 else ""
     known = f"pid{plural} {show_slots(workers)}"
