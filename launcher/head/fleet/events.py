@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 NO_MESSAGE = "its node launcher exited without an error message"
-"""The cause if a session has ended normally, but too early."""
+"""The cause when a session has ended normally, but too early."""
 
 
 class NodeConnected(NamedTuple):
-    """A node launcher has a connection, and can be sent a JOB."""
+    """A node launcher is connected, and can be sent a JOB."""
 
     node: NodeConnection
 
@@ -31,14 +31,14 @@ class NodeSent(NamedTuple):
 
 
 class NodeDisconnected(NamedTuple):
-    """The connection has ended.
+    """The connection to a node has ended.
 
     Attributes:
-        reason: why, in words.
-        fault: how the node violated the protocol, "" if it did not.
-        direct: whether it led to the node launcher itself, and not through other programs: closed
-            by the other end, its node launcher has closed it, or has died.
-        lost: why the node was lost, as `NodeConnection.lost` until it is reached again.
+        reason: why it ended, in words.
+        fault: the node's violation of the protocol; "" if there was none.
+        direct: whether the connection led to the node launcher itself, without other programs
+            between; if so, the node launcher closed it or died.
+        lost: the reason of the loss, kept in `NodeConnection.lost` until the node is reached again.
     """
 
     node: NodeConnection
@@ -49,10 +49,10 @@ class NodeDisconnected(NamedTuple):
 
 
 class NodeSilent(NamedTuple):
-    """No heartbeat has arrived for this many seconds; the connection is closed.
+    """No heartbeat has arrived for this number of seconds; the connection is closed.
 
     Attributes:
-        lost: why the node was lost, as `NodeConnection.lost` until it is reached again.
+        lost: the reason of the loss, kept in `NodeConnection.lost` until the node is reached again.
     """
 
     node: NodeConnection
@@ -63,7 +63,7 @@ class NodeSilent(NamedTuple):
 class NodeEnded(NamedTuple):
     """A node's session has ended; the cause is the backend's, "" for an ordinary end.
 
-    This comes before there is a connection, or after the connection has ended.
+    This event comes before there is a connection, or after it has ended.
     """
 
     node: NodeConnection

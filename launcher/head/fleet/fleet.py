@@ -1,4 +1,4 @@
-"""Connected node launchers, which can outlive one program; a run uses them for a while."""
+"""The connected node launchers, which outlive single programs: each run borrows some of them."""
 
 from __future__ import annotations
 
@@ -65,13 +65,12 @@ class NodeFleet:
     """Connects nodes, watches their heartbeats, reconnects them, and closes the connections.
 
     Attributes:
-        nodes: all nodes, by the rank that their backend knows them by.
-        loop: the event loop.
+        nodes: all nodes, by the rank that the backends use.
         lease: seconds without a heartbeat after which a node is lost.
-        on_token: called with every (rank, name, token) that a node launcher announces.
-        on_idle: called with the events of nodes that no run uses, but not with their frames.
-        services: handlers of kinds of frames that are not of runs.
-        engine_end: how the engine that had started the nodes has ended; None while it runs.
+        on_token: called with the rank, name and token of each node launcher that announces itself.
+        on_idle: called with the events, except frames, of nodes that no run uses.
+        services: handlers of the kinds of frames that do not concern runs.
+        engine_end: the end of the engine that started the nodes; None while it runs.
     """
 
     def __init__(
@@ -91,8 +90,9 @@ class NodeFleet:
             loop: the event loop.
             log: prints a message for the user, given its text and level.
             lease: seconds without a heartbeat after which a node is lost.
-            backend_for: returns the backend for a node that is added later; None if none can be.
-            shares: whether several runs can use a node at the same time.
+            backend_for: returns the backend for a node that is added later; None if none may be
+                added.
+            shares: whether several runs can use a node at a time.
         """
         self.nodes = {node.rank: NodeConnection(node) for node in nodes}
         self._by_host = {_key(node.origin): node for node in self.nodes.values()}
@@ -130,7 +130,7 @@ class NodeFleet:
         node.used += 1
 
     def take_back(self, on_event: Callable[[FleetEvent], None]) -> None:
-        """Take the nodes back that were lent to a run."""
+        """Take back the nodes that were lent to a run."""
         self._runs.remove(on_event)
         for node in self.connections:
             if node.on_event == on_event:
@@ -144,8 +144,8 @@ class NodeFleet:
         """Start the nodes with their backends.
 
         Args:
-            parts: each backend with the nodes it starts.
-            dial: where node launchers dial, for the backends that need it.
+            parts: each backend with the nodes that it starts.
+            dial: the address that node launchers dial, for the backends that need it.
         """
         self._dial = dial
         for backend, nodes in parts:
@@ -181,23 +181,23 @@ class NodeFleet:
 
     @cached_property
     def node_queries(self) -> NodeQueries:
-        """What asks its nodes about their machines; imported for the first question."""
+        """The queries to the nodes about their machines; imported for the first query."""
         from .node_queries import NodeQueries
 
         return NodeQueries(self)
 
     @cached_property
     def commands(self) -> FleetCommands:
-        """What runs commands on its nodes, beside runs; imported for the first command."""
+        """The commands that run on the nodes, beside runs; imported for the first command."""
         from .commands import FleetCommands
 
         return FleetCommands(self)
 
     def dismiss(self, node: NodeConnection, reason: str) -> None:
-        """Let no other run have this connection, whose last run has left workers there.
+        """Keep other runs off a connection whose last run has left workers on the node.
 
-        It is closed, so that the node ends them; or, if something else needs it, kept from runs
-        until they have ended.
+        The connection is closed, so that the node ends the workers. If something else needs it, it
+        stays open, and is set aside until the workers have ended.
         """
         if node.on_close and self._lanes is not None:
             self._lanes.set_aside(node)
@@ -206,13 +206,13 @@ class NodeFleet:
 
     @property
     def names(self) -> str:
-        """The names of its nodes, for messages."""
+        """The names of the nodes, for messages."""
         return ", ".join(node.name for node in self.nodes.values())
 
     def find(self, node: Node) -> NodeConnection | None:
-        """Return a connection of a plan's node, by its host's name; None if there is none.
+        """Return a connection to a plan's node, found by the host's name; None if there is none.
 
-        If a run uses the node, and the fleet `shares` its nodes, it is another connection.
+        If a run uses the node, and the fleet `shares` its nodes, return another connection to it.
         """
         known = self._by_host.get(_key(node))
         if known is None or self._lanes is None or known.on_event is None:
@@ -222,7 +222,7 @@ class NodeFleet:
 
     @property
     def connections(self) -> list[NodeConnection]:
-        """All connections: over lanes, and the first one of each node."""
+        """All connections: those over lanes, then the first one of each node."""
         return [*self._over_lanes, *self.nodes.values()]
 
     @property
@@ -245,7 +245,7 @@ class NodeFleet:
     # -- events of backends -----------------------------------------------------------------
 
     def _on_attempt(self, attempt: int, event: BackendEvent) -> None:
-        """Handle an event of a backend; the session that it is about may have been replaced."""
+        """Handle an event of a backend, unless it comes from a session that has been replaced."""
         sessions = SessionStarted, SessionEnded
         if isinstance(event, sessions) and self.nodes[event.rank].attempt != attempt:
             if isinstance(event, SessionStarted):
@@ -286,7 +286,7 @@ class NodeFleet:
         self.open(self.nodes[rank], stream)
 
     def open(self, node: NodeConnection, stream: FrameStream) -> Connection:
-        """Use this stream as this connection; return what serves it."""
+        """Use this stream for this node; return the connection that serves it."""
         stream.limit(frames.NODE_LIMIT)
         handlers = {kind: partial(self._on_frame, node, kind) for kind in FROM_NODES}
         opened = Connection(self.loop, stream, handlers, lambda why: self._on_disconnect(node, why))
@@ -299,7 +299,7 @@ class NodeFleet:
         return opened
 
     def on_session_end(self, rank: int, cause: str) -> None:
-        """Handle the end of a node's session; the cause is the backend's."""
+        """Handle the end of a node's session, with the backend's cause."""
         node = self.nodes[rank]
         if node.state is ConnectionState.CONNECTING:
             node.close(cause)
@@ -312,7 +312,7 @@ class NodeFleet:
     def emit(
         self, event: NodeConnected | NodeSent | NodeDisconnected | NodeSilent | NodeEnded
     ) -> None:
-        """Emit an event to the run that uses the node; without one, `on_idle` gets it."""
+        """Emit an event to the run that uses the node, or to `on_idle` if none does."""
         if event.node.on_event is not None:
             event.node.on_event(event)
         elif not event.node.is_lane:
@@ -321,10 +321,10 @@ class NodeFleet:
     # -- frames of nodes --------------------------------------------------------------------
 
     def _on_frame(self, node: NodeConnection, kind: int, body: bytes) -> None:
-        """Handle a frame: the boundary behind which nothing that a node sends ends more than it.
+        """Handle a frame. This is a boundary: bad data of a node ends its connection, and no more.
 
         Raises:
-            BadFrame: it is not valid, or could not be handled, whatever the reason is.
+            BadFrame: the frame is not valid, or its handler failed for any reason.
             DsrunError: the run cannot go on.
         """
         try:
@@ -358,13 +358,13 @@ class NodeFleet:
     def _is_late(self, node: NodeConnection, kind: int) -> bool:
         """Return whether a frame belongs to an earlier run, or answers a JOB that was replaced.
 
-        Both come before the HELLO that answers this run's JOB.
+        Such frames come before the HELLO that answers this run's JOB.
         """
         early = frames.BEAT, frames.WAITS
         return node.used > 1 and node.unanswered > 0 and kind not in early
 
     def _on_idle_note(self, node: NodeConnection, body: bytes) -> None:
-        """Print a note of a node that no run uses, such as the last one before it exits."""
+        """Print a note of a node that no run uses, such as the last note before it exits."""
         note = messages.unpack(messages.Note, body)
         node.count_note()
         self._log(f"{node.name}: {note.text}", "warning")
@@ -379,10 +379,10 @@ class NodeFleet:
             self._lose(NodeDisconnected(node, reason, fault, self._dial is not None, lost))
 
     def _lose(self, event: NodeDisconnected | NodeSilent) -> None:
-        """Close a connection, and emit its loss to the run that used it until then.
+        """Close a connection, and emit its loss to the run that has used it.
 
-        What is told of the closing may have ended that run, or may use the node for another one,
-        which knows of the loss.
+        The callbacks of the closing may end that run. They may also lend the node to another run,
+        which then knows of the loss already.
         """
         node, user = event.node, event.node.on_event
         node.close(event.lost)
@@ -415,7 +415,7 @@ class NodeFleet:
         return silent or not node.connected
 
     def _lose_silent(self, node: NodeConnection, seconds: float) -> None:
-        """Lose a silent node; a lane of a node that is silent itself is lost together with it."""
+        """Lose a silent node; a lane of a silent node is lost together with the node, not here."""
         if node.is_lane and self._lanes is not None and self.is_doubtful(self._lanes.first(node)):
             return
         node.silence = node.silence._replace(seconds=seconds)
@@ -442,7 +442,7 @@ class NodeFleet:
     # -- the end ----------------------------------------------------------------------------
 
     def close(self, end: messages.SessionEnd) -> None:
-        """Send END to every node launcher, and wait at most `HANG_UP` until they have exited."""
+        """Send END to every node launcher, and wait at most `HANG_UP` seconds for them to exit."""
         self._closing = True
         self._heartbeats.end()
         self._send_all(messages.pack(frames.END, end))

@@ -1,4 +1,4 @@
-"""Heartbeats of the runner: its own to all nodes, and a watch on theirs."""
+"""The runner's heartbeats to all nodes, and its watch on theirs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .node_connection import NodeConnection
 
 CHECKS = 300.0
-"""Seconds beyond the lease for which a node may be silent while it makes the checks of a JOB."""
+"""Seconds beyond the lease for which a node may be silent during the checks of a JOB."""
 
 
 class FleetHeartbeats:
-    """Sends heartbeats to all nodes, and counts the silence of each."""
+    """Sends heartbeats to all nodes, and measures the silence of each."""
 
     def __init__(
         self,
@@ -30,10 +30,10 @@ class FleetHeartbeats:
         """Wait for `begin`.
 
         Args:
-            loop: of the timers.
+            loop: runs the timers.
             lease: seconds of silence after which a node is lost.
-            nodes: returns those that are connected.
-            silent: is told of a node that is lost, and for how many seconds it was silent.
+            nodes: returns the connected nodes.
+            silent: called with each lost node and its seconds of silence.
             log: prints a message for the user, given its text and level.
         """
         self._loop, self._lease, self._nodes = loop, lease, nodes
@@ -49,11 +49,11 @@ class FleetHeartbeats:
             self._beat()
 
     def end(self) -> None:
-        """Send no more."""
+        """Stop sending heartbeats."""
         self._ended = True
 
     def count_anew(self) -> None:
-        """Treat every node as heard from just now: what it has sent may not have been read."""
+        """Treat every node as heard from just now: frames may have arrived without being read."""
         self._due = self._loop.clock()
         for node in self._nodes():
             node.reset_silence(self._due)
@@ -76,9 +76,9 @@ class FleetHeartbeats:
         self._loop.call_later(self._due - now, self._beat)
 
     def _compare(self, now: float) -> None:
-        """Note it on all nodes if they have fallen silent at the same moment, as far as is known.
+        """Note on all nodes if they seem to have fallen silent at the same moment.
 
-        Each is heard of sixteen times in a lease, and not with the others.
+        Each node sends sixteen heartbeats per lease, not at the same times as the others.
         """
         silent = {node: now - at for node in self._nodes() if (at := node.heard()) is not None}
         least = self._lease * (1 - 2 / messages.BEATS)
@@ -87,7 +87,7 @@ class FleetHeartbeats:
         for node in silent:
             if not every:
                 node.silence = Silence()
-            elif len(names) > 1:  # of two, one may be lost by now
+            elif len(names) > 1:  # of two nodes, one may be lost already
                 node.silence = Silence(together=node.silence.together or names)
 
     def _wait(self, now: float) -> float:
@@ -97,7 +97,7 @@ class FleetHeartbeats:
         return min(self._lease / messages.BEATS, left) if left > 0 else self._lease / messages.BEATS
 
     def _forgive(self, late: float) -> None:
-        """Count the silence of the nodes anew if this process was late itself, in seconds."""
+        """Restart the timeouts of all nodes if this process itself was late by half a lease."""
         if late >= self._lease / 2:
             text = f"dsrun itself was busy or stopped for {late:.0f} s"
             self._log(f"{text}; the nodes' timeouts restart", "warning")

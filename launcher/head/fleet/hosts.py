@@ -14,19 +14,19 @@ NAMED = 5
 """Hosts, or ranges of hosts, named in one line; the rest are counted."""
 
 LOOKED_AT = 4096
-"""Hosts that are looked at to name those that are waited for, twice a second."""
+"""Hosts that are examined, twice a second, to name the missing ones."""
 
 
 def by_cause(causes: Mapping[str, str]) -> list[str]:
-    """Return one line per cause, with all hosts that have it; see `grouped`."""
+    """Return one line per cause, with all its hosts; see `grouped`."""
     return grouped(causes.items())
 
 
 def grouped(causes: Iterable[tuple[str, str]]) -> list[str]:
-    """Return one line per cause, with all hosts that have it, for pairs of a host and a cause.
+    """Return one line per cause, with all its hosts, given pairs of a host and a cause.
 
-    Causes that differ only by the host's own name or address are the same: in a line of several
-    hosts these are written as HOST and ADDRESS.
+    Causes that differ only in the host's own name or address count as equal: in a line about
+    several hosts, HOST and ADDRESS stand for these.
     """
     hosts: dict[str, list[tuple[str, str]]] = {}
     for host, cause in causes:
@@ -38,7 +38,7 @@ def grouped(causes: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _nameless(cause: str, host: str) -> str:
-    # Not a pattern per host: with thousands of hosts that would take seconds.
+    # No pattern per host: with thousands of hosts that would take seconds.
     named, *rest = cause.split(host)
     for part in rest:
         inside = re.match(r"[\w.-]", named[-1:]) or re.match(r"[\w-]", part)
@@ -49,7 +49,7 @@ def _nameless(cause: str, host: str) -> str:
 def some_of(names: Sequence[str], more: int = 0) -> str:
     """Return hosts in few words, as in `n1 .. n9, login` or `a, b and 12 more`.
 
-    Of so many `more` hosts the names are not given.
+    `more` hosts are counted, but have no names here.
     """
     runs = runs_of(names)
     rest = more + sum(len(run) for run in runs[NAMED:])
@@ -58,7 +58,7 @@ def some_of(names: Sequence[str], more: int = 0) -> str:
 
 
 def waiting_line(total: int, waiting: Sequence[str]) -> str:
-    """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
+    """Return a progress line, for example "61/64 hosts, waiting for node7, node9, node41"."""
     named, rest = waiting[:LOOKED_AT], len(waiting[LOOKED_AT:])
     more = f", waiting for {some_of(named, rest)}" if waiting else " are ready"
     return f"{total - len(waiting)}/{total} hosts{more}"

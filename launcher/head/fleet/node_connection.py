@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .events import FleetEvent
 
 KEPT = 1000
-"""Characters of what its session has printed that explain why there is no node launcher."""
+"""Characters of a session's output that are kept to explain a missing node launcher."""
 
 MOST_NOTES = 1000
 """Notes that a node may send between two heartbeats of the runner."""
@@ -32,13 +32,13 @@ class ConnectionState(Enum):
 
 
 class Starting:
-    """How far the start of a node launcher has come.
+    """The progress of the start of a node launcher.
 
     Attributes:
-        begun: since when it is being started, on a clock that does not count the time in which this
-            process was stopped; infinity before that.
-        announced: whether it has announced a token, with which it dials.
-        line: its control line, None while there is none.
+        begun: when the start began, on a clock that does not count the time in which this process
+            was stopped; infinity before that.
+        announced: whether the node launcher has announced the token with which it dials.
+        line: the control line, None while there is none.
     """
 
     def __init__(self, begun: float = float("inf")) -> None:
@@ -47,29 +47,29 @@ class Starting:
         self._heard = ""
 
     def hear(self, text: str) -> None:
-        """Keep a line that its session, which is no stream, has printed."""
+        """Keep a line printed by a session that is not a stream."""
         self._heard = f"{self._heard}{text}\n"[-KEPT:]
 
     @property
     def said(self) -> str:
-        """The end of what its session has printed so far, without what its node launcher has."""
+        """The end of the session's output, without that of the node launcher."""
         printed = self.line.noise + self.line.errors if self.line is not None else b""
         return self._heard + printed[-KEPT:].decode("utf-8", "replace")
 
     @property
     def mute_since(self) -> float | None:
-        """Since when there is a session, and no sign of a node launcher; None if there was one."""
+        """When a session without a sign of its node launcher began; None after a first sign."""
         if self.announced or (self.line is not None and self.line.spoke):
             return None
         return self.begun if self.line is None else max(self.begun, self.line.begun)
 
 
 class Silence(NamedTuple):
-    """How a node was silent when it was lost.
+    """The silence of a node that was lost.
 
     Attributes:
-        seconds: for how long, 0.0 if that is not why it was lost.
-        together: the names of all nodes, if it and they have fallen silent at the same moment.
+        seconds: its length; 0.0 if the node was not lost because of it.
+        together: the names of all nodes, if all fell silent at the same moment.
     """
 
     seconds: float = 0.0
@@ -80,25 +80,26 @@ class NodeConnection:
     """A node launcher and the connection to it, independent of runs.
 
     Attributes:
-        origin: its node as the backend knows it; its rank never changes.
-        is_lane: whether it is a further connection to the node, over the first one's.
-        state: whether there is a connection.
-        attempt: how often it was reached again; what becomes of earlier sessions does not count.
-        lost: why there is none, "" while there is one or none has been tried.
-        cause: why its session has ended, if the backend knows that before the connection ends.
-        answered: whether it has sent HELLO, so that its exit is worth waiting for.
-        beats: whether it has been sent START, so that heartbeats are expected.
-        unanswered: how many JOBs it has not answered with HELLO yet.
-        unconfirmed: whether it owes a heartbeat for a JOB, which a node that sends them at all
-            sends before its checks.
-        silence: how it was silent when it was lost.
-        used: how many runs it was part of.
-        returns: whether the run that uses it has it reached again once it is lost.
-        on_event: the event handler of the run that uses it; None between two runs.
-        on_close: each is called once, with the reason, when its connection is closed.
-        starting: how far the start of its node launcher has come.
-        offset: seconds to add to its clock to get the runner's; the smallest difference seen is
-            the one with the least network delay in it.
+        origin: the node as the backend knows it; its rank never changes.
+        is_lane: whether this is a further connection, through the node's first one.
+        state: whether the node is connected.
+        attempt: how many times the node was reached again; events of earlier sessions are ignored.
+        lost: why there is no connection; "" while there is one, or none has been tried.
+        cause: the reason for the end of the session, if the backend reports it before the
+            connection ends.
+        answered: whether the node has sent HELLO, so that its exit is worth waiting for.
+        beats: whether the node has been sent START, so that heartbeats are expected.
+        unanswered: the number of JOBs that the node has not answered with HELLO yet.
+        unconfirmed: whether the node owes the heartbeat that confirms a JOB before its checks
+            begin.
+        silence: the silence because of which the node was lost.
+        used: the number of runs that have used the connection.
+        returns: whether the run that uses the node has it reached again after a loss.
+        on_event: the event handler of the run that uses the node; None between two runs.
+        on_close: each is called once, with the reason, when the connection is closed.
+        starting: the progress of the start of the node launcher.
+        offset: seconds to add to the node's clock to get the runner's. The smallest difference seen
+            so far has the least network delay in it.
     """
 
     def __init__(self, node: Node, *, is_lane: bool = False) -> None:
@@ -118,7 +119,7 @@ class NodeConnection:
 
     @property
     def number(self) -> int:
-        """The rank by which its backend knows it."""
+        """The rank that the backend uses for the node."""
         return self.origin.rank
 
     @property
@@ -128,7 +129,7 @@ class NodeConnection:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection."""
+        """True if there is a connection."""
         return self.state is ConnectionState.CONNECTED
 
     def open(self, connection: Connection) -> None:
@@ -139,7 +140,7 @@ class NodeConnection:
         self._connection, self.starting.line = connection, connection.line
 
     def close(self, reason: str) -> None:
-        """Close the connection; a node launcher without one ends everything it has started."""
+        """Close the connection, which makes the node launcher end everything it has started."""
         connection, self._connection = self._connection, None
         self.starting.line = None
         self.state, self.lost = ConnectionState.LOST, reason
@@ -161,12 +162,12 @@ class NodeConnection:
             self._connection.send(frame)
 
     def send_job(self, frame: bytes) -> None:
-        """Send a JOB, which it will answer with HELLO."""
+        """Send a JOB, which the node will answer with HELLO."""
         self.unanswered += 1
         self.send(frame)
 
     def fault(self) -> str:
-        """Return how it violated the protocol, "" if it did not."""
+        """Return the node's violation of the protocol; "" if there was none."""
         return self._connection.fault if self._connection is not None else ""
 
     def heard(self) -> float | None:
@@ -176,24 +177,24 @@ class NodeConnection:
         return self._connection.last_received
 
     def reset_silence(self, now: float) -> None:
-        """Treat it as heard from just now."""
+        """Treat the node as heard from just now."""
         if self._connection is not None:
             self._connection.last_received = now
 
     def reset_notes(self) -> None:
-        """Reset the count of its notes."""
+        """Reset the count of the node's notes."""
         self._notes = 0
 
     def count_note(self) -> None:
         """Count a note for the user.
 
         Raises:
-            BadFrame: there were too many since the last heartbeat.
+            BadFrame: there were too many notes since the last heartbeat.
         """
         self._notes += 1
         if self._notes > MOST_NOTES:
             raise frames.BadFrame(f"more than {MOST_NOTES} notes at a time")
 
     def read_clock(self, clock: float, now: float) -> None:
-        """Update the offset of its clock from a message that carries its time."""
+        """Update the clock's offset from a message that carries the node's time."""
         self.offset = min(self.offset, now - clock)
