@@ -22,7 +22,7 @@ class Door(NamedTuple):
     """One feature of a job.
 
     Attributes:
-        name: of a function: its module below this folder, and its own name.
+        name: the function's module below this folder, a colon, and its name.
         applies: returns whether a job has the feature.
     """
 
@@ -44,19 +44,21 @@ OBSERVERS = (
     Door(".watch.attach:commands", lambda job: bool(job.hooks.on_event)),
     Door(".elastic.host_watch:watch", lambda job: bool(job.elastic and job.updates)),
 )
-"""What observes a run, called with it before it begins. A function may return what waits, in a
-thread once the job has ended, until other programs have been told."""
+"""Features that observe a run: each function is called with the run before it begins. It may
+return another function that is called in a thread once the job has ended, and waits until other
+programs have received the news."""
 
 RESTART_POLICIES = (
     Door(".elastic.torch_rendezvous:policy", lambda job: job.plan.rendezvous is not None),
     Door(".elastic.runner_rounds:policy", lambda job: job.elastic is not None),
 )
-"""What decides on restarts, called with the state of a run. The first that applies does; without
-one, the first failure or loss ends the run."""
+"""Features that decide on restarts: each function is called with the state of a run, and returns
+its restart policy. The first row that applies is used; without one, the first failure or loss ends
+the run."""
 
 
 def observe(run: Run) -> list[Callable[[], None]]:
-    """Have a run observed; return what is to be called in a thread once the job has ended."""
+    """Make features observe a run; return the functions to call in a thread after the job's end."""
     found = [door.open()(run) for door in OBSERVERS if door.applies(run.spec)]
     return [wait for wait in found if wait is not None]
 

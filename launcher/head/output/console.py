@@ -32,12 +32,13 @@ LAST_WRITE = 1.0
 
 
 class Console:
-    """Prints one job's output; everything that is printed goes through it.
+    """Prints all output of one job.
 
-    A worker's standard output goes to dsrun's standard output, and its standard error to dsrun's.
+    A worker's standard output goes to dsrun's standard output, and its standard error to dsrun's
+    standard error.
 
     Attributes:
-        on_broken_pipe: called from the loop once the reader of the output has gone.
+        on_broken_pipe: called from the loop once the reader of the output has gone away.
     """
 
     def __init__(
@@ -50,10 +51,10 @@ class Console:
         fds: tuple[int, int] = OWN,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Open both streams, for `--color` and `--log_level`, and the user with this environment.
+        """Open both streams, for `--color`, `--log_level`, and the environment of the user.
 
-        `fold` is as in `OutputPolicy`, from the first call of `fold` on. `fds` are standard output
-        and error; those of another process are closed at the end.
+        `fold`, as in `OutputPolicy`, has an effect once the method `fold` is called. `fds` are the
+        standard output and error; those of another process are closed at the end.
         """
         self._loop = loop
         self._level = LEVELS.index(level)
@@ -101,11 +102,11 @@ class Console:
 
     @property
     def folds(self) -> bool:
-        """Whether the same line of several ranks is to be printed once."""
+        """True if equal lines of several ranks are to be printed once."""
         return bool(self._may_fold)
 
     def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
-        """Do that from now on, for so many ranks; `label` returns the label of several."""
+        """Fold lines from now on, for this number of ranks; `label` returns a joint label."""
         self._settle()
         self._folded.clear()
         self._screen.folded = self._folded
@@ -155,12 +156,12 @@ class Console:
             self._loop.call_soon_threadsafe(call)
 
     def _settle(self) -> None:
-        """Print lines that wait for the same of other ranks."""
+        """Print the lines that wait for equal ones of other ranks."""
         for folded in self._folded.values():
             folded.settle()
 
     def log(self, text: str, level: str = "info") -> None:
-        """Print a message of dsrun's own on standard error, if its level is shown."""
+        """Print a message of dsrun on standard error, if its level is shown."""
         if self.shows(level):
             self._show_own(own_lines(text))
 
@@ -179,7 +180,7 @@ class Console:
         self._show_own(f"{plain(text)}\n")
 
     def _show_own(self, block: str) -> None:
-        """Print text of dsrun's own; on a terminal, reset a colour that a rank has left set."""
+        """Print text of dsrun; on a terminal, reset a colour that a rank has left set."""
         self._settle()
         if self._terminals[2]:
             from ...common.wrap import wrapped
@@ -190,7 +191,7 @@ class Console:
         self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
 
     def _end_lines(self) -> None:
-        """Print the last line of every stream that lacks its end."""
+        """Print the last line of every stream that lacks its line end."""
         self._settle()
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
@@ -200,9 +201,9 @@ class Console:
         self._screen.status(plain(text) if self._level <= 1 else "")
 
     def close(self) -> None:
-        """Print lines without a line end, and wait at most `LAST_WRITE` until all is written.
+        """Print lines without a line end, and wait at most `LAST_WRITE` seconds for all writes.
 
-        The loop has ended, so a failure of the last write is told here.
+        The loop has ended, so a failure of the last write is reported here.
         """
         self._print_rest()
         for sink in sorted(self._writers):
@@ -212,18 +213,18 @@ class Console:
 
     @property
     def has_lost_output(self) -> bool:
-        """Whether standard output could not be written, though somebody may read it."""
+        """True if standard output could not be written, though somebody may read it."""
         return self._failures.get(1, errno.EPIPE) != errno.EPIPE
 
     def finish(self, then: Callable[[], None]) -> None:
-        """Do the same without waiting: `then` is called from the loop once all is written."""
+        """Close without waiting: `then` is called from the loop once everything is written."""
         self._print_rest()
         self.flush(then)
         for writer in self._writers.values():
             writer.close(0.0)
 
     def flush(self, then: Callable[[], None]) -> None:
-        """Call `then` once everything so far is written, or after `LAST_WRITE`."""
+        """Call `then` once everything so far is written, or after `LAST_WRITE` seconds."""
         self._settle()
         unwritten = {*self._writers}
 
@@ -270,7 +271,7 @@ class Console:
 
 
 def _sinks(out: int, err: int) -> dict[int, int]:
-    """Return the writer of each stream: one for both if they are one file, to keep their order."""
+    """Return the writer of each stream: one for both if they are one file, to keep the order."""
     try:
         same = system.sameopenfile(out, err)
     except OSError:

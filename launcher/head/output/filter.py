@@ -1,4 +1,4 @@
-"""Which output of which worker is printed, and with which label. Pure."""
+"""Selects the streams of workers to print, and makes their labels. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 40
-"""Characters of hosts, or of ranks, in a label of several ranks; beyond, they are counted."""
+"""Characters of hosts, or of ranks, in a label of several ranks; longer lists are counted."""
 
 
 class OutputFilter:
@@ -36,7 +36,7 @@ class OutputFilter:
         return ({1, 2} - policy.redirects.of(local_rank)) | policy.tee.of(local_rank)
 
     def label(self, node: Node, rank: int, local_rank: int) -> str:
-        """Return the text before each line of a worker."""
+        """Return the label of a worker's lines."""
         return self._policy.prefix.format(
             host=node.host.name,
             rank=rank,
@@ -48,11 +48,11 @@ class OutputFilter:
 
     @property
     def can_fold(self) -> bool:
-        """Whether `joint_label` can name several ranks."""
+        """True if `joint_label` can name several ranks."""
         return can_fold(self._policy.prefix)
 
     def joint_label(self, workers: Sequence[tuple[Node, int]]) -> str:
-        """Return the text before a line of several workers, given as node and rank, in order."""
+        """Return the label of a line of several workers, given as node and rank, in order."""
         if not workers:
             return ""
         if len(workers) == 1:
@@ -68,7 +68,7 @@ class OutputFilter:
         )
 
     def workers(self, nodes: Iterable[Node]) -> list[tuple[Node, int]]:
-        """Return the workers of these nodes that are shown, as node and rank, in order."""
+        """Return the workers of these nodes that are printed, as node and rank, in order."""
         return [
             (node, rank)
             for node in nodes

@@ -1,7 +1,7 @@
 """Puts labels before the lines of worker output, a whole block at a time. Pure.
 
-A Python loop over the lines would cost more than everything else; here one `replace` labels a block
-of many lines.
+A Python loop over the lines would cost more than everything else; here, one `replace` labels a
+block of many lines.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 
 LONGEST = 64 * 1024
-"""Bytes of a line beyond which it is printed in pieces; later pieces have a plus for the bar."""
+"""Bytes of a line beyond which it is printed in pieces; later pieces have + in place of the bar."""
 
-# The beginning of a UTF-8 character whose rest has not come yet.
+# The beginning of a UTF-8 character whose rest has not arrived yet.
 _CHARACTER = rb"[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
 _CUT_OFF = re.compile(rb"(?:%b)\Z" % _CHARACTER)
 
 # The patterns below are for terminals only, and are compiled when first used.
 
-# Strings and sequences that do more than colour: they set the title or the clipboard, or move the
+# Strings and sequences that do more than set colours: they set the title or the clipboard, or move
+# the
 # cursor (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
 _SEQUENCE = (
     rb"\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
@@ -25,13 +26,14 @@ _SEQUENCE = (
     rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
 )
 
-# What is left may set colours (SGR, `m`) or erase to the end of the line (`K`; other numbers erase
-# the label, too), and nothing else: a terminal continues a sequence after a part that was cut out
-# of it, or after a control character.
+# The escapes that remain may set colours (SGR, `m`) or erase to the end of the line (`K`; other
+# numbers would also
+# erase the label). Anything else is stray: a terminal would continue a sequence after a part that
+# was cut out, or after a control character.
 _STRAY = rb"\x1b(?!\[(?:[0-9:;]*m|0*K))"
 
 # The beginning of a character, or of a sequence of a usual length, without its end. Of a string,
-# only what begins it and what may begin its end matters for what follows.
+# only its beginning and a possible beginning of its end affect the bytes that follow.
 _BEGUN = (
     rb"(?:(?P<string>\x1b[\]PX^_])[^\x07\x1b\n]*(?P<end>\x1b?)"
     rb"|\x1b(?:[ -/]{1,8}|\[[0-?]{0,99}[ -/]{0,8})?|%b)\Z" % _CHARACTER
@@ -41,20 +43,21 @@ _BEGUN = (
 _CONTROLS = bytes({*range(32), 127} - {*b"\b\t\n\r\x1b"})
 
 # C1 controls (ECMA-48; some terminals treat them like escape sequences), in UTF-8 and as bytes that
-# are no UTF-8, and characters that change the direction of text (Unicode TR9: LRE to RLO, LRI to
-# PDI). Their first byte without the rest is removed as well: removing what is between the two would
-# make the character whole.
+# are not UTF-8, and characters that change the direction of text (Unicode TR9: LRE to RLO, LRI to
+# PDI). Their first byte alone is removed as well: otherwise, removing the bytes after it could make
+# the
+# character whole.
 _HIDDEN = "[\x80-\x9f\udc80-\udc9f\u202a-\u202e\u2066-\u2069\udcc2\udce2]"
 
 
 class Sanitizer:
-    """Removes from a stream what could harm a terminal, and keeps text and colours."""
+    """Removes everything from a stream that could harm a terminal; keeps text and colours."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return what is safe to print.
+        """Return the part of a block that is safe to print.
 
         An unfinished sequence or character is held back until the next call.
         """
@@ -65,8 +68,8 @@ class Sanitizer:
         return data if data.isascii() else _visible(data)
 
     def _hold(self, data: bytes) -> bytes:
-        """Return a block without what is unfinished at its end."""
-        # The last escape may begin the end of a string, which began with the one before.
+        """Return a block without the unfinished sequence or character at its end."""
+        # The last escape may begin the end of a string that the escape before it began.
         escape = data.rfind(b"\x1b", 0, -1)
         begun = re.compile(_BEGUN).search(data, escape if escape >= 0 else max(len(data) - 3, 0))
         if begun is None:
@@ -79,13 +82,13 @@ class Sanitizer:
 class Labeller:
     """Splits one stream of one rank into lines, and labels them. No byte is returned twice.
 
-    A line of which a part has been returned goes on with a plus for the bar in its label. A
-    carriage return overwrites what stands before it in its line; but if a part of that has been
-    returned, it ends it like a line.
+    A line of which a part has been returned goes on with + in place of the bar in its label. A
+    carriage return discards the line so far, like a terminal; but if a part of the line has been
+    returned, it ends the line.
 
     Attributes:
-        carry: what has not been returned of the line that has not ended, without its label.
-        open: whether the last part that was returned has no line end; reset by who prints one.
+        carry: the part of the unfinished line that has not been returned, without its label.
+        open: whether the last returned part has no line end; reset by the caller that prints one.
     """
 
     def __init__(self, label: bytes) -> None:
@@ -97,11 +100,11 @@ class Labeller:
         self._state = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Add a block; return the labelled lines that are now whole, each with its line end."""
+        """Add a block; return the labelled lines that are now complete, each with its line end."""
         return self.labelled(self.split(data))
 
     def split(self, data: bytes) -> bytes:
-        """Add a block; return the lines that are now whole, without labels, with their ends."""
+        """Add a block; return the lines that are now complete, without labels, with their ends."""
         data = self.carry + data
         if b"\r" in data:
             return self._overwrite(data.split(b"\n"))
@@ -112,7 +115,7 @@ class Labeller:
         return data[:cut]
 
     def _overwrite(self, lines: list[bytes]) -> bytes:
-        """Do the same with lines in which there are carriage returns."""
+        """Return the complete lines of a block with carriage returns, as `split` does."""
         if self._part:
             first, _, then = lines[0].partition(b"\r")
             if then := then.lstrip(b"\r"):
@@ -127,7 +130,7 @@ class Labeller:
         return b"".join(_latest(line) + b"\n" for line in lines)
 
     def labelled(self, whole: bytes) -> bytes:
-        """Return what `split` has returned with labels, and pieces of an endless line."""
+        """Return the lines from `split` with labels, and pieces of an endless line."""
         lines = self._labelled(whole) if whole else b""
         if len(self.carry) <= LONGEST:
             return lines
@@ -137,16 +140,16 @@ class Labeller:
 
     @property
     def in_pieces(self) -> bool:
-        """Whether a line is printed in pieces: `labelled` must be given what `split` returned."""
+        """True if a line is printed in pieces: `labelled` must be called after each `split`."""
         return self._part or len(self.carry) > LONGEST
 
     @property
     def unfinished(self) -> bytes:
-        """The line that has not ended yet; its last carriage return is left out."""
+        """The unfinished line, without the carriage return at its end."""
         return self.carry.rstrip(b"\r")
 
     def state(self) -> bytes:
-        """Return the newest whole state of a progress bar, without its label, or b""."""
+        """Return the latest complete state of a progress bar, without its label, or b""."""
         if self.carry.endswith(b"\r") and not self._part and (state := self.unfinished):
             self.carry, self._state, self._part = b"\r", b"", True
             return state
@@ -154,7 +157,7 @@ class Labeller:
         return state
 
     def part(self) -> bytes:
-        """Return the line so far, labelled, without a line end; b"" if there is nothing of it."""
+        """Return the unfinished line so far, labelled, without a line end; b"" if it is empty."""
         text = self._take()
         if not text:
             return b""
@@ -163,7 +166,7 @@ class Labeller:
         return label + text
 
     def end(self) -> bytes:
-        """Return the last line, which had no line end, with one."""
+        """Return the last line, completed with a line end."""
         line, self.carry = self.unfinished, b""
         return self._labelled(line + b"\n") if line or self._part else b""
 
@@ -172,7 +175,7 @@ class Labeller:
         return self._continued if self._part else self.label
 
     def _take(self) -> bytes:
-        """Take what may be printed of the line so far: whole characters, and no carriage return."""
+        """Take the printable part of the unfinished line: whole characters, no carriage return."""
         text = self.unfinished
         if cut := _CUT_OFF.search(text, max(len(text) - 3, 0)):
             text = text[: cut.start()]
@@ -183,7 +186,7 @@ class Labeller:
         first = self._next_label
         if self.open:
             first, self.open = b"", False
-        elif self._part and whole.startswith(b"\n"):  # the part has its line end
+        elif self._part and whole.startswith(b"\n"):  # this completes the part that was returned
             first, whole = self.label, whole[1:]
         self._part = False
         if not self.label or not whole:
@@ -192,11 +195,11 @@ class Labeller:
 
 
 def _visible(data: bytes) -> bytes:
-    """Return text without hidden characters; other bytes that are no UTF-8 stay as they are."""
+    """Return text without hidden characters; other bytes that are not UTF-8 stay as they are."""
     text = re.sub(_HIDDEN, "", data.decode("utf-8", "surrogateescape"))
     return text.encode("utf-8", "surrogateescape")
 
 
 def _latest(line: bytes) -> bytes:
-    """Return what a terminal would show of a line."""
+    """Return the part of a line that a terminal would show."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]

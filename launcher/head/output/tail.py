@@ -1,7 +1,7 @@
-"""The newest output of a job's workers, within a bound. Pure.
+"""The latest output of a job's workers, up to a limit. Pure.
 
-Blocks are kept as they arrive and split into lines only when somebody asks, so that this costs next
-to nothing for each block.
+Blocks are kept as they arrive, and split into lines only on request, so that a block costs next to
+nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ LIMIT = 64 * 1024
 """Bytes of output that are kept."""
 
 COST = 64
-"""Bytes that a block counts beyond its own: of many short ones, fewer are kept."""
+"""Overhead in bytes counted for each block, so that fewer short blocks are kept."""
 
 LAST = 512
-"""Bytes of its newest output that are kept of each rank in any case, for its last line."""
+"""Bytes of the latest output that are always kept for each rank, for its last line."""
 
 
 class Tail:
-    """Keeps the newest output.
+    """Keeps the latest output.
 
     Attributes:
         newest: the rank that has written last, None before the first output.
-        hosts: where each rank that has written was at that time.
+        hosts: the host of each rank when it last wrote.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
-        """Keep about `limit` bytes, and `LAST` of each rank."""
+        """Keep about `limit` bytes, and `LAST` bytes of each rank."""
         self.newest: int | None = None
         self.hosts: dict[int, str] = {}
         self._limit = limit
@@ -42,7 +42,7 @@ class Tail:
         self._ends: dict[int, tuple[int, bytes]] = {}
 
     def add(self, rank: int, host: str, stream: int, data: bytes) -> None:
-        """Add what a rank has written to its stream 1 or 2."""
+        """Add output of a rank on its stream 1 or 2."""
         self.newest = rank
         self.hosts[rank] = host
         if len(data) < LAST:
@@ -57,14 +57,14 @@ class Tail:
             self._size -= len(self._blocks.popleft()[2]) + COST
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks that are kept, the oldest first: (rank, stream, bytes)."""
+        """Yield the kept blocks, oldest first: (rank, stream, bytes)."""
         yield from self._blocks
 
     def last_line(self, rank: int | None) -> str:
-        """Return the newest line of a rank that is not empty, "" if it has written none.
+        """Return the latest line of a rank that is not empty; "" if it has written none.
 
-        Of a line that was overwritten, as by a progress bar, it is what is seen now. What is not
-        UTF-8 is replaced; control characters are left as they are.
+        Of a line that was overwritten, such as a progress bar, return the latest state. Bytes that
+        are not UTF-8 are replaced; control characters are left as they are.
         """
         if rank is None or rank not in self._ends:
             return ""

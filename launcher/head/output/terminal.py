@@ -1,9 +1,9 @@
 """Writes lines to a terminal, with a live area at the bottom, or to a file or pipe.
 
-On a terminal the unfinished line of every rank (a progress bar, a prompt) stays at the bottom and
-is redrawn in place. A file cannot be redrawn: there, the newest whole state of a progress bar is
-written once a second. A line that only waits for its end is written after a second, and goes on in
-place, or with a plus in its label if another line has come between.
+On a terminal, the unfinished line of every rank (a progress bar, a prompt) stays at the bottom and
+is redrawn in place. A file cannot be redrawn: there, the latest complete state of a progress bar is
+written once a second. A line that only lacks its end is written after a second. It continues in
+place, or with + in its label if another line has come between.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ REDRAW = 0.1
 """Seconds between two redraws of the live area."""
 
 LATEST = 1.0
-"""Seconds between two states of one progress bar in a file."""
+"""Seconds between two states of a progress bar in a file."""
 
 ROWS = 12
 """Unfinished lines shown at a time."""
 
 LINES = 60
-"""Lines above a report in which a reader sees what they have just shown."""
+"""Lines above a report that a reader is assumed to have seen."""
 
 KEPT = 16 * 1024
-"""Bytes of them that are kept, at least."""
+"""Bytes of recent lines that are kept, at least."""
 
 _INVISIBLE = re.compile(rb"\x1b\[[0-9;]*m")
 
@@ -47,21 +47,21 @@ def may_move(colour: str, environ: Mapping[str, str]) -> bool:
 
     Args:
         colour: --color: auto, always or never.
-        environ: for NO_COLOR (no-color.org) and TERM; a missing TERM is treated as `dumb`.
+        environ: the variables NO_COLOR (no-color.org) and TERM; a missing TERM counts as `dumb`.
     """
     wanted = colour == "always" or (colour == "auto" and not environ.get("NO_COLOR"))
     return wanted and environ.get("TERM", "dumb") != "dumb"
 
 
 class Recent:
-    """The newest lines that were printed, so that a report does not repeat those right above it."""
+    """The lines printed last, so that a report does not repeat the lines right above it."""
 
     def __init__(self) -> None:
         self._printed: list[bytes] = []
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        """Add whole lines that are printed."""
+        """Add whole lines that are being printed."""
         self._printed.append(data)
         self._size += len(data)
         if self._size > 2 * KEPT:
@@ -69,7 +69,7 @@ class Recent:
             self._size = KEPT
 
     def shows(self, lines: list[str]) -> bool:
-        """Return whether all these lines, in this order, are among the newest, behind a label."""
+        """Return whether all these lines, labelled and in this order, are among the latest."""
         text = b"".join(self._printed).decode("utf-8", "replace")
         printed = iter(text.splitlines()[-LINES:])
         return all(any(row.endswith(line) for row in printed) for line in lines)
@@ -79,7 +79,7 @@ class StreamOutput:
     """Writes to a file or a pipe, whose width does not matter.
 
     Attributes:
-        folded: the streams in which the same line of several ranks is shown once.
+        folded: the streams in which equal lines of several ranks are shown once.
     """
 
     def __init__(self, loop: Loop, write: Write, _width: Callable[[], int] = int) -> None:
@@ -92,7 +92,7 @@ class StreamOutput:
         self.folded: Mapping[int, FoldedLines] = {}
 
     def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
-        """Write whole lines, behind the end of a line that stands open and does not go on."""
+        """Write whole lines, after ending a line that was left open by another rank."""
         if lines and (labeller := self._open.pop(stream, None)) and labeller.open:
             labeller.open = False
             lines = b"\n" + lines
@@ -127,7 +127,7 @@ class StreamOutput:
             self._wake()
 
     def _leave_open(self) -> None:
-        """Write the only line of a stream that waits for its end, if no other stands open."""
+        """Write the only unfinished line of a stream, if no other line was left open."""
         by_stream: dict[int, list[tuple[Labeller, float]]] = {}
         for labeller, ((_, stream), fed) in self._waiting.items():
             by_stream.setdefault(stream, []).append((labeller, fed))
@@ -138,26 +138,26 @@ class StreamOutput:
                 self._write(stream, text, None)
 
     def still_shows(self, stream: int, lines: list[str]) -> bool:
-        """Return whether these lines, each behind its label, are among the newest of a stream."""
+        """Return whether these lines, each behind its label, are among the latest of a stream."""
         return stream in self._recent and self._recent[stream].shows(lines)
 
     def status(self, text: str) -> None:
         """Do nothing: a file cannot show a status line."""
 
     def clear(self) -> None:
-        """Do nothing: what was written to a file stays."""
+        """Do nothing: a file cannot be changed."""
 
     def finish(self, stream: int, labeller: Labeller) -> None:
-        """Write the last line of a stream, which had no line end, with one."""
+        """Write the last line of a stream, completed with a line end."""
         if line := labeller.end():
             self.show(stream, line, None)
 
 
 class TerminalOutput:
-    """Writes to a terminal; `width` returns how many columns it has, by default this process's.
+    """Writes to a terminal; `width` returns its number of columns, by default this process's.
 
     Attributes:
-        folded: the streams in which the same line of several ranks is shown once.
+        folded: the streams in which equal lines of several ranks are shown once.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class TerminalOutput:
             self._redraw_soon()
 
     def still_shows(self, _stream: int, lines: list[str]) -> bool:
-        """Return whether these lines, each behind its label, are among the newest."""
+        """Return whether these lines, each behind its label, are among the latest."""
         return self._recent.shows(lines)
 
     def status(self, text: str) -> None:
@@ -205,7 +205,7 @@ class TerminalOutput:
         self._write(2, self._erased(), None)
 
     def finish(self, stream: int, labeller: Labeller) -> None:
-        """Write the last line of a stream, which had no line end, with one."""
+        """Write the last line of a stream, completed with a line end."""
         if line := labeller.end():
             self.show(stream, line, None)
 
@@ -238,7 +238,7 @@ class TerminalOutput:
 def _once(
     texts: Mapping[Labeller, bytes], keys: Mapping[Labeller, Key], folded: Mapping[int, FoldedLines]
 ) -> list[tuple[int, bytes]]:
-    """Return stream and text of lines, labelled; where lines are folded, equal ones once."""
+    """Return the stream and the labelled text of each line; fold equal lines into one."""
     same: dict[tuple[int, bytes, Labeller | None], list[Labeller]] = {}
     for one, text in texts.items():
         stream = keys[one][1]
@@ -252,7 +252,7 @@ def _once(
 
 
 def columns(fds: Iterable[int], environ: Mapping[str, str] = os.environ) -> int:
-    """Return the width of the first terminal among these; COLUMNS overrides its own."""
+    """Return the width of the first terminal among these; COLUMNS takes precedence."""
     given = environ.get("COLUMNS", "")
     if re.fullmatch("[1-9][0-9]{0,3}", given):
         return int(given)
@@ -265,7 +265,7 @@ def columns(fds: Iterable[int], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _cut(line: bytes, width: int) -> bytes:
-    """Cut to the width of the terminal; a line that wraps could not be erased."""
+    """Cut a line to the width of the terminal: a line that wraps could not be erased."""
     text = line.decode("utf-8", "replace")
     if len(_INVISIBLE.sub(b"", line).decode("utf-8", "replace")) < width:
         return line

@@ -20,12 +20,12 @@ AT_ONCE = 512 * 1024
 class Writer:
     """Writes blocks to one descriptor in order.
 
-    `written` is called for each block when it has been written, and `failed` once with the errno;
-    after that, blocks are dropped. Both are called from the thread.
+    `written` is called for each block once it is written, and `failed` once with the errno; after a
+    failure, blocks are dropped. Both are called from the thread.
     """
 
     def __init__(self, fd: int, failed: Callable[[int], None], *, owned: bool = False) -> None:
-        """Write to `fd`; if it is `owned`, it is closed once all is written after `close`."""
+        """Write to `fd`; if it is `owned`, close it once everything is written after `close`."""
         self._fd = fd
         self._owned = owned
         self._failed = failed
@@ -35,7 +35,7 @@ class Writer:
         self._thread = system.thread(self._run, f"write-{fd}")
 
     def put(self, data: bytes, written: Written | None = None) -> None:
-        """Queue a block; never waits."""
+        """Queue a block, without waiting."""
         with self._ready:
             self._blocks.append((data, written))
             self._ready.notify()
