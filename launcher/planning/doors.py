@@ -1,4 +1,4 @@
-"""The doors by which features enter the plan of a job: a row for each, imported when asked for."""
+"""The doors by which features enter the plan of a job: one row each, imported when asked for."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ DOORS = {
     "debug": ("debug", "debug_file"),
     "sync": ("sync",),
 }
-"""Modules of this folder by the options that ask for them, beside those that fill a field of their
-policy (`Option.fills`). The `plan` of each returns a job with its feature. They plan in this order:
-whether a watch may restart a job depends on the elastic policy."""
+"""Modules of this folder, with the options that ask for them. An option that fills a field of a
+module's policy (`Option.fills`) asks for the module as well. The `plan` function of each module
+returns a job with its feature. The order matters: the elastic policy decides whether a watch may
+restart a job."""
 
 
 def asked(options: Options) -> list[str]:
-    """Return the doors that options ask for, by having another value than their default."""
+    """Return the doors that the options ask for with values other than their defaults."""
     changed = {n: row for n, row in all_options().items() if getattr(options, n) != row.default}
     named = {row.fills.partition(".")[0] for row in changed.values()}
     if is_elastic(options) or any(row.elastic for row in changed.values()):
@@ -47,7 +48,7 @@ def with_features(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job with the features that the options ask for.
 
     Raises:
-        UsageError: an option of one is invalid.
+        UsageError: an option of a feature is invalid.
     """
     for door in asked(options):
         spec = import_module(f".{door}", __package__).plan(options, spec)

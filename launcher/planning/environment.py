@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from ..specs.environment import ForwardedEnv
 
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
-"""Read from the home folder, then from the current one, if they exist."""
+"""Files that are read from the home folder, then from the current folder, if they exist."""
 
 
 def travel(options: Options, tell: Callable[[str], object] = str) -> ForwardedEnv:
     """Return the variables that go to the nodes.
 
     Args:
-        options: names files and variables.
-        tell: is told if the home folder cannot be read, so that its files have no effect.
+        options: the options that name files and variables.
+        tell: called with a warning if the home folder cannot be read, so that its files have no
+            effect.
 
     Raises:
         UsageError: an environment file, an --export or the --accelerator is invalid.
@@ -44,7 +45,7 @@ def travel(options: Options, tell: Callable[[str], object] = str) -> ForwardedEn
 
 
 def _accelerator(options: Options) -> str | None:
-    """Return the vendor that is named: by --nproc_per_node, too, as torchrun's PrivateUse1."""
+    """Return the vendor that the user names, possibly by --nproc_per_node, as for torchrun."""
     own = options.nproc_per_node if options.nproc_per_node in PRIVATE else None
     if own and options.accelerator not in {None, own}:
         raise conflict(f"--nproc_per_node {own}", f"--accelerator {options.accelerator}")
@@ -52,9 +53,10 @@ def _accelerator(options: Options) -> str | None:
 
 
 def env_files(options: Options) -> list[tuple[str, str]]:
-    """Return (path, what names it) of the environment files; later ones override earlier ones.
+    """Return the environment files with their origins; later files override earlier ones.
 
-    The second value is "" for the default files, which need not exist.
+    The origin is the option or variable that names the file, "" for a default file, which need not
+    exist.
     """
     folders = tuple(filter(None, (files.home(), ".")))
     usual = [os.path.join(folder, name) for folder in folders for name in ENV_FILES]

@@ -1,4 +1,4 @@
-"""Make paths of the command line absolute, for all nodes; and whether dsrun's Python is theirs."""
+"""Make paths of the command line absolute, and find out whether workers can use dsrun's Python."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from ..cli.options import Options
 
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
-"""Name the folder of the active environment: the first for venv, uv, poetry and virtualenv, the
-second for conda, mamba and pixi. Those of module systems set one of them, or none."""
+"""Variables that name the folder of the active environment: the first is set by venv, uv, poetry
+and virtualenv, the second by conda, mamba and pixi. Module systems set one of them, or none."""
 
 
 def workdir(options: Options) -> str:
-    """Return the workers' folder, as an absolute path of this machine.
+    """Return the workers' folder, as an absolute path on this machine.
 
     Raises:
-        UsageError: the current folder does not exist any more.
+        UsageError: the current folder no longer exists.
     """
     return from_here(options.workdir or "")
 
 
 def interpreter(options: Options) -> str | None:
-    """Return --python; a path is made absolute, a plain name is searched on each node's PATH.
+    """Return --python; a path is made absolute, a plain name is looked up in each node's PATH.
 
     Raises:
-        UsageError: the current folder does not exist any more.
+        UsageError: the current folder no longer exists.
     """
     named = options.python
     return from_here(named) if named and "/" in named else named
@@ -41,7 +41,7 @@ def from_here(path: str) -> str:
     """Return a path relative to the current folder as an absolute one; "" is the folder itself.
 
     Raises:
-        UsageError: the current folder does not exist any more.
+        UsageError: the current folder no longer exists.
     """
     if os.path.isabs(path):
         return path
@@ -66,14 +66,14 @@ def _current_folder() -> str:
 
 
 def own_fits(environ: Mapping[str, str]) -> bool:
-    """Return whether dsrun's own Python is the workers': it is the active one, or has torch."""
+    """Return whether workers may use dsrun's own Python: it is the active one, or has torch."""
     return any(is_own(environ[name]) for name in active(environ)[:1]) or _has_torch()
 
 
 def active(environ: Mapping[str, str]) -> list[str]:
-    """Return the variables that name an active environment; first the one whose `python` runs.
+    """Return the variables that name an active environment, that of the first on PATH first.
 
-    An environment may be activated within another one. The last one comes first on PATH.
+    An environment may be activated within another one; the last activated comes first on PATH.
     """
     path = environ.get("PATH", "").split(os.pathsep)
     places = {
@@ -84,12 +84,12 @@ def active(environ: Mapping[str, str]) -> list[str]:
 
 
 def is_own(folder: str) -> bool:
-    """Return whether dsrun runs on the Python of an environment."""
+    """Return whether dsrun runs on the Python of this environment."""
     return is_same(folder, os.path.dirname(os.path.dirname(sys.executable)))
 
 
 def is_same(one: str, other: str) -> bool:
-    """Return whether two paths name the same folder; "" names none."""
+    """Return whether two paths name one folder; "" names none."""
     if not (one and other) or os.path.normpath(one) == os.path.normpath(other):
         return bool(one and other)
     try:
@@ -99,16 +99,16 @@ def is_same(one: str, other: str) -> bool:
 
 
 def _has_torch() -> bool:
-    """Return whether dsrun's own Python has torch; an import of it would take seconds.
+    """Return whether dsrun's own Python has torch, without the seconds that an import would take.
 
-    PYTHONPATH does not count: it is for the workers, whichever Python they have.
+    PYTHONPATH is ignored: it is for the workers, on whichever Python they run.
     """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     prefix = os.path.dirname(os.path.dirname(sys.executable))
-    own = os.path.join(prefix, "lib", version, "site-packages")  # `-S` leaves it out of sys.path
+    own = os.path.join(prefix, "lib", version, "site-packages")  # missing from sys.path under `-S`
     users = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     folders = dict.fromkeys([own, *(one for one in sys.path if one not in users)])
-    # A folder that is no package may be anybody's, except among packages.
+    # A folder `torch` that is not a package may be anything, except next to other packages.
     files = ("torch" if one.endswith("-packages") else "torch/__init__.py" for one in folders)
     return any(map(os.path.exists, map(os.path.join, folders, files))) or any(
         name.startswith("__editable___torch_")

@@ -1,4 +1,4 @@
-"""Check values that the shell or a blank has split, or that are empty."""
+"""Check for empty values, and for values that the shell or a blank has split."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(command: Command, folder: str) -> None:
 
     Args:
         command: the command line.
-        folder: where the workers run; scripts are looked up there on this machine.
+        folder: the workers' folder, where the script is looked up on this machine.
 
     Raises:
         UsageError: a list is empty or split; the message shows what was probably meant.
@@ -47,7 +47,7 @@ def check(command: Command, folder: str) -> None:
 
 
 def _check_empty(command: Command) -> None:
-    """Check that no option has an empty value that cannot be meant, as by an unset variable."""
+    """Check that no option is empty, as by an unset variable, unless "" is a valid value."""
     from ..cli.options import all_options
 
     for name in sorted(command.given):
@@ -59,7 +59,7 @@ def _check_empty(command: Command) -> None:
 
 
 def _check_unquoted(command: Command, folder: str) -> None:
-    """Check that the script is not a part of the value before it, which needs quotes."""
+    """Check that the script is not part of the value before it, which would need quotes."""
     option, _ = command.taken
     script, *args = command.program
     if not option or not args or os.path.exists(os.path.join(folder, script)):
@@ -71,7 +71,7 @@ def _check_unquoted(command: Command, folder: str) -> None:
 
 
 def _before_the_script(program: Sequence[str], folder: str) -> list[str]:
-    """Return the words before the script, if there is a script of the folder after them."""
+    """Return the words before the first one that is a file in the folder; [] if there is none."""
     for at, word in enumerate(program):
         if os.path.isfile(os.path.join(folder, word)):
             return list(program[:at])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def select(options: Options, inventory: source.HostSource) -> list[Host]:
-    """Return the hosts of an inventory that take part.
+    """Return the hosts of an inventory that take part in the job.
 
     Raises:
         UsageError: options name unknown hosts or slots, or more hosts than are named anywhere.
@@ -61,7 +61,7 @@ def host_filter(options: Options, known: int) -> HostFilter:
 
 def _num_nodes(options: Options, known: int) -> int | None:
     """Return --num_nodes or torchrun's --nnodes, also if written N:N."""
-    # If the command runs on every node, hosts need no names, only a number.
+    # If the command runs on every node, hosts need only a number, no names.
     unnamed = by_rank(options) and known == 1
     if options.nnodes is None:
         return None if unnamed else options.num_nodes
@@ -81,7 +81,7 @@ def by_rank(options: Options) -> bool:
 
 
 def number_of_gpus(options: Options) -> int | None:
-    """Return --num_gpus or torchrun's --nproc_per_node, None for all.
+    """Return --num_gpus or torchrun's --nproc_per_node; None for all devices.
 
     Raises:
         UsageError: the two differ, or --nproc_per_node is invalid.

@@ -1,6 +1,6 @@
 """Find the hosts, from exactly one source.
 
-In this order: --host, --host_discovery_script, --hostfile, the allocation of a scheduler,
+The sources, in this order: --host, --host_discovery_script, --hostfile, a scheduler's allocation,
 /job/hostfile (DeepSpeed's default) if it exists, else this machine.
 """
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 DEFAULT_HOSTFILE = "/job/hostfile"
 
 JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "COBALT_JOBID")
-"""Variables without which `allocation` finds no job of a scheduler."""
+"""Variables of which at least one is set if `allocation` is to find a scheduler's job."""
 
 UNNAMED = HostSource([Host(THIS_MACHINE)], "this machine (no hostfile)")
-"""What is used where nothing names hosts."""
+"""The source when nothing names hosts."""
 
 
 def find_hosts(options: Options) -> HostSource:
@@ -42,7 +42,7 @@ def find_hosts(options: Options) -> HostSource:
 
 
 def _named(options: Options) -> HostSource | None:
-    """Return the hosts of the source that the user names."""
+    """Return the hosts of the source that the user names; None if there is none."""
     if options.host is not None:
         from ..resources.hostfile import parse_hosts
 
@@ -77,14 +77,14 @@ def _default(options: Options) -> HostSource:
 
 
 def _unused(named: HostSource, options: Options) -> tuple[str, ...]:
-    """Return a line if hosts that are only this machine leave other nodes of a job unused."""
+    """Return a note if the named hosts are only this machine, though its job has more nodes."""
     meant = options.no_ssh or options.launcher.lower() == LOCAL
     if meant or not any(map(os.environ.get, JOBS)) or not all(map(is_here, named.hosts)):
         return ()
     from ..resources.allocation import find as find_allocation
 
     held = None
-    with suppress(UsageError):  # left over from another job: nothing is used of it
+    with suppress(UsageError):  # left over from another job: nothing of it is used
         held = find_allocation(os.environ)
     if held is None or len(held.hosts) < 2:
         return ()
@@ -95,7 +95,7 @@ def _unused(named: HostSource, options: Options) -> tuple[str, ...]:
 
 
 def watched(options: Options) -> str:
-    """Return the hostfile that --watch_hostfile watches."""
+    """Return the path of the hostfile that --watch_hostfile watches."""
     return options.hostfile or DEFAULT_HOSTFILE
 
 

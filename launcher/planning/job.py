@@ -32,7 +32,7 @@ def plan_job(command: Command) -> JobSpec:
 
 
 def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> JobSpec:
-    """Return the job of a plan; `only` is the only node rank that this process starts.
+    """Return the job of a plan; `only` is the rank of the only node that this process starts.
 
     Raises:
         UsageError: options are invalid, or name something that does not exist here.
@@ -67,7 +67,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
 
 
 def _noted(origin: Origin, options: Options) -> Origin:
-    """Return where a plan comes from, with a note on a report that does not go where it says."""
+    """Return the origin of a plan, with a note if the report goes to another file than asked."""
     path = report_file(options, os.environ)
     if path == options.report_file:
         return origin

@@ -1,4 +1,4 @@
-"""Choose the backend that starts the node launchers: the given one, or the first that can."""
+"""Choose the backend that starts the node launchers: the one given, or the first suitable one."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class BackendChoice(NamedTuple):
     """The chosen backend.
 
     Attributes:
-        name: of the backend.
+        name: the name of the backend.
         words: the name and the reason, as text for the user.
-        noted: the choice is worth a line to the user.
-        names_python: node launchers run on a Python that was named for them: those of a hold.
+        noted: whether the choice is worth a line to the user.
+        names_python: whether the node launchers run on a named Python, as those of a hold do.
     """
 
     name: str
@@ -85,21 +85,21 @@ _OTHER_NAMES = {
     **dict.fromkeys(("ompi", "open-mpi", "open_mpi"), " (did you mean openmpi?)"),
     **dict.fromkeys(("localhost", "standalone"), " (did you mean local?)"),
 }
-"""What people call launchers, and what to write."""
+"""Advice for names that other programs have for launchers."""
 
 
 def _meant(name: str) -> str:
-    """Return what was probably meant by a launcher that there is not, or ""."""
+    """Return advice on an unknown launcher, or ""."""
     from ..cli.toml_file import meant
 
     return _OTHER_NAMES.get(name) or meant(name, backends.choosable())
 
 
 def as_it_calls_them(choice: BackendChoice, hosts: list[Host]) -> list[Host]:
-    """Return the hosts under the names that Slurm has for them, if Slurm starts the nodes.
+    """Return the hosts with the names that Slurm uses for them, if Slurm starts the nodes.
 
     Raises:
-        UsageError: two names are those of one node.
+        UsageError: two names belong to one node.
     """
     if not backends.allocates(choice.name):
         return hosts
@@ -128,10 +128,10 @@ def as_it_calls_them(choice: BackendChoice, hosts: list[Host]) -> list[Host]:
 
 
 def _check_addresses(remote: Sequence[Host]) -> None:
-    """Check that the addresses of other hosts are complete: each of them is one way to a host.
+    """Check that the addresses of other hosts are complete, with an interface where one is needed.
 
     Raises:
-        UsageError: one lacks its interface.
+        UsageError: an address lacks its interface.
     """
     addresses = [host for host in remote if ":" in host.name]
     if not addresses:
@@ -161,7 +161,7 @@ def _first_able(candidates: Candidates, options: Options) -> BackendChoice:
 
 
 def _automatic(options: Options) -> dict[str, Automatic]:
-    """Return the backends to choose from; with growing jobs, only those that can add hosts."""
+    """Return the backends to choose from; for jobs that grow, only those that can add hosts."""
     return {
         name: spec.automatic
         for name, spec in backends.BACKENDS.items()

@@ -16,12 +16,12 @@ def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | No
     """Return node 0's address for the workers: --master_addr, or --local_addr on node 0.
 
     Args:
-        options: the command line's.
-        hosts: the nodes.
-        alone: the same command runs on every node.
+        options: the options of the command line.
+        hosts: the nodes of the job.
+        alone: whether the same command runs on every node.
 
     Raises:
-        UsageError: an address is malformed or another node's, or --local_addr cannot be used.
+        UsageError: an address is malformed or belongs to another node, or --local_addr has no use.
     """
     local = options.local_addr
     if options.master_addr is not None:
@@ -56,7 +56,7 @@ def _check(flag: str, named: str) -> None:
 
 
 def _check_first(named: str, hosts: Sequence[Host]) -> None:
-    # Imported only here, as this takes longer than the rest of planning.
+    # Import it only here: this takes longer than the rest of planning.
     from ..common.network import same_host
 
     first, *others = (host.name for host in hosts)

@@ -34,7 +34,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 LOUD = ("debug", "info", "warning")
-"""Levels of --log_level at which more is printed than with --quiet."""
+"""Values of --log_level that print more than --quiet allows."""
 
 NOTED = frozenset(
     {
@@ -43,17 +43,17 @@ NOTED = frozenset(
         *("cool_down", "gain_delay", "logs_specs", "min_elastic_nodes", "max_elastic_nodes"),
     }
 )
-"""Options of which `idle` has more to say."""
+"""Options for which `idle` may have notes."""
 
 
 class PlannedJob(NamedTuple):
-    """A plan without its policies: enough to begin starting node launchers.
+    """A plan without its policies: enough to start node launchers.
 
     Attributes:
         plan: nodes in rank order, and the program.
-        origin: where the plan comes from, as text for the user.
-        backend: how node launchers are started.
-        batches: the elastic batch plan that the number of workers must fit; None for none.
+        origin: the origin of the plan, as text for the user.
+        backend: the settings for starting node launchers.
+        batches: the elastic batch plan that the number of workers must fit; None if there is none.
     """
 
     plan: Plan
@@ -80,10 +80,10 @@ def make_plan(command: Command) -> PlannedJob:
 
 
 def check_program(command: Command) -> None:
-    """Check that a script is given, that the shell has not split a list of hosts, and --json.
+    """Check that there is a script, not part of a split list of hosts, and that options fit it.
 
     Raises:
-        UsageError: it is not so, or there is an option of a role.
+        UsageError: there is no script, or an option cannot be used here.
     """
     for name in sorted(command.given & of_roles()):
         raise UsageError(f"--{name}: only for a job of several roles: dsrun --roles FILE")
@@ -146,7 +146,7 @@ def check_rank_per_task(plan: Plan, options: Options) -> None:
     """Check that the backend can start one task per rank, if --rank_per_task is given.
 
     Raises:
-        UsageError: it cannot, or the number of ranks is not known.
+        UsageError: the backend cannot, or the number of ranks is unknown.
     """
     if not options.rank_per_task:
         return
@@ -159,7 +159,7 @@ def check_rank_per_task(plan: Plan, options: Options) -> None:
 
 
 def backend_settings(program: Program, options: Options) -> BackendSettings:
-    """Return how node launchers are started.
+    """Return the settings for starting node launchers.
 
     Raises:
         UsageError: --launcher_args or an option about binding is invalid.
@@ -233,9 +233,9 @@ def _unused_port(command: Command) -> list[str]:
 
 
 def _unused_variable(command: Command) -> list[str]:
-    """Return a note on a port of the environment that is not this job's."""
+    """Return a note on a MASTER_PORT in the environment that does not belong to this job."""
     options, port = command.options, os.environ.get("MASTER_PORT")
-    # In a worker of a job these are that job's.
+    # In a worker of a job, the variables belong to that job.
     if not port or options.master_port is not None or "DSRUN_JOB_ID" in os.environ:
         return []
     from ..cli.option import PORTS
@@ -251,7 +251,7 @@ def _unused_variable(command: Command) -> list[str]:
 
 
 def _hidden(program: Program, options: Options) -> list[str]:
-    """Return a note on installed modules that the workers' folder hides on PYTHONPATH.
+    """Return a note on installed modules that the workers' folder hides through PYTHONPATH.
 
     A script in that folder, or `python -m`, finds the folder's modules first in any case.
     """
@@ -267,10 +267,10 @@ def _hidden(program: Program, options: Options) -> list[str]:
 
 
 def project_python(command: Command) -> ProjectPython | None:
-    """Return the Python that the workers have if no option gives them one; None for dsrun's own.
+    """Return the workers' Python if no option names one; None for dsrun's own Python.
 
-    It is dsrun's own, and nothing more is looked at, for a function that a program sends, which
-    needs the Python of that program, and where workers run on no Python at all.
+    Functions sent by a Python program run on that program's Python, so nothing is looked up. Nor is
+    it for programs that do not run on Python.
     """
     options, script = command.options, command.program[0]
     if options.python or (options.no_python and command.rendezvous is None) or script == NOTHING:
@@ -286,7 +286,7 @@ def project_python(command: Command) -> ProjectPython | None:
 
 
 def _of_python(found: ProjectPython | None, options: Options) -> list[str]:
-    """Return the notes on the workers' Python; none if it is that of --venv_script anyway."""
+    """Return the notes on the workers' Python; none if --venv_script chooses that Python anyway."""
     script = from_here(options.venv_script) if options.venv_script else ""
     if not found or (script and is_same(os.path.dirname(script), os.path.dirname(found.path))):
         return []
@@ -295,9 +295,9 @@ def _of_python(found: ProjectPython | None, options: Options) -> list[str]:
 
 
 def _python_origin(options: Options, found: ProjectPython | None, *, named: bool) -> str:
-    """Return where the workers' Python comes from, as `Origin` has it.
+    """Return the option or place that determines the workers' Python, for `Origin`.
 
-    `named` says whether the node launchers run on one that was named for them.
+    `named` says whether the node launchers run on a named Python.
     """
     if options.python or (named and not options.venv_script):
         return "--python"
@@ -326,14 +326,14 @@ def _program(command: Command, *, several: bool) -> Program:
         no_python=options.no_python,
         python=interpreter(options),
         local_rank=passes_local_rank(options, default=not command.like_torchrun),
-        # DeepSpeed 0.19 (runner.py) does so for several nodes, torchrun never.
+        # DeepSpeed 0.19 (runner.py) puts the folder first for several nodes, torchrun never.
         folder_first=several and not command.like_torchrun,
         rank_option=TORCHS_RANK_OPTION if torchs else DEEPSPEEDS_RANK_OPTION,
     )
 
 
 def passes_local_rank(options: Options, *, default: bool) -> bool:
-    """Return whether the script is passed its local rank; `default` if no option says so.
+    """Return whether the script gets its local rank as an option; `default` if no option decides.
 
     Raises:
         UsageError: two options contradict each other.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def supervision_policy(options: Options, environ: Mapping[str, str]) -> SupervisionPolicy:
-    """Return how a job is watched and stopped.
+    """Return the policy for watching and stopping a job.
 
     Raises:
         UsageError: a signal or an exit code is invalid, or this job cannot be requeued.
@@ -65,10 +65,10 @@ def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[in
 
 
 def report_file(options: Options, environ: Mapping[str, str]) -> str | None:
-    """Return where the report goes; None for nowhere.
+    """Return the path of the report; None for no report.
 
-    A Slurm job that was requeued, by whomever, runs the same command once more: the report of an
-    earlier attempt is kept. Source: sbatch(1), SLURM_RESTART_COUNT.
+    A Slurm job that was requeued, by dsrun or otherwise, runs the same command again: the report of
+    an earlier attempt is kept. Source: sbatch(1), SLURM_RESTART_COUNT.
     """
     path, restarts = options.report_file, environ.get("SLURM_RESTART_COUNT", "0")
     requeued = restarts.isdecimal() and int(restarts) > 0
@@ -79,7 +79,7 @@ def report_file(options: Options, environ: Mapping[str, str]) -> str | None:
 
 
 def output_policy(options: Options) -> OutputPolicy:
-    """Return where the output goes, and how it is printed.
+    """Return the policy for printing and storing output.
 
     Raises:
         UsageError: an option about output is invalid.
@@ -104,13 +104,13 @@ def output_policy(options: Options) -> OutputPolicy:
 
 
 def _logs_specs(options: Options, policy: OutputPolicy) -> tuple[str, ...]:
-    """Return the arguments of the LogsSpecs of --logs_specs, after its name."""
+    """Return the arguments of --logs_specs: its name, and the values for the LogsSpecs."""
     ranks = ",".join(map(str, policy.local_ranks))
     return options.logs_specs, options.log_dir, options.redirects, options.tee, ranks
 
 
 def _streams(where: str, text: str) -> Streams:
-    """Parse torchrun's numbers of streams: `3`, or `0:1,1:3` by local rank."""
+    """Parse torchrun's stream numbers: `3`, or `0:1,1:3` by local rank."""
     default, by_rank = 0, {}
     try:
         for item in text.split(","):
@@ -148,10 +148,10 @@ def _fold(options: Options) -> str:
 
 
 def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
-    """Return how workers are started, apart from program, folder and variables.
+    """Return the policy for starting workers, without program, folder and variables.
 
     Raises:
-        UsageError: the current folder is gone.
+        UsageError: the current folder no longer exists.
     """
     named = options.nproc_per_node in {"gpu", "xpu", *PRIVATE}
     return WorkerPolicy(
@@ -164,14 +164,14 @@ def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
 
 
 def _expects_devices(options: Options, plan: Plan) -> bool:
-    """Return whether accelerators are requested, by their number or by default."""
+    """Return whether accelerators are requested, by a number or by default."""
     counted = any(node.slots is None for node in plan.nodes) and options.nproc_per_node != "cpu"
     wanted = options.num_gpus is not None or (counted and not plan.program.no_python)
     return wanted and options.accelerator is None
 
 
 def dial_in(options: Options, plan: Plan) -> DialIn:
-    """Return how node launchers that dial in reach the runner."""
+    """Return the settings with which node launchers that dial in reach the runner."""
     return DialIn(
         **options.policy("dial_in"),
         first=options.master_addr or plan.nodes[0].host.name,

@@ -1,4 +1,4 @@
-"""Checks that can be done on this machine before anything starts."""
+"""Checks on this machine before anything starts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _check_main(folder: str) -> None:
 
 
 def _advice(script: str, workdir: str) -> str:
-    """Return what was probably meant by a script that is not there, or what is there; or ""."""
+    """Return the likely name of a missing script, else the scripts that are there; or ""."""
     from ..cli.script_words import meant
     from ..common.scripts import present
 
@@ -87,7 +87,7 @@ def _advice(script: str, workdir: str) -> str:
 
 
 def _check_name(name: str, full: str) -> None:
-    """Check that a program without a path is on PATH, if the folder has one of that name."""
+    """Check that a program without a path is on PATH, if the folder has a file of that name."""
     if not os.path.isfile(full):
         return
     if not executable.find(name):

@@ -13,12 +13,12 @@ GROWING = ("watch_hostfile", "host_discovery_script")
 
 
 def has_own_logs(options: Options) -> bool:
-    """Return whether dsrun names the log files, not an entry point of torch's agent."""
+    """Return whether dsrun names the log files, rather than an entry point of torch's agent."""
     return options.logs_specs == "default"
 
 
 def has_private_logs(options: Options) -> bool:
-    """Return whether output is redirected to log files, but no folder is given for them."""
+    """Return whether output is redirected to log files without a folder being given for them."""
     redirected = any(part.rpartition(":")[2] != "0" for part in options.redirects.split(","))
     return redirected and not options.log_dir and has_own_logs(options)
 
@@ -26,7 +26,8 @@ def has_private_logs(options: Options) -> bool:
 def is_elastic(options: Options) -> bool:
     """Return whether the job has rounds: workers may be restarted, nodes may join and leave.
 
-    With --exclude_unhealthy, --min_elastic_nodes alone only says how many nodes it may start with.
+    With --exclude_unhealthy, --min_elastic_nodes alone only limits the number of nodes at the
+    start.
     """
     wanted = options.elastic_training or options.max_restarts or nodes_range(options)
     wanted = wanted or not has_own_logs(options) or options.max_elastic_nodes is not None
@@ -40,7 +41,7 @@ def grows(options: Options) -> bool:
 
 
 def nodes_range(options: Options) -> tuple[int, int] | None:
-    """Return torchrun's --nnodes MIN:MAX, None if it is one number."""
+    """Return torchrun's --nnodes MIN:MAX; None if --nnodes is a single number."""
     least, most = bounds(options.nnodes or "1")
     return (least, most) if least < most else None
 
@@ -49,7 +50,7 @@ def bounds(nnodes: str) -> tuple[int, int]:
     """Return the minimum and the maximum of --nnodes N or MIN:MAX.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text has neither form.
     """
     least, colon, most = nnodes.partition(":")
     most = most if colon else least

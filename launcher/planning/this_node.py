@@ -1,8 +1,9 @@
 """Fill in options from the environment if the same command already runs on every node.
 
 In a task of srun or mpirun, or in a pod of Kubeflow or of an indexed Job, each dsrun becomes its
-node's launcher, as with --no_ssh, --node_rank and --master_addr. A line that says all this itself,
-for a job of more nodes, means it: something else starts it on each node, such as one srun for each.
+node's launcher, as with --no_ssh, --node_rank and --master_addr. But a command line that gives the
+node's whole place in a larger job is followed as it is: something else starts it on each node, such
+as one srun for each.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TOGETHER = (
 
 
 def apply(command: Command, environ: Mapping[str, str]) -> Command:
-    """Return the command with its node's place in the job, if the environment says it.
+    """Return the command with this node's place in the job, if the environment has it.
 
     Raises:
         UsageError: the environment contradicts itself or the user's options.
@@ -68,13 +69,13 @@ def apply(command: Command, environ: Mapping[str, str]) -> Command:
 
 
 def _without_place(command: Command, environ: Mapping[str, str]) -> Command:
-    """Return the command, with a note if RANK and WORLD_SIZE say that this node is not alone.
+    """Return the command, with a note if RANK and WORLD_SIZE seem to be this node's.
 
-    In pods of Kubeflow's PyTorchJob before 1.5 they are the node's; a worker of another launcher
-    has LOCAL_RANK as well. torchrun does not use them either.
+    In pods of Kubeflow's PyTorchJob before 1.5 these variables belong to the node; a worker of
+    another launcher also has LOCAL_RANK. torchrun does not use them either.
 
     Raises:
-        UsageError: the command is meant for every node, but would make a job of this one alone.
+        UsageError: the command is meant for every node, but would start a job of this node alone.
     """
     options, rank, size = command.options, environ.get("RANK", ""), environ.get("WORLD_SIZE", "")
     if not (is_count(rank) and is_count(size)) or int(size) < 2 or "LOCAL_RANK" in environ:
@@ -95,7 +96,7 @@ def _without_place(command: Command, environ: Mapping[str, str]) -> Command:
 
 
 def _is_alone(options: Options) -> bool:
-    """Return whether nothing names other nodes."""
+    """Return whether no option names other nodes."""
     named = options.host or options.hostfile or options.host_discovery_script
     return not named and (_given_nodes(options) or 1) == 1
 
@@ -110,7 +111,7 @@ def _hostname(environ: Mapping[str, str]) -> str:
 
 
 def _applies(place: ClusterEnvironment, options: Options) -> bool:
-    """Return whether the place is to be used: a single node with hosts given needs none."""
+    """Return whether to use the place: a single node with given hosts does not need it."""
     if options.no_ssh:
         return True
     named = options.host or options.hostfile or options.launcher != "auto"
@@ -130,7 +131,7 @@ def _says_all(options: Options) -> bool:
 
 
 def _is_another(place: ClusterEnvironment, options: Options) -> bool:
-    """Return whether a place is one in a job of another number of nodes than the options'."""
+    """Return whether the place belongs to a job with another number of nodes than the options'."""
     given = _given_nodes(options)
     return place.nodes == 1 if given is None else place.nodes not in {None, given}
 
@@ -168,7 +169,7 @@ def _check(place: ClusterEnvironment, options: Options) -> None:
     for flag, given, expected in pairs:
         if given is None or expected is None or given == expected:
             continue
-        # Without the option, nodes that were started one by one would be jobs of their own.
+        # Without the option, nodes that were started one by one would be separate jobs.
         apart = place.nodes == 1 or (flag != "--node_rank" and given > expected)
         advice = TOGETHER if apart else f"leave {flag} out"
         raise UsageError(f"{flag} {given}: this is {place.words}, which sets {expected}; {advice}")
