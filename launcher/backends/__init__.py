@@ -1,4 +1,4 @@
-"""Backends start node launchers: the table of all backends, and how one is loaded."""
+"""Backends, which start node launchers: the table of all backends, and a function to load one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from .base import Backend
 
 LOCAL = "local"
-"""The backend of this machine's own node launcher."""
+"""The backend for a node launcher on this machine."""
 
 NO_LAUNCHER = "none"
-"""What `--no_ssh` chooses."""
+"""The backend for `--no_ssh`."""
 
 PMI = "PMI_RANK"
 """Set by MPICH's Hydra and Intel MPI, and by launchers that are built on Hydra."""
 
 PMIX = "PMIX_RANK"
-"""Set by Open MPI 5, and by MPICH if it was built with PMIx."""
+"""A variable set by Open MPI 5, and by MPICH if it was built with PMIx."""
 
 BACKENDS = {
     LOCAL: BackendSpec(

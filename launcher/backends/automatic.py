@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def other_hosts(candidates: Candidates) -> str:
-    """Return a reason if there are hosts besides this machine, or ""."""
+    """Return a reason if there are hosts besides this machine; else ""."""
     return "there are other hosts" if candidates.remote else ""
 
 
 def outside_slurm(candidates: Candidates) -> str:
-    """Return a reason unless all hosts are nodes of the Slurm job that this runs in, or ""."""
+    """Return a reason unless all hosts are nodes of the Slurm job that dsrun runs in; else ""."""
     if "SLURM_JOB_ID" not in os.environ:
         return "this is not inside a Slurm job"
     from ..resources import allocation
@@ -31,7 +31,7 @@ def outside_slurm(candidates: Candidates) -> str:
 
 
 def not_for_paramiko(candidates: Candidates) -> str:
-    """Return why paramiko is not used for these hosts, or "".
+    """Return a reason not to use paramiko for these hosts, or "".
 
     Raises:
         UsageError: the user's ssh configuration cannot be read.

@@ -1,8 +1,8 @@
-"""What a backend is: a way to start one node launcher on every node.
+"""The interface of a backend: a way to start one node launcher on every node.
 
-A backend starts the same node launcher everywhere with a command of constant size; everything else
-travels over the control line. Either it opens one session per node, whose standard input and output
-are the line ("stdio"), or its node launchers dial back ("dial").
+A backend starts the node launchers everywhere with a command of constant size; everything else
+travels over the control line. A "stdio" backend opens one session per node, whose standard input
+and output are the line. The node launchers of a "dial" backend connect to the runner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..specs.plan import Node
     from .events import Emit
 
-# This passes through shells of every kind: the only quote is the double one, and there is no
+# The code passes through shells of every kind: the only quotes are double quotes, and there is no
 # backslash, dollar, percent or exclamation mark. The current folder is dropped before any import.
 BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];r=sys.argv.pop(1);"
@@ -31,14 +31,14 @@ BOOT = (
     'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
     "from dsrun.launcher.node.main import start;start()"
 )
-"""Starts a node launcher from the folder of dsrun that this process uses, on the same machine.
+"""Starts a node launcher on this machine, from the dsrun folder that this process uses.
 
 `-E -S` ignores the node's Python variables and site files, and starts faster.
 """
 
 
 class Part(NamedTuple):
-    """A backend, and the nodes it starts."""
+    """A backend with the nodes that it starts."""
 
     backend: Backend
     nodes: Sequence[Node]
@@ -50,9 +50,9 @@ class StartCommand(NamedTuple):
     Attributes:
         argv: the command and its arguments.
         hosts: the hosts on which it starts node launchers, in the order of their ranks.
-        host_at: None: it is run once and starts all of them. Otherwise it is run once for each
-            host: the name of the host is the argument of `argv` with this index, from 0, where
-            `argv` has the name of the first host.
+        host_at: None if the command runs once and starts all of them. Otherwise the command runs
+            once per host, and the argument of `argv` at this index, from 0, is the host's name;
+            `argv` itself has the name of the first host.
     """
 
     argv: list[str]
@@ -61,16 +61,16 @@ class StartCommand(NamedTuple):
 
 
 def _never_again(rank: int) -> None:
-    """Reject a second announcement of a node launcher."""
+    """Do nothing: a node launcher may announce itself only once."""
 
 
 class DialBack(NamedTuple):
-    """What node launchers need to dial back.
+    """The values that node launchers need to dial back.
 
     Attributes:
         target: "address,address:port".
         pin: the certificate's SHA-256.
-        again: allows another announcement of a node launcher, given the rank of its node.
+        again: permits another announcement of a node launcher, given the rank of its node.
     """
 
     target: str
@@ -85,15 +85,15 @@ if TYPE_CHECKING:
 
         @property
         def transport(self) -> Literal["stdio", "dial"]:
-            """Whether a session is the control line of its node, or node launchers dial back."""
+            """The kind of control lines: sessions ("stdio"), or connections of launchers ("dial")."""
             ...
 
         def problem(self, nodes: Sequence[Node]) -> str:
-            """Return why it cannot start these nodes, or ""."""
+            """Return why the backend cannot start these nodes, or ""."""
             ...
 
         def commands(self, nodes: Sequence[Node], dial: DialBack | None) -> list[StartCommand]:
-            """Return every command this machine would run, as for a dry run."""
+            """Return every command that this machine would run, for a dry run."""
             ...
 
         def prepare(self, nodes: Sequence[Node]) -> None:
@@ -121,7 +121,7 @@ def package_root() -> str:
 
 
 def lacks_tls() -> str:
-    """Return what is missing for node launchers to dial back over TLS, or ""."""
+    """Return why node launchers cannot dial back over TLS, or ""."""
     from importlib.util import find_spec
 
     if find_spec("cryptography") is not None:
@@ -161,7 +161,7 @@ def shell_line(argv: Sequence[str]) -> str:
 
 
 def output_of(argv: Sequence[str]) -> str:
-    """Return what a short program prints on either stream; "" if it cannot be run."""
+    """Return the output of a short program, on both streams; "" if it cannot be run."""
     read, write = system.pipe2(os.O_CLOEXEC)
     streams = [(os.POSIX_SPAWN_DUP2, write, fd) for fd in (1, 2)]
     try:

@@ -22,7 +22,7 @@ DEFAULTED = [
     *(signal.SIGPIPE, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT),
     *(signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP),
 ]
-"""Signals that are reset to their defaults, whatever was ignored where dsrun was started."""
+"""Signals that are reset to their defaults, even if dsrun itself was started with some ignored."""
 
 STDERR_TIMEOUT = 0.3
 """Seconds to wait for the rest of standard error after the program has ended."""
@@ -41,7 +41,7 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> StartedChild:
     """Start a program in a new session, with the signals of a fresh login.
 
     Raises:
-        OSError: it could not be started.
+        OSError: the program could not be started.
     """
     return with_pipes(lambda streams: execute(argv, environ, streams))
 
@@ -50,7 +50,7 @@ def execute(argv: Sequence[str], environ: Mapping[str, str], streams: Sequence[i
     """Start a program as `spawn` does, with these standard streams; return its pid.
 
     Raises:
-        OSError: it could not be started.
+        OSError: the program could not be started.
     """
     return os.posix_spawn(
         executable.located(argv[0]),
@@ -64,7 +64,7 @@ def execute(argv: Sequence[str], environ: Mapping[str, str], streams: Sequence[i
 
 
 def with_pipes(start: Callable[[Sequence[int]], int]) -> StartedChild:
-    """Make three pipes; `start` is given the process's ends, starts it, and returns its pid."""
+    """Make three pipes, and call `start` with the child's ends; `start` returns the child's pid."""
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = (
         os.pipe2(os.O_CLOEXEC) for _ in range(3)
     )
@@ -84,8 +84,8 @@ class Child:
     """A started process: its streams and its exit.
 
     Attributes:
-        stdin, stdout: our ends of its pipes; the owner closes them.
-        code: its exit code once it has ended; a negative code is the number of a signal.
+        stdin, stdout: our ends of the pipes; the owner closes them.
+        code: the exit code once the process has ended; a negative code is the number of a signal.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class Child:
         on_end: Callable[[int, str], None],
         on_errors: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Watch it.
+        """Watch a process.
 
         Args:
             started: the process.
-            loop: reads its standard error, and waits for its end.
-            on_end: called with its exit code (negative: the number of a signal), and the end of
-                its standard error.
-            on_errors: called with its standard error as it comes.
+            loop: reads the standard error, and waits for the end.
+            on_end: called with the exit code (negative: the number of a signal), and the end of the
+                standard error.
+            on_errors: called with the standard error as it arrives.
         """
         self.pid, self.stdin, self.stdout, self._stderr = started
         self.code: int | None = None
@@ -116,25 +116,25 @@ class Child:
         loop.add_reader(self._pidfd, self._ended)
 
     def send_signal(self, number: int) -> None:
-        """Signal it, unless it has ended."""
+        """Send a signal, unless the process has ended."""
         if self.code is None:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for its end, outside the loop; return whether it has ended.
+        """Wait up to `seconds` for the process to end, outside the loop; return whether it has.
 
-        The loop may go on: what is still to be read and to be told of it, is then.
+        If the loop runs again, it reads the remaining standard error and reports the end.
         """
         if self.code is None and ready([self._pidfd], seconds):
             self._ended()
         return self.code is not None
 
     def signal_children(self, number: int) -> None:
-        """Signal its own child processes, which may be in other sessions."""
+        """Send a signal to the child processes, which may be in other sessions."""
         signal_all(self.open_children(), number)
 
     def open_children(self) -> list[int]:
-        """Return descriptors of its own child processes, which may outlive it (pidfd_open(2))."""
+        """Return descriptors of the child processes, which may outlive this one (pidfd_open(2))."""
         pidfds = []
         for pid in _children(self.pid) if self.code is None else []:
             with suppress(OSError):
@@ -184,7 +184,7 @@ class Child:
 
 
 def signal_all(pidfds: Sequence[int], number: int) -> None:
-    """Signal the processes that have these descriptors, as far as they live, and close those."""
+    """Send a signal to the processes of these descriptors that are still alive; close all."""
     for pidfd in pidfds:
         with suppress(OSError):
             signal.pidfd_send_signal(pidfd, number)

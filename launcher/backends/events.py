@@ -20,13 +20,13 @@ class SessionStarted(NamedTuple):
 
 
 class SessionsBegun(NamedTuple):
-    """From now on these nodes' launchers are being started, and will announce tokens."""
+    """The node launchers of these nodes are being started, and will announce tokens."""
 
     ranks: tuple[int, ...]
 
 
 class SessionOutput(NamedTuple):
-    """A node's session, which is no stream, has printed a line that is not of a node launcher."""
+    """A line printed by a session that is not a stream, or by a login shell in it."""
 
     rank: int
     text: str
@@ -36,8 +36,9 @@ class TokenAnnounced(NamedTuple):
     """A node launcher has announced the token with which it will dial.
 
     Attributes:
-        rank: of the node that has printed it, as the label of the engine's or pdsh's line says.
-        node: the name it gives: its host's name, or INDEX@NAME with an engine.
+        rank: the rank of the node, according to the label that the engine or pdsh puts before its
+            lines.
+        node: the name in the announcement: the host's name, or INDEX@NAME with an engine.
     """
 
     rank: int
@@ -61,8 +62,8 @@ class EngineEnded(NamedTuple):
 
     Attributes:
         cause: the reason.
-        code: the job's exit code, if this ends it.
-        killed: whether somebody else has killed it.
+        code: the job's exit code if the end of the engine ends the job.
+        killed: whether another process has killed the engine.
     """
 
     cause: str
@@ -71,7 +72,7 @@ class EngineEnded(NamedTuple):
 
 
 class EngineOutput(NamedTuple):
-    """A line for diagnosis: printed by an engine, or a traceback from paramiko."""
+    """A line for diagnosis: printed by an engine, or part of a traceback from paramiko."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""This machine: the node launcher is a child of the runner."""
+"""The backend for this machine: the node launcher is a child of the runner."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Local:
         self._children: dict[int, Child] = {}
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Return why it cannot start these nodes, or ""."""
+        """Return why the node launchers cannot be started, or ""."""
         python = self._settings.python
         if python == sys.executable:
             return ""
@@ -46,17 +46,17 @@ class Local:
     def commands(
         self, nodes: Sequence[Node], dial: base.DialBack | None
     ) -> list[base.StartCommand]:
-        """Return every command this machine would run."""
+        """Return every command that this machine would run."""
         return [base.StartCommand(self._argv(), [node.host.name]) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Start the node launchers before `start` is called, so that they get ready meanwhile.
 
-        A node launcher whose line closes before it has received anything exits by itself.
+        A node launcher exits if its line closes before it has received anything.
 
         Raises:
             UsageError: the interpreter cannot be started.
-            NodeError: this machine can start no more processes, or open no more files.
+            NodeError: this machine cannot start more processes, or open more files.
         """
         from . import prefork
 
@@ -102,7 +102,7 @@ class Local:
             from .events import SessionEnded
 
             if self._children[node.rank].code is None:
-                return  # another one has taken its place
+                return  # another process has taken its place
             tried = causes.attempt(node.host, self._settings.python)._replace(login=False)
             noise, answered = stream.noise, stream.answered
             cause = causes.explain_session(code, errors, noise, tried, answered=answered)
@@ -112,7 +112,7 @@ class Local:
 
 
 def _keeping(stream: SessionStream) -> Callable[[bytes], None]:
-    """Return what keeps standard error with its session."""
+    """Return a function that adds standard error to its session."""
 
     def keep(data: bytes) -> None:
         stream.errors = (stream.errors + data)[-KEPT:]

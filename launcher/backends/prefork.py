@@ -1,8 +1,9 @@
 """A node launcher on this machine as a fork of the runner, without starting an interpreter.
 
-The runner has loaded half of what a node launcher needs, and starting an interpreter takes longer
-than loading the rest. The fork brings itself into the state that an exec would leave, then does
-what the node command does. Its signals, its descriptors and its line in `ps` are the same.
+The runner has loaded half of the modules that a node launcher needs, and starting an interpreter
+takes longer than loading the rest. The fork brings itself into the state that an exec would leave,
+then runs the node command. Its signals, descriptors and line in `ps` are those of a started
+interpreter.
 """
 
 from __future__ import annotations
@@ -25,28 +26,27 @@ if TYPE_CHECKING:
 def is_possible(python: str) -> bool:
     """Return whether a fork of this process can replace a start of `python`.
 
-    This process must be that interpreter, run only dsrun, and have one thread: locks that other
+    This process must be that interpreter, run only dsrun, and have one thread: locks held by other
+    threads would never be released.
     threads hold would never be released.
     """
     return python == sys.executable and entry.is_own() and len(os.listdir("/proc/self/task")) == 1
 
 
 def fork(argv: Sequence[str]) -> StartedChild:
-    """Start a process that does what `child.spawn` of `argv` would, and looks the same.
-
-    Its environment is that of this process.
+    """Start a process that is equivalent to `child.spawn(argv, os.environ)`.
 
     Args:
         argv: `python -E -S -c PROGRAM arguments ...`, with the Python of this process.
 
     Raises:
-        OSError: it could not be started.
+        OSError: the process could not be started.
     """
 
     def start(streams: Sequence[int]) -> int:
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # or both processes would write it
-        gc.freeze()  # a collection would copy every page that is shared
+            stream.flush()  # otherwise both processes would write the buffered output
+        gc.freeze()  # a garbage collection would copy every shared page
         pid = os.fork()
         if pid == 0:
             _become(argv, streams)
@@ -56,7 +56,7 @@ def fork(argv: Sequence[str]) -> StartedChild:
 
 
 def _become(argv: Sequence[str], streams: Sequence[int]) -> None:
-    """Turn this process, the fork, into the new one; never returns."""
+    """Turn the fork, which is this process, into the new process; never return."""
     try:
         os.setsid()
         for at, fd in enumerate(streams):
@@ -74,7 +74,7 @@ def _become(argv: Sequence[str], streams: Sequence[int]) -> None:
 
 
 def _tell(error: BaseException) -> None:
-    """Print why a fork could not become what it was to be."""
+    """Print why the fork could not become a node launcher."""
     if why := exhausted(error):
         sys.stderr.write(f"dsrun: {why}\n")  # nothing more can be imported
         sys.stderr.flush()
@@ -93,9 +93,9 @@ def _close_on_exec() -> None:
 
 
 def _reset_signals() -> None:
-    """Set signals as `spawn`, exec and a starting interpreter leave them, one after the other."""
+    """Set signals as `spawn`, exec and a starting interpreter, one after the other, leave them."""
     for number in {*DEFAULTED, *signals.changed(ignored=False)}:
-        with suppress(OSError):  # it cannot be changed, or the C library reserves it
+        with suppress(OSError):  # the signal cannot be changed, or the C library reserves it
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -105,7 +105,7 @@ def _reset_signals() -> None:
 def _rename(argv: Sequence[str]) -> None:
     """Show this command in `ps`, so that signals by name reach the runner alone.
 
-    /proc/self/stat has the start and end of the command line in memory (proc(5), fields 48, 49).
+    /proc/self/stat has the start and end of the command line in memory (proc(5), fields 48 and 49).
     """
     with suppress(OSError, IndexError):  # some kernels hide it, or do not allow writing it
         with open("/proc/self/comm", "wb", buffering=0) as file:
@@ -120,7 +120,7 @@ def _rename(argv: Sequence[str]) -> None:
 
 
 def _forget_site() -> None:
-    """Search modules where `-E -S` would: in the standard library only."""
+    """Search modules only in the standard library, as `-E -S` would."""
     library = os.path.dirname(os.__file__)
     own = [path for path in sys.path if path in {library, f"{library}/lib-dynload"}]
     sys.path[:] = own or sys.path

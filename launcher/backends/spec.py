@@ -1,4 +1,4 @@
-"""What is known about a backend before its module is imported: one frozen record each."""
+"""The facts about a backend that are needed before its module is imported, as frozen records."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class TaskIdentity(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The hosts of a job for which the user has named no backend.
+    """The hosts of a job for which the user has not named a backend.
 
     Attributes:
-        hosts: all of them.
-        remote: those that are not this machine.
+        hosts: all hosts.
+        remote: the hosts other than this machine.
         port: sshd's port on every host (`--ssh_port`).
         args: `--launcher_args`.
     """
@@ -40,15 +40,15 @@ class Candidates(NamedTuple):
 
 
 class Automatic(NamedTuple):
-    """How `--launcher auto` chooses a backend.
+    """The place of a backend in the choice of `--launcher auto`.
 
     Attributes:
-        place: backends are tried in the order of these numbers.
-        words: why it was chosen; "{why_not}" is the reason against the one tried before it.
-        program: what must be on PATH, if anything.
-        against: returns the reason against it, "" if there is none.
-        install: what to install if no backend can be used.
-        noted: whether the user is told that it was chosen.
+        place: the number by which backends are ordered.
+        words: the reason for the choice; "{why_not}" is the reason against the previous backend.
+        program: a program that must be on PATH; "" for none.
+        against: returns the reason against the backend, "" if there is none.
+        install: a package to install if no backend can be used.
+        noted: whether the user is told of the choice.
     """
 
     place: int
@@ -66,11 +66,11 @@ class BackendSpec(NamedTuple):
         path: "module:Class" as in entry points; a module of this package begins with a dot.
         engine: the variables that identify its tasks, if one command starts a task on every host of
             the job, this machine included: one per node, or one per rank.
-        this_machine: it starts node launchers only on this machine.
-        joins: the nodes join by themselves and share a secret; this machine is node 0.
-        adds_hosts: it can start node launchers on hosts that are added after the start.
-        allocates: outside a job of its scheduler, dsrun requests an allocation.
-        automatic: how `--launcher auto` chooses it; None: never.
+        this_machine: whether it starts node launchers only on this machine.
+        joins: whether the nodes join on their own and share a secret; this machine is node 0.
+        adds_hosts: whether it can start node launchers on hosts that are added after the start.
+        allocates: whether dsrun requests an allocation when it is outside a job of the scheduler.
+        automatic: its place in the choice of `--launcher auto`; None if it is never chosen.
     """
 
     path: str
@@ -83,10 +83,10 @@ class BackendSpec(NamedTuple):
 
     @property
     def by_engine(self) -> bool:
-        """Whether an engine starts all node launchers, and chooses which runs on which host."""
+        """True if an engine starts all node launchers, and decides which runs on which host."""
         return self.engine is not None
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine is a node whatever the names of the hosts are."""
+        """True if this machine is a node whatever the names of the hosts are."""
         return self.this_machine or self.joins

@@ -11,12 +11,13 @@ from ..control.stream import FrameStream, StreamClosed
 class SessionStream(FrameStream):
     """A line whose first bytes may be noise: everything up to MAGIC is skipped.
 
-    If dsrun is missing at the other end, that asks for it before MAGIC, and is sent it.
+    If dsrun is missing at the other end, that end asks for it before MAGIC, and is sent the
+    package.
 
     Attributes:
-        noise: what came before MAGIC; it explains why a session failed.
+        noise: the bytes before MAGIC, which explain why a session failed.
         spoke: whether a node launcher has answered, or asked for dsrun.
-        answered: whether MAGIC has been seen.
+        answered: whether MAGIC has arrived.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
@@ -28,7 +29,8 @@ class SessionStream(FrameStream):
         """Return the frames that `data` completes, once MAGIC has been seen.
 
         Raises:
-            StreamClosed: there is too much noise, the bytes are not frames, or the other end asks
+            StreamClosed: there is too much noise, the bytes are not frames, or the other end asked
+                for dsrun and is gone.
                 for dsrun and is gone.
         """
         if self.answered:
@@ -44,7 +46,7 @@ class SessionStream(FrameStream):
         return super().decode(after)
 
     def close(self) -> None:
-        """Close both descriptors, after a look at what a session that has not answered printed."""
+        """Close both descriptors; first read the last output of a session that has not answered."""
         if not self.answered and self.read_fd >= 0:
             with suppress(OSError):
                 self.noise += self._read()
