@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 UNREAD = 2 * frames.FRAME_LIMIT
-"""Bytes that may wait for the other end to read them: a JOB, and what is sent meanwhile."""
+"""Bytes that may wait to be read by the other end: a JOB, and all that is sent after it."""
 
 LAST_WORDS = 2.0
-"""Seconds for what the other end has sent to arrive, once nothing can be written to it any more."""
+"""Seconds to read the last frames of the other end once nothing can be written to it."""
 
 QUOTED = 200
-"""Longest reason in characters: it may quote what the other end has sent."""
+"""Longest reason in characters: it may quote bytes from the other end."""
 
 
 class Connection:
@@ -29,7 +29,7 @@ class Connection:
 
     Attributes:
         last_received: when the last frame arrived, on the loop's clock.
-        fault: how the other end violated the protocol, "" if it did not.
+        fault: the other end's violation of the protocol, "" if there was none.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Connection:
 
     @property
     def open(self) -> bool:
-        """Whether frames can be sent, as far as is known."""
+        """True if frames can be sent, as far as is known."""
         return self._line is not None and not self._broken
 
     @property
@@ -68,7 +68,7 @@ class Connection:
         return self._line.pending if self._line is not None and not self._broken else 0
 
     def when_drained(self, call: Callable[[], None]) -> None:
-        """Call `call` whenever bytes that had to wait have all been sent."""
+        """Call `call` each time queued bytes have all been sent."""
         self._on_drained.append(call)
 
     def send(self, frame: bytes) -> None:
@@ -94,7 +94,7 @@ class Connection:
             line.close()
 
     def receive(self) -> None:
-        """Handle what has arrived; for a stream without descriptors, its owner calls this."""
+        """Read and handle frames; the owner of a stream without descriptors calls this."""
         if self._line is None:
             return
         self._take(self._line.take_buffered())
@@ -142,7 +142,7 @@ class Connection:
         self._await_room()
 
     def _break(self, line: FrameStream, reason: str) -> None:
-        """Write no more, but read what the other end has sent: it may say why it has closed."""
+        """Stop writing, but read on: the last frames of the other end may say why it closed."""
         self._broken = reason
         self._loop.remove_writer(line.write_fd)
         self._loop.call_later(LAST_WORDS, lambda: self._lose(reason))

@@ -1,4 +1,4 @@
-"""What a node tells of itself, so that nodes can be compared: a field of HELLO."""
+"""The facts that a node reports about itself in HELLO, so that nodes can be compared."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from ..specs.field_types import Size
 
 UNLIMITED = -1
-"""A resource limit that there is not."""
+"""The value of a resource limit that does not exist."""
 
 
 class Space(NamedTuple):
     """A folder that a job writes to, and the room on its file system.
 
     Attributes:
-        role: what the folder is for: `work`, `log`, `tmp` or `shm`.
-        path: the folder, or the nearest one above it that exists.
-        total: bytes of the file system, 0 if not known.
+        role: the purpose of the folder: `work`, `log`, `tmp` or `shm`.
+        path: the folder, or its nearest parent that exists.
+        total: size of the file system in bytes, 0 if unknown.
         free: bytes that this user may still write.
-        inodes: files that this user may still make, -1 if the file system has no limit.
-        writable: whether this user may write there.
+        inodes: number of files that this user may still create, -1 if the file system has no limit.
+        writable: whether this user may write to the folder.
     """
 
     role: str
@@ -37,12 +37,12 @@ class DeviceFacts(NamedTuple):
     """A device that the workers can see.
 
     Attributes:
-        id: as in the variable that masks devices.
-        name: of the product.
-        total: bytes of memory, 0 if not known.
-        free: bytes of memory that nobody uses.
-        problems: what the driver reports, in words.
-        users: the processes on it, as in `pid 12 (alice)`.
+        id: the device as written in the variable that masks devices.
+        name: the product name.
+        total: bytes of memory, 0 if unknown.
+        free: bytes of unused memory.
+        problems: problems that the driver reports, in words.
+        users: the processes on the device, as in `pid 12 (alice)`.
     """
 
     id: str
@@ -54,35 +54,34 @@ class DeviceFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What decides whether a node fits to others; "" for what is not known.
+    """Facts that decide whether a node fits in with others; "" for an unknown fact.
 
-    Text is as `environment.to_wire` makes it.
+    Text is encoded by `environment.to_wire`.
 
     Attributes:
         wall: the node's clock when this was sent, in seconds since the epoch.
         python: version of the workers' Python, as in `3.11.2`.
-        python_path: its path.
-        versions: of packages, libraries and drivers by name (`torch`, `nccl`, `cuda`, `driver`,
-            `cuda_driver`, `numpy` ...), as far as they are there; `cuda` is the one that torch was
-            built with.
-        script: SHA-256 of the script's content, in hex; "" without one.
-        files: digest of the names and sizes of all `*.py` below the working folder; "" if there are
-            more than 2000 (`MOST_FILES`).
-        file_count: how many these are; 2001 for more than 2000.
-        env: variables of the workers that decide how libraries behave; no secrets.
+        python_path: path of the workers' Python.
+        versions: the versions of packages, libraries and drivers that were found, by name (`torch`,
+            `nccl`, `cuda`, `driver`, `cuda_driver`, `numpy` ...); `cuda` is the version that torch
+            was built with.
+        script: SHA-256 of the script's content, in hex; "" without a script.
+        files: digest of the names and sizes of all `*.py` files below the working folder; "" if
+            there are more than 2000 (`MOST_FILES`).
+        file_count: the number of these files; 2001 for more than 2000.
+        env: variables of the workers that affect libraries, without secrets.
         limits: soft limits by name (`nofile`, `memlock`, `nproc`, `stack`), -1 (`UNLIMITED`) for
-            none; bytes where they limit memory.
-        memory: bytes of this machine.
-        cgroup_memory: the smallest memory limit of the cgroups above, in bytes; 0 for none.
-        cpus: that workers may use at a time, in seconds of processor time per second; a cgroup's
-            quota counts.
-        mtus: the MTU in bytes of each network interface that is up and has an address; without
-            loopback.
+            none; in bytes where they limit memory.
+        memory: the machine's memory in bytes.
+        cgroup_memory: the smallest memory limit of the enclosing cgroups, in bytes; 0 for none.
+        cpus: processor time that workers may use, in seconds per second; a cgroup's quota counts.
+        mtus: the MTU in bytes of each network interface, except loopback, that is up and has an
+            address.
         spaces: the folders of the job.
-        devices: the visible devices, as far as their driver describes them.
+        devices: the visible devices that their driver describes.
         imports_torch: whether the script is a Python script that imports torch.
-        modules: modules that the script imports, and in which folder they are: that of the script,
-            or one of PYTHONPATH; without those that are installed.
+        modules: modules that the script imports, with their folders: that of the script, or one of
+            PYTHONPATH; installed modules are left out.
         absent: folders of PYTHONPATH that do not exist.
     """
 
@@ -107,6 +106,6 @@ class Facts(NamedTuple):
 
 
 MOST_FILES = 2000
-"""Python files below the working folder that are compared."""
+"""The largest number of Python files below the working folder that are compared."""
 
 register(Space, DeviceFacts)

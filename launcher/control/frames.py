@@ -1,6 +1,6 @@
 """Frames, the units of a control line, and their decoder.
 
-A frame is one byte of kind, four bytes of length (network order) and the body. Control messages are
+A frame is one byte of kind, four bytes of length (network order) and a body. Control messages are
 JSON objects; output and input are raw bytes after a small fixed header. Nothing is ever unpickled.
 """
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAGIC = b"\x00dsrun-line-1\x00"
-"""A node launcher writes this first, so that what a login shell prints before it can be skipped."""
+"""The first bytes from a node launcher, which end the output of a login shell before them."""
 
 SEND_PACKAGE = b"\x00dsrun-send-1\x00"
-"""What is started in a session writes this before MAGIC if dsrun is missing there."""
+"""The bytes sent before MAGIC by the command of a session if dsrun is missing there."""
 
 NOISE_LIMIT = 64 * 1024
-"""Bytes that may come before MAGIC; after more than that, the other end is not a node launcher."""
+"""Most bytes before MAGIC; after more, the other end is taken not to be a node launcher."""
 
 FRAME_LIMIT = 64 * 1024 * 1024
 """Largest body in bytes; a job's whole environment and arguments travel in one frame."""
@@ -43,7 +43,7 @@ DIGITS = text.DIGITS
 JOB = 1  # prepare this program: folder, environment, limits
 PROBE = 2  # report which of these addresses of node 0 can be reached
 START = 3  # start the workers: ranks, devices, master
-STOP = 4  # stop the workers with a signal, kill them after the grace, end what is left
+STOP = 4  # stop the workers with a signal, kill them after the grace, end the rest of the job
 SIGNAL = 5  # pass this signal on to every worker
 CREDIT = 6  # this many more bytes of output may be sent
 INPUT = 7  # bytes for rank 0's standard input; an empty body is its end
@@ -57,16 +57,16 @@ SHARD_ANSWER = 14  # the answer of a shard queue to a worker; an empty one close
 LANE = 15  # bytes for a further node launcher on this node; an empty body closes its line
 EXEC = 16  # start this command, whatever else runs here
 EXEC_INPUT = 17  # bytes for a command's standard input; an empty body is its end
-EXEC_STOP = 18  # signal a command, and kill what is left of it soon
-USAGE_ASK = 19  # report what the workers and this machine use; an empty body
-END_JOB = 20  # end what a job, known by its id, has left on this machine
+EXEC_STOP = 18  # signal a command, and kill its remaining processes soon after
+USAGE_ASK = 19  # report the usage of the workers and of this machine; an empty body
+END_JOB = 20  # end the processes that a job, given by its id, has left on this machine
 EXEC_CREDIT = 21  # this many more bytes of a command's output may be sent
 STACKS_ASK = 22  # report where processes of these workers are in their code
 REACH = 23  # dial other nodes; variables for workers that are started from now on
 PACKAGE = 24  # dsrun itself, for a node without it
-PEERS = 25  # a job of several roles: where the workers of each role are
+PEERS = 25  # a job of several roles: the places of the workers of each role
 PORTS_ASK = 26  # a role: report when its workers listen on these ports, and no other user does
-LEASE = 27  # expect heartbeats of the runner from now on, though no JOB has come, and send some
+LEASE = 27  # expect the runner's heartbeats from now on, even before a JOB, and send heartbeats
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -86,20 +86,20 @@ SHARD_REQUEST = (
 STARTED = 45  # the workers on this node are running: ranks and pids
 FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
 FROM_LANE = 47  # bytes from a further node launcher; an empty body: its line has ended
-EXEC_OUTPUT = 48  # what a command has printed
-EXEC_EXIT = 49  # a command has ended, and nothing of it is left
+EXEC_OUTPUT = 48  # output of a command
+EXEC_EXIT = 49  # a command has ended, and none of its processes is left
 EXEC_TOOK = 50  # this many bytes of EXEC_INPUT were written to a command
 USAGE = 51  # the answer to USAGE_ASK
-ENDED_JOB = 52  # what END_JOB has ended, and what is left
+ENDED_JOB = 52  # the processes ended for END_JOB, and those that are left
 LANE_ENDED = 53  # the process of a further node launcher has ended, and why
 STACKS = 54  # the answer to STACKS_ASK
 REACHED = 55  # which of the nodes in REACH have answered
 PACKAGE_ASK = 56  # asks for PACKAGE, before AUTH: its hash
-ACTIVITY = 57  # what the workers have done since the start: CPU time, input and output
-WAITS = 58  # what the checks of a JOB wait for, before HELLO
-OPENED = 59  # the answer to START: nothing of dsrun listens on the master port any more
+ACTIVITY = 57  # activity of the workers since the start: CPU time, input and output
+WAITS = 58  # the reason why the checks of a JOB wait, before HELLO
+OPENED = 59  # the answer to START: dsrun no longer listens on the master port
 PORTS = 60  # the answer to PORTS_ASK
-# both ways (SUSPEND as well: a node answers b"hold" with the same)
+# both ways (SUSPEND, too: a node answers b"hold" with b"hold")
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold
 REQUEST = 70  # {"do": verb, ...}; may carry descriptors
@@ -109,13 +109,13 @@ CHUNK = 73  # raw bytes, whose meaning depends on the verb
 
 TO_ROUNDS = ROUND, LEAVE_ROUND, CHANGE_SOON
 TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, PORTS_ASK, *TO_ROUNDS)
-"""What a node's run handles itself, and of that what is for its rounds."""
+"""Frames that a node's run handles itself; the first name has those for its rounds."""
 
 TO_SIDE_SERVICES = LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT
-"""What is for that which runs beside a node's runs."""
+"""Frames for services that run beside a node's runs."""
 
 TO_MACHINE = USAGE_ASK, END_JOB, STACKS_ASK
-"""Requests about a machine and what runs on it."""
+"""Requests about a machine and the processes on it."""
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")
@@ -176,7 +176,7 @@ def pack_output(rank: int, stream: int, data: bytes) -> bytes:
 
 
 def output_body(place: int, stream: int, data: bytes) -> bytes:
-    """Return the same without a head, as a chunk of local control; `unpack_output` reads it."""
+    """Return the body of an OUTPUT frame, a chunk of local control; `unpack_output` reads it."""
     return _OUTPUT.pack(place, stream) + data
 
 
@@ -195,7 +195,7 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
 
 
 def pack_ask(rank: int, generation: int, line: int, text: bytes) -> bytes:
-    """Return a SHARD_REQUEST frame: one by `rank` of a round on a connection of its node."""
+    """Return a SHARD_REQUEST frame, sent by `rank` of a round on a connection of its node."""
     return pack(SHARD_REQUEST, _SHARD_REQUEST.pack(rank, generation, line) + text)
 
 
@@ -261,7 +261,7 @@ def pack_for(kind: int, number: int, data: bytes = b"") -> bytes:
 
 
 def unpack_for(body: bytes) -> tuple[int, bytes]:
-    """Return (number, bytes) of such a frame's body.
+    """Return (number, bytes) of the body of a frame from `pack_for`.
 
     Raises:
         BadFrame: the body is too short.
@@ -317,7 +317,7 @@ def unpack_beat(body: bytes) -> float:
     """Return the clock of a node's BEAT.
 
     Raises:
-        BadFrame: the body is not such a number.
+        BadFrame: the body is not a valid number.
     """
     try:
         clock = float(body)
@@ -329,13 +329,13 @@ def unpack_beat(body: bytes) -> float:
 
 
 def read_one(read: Callable[[int], bytes]) -> tuple[int, bytes]:
-    """Return the (kind, body) of one frame, and read nothing of what follows it.
+    """Return the (kind, body) of one frame, without reading beyond its end.
 
     Args:
-        read: returns as many bytes as it is asked for, or less at the end.
+        read: returns the requested number of bytes, or fewer at the end.
 
     Raises:
-        BadFrame: there is no whole frame, or it is larger than the limit.
+        BadFrame: the frame is incomplete, or larger than the limit.
     """
     head = read(_HEAD.size)
     if len(head) < _HEAD.size or (size := int(_HEAD.unpack(head)[1])) > FRAME_LIMIT:

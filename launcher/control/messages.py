@@ -34,41 +34,43 @@ if TYPE_CHECKING:
     from .reach_messages import Network
 
 BEATS = 16
-"""Heartbeats that each end sends per heartbeat timeout: after an interruption of the network, few
-of them may arrive in time."""
+"""Heartbeats that each end sends per heartbeat timeout. After an interruption of the network, only
+a few of them may arrive in time."""
 
 
 class NodeJob(NamedTuple):
-    """JOB: the program that a node prepares. All texts are as `environment.to_wire` makes them.
+    """JOB: the program that a node prepares. All texts are encoded by `environment.to_wire`.
 
     Attributes:
-        dsrun: version of the runner; the node launcher's must be the same.
+        dsrun: version of the runner; the node launcher must have that version.
         host: the node's name in the hostfile, for the log prefix and messages.
-        workdir: folder the workers run in.
+        workdir: folder that the workers run in.
         env: variables that are sent to the node.
-        slots: the node's slots, None if the node reports how many it has.
-        port: None: reserve no port here; 0: reserve a free one for the master; else check that one.
+        slots: the node's slots, None if the node reports their number.
+        port: the master port to check; 0 to reserve a free one; None to reserve none.
         workers, binding, supervision, output, watch, debug, elastic: the policies of the job; the
-            core list is that of this node.
+        core list is that of this node.
         rendezvous: torch's rendezvous, if its agents form the rounds; else None.
         lease: seconds without a heartbeat of the runner after which the job is stopped.
         last_grace: seconds between stop signal and SIGKILL if the runner is lost.
         by_engine: whether an engine chose the host, so that the node has to check it.
         rank_per_task: whether the node launcher is the task of one rank, which gets its variables.
-        settle: seconds to wait before a signal is passed on, as it may reach the workers anyway.
-        held: whether other runs are expected on this control line: what has been preloaded is kept
-            for them, heartbeats begin with this JOB, and its START may take any length of time.
-        base: the environment with which the workers begin; None for the node launcher's own.
-        synced: the lock of the synced folder, and the digest of what was placed there; or ().
+        settle: seconds to wait before passing on a signal, which may reach the workers without
+            that.
+        held: whether other runs may follow on this control line. If so, preloaded modules are kept
+            for them, heartbeats begin with this JOB, and START may take any length of time.
+        base: the environment on which the workers' environment is based; None for the node
+            launcher's own.
+        synced: the lock of the synced folder, and the digest of its content; or ().
         payload: a function that the workers call, pickled, as base64; "" for a program.
-        facts: whether HELLO is to have the facts by which nodes are compared.
-        reach: whether this node is to listen for others, so that they can try its addresses.
-        debug_secret: what is in the names of the sockets by which workers can be debugged; "" if
-            none of those here is.
+        facts: whether HELLO should carry the facts by which nodes are compared.
+        reach: whether this node should listen for other nodes, so that they can try its addresses.
+        debug_secret: a part of the names of the sockets for debugging workers; "" if no worker here
+            is to be debugged.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
-        part: which role of a job of several this is; "" for a job of its own.
-        ports: what to reserve here for its workers, by name: 0 for any port; else that one, or
-            another if it is taken.
+        part: the role, in a job of several roles; "" in other jobs.
+        ports: the ports to reserve here for the workers, by name: 0 for any port, else the
+            preferred port, replaced by another if it is taken.
     """
 
     dsrun: str
@@ -105,7 +107,7 @@ class NodeJob(NamedTuple):
 
     @property
     def has_rounds(self) -> bool:
-        """Whether an agent decides when the workers here start and stop."""
+        """True if an agent decides when the workers here start and stop."""
         return self.elastic is not None or self.rendezvous is not None
 
     @property
@@ -115,13 +117,13 @@ class NodeJob(NamedTuple):
 
     @property
     def torch_agent(self) -> bool:
-        """Whether that agent is torch's, not dsrun's own."""
+        """True if that agent is torch's rather than dsrun's."""
         by_torch = self.elastic is not None and self.elastic.agent == "torch"
         return by_torch or self.rendezvous is not None
 
     @property
     def writes_logs(self) -> bool:
-        """Whether dsrun writes log files on this node."""
+        """True if dsrun writes log files on this node."""
         return bool(self.output.log_dir or self.output.log_private)
 
     @property
@@ -137,19 +139,20 @@ class Hello(NamedTuple):
     """HELLO: the facts of a node, in answer to JOB.
 
     Attributes:
-        machine: identifies this machine and network namespace, whatever its name.
-        python: the path of the workers' Python here, as wire text; "" if they run on none.
+        machine: an id of this machine and network namespace, independent of names.
+        python: the path of the workers' Python here, as wire text; "" if they do not run on Python.
         devices: the devices that a worker can see, in order; () without accelerators.
         slots: the default number of workers on this node.
         port: the reserved or checked master port, or None.
-        addresses: of this machine, without loopback, the most useful first.
-        problems: why the job cannot run here, in words; nothing is started if there is one.
+        addresses: the addresses of this machine, without loopback, most useful first.
+        problems: why the job cannot run here, in words; nothing is started if there is a problem.
         clock: this machine's monotonic clock in seconds, when this was sent.
         log_dir: the folder of this job's log files here, "" for none.
-        pids: the guard, and the node launcher.
-        facts: by which nodes are compared, None if JOB has not asked for them.
-        network: its interfaces, and where others can try them; None if JOB has not asked.
-        ports: those that are reserved for workers, in the order of JOB's.
+        pids: the pids of the guard and of the node launcher.
+        facts: the facts by which nodes are compared, None if JOB does not ask for them.
+        network: the interfaces, and the addresses where others can try them; None if JOB does not
+            ask.
+        ports: the ports reserved for workers, in the order of JOB's.
     """
 
     dsrun: str
@@ -184,14 +187,14 @@ class Probed(NamedTuple):
 
 
 class Start(NamedTuple):
-    """START: everything that was not known before all nodes had sent HELLO.
+    """START: everything that was unknown before all nodes had sent HELLO.
 
     Attributes:
-        only: the one local rank that is started by this node launcher, None for all.
-        generation: which round of an elastic job this is, from 1 on; 0 where there are none.
-        restarts: how often the job's workers were restarted after a failure.
-        max_restarts: how often they may be.
-        agent_variables: what torch's agent has put into the environment of each worker here
+        only: the one local rank that this node launcher starts, None for all.
+        generation: the round of an elastic job, from 1 on; 0 in other jobs.
+        restarts: the number of restarts of the job's workers after failures so far.
+        max_restarts: the number of restarts that are allowed.
+        agent_variables: the environment that torch's agent has made for each worker here
             (`node.elastic`).
         world: DSRUN_WORLD_INFO of the workers, "" for none.
     """
@@ -213,14 +216,15 @@ class Start(NamedTuple):
 
 
 class WorkerBinding(NamedTuple):
-    """What one worker is bound to, in a row of BINDINGS.
+    """The binding of one worker, a row of BINDINGS.
 
     Attributes:
-        device: its devices, as in the variable that masks devices; "" for none.
-        address: the PCI addresses of these, as far as they are known.
-        node: the NUMA node of these, None if not known or not one.
-        cpus: the CPUs it may run on, as a list of the kernel's form.
-        memory: its memory policy and the NUMA nodes it may use, as a list of the kernel's form.
+        device: the worker's devices, as in the variable that masks devices; "" for none.
+        address: the known PCI addresses of the devices.
+        node: the NUMA node of the devices, None if unknown or not unique.
+        cpus: the CPUs that the worker may run on, as a list in the kernel's format.
+        memory: the memory policy and the NUMA nodes that the worker may use, as a list in the
+            kernel's format.
         nic: the network card nearest to the device, "" for none.
     """
 
@@ -235,7 +239,7 @@ class WorkerBinding(NamedTuple):
 
 
 class NodeBindings(NamedTuple):
-    """BINDINGS: what the workers of a node are bound to, in the order of ranks."""
+    """BINDINGS: the CPU and memory bindings of a node's workers, in the order of ranks."""
 
     accelerator: str
     workers: tuple[WorkerBinding, ...]
@@ -259,11 +263,11 @@ class WorkerExit(NamedTuple):
     """EXIT: one worker has ended.
 
     Attributes:
-        code: its exit code, or minus the number of the signal that ended it.
-        signalled: whether it was being stopped.
+        code: the exit code, or minus the number of the signal that ended the worker.
+        signalled: whether the worker was being stopped.
         clock: the node's monotonic clock at that time, in seconds.
-        hint: what the node knows about the cause, in words, or "".
-        evidence: what it has found, a line for each, with its kind: `memory: ...`.
+        hint: the likely cause as the node sees it, in words; "" if unknown.
+        evidence: the node's findings, one per line, each with its kind: `memory: ...`.
     """
 
     rank: Rank
@@ -276,27 +280,28 @@ class WorkerExit(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether it failed by itself."""
+        """True if the worker failed on its own."""
         return self.code != 0 and not self.signalled
 
 
 class Note(NamedTuple):
-    """NOTE: a line for the user; `signal` is what the node launcher itself received, if any."""
+    """NOTE: a line for the user; `signal` is a signal that the node launcher received, if any."""
 
     text: str
     signal: Signal = 0
 
 
 class Done(NamedTuple):
-    """DONE: nothing of the job is left on this node, except what `left` names.
+    """DONE: no process of the job is left on this node, except those named by `left`.
 
     Attributes:
-        tails: the last output of each worker that failed by itself, or that had printed a traceback
-            and not ended when it was told to stop, up to that time: {rank: [stdout, stderr]}.
-        reason: why the node ended the job by itself, or "".
-        recorded: their exceptions, if torch's `record` kept them: {rank: [message, traceback]}.
-        logs: where the log files of their standard error are: {rank: path}.
-        evidence: what was found after their last output: {rank: lines as in EXIT}.
+        tails: the last output of each worker that failed on its own, and, up to the stop, of each
+            that had printed a traceback but not ended by then: {rank: [stdout, stderr]}.
+        reason: why the node ended the job on its own initiative, or "".
+        recorded: the exceptions of these workers that torch's `record` kept: {rank: [message,
+            traceback]}.
+        logs: the log files of their standard error: {rank: path}.
+        evidence: evidence found after their last output: {rank: lines as in EXIT}.
     """
 
     left: tuple[str, ...]
@@ -329,7 +334,7 @@ def unpack(shape: type[M], body: bytes) -> M:
 
 
 def from_fields(shape: type[M], fields: dict[str, Any]) -> M:
-    """Return the message that has these fields, as JSON has them.
+    """Return the message with these fields, as read from JSON.
 
     Raises:
         BadFrame: fields are missing, unknown or not valid.
@@ -351,7 +356,7 @@ def _read(name: str, read: field_types.Reader, value: Any) -> Any:
 
 
 def _completed(shape: type[M], fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields with the defaults of those that are missing."""
+    """Return fields, completed with the defaults of missing ones."""
     try:
         return shape(**fields)._asdict()  # type: ignore[attr-defined, no-any-return]
     except TypeError as error:

@@ -9,7 +9,7 @@ from . import frames
 READ_SIZE = 256 * 1024
 
 CLOSED = "closed by the other end"
-"""Why a stream has ended whose other end was closed, and nothing else has happened."""
+"""The reason for the end of a stream that the other end has closed normally."""
 
 
 class StreamClosed(Exception):
@@ -23,13 +23,14 @@ class NotFrames(StreamClosed):
 class FrameStream:
     """Reads and writes frames on two non-blocking descriptors.
 
-    The owner waits for readiness, then calls `receive` or `flush`. `send` queues what cannot be
-    written at once; `pending` is the number of queued bytes.
+    The owner waits for readiness, then calls `receive` or `flush`. `send` queues bytes that cannot
+    be written at once; `pending` is the number of queued bytes.
 
     Attributes:
-        spoke: whether what is at the other end has given a sign of life; as all but a session has.
-        begun: when a session was opened that is opened later than its stream, on the loop's clock.
-        noise, errors: what a session has printed before that, on its two streams.
+        spoke: whether the other end has given a sign of life; False only for a session at first.
+        begun: when the session was opened, on the loop's clock, if it was opened later than its
+            stream.
+        noise, errors: the session's output, on its two streams, before the first sign of life.
     """
 
     spoke = True
@@ -48,12 +49,12 @@ class FrameStream:
                 system.set_blocking(fd, False)
 
     def take_buffered(self) -> list[tuple[int, bytes]]:
-        """Return, once, the frames that arrived together with one that was waited for."""
+        """Return, only once, the frames that arrived together with an awaited frame."""
         buffered, self._buffered = self._buffered, []
         return buffered
 
     def put_back(self, data: bytes) -> None:
-        """Have `take_buffered` return the frames that somebody else has read.
+        """Keep frames that somebody else has read, for `take_buffered` to return.
 
         Raises:
             StreamClosed: the bytes are not frames.
@@ -65,7 +66,7 @@ class FrameStream:
         self._decoder.limit = size
 
     def send(self, frame: bytes) -> None:
-        """Queue one packed frame and write what can be written at once.
+        """Queue one packed frame, and write as much as possible without waiting.
 
         Raises:
             StreamClosed: the other end is gone.
@@ -75,7 +76,7 @@ class FrameStream:
         self.flush()
 
     def flush(self) -> None:
-        """Write what can be written without waiting.
+        """Write as much as possible without waiting.
 
         Raises:
             StreamClosed: the other end is gone.
