@@ -1,8 +1,8 @@
-"""What all boundaries share: the places where data from outside comes in, one for each way in.
+"""The part that all boundaries share. A boundary is the one place where data of a kind comes in.
 
-A reader names what it refuses by an exception of its own. Anything else that is raised there is a
-fault of dsrun that somebody else can cause: the boundary refuses the data all the same, so that it
-costs only whoever has sent it, and tells of the fault here, so that it is not hidden.
+A reader reports invalid data by an exception of its own. Any other exception is a bug of dsrun that
+outsiders can trigger. The boundary then refuses the data all the same, so that only the sender is
+affected, and reports the bug here, so that it is not hidden.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     Log = Callable[[str, str], None]
 
 QUOTED = 200
-"""Characters of an exception in words: it may quote what has come."""
+"""Characters of an exception that are quoted: it may contain the data."""
 
 LONGEST = 16 * 1024
-"""Characters of the end of a traceback that are printed."""
+"""Characters at the end of a traceback that are printed."""
 
 observers: list[Callable[[Exception], None]] = []
-"""Called with each such exception; the tests add one, which fails the test that it comes from."""
+"""Functions called with each such exception; tests add one that makes the current test fail."""
 
 
 def unexpected(error: Exception, log: Log) -> str:
-    """Return an exception that no reader has named in words; log its traceback at level `debug`."""
+    """Return an exception that no reader expects in words; log its traceback at level `debug`."""
     import traceback
 
     for observe in observers:

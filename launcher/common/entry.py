@@ -1,6 +1,6 @@
 """Process entry and exit, shared by all commands of dsrun.
 
-The only place that catches dsrun's own errors and turns each into a line and an exit code.
+This is the only place that catches dsrun's own errors, and turns each into a line and an exit code.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _own_modules_first() -> None:
 
 
 def _absolute(folder: str) -> str:
-    """Return a folder of sys.path as an absolute path, if there still is a current folder."""
+    """Return a folder of sys.path as an absolute path, if the current folder still exists."""
     try:
         return os.path.abspath(folder)
     except FileNotFoundError:
@@ -128,7 +128,7 @@ def is_own() -> bool:
 def start(command: Command) -> None:
     """Run a command as the whole process; see `main`.
 
-    Exits without the interpreter's clean-up: everything is written and closed by then.
+    The process exits without the interpreter's clean-up: by then, everything is written and closed.
     """
     global _is_own  # noqa: PLW0603
     _is_own = True

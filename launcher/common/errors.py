@@ -6,7 +6,7 @@ import errno
 import os
 
 USAGE = 2
-"""Exit code: the command line, a file that it names, or what it names on a node cannot be used."""
+"""Exit code: the command line, a file named there, or something named for a node cannot be used."""
 NODE_UNUSABLE = 69
 """Exit code: a node cannot be used (no connection, another version, too few devices)."""
 OUTPUT = 74
@@ -21,14 +21,14 @@ NO_PROGRESS = 77
 """Exit code: dsrun has ended a job that hung or broke a rule on its output."""
 
 SWEPT = "its workers were stopped"
-"""Part of a guard's message about its node launcher's death: nothing is left on that node."""
+"""Part of a guard's message about the death of its node launcher: no worker is left there."""
 
 
 class DsrunError(Exception):
     """An error that the user can fix: shown as one line (or one per host), never as a traceback.
 
     Attributes:
-        exit_code: of the process that reports it.
+        exit_code: the exit code of the process that reports the error.
     """
 
     exit_code = INTERNAL
@@ -41,7 +41,7 @@ class UsageError(DsrunError):
 
 
 class Fault(DsrunError):
-    """A fault of dsrun's own."""
+    """A bug in dsrun."""
 
     exit_code = INTERNAL
 
@@ -58,7 +58,7 @@ class OutputError(DsrunError):
 
 
 class NodeError(DsrunError):
-    """A node cannot be used; nothing is left running on the others."""
+    """A node cannot be used; no process is left running on the other nodes."""
 
     exit_code = NODE_UNUSABLE
 
@@ -72,7 +72,7 @@ class LostError(DsrunError):
 def reason(error: OSError) -> str:
     """Return why a system call failed, in lower case as in all messages.
 
-    Where this user lacks a right, it says which one, and with which part of the path.
+    If this user lacks a permission, the text says which one, and on which part of the path.
     """
     said = (error.strerror or str(error)).lower()
     if error.errno != errno.EACCES or not isinstance(error.filename, (str, bytes)):
@@ -84,9 +84,9 @@ def reason(error: OSError) -> str:
 
 
 def limit_met(error: Exception) -> str:
-    """Return which limit a system call has met, and how to raise it, to put behind its reason.
+    """Return the limit that a system call has reached, and how to raise it, to append to a reason.
 
-    It is "" for other errors. Source: errno(3).
+    The text is "" for other errors. Source: errno(3).
     """
     from errno import EMFILE, ENFILE
 
@@ -97,17 +97,17 @@ def limit_met(error: Exception) -> str:
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether a machine cannot run so many processes, or open so many files."""
+    """Return whether the machine has reached a limit on processes or open files."""
     from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 
     return error.errno in {EMFILE, ENFILE, EAGAIN, ENOMEM}
 
 
 def exhausted(error: BaseException | None) -> str:
-    """Return which limit was met, if an error comes of one on open files, memory or threads.
+    """Return the limit behind an error, if it is one on open files, memory or threads.
 
-    It is "" for any other. One that is raised while another is handled comes of that. Imports and
-    threads tell of it in words alone.
+    The text is "" for other errors. An error raised while another was being handled may be a
+    consequence of that other error. Errors of imports and threads can be told only by their words.
     """
     from errno import EMFILE, ENFILE
 
@@ -146,7 +146,7 @@ def _out_of_memory(error: BaseException) -> str:
 
 
 def _soft_limit(name: str) -> int:
-    """Return a limit of this process, 0 for none; without an import, for which there is no room."""
+    """Return a limit of this process, 0 for none; import nothing, as memory may be short."""
     try:
         with open("/proc/self/limits", "rb", buffering=0) as file:
             lines = file.read().decode().splitlines()
@@ -157,7 +157,7 @@ def _soft_limit(name: str) -> int:
 
 
 def in_words(error: Exception) -> str:
-    """Return what has failed and why, without the number of a system call's error."""
+    """Return the failure and its reason, without the number of a system call's error."""
     if not isinstance(error, OSError):
         return str(error)
     return f"{error.filename}: {reason(error)}" if error.filename else reason(error)

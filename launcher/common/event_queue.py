@@ -1,7 +1,7 @@
-"""A queue of calls: each is made once those before it are done, with all that follows of them.
+"""A queue of calls. Each call is made once the calls before it, and their consequences, are done.
 
-So whoever handles an event is never called again from within. And, for many events, one of each
-node: whether anything is left.
+A handler of an event is therefore never called again while it runs. The module also counts down the
+events of many nodes (`Remaining`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class EventQueue:
-    """Calls that wait for each other."""
+    """A queue of calls that wait for each other."""
 
     def __init__(self) -> None:
-        """Begin without calls."""
+        """Start without calls."""
         self._waiting: deque[Callable[[], object]] = deque()
         self._busy = False
 
     def put(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Make this call: now, or after those that are under way.
+        """Make this call, now or after the calls that are in progress.
 
-        An exception of it ends the call that was not made from within; those behind it wait for
-        the next one.
+        An exception in any call ends the outermost `put`; the calls still in the queue wait for the
+        next `put`.
         """
         self._waiting.append(partial(call, *args, **kwargs))
         if self._busy:
@@ -48,27 +48,27 @@ class EventQueue:
 
 
 class Outbox:
-    """Calls that a step asks for, made in order once it is over.
+    """Calls requested during a step, and made in order at its end.
 
-    What a decision asks for comes before what was asked for after it. All actions come after the
-    last decision, so those who see one see the state that all of them have led to.
+    A call requested by a decision comes before the calls requested after that decision. All actions
+    come after the last decision, so that they see the state after all decisions.
     """
 
     def __init__(self) -> None:
-        """Begin without calls."""
+        """Start without calls."""
         self._calls: deque[tuple[bool, Callable[[], object]]] = deque()
         self._actions: deque[Callable[[], object]] = deque()
 
     def decide(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Ask for a call that changes the state."""
+        """Request a call that changes the state."""
         self._calls.append((True, partial(call, *args, **kwargs)))
 
     def do(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Ask for an action outside of it."""
+        """Request an action, which does not change the state."""
         self._calls.append((False, partial(call, *args, **kwargs)))
 
     def empty(self) -> None:
-        """Make the calls; after an exception the rest wait for the next time."""
+        """Make the calls; after an exception, the rest wait for the next time."""
         while self._calls:
             decides, call = self._calls.popleft()
             if not decides:
@@ -85,20 +85,20 @@ class Outbox:
 
 
 class Remaining:
-    """Whether something remains of many things, each of which is done at some time.
+    """Whether some of many things are not done; each is done at some time.
 
-    It is asked after each of them, so it looks at one that is not done as long as it is not, and
-    at all things only once none is left of those it knew of.
+    The question comes after each event. So this looks only at one thing until that is done, and at
+    all things only when all it knew of are done.
     """
 
     def __init__(self, things: Callable[[], Sequence[One]], done: Callable[[One], object]) -> None:
-        """Look at these things as they are then; `done` returns whether one is done."""
+        """Watch the things that `things` returns; `done` returns whether a thing is done."""
         self._things: Callable[[], Sequence[Any]] = things
         self._done: Callable[[Any], object] = done
         self._known: list[Any] = []
 
     def __bool__(self) -> bool:
-        """Return whether there is any that is not done."""
+        """Return whether any thing is not done."""
         known, done = self._known, self._done
         while known and done(known[-1]):
             known.pop()

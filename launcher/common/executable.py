@@ -19,27 +19,28 @@ FIRST_LINE = 256
 NEITHER = (
     "is neither a program for this machine nor a script that begins with #!, such as #!/bin/sh"
 )
-"""What the kernel calls ENOEXEC (execve(2))."""
+"""The meaning of ENOEXEC (execve(2))."""
 
 WINDOWS = "its first line ends in a carriage return, as on Windows (fix: sed -i 's/\\r$//' FILE)"
-"""Why no program of such a name is found."""
+"""The reason why the interpreter of such a script is not found."""
 
 FORMATS = "/proc/sys/fs/binfmt_misc"
-"""Further kinds of programs, which an administrator registers (binfmt_misc of the kernel)."""
+"""The folder of further kinds of programs that an administrator has registered (binfmt_misc)."""
 
 ELF = b"\x7fELF"
-"""How programs begin that were compiled (elf(5))."""
+"""The first bytes of compiled programs (elf(5))."""
 
 
 def find(name: str, folders: Iterable[str] | None = None) -> str:
     """Return the absolute path of a program that this user can execute, "" if there is none.
 
-    All programs that dsrun itself needs are found here. Anybody may write to the current folder,
-    to that of a worker's program, and to what a worker's PATH names, so none of them is searched.
+    All programs that dsrun itself needs are found here. Anybody may be able to write to the current
+    folder, to the folder of a worker's program, and to folders on a worker's PATH, so none of these
+    is searched.
 
     Args:
-        name: of the program; one with a slash is a path, for which nothing is searched.
-        folders: where to search, None for `own_folders`. Relative ones are left out.
+        name: the program; a name with a slash is a path, and is not searched for.
+        folders: where to search, None for `own_folders`. Relative folders are skipped.
     """
     places = own_folders() if folders is None else folders
     paths = [os.path.join(folder, name) for folder in places if os.path.isabs(folder)]
@@ -59,10 +60,10 @@ def located(name: str) -> str:
 
 
 def own_folders(*pythons: str) -> list[str]:
-    """Return the folders of dsrun's own PATH, of these interpreters, and of the one that runs it.
+    """Return the folders of dsrun's PATH, then those of these interpreters and of dsrun's own.
 
-    A shell would search relative and empty entries of PATH (execvp(3)) in the current folder, so
-    they are left out.
+    Relative and empty entries of PATH are left out: a shell would look them up in the current
+    folder (execvp(3)).
     """
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     folders = [*path, *map(os.path.dirname, (*pythons, sys.executable))]
@@ -70,9 +71,9 @@ def own_folders(*pythons: str) -> list[str]:
 
 
 def own_path() -> dict[str, str]:
-    """Return PATH for programs that search it for ssh: it has no relative or empty entries."""
+    """Return PATH for programs that look up ssh themselves: without relative or empty entries."""
     folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
-    return {"PATH": os.pathsep.join(folders) or os.defpath}  # an empty one is the current folder
+    return {"PATH": os.pathsep.join(folders) or os.defpath}  # empty: the current folder
 
 
 def _runs(path: str) -> bool:
@@ -100,10 +101,10 @@ def refusal(name: str, error: OSError) -> str:
 
 
 def _format_fault(path: str, start: bytes) -> str:
-    """Return why the kernel does not know how to run a file that begins so, "" if it does."""
+    """Return why the kernel cannot run a file that begins with these bytes, "" if it can."""
     if start.startswith(b"#!"):
         line, end, _ = start.partition(b"\n")
-        if end and line.endswith(b"\r") and b" -S" not in line:  # env -S leaves it out
+        if end and line.endswith(b"\r") and b" -S" not in line:  # env -S ignores it
             return WINDOWS
         return _interpreter_fault(_interpreter(start))
     if start.startswith(ELF) or _is_registered(path, start):
@@ -112,7 +113,7 @@ def _format_fault(path: str, start: bytes) -> str:
 
 
 def _refusal(path: str) -> str:
-    """Return why there is no right to execute a file."""
+    """Return why this user may not execute a file."""
     if not os.stat(path).st_mode & 0o111:
         return f"is not executable (chmod +x {path})"
     from .access import denied
@@ -134,9 +135,9 @@ def _interpreter_fault(interpreter: str) -> str:
 
 
 def _start(path: str) -> bytes | None:
-    """Return what the kernel reads of a program to see what it is.
+    """Return the bytes of a program by which the kernel recognizes its kind.
 
-    It is None if we may not read it, which the kernel does not ask for.
+    The result is None if this user may not read the file, which execve(2) does not require.
     """
     try:
         with open(path, "rb") as file:
@@ -146,7 +147,7 @@ def _start(path: str) -> bytes | None:
 
 
 def _is_registered(path: str, start: bytes) -> bool:
-    """Return whether a file is of a kind for which the kernel knows an interpreter."""
+    """Return whether the kernel has a registered interpreter for a file."""
     try:
         texts = [_text(f"{FORMATS}/{name}") for name in os.listdir(FORMATS)]
     except OSError:
@@ -155,7 +156,7 @@ def _is_registered(path: str, start: bytes) -> bool:
 
 
 def fits(text: str, name: str, start: bytes) -> bool:
-    """Return whether an entry of binfmt_misc is for a file of this name and content. Pure."""
+    """Return whether an entry of binfmt_misc applies to a file of this name and content. Pure."""
     rows = dict(line.partition(" ")[::2] for line in text.splitlines())
     if "enabled" not in rows:
         return False

@@ -1,7 +1,7 @@
-"""Read files that the user names: regular files, or pipes such as a shell's `<(...)`; his home.
+"""Read files that the user names (regular files, or pipes such as a shell's `<(...)`) and dsrun's.
 
-Reading always comes to an end: a pipe without a writer, a device and a folder are errors. Files of
-dsrun's own, in whose place anything may be by now, are opened only if they are regular.
+Reading always ends: a pipe without a writer, a device and a folder are errors. Files of dsrun may
+have been replaced by anything, so they are opened only if they are regular.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 16 << 20
-"""Bytes; no file that dsrun reads is larger."""
+"""Largest size in bytes of any file that dsrun reads."""
 
 WRITER_TIMEOUT = 5.0
 """Seconds for a pipe to get its first data."""
 
 PIPE_TIMEOUT = 60.0
-"""Seconds for a pipe to be closed by its writer: as long as a host discovery script may run."""
+"""Seconds for a pipe to be closed by its writer, as for a host discovery script."""
 
 _BLOCK = 1 << 16
 
@@ -41,7 +41,7 @@ def read(
     Args:
         path: the file.
         limit: the largest size to accept, in bytes.
-        pipes: accept a pipe, and read it to its end.
+        pipes: whether to accept a pipe, and read it to its end.
         check: called with the status of the open file; raises if it must not be read.
 
     Raises:
@@ -64,10 +64,10 @@ def read(
 
 
 def text(data: bytes, name: str) -> str:
-    """Return the contents of a file of text; a byte order mark (of Windows) is left out.
+    """Return the contents of a text file, without the byte order mark that Windows may add.
 
     Raises:
-        UsageError: they are not UTF-8, or have a zero byte; the message names the line.
+        UsageError: the contents are not UTF-8, or have a zero byte; the message names the line.
     """
     try:
         decoded, bad = data.decode("utf-8-sig"), data.find(b"\0")
@@ -94,18 +94,18 @@ def home() -> str:
 
 
 def login_folder() -> str:
-    """Return the folder in which a login begins: the home folder, or `/` for one without."""
+    """Return the folder in which a login begins: the home folder, or `/` if there is none."""
     folder = home()
     return folder if folder and system.access(folder, os.X_OK) else "/"
 
 
 def open_regular(path: str | bytes) -> int:
-    """Return a descriptor of a regular file, for reading; a link is not followed.
+    """Return a descriptor of a regular file, for reading; links are not followed.
 
-    Whatever has taken the file's place since it was looked at, opening it does not wait.
+    Opening does not block, whatever has taken the file's place since the last check.
 
     Raises:
-        OSError: it cannot be opened, or is something else.
+        OSError: the file cannot be opened, or is not a regular file.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
     fd = system.open_fd(path, flags)
@@ -117,10 +117,10 @@ def open_regular(path: str | bytes) -> int:
 
 
 def open_own(path: str, limit: int) -> int:
-    """Return a descriptor of a regular file of this user, for reading; nothing else is opened.
+    """Return a descriptor for reading a regular file of this user; open nothing else.
 
     Raises:
-        OSError: it is something else, larger than `limit` bytes, or cannot be opened.
+        OSError: the file is of another kind, larger than `limit` bytes, or cannot be opened.
     """
     check_own(system.lstat(path), path, limit)
     fd = open_regular(path)
@@ -133,7 +133,7 @@ def open_own(path: str, limit: int) -> int:
 
 
 def check_own(status: os.stat_result, path: str, limit: int) -> None:
-    """Check the status of a file that dsrun has written; raises as `open_own`."""
+    """Check the status of a file that dsrun has written; raise as `open_own` does."""
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, f"is {kind(status.st_mode)}, not a file", path)
     if status.st_uid != system.geteuid():
@@ -143,7 +143,7 @@ def check_own(status: os.stat_result, path: str, limit: int) -> None:
 
 
 def read_own(path: str, limit: int = LIMIT) -> bytes:
-    """Return the contents of such a file; raises as `open_own`."""
+    """Return the contents of a regular file of this user; raise as `open_own` does."""
     fd = open_own(path, limit)
     try:
         return _all(fd, limit)
@@ -152,7 +152,7 @@ def read_own(path: str, limit: int = LIMIT) -> bytes:
 
 
 def kind(mode: int) -> str:
-    """Return what a file is that is not a regular file, such as "a pipe"."""
+    """Return the kind of a file that is not a regular file, such as "a pipe"."""
     return _KINDS.get(stat.S_IFMT(mode), "a device")
 
 

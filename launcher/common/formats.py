@@ -1,7 +1,7 @@
-"""The forms of dsrun's JSON outputs, and their versions. Pure.
+"""The formats of dsrun's JSON outputs, and their versions. Pure.
 
 The types of an output are in a module `json_types` beside the code that makes it. Only type
-checkers import these modules, and `docs/generate/schemas.py`, which makes the schemas of them.
+checkers import these modules, and `docs/generate/schemas.py`, which makes the schemas from them.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ VERSIONS = {
     "stacks": 1,
     "topo": 1,
 }
-"""By the name of the schema in docs/schemas.
+"""The version of each format, by the name of its schema in docs/schemas.
 
-A version grows if a field is renamed or removed, or means something else.
+A version grows if a field is renamed or removed, or changes its meaning.
 """
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def versioned(schema: str, fields: Mapping[str, object]) -> dict[str, Any]:
-    """Return an object as JSON has it, with the version of its form in front, as `format`."""
+    """Return an object for JSON, with the version of its format in front, as `format`."""
     return {"format": VERSIONS[schema], **as_json(fields)}
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON has it.
+    """Return a value in the form that JSON has.
 
     A record becomes an object, an enum its value, a tuple a list, and a set a sorted list.
     """
     if hasattr(value, "_asdict"):
         value = value._asdict()
-    # Plain values are most of all; a call for each would be most of the time for a large plan.
+    # Most values are plain; calling a function for each would take most of the time for a large
+    # plan.
     if isinstance(value, dict):
         return {name: one if type(one) in _PLAIN else as_json(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):

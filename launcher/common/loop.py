@@ -1,8 +1,8 @@
 """The event loop for descriptors, signals and timers, used by the runner and the node launcher.
 
-Only the loop runs callbacks, one at a time. A signal handler only notes that there is a signal: the
-interpreter writes its number to a wake-up descriptor, from which the loop reads it like any other
-event.
+Only the loop runs callbacks, one at a time. A signal handler only notes that a signal has arrived:
+the interpreter writes the signal's number to a wake-up descriptor, which the loop reads like any
+other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 
 AT_ONCE = 64
-"""Calls of other threads that are made before the loop looks for other events again."""
+"""Calls of other threads that are made before the loop checks for other events."""
 
 
 class Timer:
@@ -43,14 +43,14 @@ class Timer:
 
 
 class Timers:
-    """Callbacks that are due at some time; whoever knows the time runs them.
+    """Callbacks that are due at some time; the owner, who knows the time, runs them.
 
     Attributes:
         clock: returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Begin without timers."""
+        """Start without timers."""
         self.clock = clock
         self._heap: list[tuple[float, int, Timer]] = []
         self._count = 0
@@ -63,16 +63,16 @@ class Timers:
         return timer
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of timers."""
         return sum(timer.call is not None for _, _, timer in self._heap)
 
     def postpone(self, seconds: float) -> None:
-        """Let all timers wait longer by so many seconds."""
+        """Make all timers wait this number of seconds longer."""
         self._heap = [(due + seconds, count, timer) for due, count, timer in self._heap]
 
     @property
     def due(self) -> float | None:
-        """When the next one is due; None if there is none."""
+        """The time of the next timer; None if there is none."""
         while self._heap and self._heap[0][2].call is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -84,17 +84,17 @@ class Timers:
 
 
 class DueTimer:
-    """One timer, for a state that says after each step when the next one is due."""
+    """One timer for a state that says after each step when it needs the next one."""
 
     def __init__(
         self, timers: Timers | Loop, clock: Callable[[], float], call: Callable[[], object]
     ) -> None:
-        """Have `call` called when something is due; `clock` returns times as `set` gets them."""
+        """Call `call` when something is due; `clock` returns times as given to `set`."""
         self._timers, self._clock, self._call = timers, clock, call
         self._set: tuple[float, Timer] | None = None
 
     def set(self, due: float | None) -> None:
-        """Call at this time and no other; None for never."""
+        """Call at this time, and at no other; None for never."""
         if self._set is not None:
             if self._set[0] == due:
                 return
@@ -116,7 +116,7 @@ class Loop:
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        """Begin without events; the clock is the monotonic one, if none is given."""
+        """Start without events; by default, the clock is the monotonic clock."""
         self.clock = clock or system.monotonic
         self._epoll = system.epoll()
         self._calls: dict[int, dict[int, Callback]] = {}
@@ -179,7 +179,7 @@ class Loop:
         return self._timers.call_later(seconds, call)
 
     def postpone(self, seconds: float) -> None:
-        """Let all timers wait longer by so many seconds, in which this process was stopped."""
+        """Make all timers wait longer by the seconds in which this process was stopped."""
         self._timers.postpone(seconds)
         self._suspended += seconds
 
@@ -190,7 +190,7 @@ class Loop:
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
         """Call `call` with the number of each of these signals that arrives.
 
-        Of those that have come together SIGCHLD is the last: the others may explain that end.
+        Of signals that arrive together, SIGCHLD comes last: the others may explain the child's end.
         """
         read_fd, write_fd = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         system.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
@@ -206,17 +206,17 @@ class Loop:
         self.signals = read_fd
 
     def _record(self, _number: int, _frame: object) -> None:
-        """Note that there is one: the interpreter writes its number to the wake-up descriptor."""
+        """Note that a signal arrived; the interpreter writes its number to the descriptor."""
         self._signalled = True
 
     def catch_up(self) -> None:
-        """Handle what has come if there is a signal in it, without waiting."""
+        """Handle pending events, without waiting, if a signal has arrived."""
         if self._signalled:
             self.call_later(0.0, self.stop)
             self.run()
 
     def open_to_threads(self) -> None:
-        """Enable `call_soon_threadsafe`; the first call opens two descriptors, others nothing."""
+        """Enable `call_soon_threadsafe`; only the first call opens two descriptors."""
         if self._wake_fd >= 0:
             return
         read_fd, self._wake_fd = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -238,7 +238,7 @@ class Loop:
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):
-            # The pipe is full of unread wake-ups: another one is not needed.
+            # The pipe is full of unread wake-ups, so one more is not needed.
             system.write(self._wake_fd, b"\0")
 
     def stop(self) -> None:
@@ -253,8 +253,8 @@ class Loop:
             self._expire()
 
     def _wait(self) -> None:
-        # SIGSTOP and SIGCONT end the wait before it reports what has arrived meanwhile. Poll once
-        # more, so that these events are handled before timers that expired during the stop.
+        # SIGSTOP and SIGCONT end the wait before it reports the events of that time. Poll once
+        # more, so that these events are handled before the timers that expired during the stop.
         for fd, ready in self._epoll.poll(self._timeout()) or self._epoll.poll(0):
             # An error or a hang-up is reported to readers and writers alike.
             for event, other in ((READ, WRITE), (WRITE, READ)):
@@ -273,37 +273,37 @@ class Loop:
 
 
 class Turns:
-    """Calls of which each turn of a loop makes one, so that signals are heard of between them.
+    """Calls that are made one per turn of the loop, so that signals are handled between them.
 
     Attributes:
-        waiting: whether there are more.
+        waiting: whether there are more calls.
     """
 
     def __init__(self, loop: Loop, room: Callable[[], bool] = lambda: True) -> None:
-        """Begin without calls; while there is no `room` none is made, until `go_on` is called."""
+        """Start without calls. While there is no `room`, none is made until `go_on` is called."""
         self._loop, self._room = loop, room
         self._calls: deque[Callback] = deque()
         self._due = False
 
     @property
     def waiting(self) -> bool:
-        """Whether there are calls that have not been made."""
+        """True if there are calls that have not been made."""
         return bool(self._calls)
 
     def add(self, calls: Iterable[Callback]) -> None:
-        """Make these calls after those that wait: the first one at once if none does."""
+        """Make these calls after the waiting ones; make the first at once if none is waiting."""
         self._calls.extend(calls)
         if not self._due:
             self._next()
 
     def go_on(self) -> None:
-        """Go on in the next turn: there is room."""
+        """Continue in the next turn: there is room again."""
         if self._calls and not self._due:
             self._due = True
             self._loop.call_later(0.0, self._next)
 
     def end(self) -> None:
-        """Make none of the calls that wait."""
+        """Drop all waiting calls."""
         self._calls.clear()
 
     def _next(self) -> None:

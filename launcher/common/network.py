@@ -1,4 +1,4 @@
-"""This machine's addresses, and which of them are on the route to a host. Nothing is sent."""
+"""This machine's addresses, and those on the route to a host. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ UP, LOOPBACK = 0x41, 0x8
 """IFF_UP and IFF_RUNNING; IFF_LOOPBACK (linux/if.h)."""
 
 MAX_LOOKUPS = 3
-"""Host names that are resolved: with a dead name server, each takes seconds."""
+"""Host names that are resolved at most: with a dead name server, each takes seconds."""
 
 
 def own_addresses() -> tuple[str, ...]:
-    """Return this machine's IPv4 and global IPv6 addresses without loopback.
+    """Return this machine's IPv4 and global IPv6 addresses, without loopback.
 
-    The address on the default route comes first; /proc/net/fib_trie and if_inet6 (proc(5)) list
-    the rest without a helper program.
+    The address on the default route comes first. /proc/net/fib_trie and if_inet6 (proc(5)) list the
+    others without a helper program.
     """
     addresses = dict.fromkeys([*_routed(), *_ipv4(), *_ipv6()])
     return tuple(address for address in addresses if not address.startswith("127."))
@@ -77,9 +77,9 @@ def _global_ipv6() -> list[tuple[str, str]]:
 
 
 def lines_of(path: str) -> list[str]:
-    """Return the lines of a file in /proc or /sys, [] if it cannot be read.
+    """Return the lines of a file in /proc or /sys; [] if the file cannot be read.
 
-    Only a line feed ends a line: the kernel escapes no other character in names that users give.
+    Only a line feed ends a line: in names that users choose, the kernel escapes no other character.
     """
     try:
         with system.open_file(path, encoding="utf-8", errors="replace", newline="\n") as file:
@@ -123,10 +123,10 @@ def interface_of(address: str) -> str:
 
 
 def interfaces() -> tuple[tuple[str, str], ...]:
-    """Return name and address of every interface that is up, without loopback.
+    """Return name and first address of every interface that is up, without loopback.
 
-    The order is that of getifaddrs(3): first those with an IPv4 address, then those that only have
-    a global IPv6 address. The address is the first one of each.
+    The order is that of getifaddrs(3): first interfaces with an IPv4 address, then those that only
+    have a global IPv6 address.
     """
     with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         names = [name for _, name in system.if_nameindex() if _is_up(probe, name)]
@@ -139,7 +139,7 @@ def interfaces() -> tuple[tuple[str, str], ...]:
 
 
 def mtus(names: Iterable[str]) -> dict[str, int]:
-    """Return the largest packet of each of these interfaces, in bytes, as far as there are any."""
+    """Return the largest packet, in bytes, of each of these interfaces that exists."""
     found: dict[str, int] = {}
     with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for name in names:
@@ -166,9 +166,9 @@ def _is_up(probe: socket.socket, name: str) -> bool:
 
 
 def same_host(one: str, other: str) -> bool:
-    """Return whether two names mean the same host: equal, or one is the other's short form.
+    """Return whether two names mean one host: they are equal, or one is the other's short form.
 
-    Letters have no case in names (RFC 1035) and in IPv6 addresses.
+    Case does not matter in names (RFC 1035) and in IPv6 addresses.
     """
     if one == other:
         return True

@@ -1,4 +1,4 @@
-"""Files that the user names for writing: are they writable, of what kind, and who owns them?"""
+"""Checks of files that the user names for output: whether they are writable, and who owns them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check(option: str, path: str) -> None:
     """Check that a file can be written, as far as that can be known in advance.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     if path in STREAMS:
         return
@@ -29,10 +29,10 @@ def check(option: str, path: str) -> None:
 
 
 def check_replaceable(option: str, path: str) -> None:
-    """Check that a file has nothing but an output of dsrun, which a new one may replace.
+    """Check that a file is empty, or an output of dsrun, which a new one may replace.
 
     Raises:
-        UsageError: it has something else, or nobody knows.
+        UsageError: the file has other content, or cannot be read.
     """
     if path in STREAMS or not os.path.isfile(path) or not os.path.getsize(path):
         return
@@ -46,7 +46,7 @@ def check_replaceable(option: str, path: str) -> None:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Return whether two paths lead to the same file, or would; devices are nobody's."""
+    """Return whether two paths lead, or would lead, to one file; devices do not count."""
     try:
         if stat.S_ISCHR(os.stat(one).st_mode):
             return False
@@ -66,11 +66,11 @@ FORMS = {
     "html": ("HTML", (".html", ".htm"), ""),
     "svg": ("SVG", (".svg",), ""),
 }
-"""What is written to the file of an option, the endings of that, and what another one gets."""
+"""For each option: the format of its file, usual endings, and a note on other endings."""
 
 
 def note(option: str, path: str) -> str:
-    """Return what is written to a file whose name promises something else, "" for any other."""
+    """Return a note if the ending of a file does not fit the format written to it; else ""."""
     form, endings, other = FORMS[option]
     ending = os.path.splitext(path)[1]
     special = os.path.exists(path) and not os.path.isfile(path)
@@ -80,12 +80,12 @@ def note(option: str, path: str) -> str:
 
 
 def is_page(path: str | None) -> bool:
-    """Return whether a report in this file is a picture of the job, as HTML, and not JSON."""
+    """Return whether a report in this file is a picture of the job, in HTML, rather than JSON."""
     return path is not None and path.endswith((".html", ".htm"))
 
 
 def has_content(path: str) -> bool:
-    """Return whether a path is a file of its own, and not empty: writing there would lose that."""
+    """Return whether a path is a regular file with content, which writing would destroy."""
     if path in STREAMS or os.path.dirname(path) in OWN_DESCRIPTORS:
         return False
     try:
@@ -96,10 +96,10 @@ def has_content(path: str) -> bool:
 
 
 def from_elsewhere(path: str) -> str:
-    """Return the path by which another process of this machine writes the same file.
+    """Return the path by which another process of this machine can write to a file.
 
-    `/dev/fd/N` and `/proc/self/fd/N` are descriptors of whoever opens them; STREAMS stay as they
-    are.
+    `/dev/fd/N` and `/proc/self/fd/N` mean descriptors of the process that opens them. Those in
+    STREAMS are not changed.
     """
     folder, name = os.path.split(path)
     if folder in OWN_DESCRIPTORS:
@@ -108,7 +108,7 @@ def from_elsewhere(path: str) -> str:
 
 
 def _problem(path: str) -> str:
-    """Return what is wrong with a path, "" if nothing is."""
+    """Return the problem with a path, "" if there is none."""
     folder = folder_of(path)
     if not path or system.isdir(path):
         return "is a folder; name a file" if path else "the name is empty; name a file"
@@ -120,7 +120,7 @@ def _problem(path: str) -> str:
         mode = system.stat(path).st_mode
     except OSError as error:
         above = os.path.dirname(os.path.realpath(path))
-        absent = isinstance(error, FileNotFoundError)  # else a name too long, a loop of links
+        absent = isinstance(error, FileNotFoundError)  # else too long a name, or a loop of links
         return _denied(above, os.W_OK | os.X_OK) if absent else reason(error)
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         return f"is {files.kind(mode)}; name a file"

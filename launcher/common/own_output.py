@@ -1,4 +1,4 @@
-"""Files that any version of dsrun has written itself: a newer output may replace them."""
+"""Recognize files that any version of dsrun has written: a newer output may replace them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re
 from . import files, system
 
 BEGINNING = 4096
-"""Bytes that tell."""
+"""Bytes at the beginning of a file that are examined."""
 
 FIRST = (
     *("job_id", "exit_code", "jobs", "ended", "kind", "role", "message", "launcher", "job"),
     *("version", "host", "event"),
 )
-"""The names of the first fields behind the version of a form (docs/schemas)."""
+"""Names of the first fields after the version of a format (docs/schemas)."""
 
 OWN = re.compile(
     rb'\{\s*"format": [0-9]+,\s*"(?:%(first)s)": '
@@ -25,11 +25,11 @@ OWN = re.compile(
     % {b"first": "|".join(FIRST).encode()},
     re.DOTALL,
 )
-"""How such a file begins: JSON, metrics, a picture of a job, and one of matrices."""
+"""The beginnings of such files: JSON, metrics, pictures of jobs, and pictures of matrices."""
 
 
 def is_own(path: str) -> bool:
-    """Return whether a regular file begins as an output of dsrun; not if it cannot be read."""
+    """Return whether a regular file begins like an output of dsrun; False if it cannot be read."""
     try:
         fd = files.open_regular(os.path.realpath(path))
     except OSError:

@@ -1,7 +1,7 @@
 """Waiting for descriptors outside of the loop.
 
-By poll(2): select(2) takes no number from 1024 on (FD_SETSIZE), and a job of many nodes, or a
-program that uses dsrun, has so many open.
+It uses poll(2): select(2) cannot handle descriptors from 1024 on (FD_SETSIZE), which occur in jobs
+of many nodes and in programs that use dsrun.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ READ, WRITE = select.POLLIN, select.POLLOUT
 def ready(fds: Iterable[int], seconds: float | None, event: int = READ) -> list[int]:
     """Wait until one of these descriptors is ready; return those that are.
 
-    One at its end, or broken, is ready: reading it tells.
+    A descriptor at its end, or with an error, is ready: reading it shows why.
 
     Args:
         fds: the descriptors.
-        seconds: how long to wait; None for no limit, 0 for a look.
+        seconds: how long to wait; None for no limit, 0 for not at all.
         event: `READ` or `WRITE`.
     """
     poll = system.poll()

@@ -1,10 +1,10 @@
-"""What the runner and the node launcher ask of the operating system: its calls, and nothing else.
+"""The operating system as the runner and the node launcher use it: system calls, and no more.
 
-The modules that run in simulated worlds (`tests/simulation`) ask for everything here: descriptors,
-sockets, processes, signals, clocks, files and threads. Each name is the call of Python's own
-library that has the same name there, or the one that its comment names; there are no decisions in
-this module. Constants and functions without effects (`os.path.join`, `signal.SIGTERM`) do not
-belong here. `use` puts another system in place of this one.
+The modules that run in simulated worlds (`tests/simulation`) make all system calls here: on
+descriptors, sockets, processes, signals, clocks, files and threads. Each name is the function with
+that name in Python's library, or the one that its comment names; this module decides nothing.
+Constants and functions without effects (`os.path.join`, `signal.SIGTERM`) do not belong here. `use`
+replaces this system by another one.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ exists = os.path.exists
 def socket(
     family: int = -1, kind: int = -1, proto: int = -1, *, fileno: int | None = None
 ) -> sockets.socket:
-    """Return a new socket, or the one of a descriptor (socket.socket)."""
+    """Return a new socket, or one for an existing descriptor (socket.socket)."""
     from socket import socket as new
 
     return new(family, kind, proto, fileno)
@@ -127,10 +127,10 @@ def socketpair(kind: int) -> tuple[sockets.socket, sockets.socket]:
 
 
 def addresses_of(host: str) -> set[str]:
-    """Return the addresses of a host, as the resolver has them (socket.getaddrinfo).
+    """Return the addresses of a host, according to the resolver (socket.getaddrinfo).
 
     Raises:
-        OSError: it has none.
+        OSError: the host has no address.
     """
     from socket import getaddrinfo
 
@@ -149,7 +149,7 @@ def resolve(host: str, port: int) -> list[tuple[int, tuple[object, ...]]]:
 
     Raises:
         OSError: the name does not resolve.
-        UnicodeError: it cannot be a name.
+        UnicodeError: the text cannot be a name.
     """
     from socket import SOCK_STREAM, getaddrinfo
 
@@ -190,7 +190,7 @@ def condition() -> threading.Condition:
 
 @functools.cache
 def _libc() -> ctypes.CDLL:
-    """Return the C library, which is loaded once: forks of this process call it, too."""
+    """Return the C library, loaded only once: forks of this process call it, too."""
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)
@@ -210,7 +210,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def set_pipe_size(fd: int, size: int) -> None:
-    """Change how much a pipe holds (F_SETPIPE_SZ in fcntl(2)).
+    """Change the capacity of a pipe, in bytes (F_SETPIPE_SZ in fcntl(2)).
 
     Raises:
         OSError: the kernel refuses.
@@ -221,9 +221,9 @@ def set_pipe_size(fd: int, size: int) -> None:
 
 
 def fork(child: Callable[[], NoReturn]) -> int:
-    """Fork this process; the new one calls `child`. Return its pid.
+    """Fork this process; the new process calls `child`. Return its pid.
 
-    Signals that the new process gets do not reach the wake-up descriptor of this one.
+    Signals to the new process do not reach this process's wake-up descriptor.
 
     Raises:
         OSError: there is no room for another process.
@@ -241,17 +241,17 @@ def fork(child: Callable[[], NoReturn]) -> int:
 
 
 def write_error(text: str) -> None:
-    """Write text to standard error; if nobody can read it, nothing happens."""
+    """Write text to standard error; do nothing if nobody can read it."""
     with suppress(OSError, ValueError):  # gone, full, or closed
         sys.stderr.write(text)
         sys.stderr.flush()
 
 
 def use(calls: Mapping[str, object]) -> dict[str, object]:
-    """Put these calls in place of those that have the same names; return what was there.
+    """Replace the functions of these names; return the former ones.
 
     Raises:
-        KeyError: there is no such call.
+        KeyError: a name does not exist here.
     """
     before = {name: globals()[name] for name in calls}
     globals().update(calls)

@@ -1,4 +1,4 @@
-"""Print dsrun's own messages on standard error: the one way for all that have no console."""
+"""Print dsrun's own messages on standard error, for all code that has no console."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SILENT = 5.0
-"""Seconds after which a line says what is waited for."""
+"""Seconds after which a message says which path does not answer."""
 
 
 def tell(text: str, name: str = "dsrun") -> None:
-    """Print a message at once, each line of it behind the name of the command.
+    """Print a message at once, each line preceded by the name of the command.
 
-    It may quote what other programs and hosts have said. If nobody can read it, nothing happens.
-    On a terminal, lines break at spaces.
+    The message may quote other programs and hosts. If nobody can read it, nothing happens. On a
+    terminal, lines break at spaces.
     """
     lines = own_lines(text, name)
     with suppress(OSError, ValueError):  # gone, full, or closed
@@ -33,9 +33,9 @@ def tell(text: str, name: str = "dsrun") -> None:
 
 
 def reach(paths: Iterable[str]) -> None:
-    """Wait until the file systems of all paths answer, and say so of one that does not.
+    """Wait until the file systems of all paths answer; report one that does not.
 
-    Whoever used it later would wait as well, but without a word. No thread is left.
+    Without this, a later use of such a path would wait silently. No thread is left.
     """
     import _thread
 
@@ -51,6 +51,6 @@ def reach(paths: Iterable[str]) -> None:
         ended.acquire()
         _thread.start_new_thread(watch, ())
         for at in paths:
-            with suppress(OSError, ValueError):  # who uses it says what is wrong
+            with suppress(OSError, ValueError):  # the code that uses the path reports the problem
                 os.stat(at)
     ended.acquire()

@@ -1,8 +1,8 @@
 """Text from other programs, hosts and files: made safe to print, and JSON read from it. Pure.
 
-`read_json` is the one way in for all JSON that the launcher reads, so that nothing in a document
-can raise more than `ValueError`, there or later. Programs that run without dsrun's package have
-what dsrun itself has sent to them; they alone read it by themselves.
+All JSON that the launcher reads goes through `read_json`, so that no document can raise anything
+but `ValueError`, then or later. The only exceptions are programs that run without dsrun's package,
+which read JSON from dsrun itself.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ DIGITS = 20
 """Digits of the longest integer in JSON: 64 bits and a sign."""
 
 DEPTH = 64
-"""Arrays and objects of JSON within each other; a report has eight."""
+"""Greatest depth of nested arrays and objects in JSON; a report has eight levels."""
 
 _LONGEST_FLOAT = 64
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
 
-# Control characters of both sets (ECMA-48) except tab and line feed, the characters that change the
-# direction of text (Unicode TR9), and bytes that were no UTF-8 (PEP 383): they may be controls.
+# Control characters of both sets (ECMA-48) except tab and line feed, characters that change the
+# direction of text (Unicode TR9), and bytes that were not UTF-8 (PEP 383), which may be controls.
 _CONTROLS = {
     **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}},
     **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
@@ -40,14 +40,14 @@ _CONTROLS = {
 def plain(text: str) -> str:
     """Return `text` without colours, and with all other control characters escaped.
 
-    So are halves of characters (lone surrogates), which cannot be encoded.
+    Lone surrogates, which cannot be encoded, are escaped as well.
     """
     safe = _COLOUR.sub("", text).translate(_CONTROLS)
     return safe.encode("utf-8", "backslashreplace").decode()
 
 
 def one_line(text: str) -> str:
-    """Return text that a message quotes: on one line, whatever cannot be printed escaped."""
+    """Return text for quotation in a message: on one line, unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -56,22 +56,23 @@ def one_line(text: str) -> str:
 
 
 def own_lines(text: str, name: str = "dsrun") -> str:
-    """Return a message of a command as it is printed: safe, its name before each line."""
+    """Return a message of a command in its printed form: safe, with the name before each line."""
     return "".join(f"{name}: {line}\n" for line in plain(text).split("\n"))
 
 
 def read_json(data: bytes | bytearray | str, pairs: Pairs | None = None) -> Any:
-    """Return the value in a JSON document (RFC 8259), whoever has written it.
+    """Return the value of a JSON document (RFC 8259) from any source.
 
-    Numbers are finite and as long as 64 bits need at most, and nesting is bounded. Types are for
-    the caller to check, and text may have lone surrogates, which `plain` escapes.
+    Numbers are finite and have at most the digits that 64 bits need, and nesting is limited. The
+    caller must check types. Text may have lone surrogates, which `plain` escapes.
 
     Args:
-        data: the document; its size is for the caller to bound.
-        pairs: makes an object of its members; None for a dict in which the last of a name counts.
+        data: the document; the caller must limit its size.
+        pairs: makes an object from its members; None for a dict in which the last of equal names
+            counts.
 
     Raises:
-        ValueError: it is not such a document; a JSONDecodeError where it is not JSON at all.
+        ValueError: the document is not valid; a JSONDecodeError if it is not JSON at all.
     """
     text = data if isinstance(data, str) else data.decode()
     try:
@@ -113,7 +114,7 @@ def _not_a_number(name: str) -> float:
 
 
 def _check_depth(value: object) -> None:
-    """Go down level by level, as what is nested deeply is no work for recursion."""
+    """Check the depth level by level, because deep nesting would exhaust recursion."""
     level = [value]
     for _ in range(DEPTH):
         inner: list[object] = []

@@ -1,8 +1,8 @@
 """`NamedTuple` without the module `typing`, which takes longer to import than the node launcher.
 
-It works the same for readers and type checkers: a class body of annotated fields, defaults and
-methods becomes an immutable tuple with names. `collections.namedtuple` compiles code for
-each class; for all classes of dsrun that takes a third of an interpreter's start.
+It works alike for readers and type checkers: a class body of annotated fields, defaults and methods
+becomes an immutable tuple with names. `collections.namedtuple` compiles code for each class; for
+all classes of dsrun, that takes a third of an interpreter's start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ else:
     from collections import _tuplegetter
 
     class _Record(tuple):
-        """The base of these classes, with the methods of a namedtuple under the same names."""
+        """The base of these classes, with the methods of a namedtuple."""
 
         __slots__ = ()
 
@@ -68,7 +68,7 @@ else:
             return type(name, (_Record,), {**body, "__slots__": ()})
 
     class NamedTuple(metaclass=_Maker):
-        """The base to inherit from; the resulting class is a tuple."""
+        """The base class of records; the resulting class is a tuple."""
 
 
 __all__ = ["NamedTuple"]

@@ -1,4 +1,4 @@
-"""Pieces of text that many messages share. Pure."""
+"""Phrases that many messages share. Pure."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ if TYPE_CHECKING:
 
 
 ANOTHER_PYTHON = "(install it there, or name another with --python)"
-"""In each reason of a node whose Python cannot be used."""
+"""A part of each message about a node whose Python cannot be used."""
 
 
 def counted(number: int, noun: str) -> str:
-    """Return e.g. `1 node` or `2 nodes`."""
+    """Return a number with its noun, such as `1 node` or `2 nodes`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def ranks_up_to(count: int, noun: str) -> str:
-    """Return which ranks so many of these have, e.g. `there are 2 nodes, 0 to 1`."""
+    """Return the valid ranks, given their number, such as `there are 2 nodes, 0 to 1`."""
     if count == 1:
         return f"there is only {noun} 0"
     return f"there are {count} {noun}s, 0 to {count - 1}"
 
 
 def either(words: Sequence[str]) -> str:
-    """Return e.g. `a`, `a or b`, `a, b or c`."""
+    """Return a list in words, such as `a`, `a or b`, `a, b or c`."""
     *some, last = words
     return f"{', '.join(some)} or {last}" if some else last
