@@ -1,4 +1,4 @@
-"""How a backend starts node launchers, and how those that dial in reach the runner."""
+"""Settings for starting node launchers, and for node launchers that dial in."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class BackendSettings(NamedTuple):
         python: the interpreter on the nodes.
         root: the folder of the `launcher` package on this machine; "" for the running one.
         args: the user's arguments for the backend's tool.
-        port: the port of sshd; None for whatever ssh would use.
+        port: the port of sshd; None for ssh's own choice.
         connect_timeout: seconds for a host to answer.
         keepalive: seconds between keepalive messages of an ssh session.
-        accept_new_host_keys: host keys that are not known yet are accepted.
+        accept_new_host_keys: whether unknown host keys are accepted.
         path: the engine's program, or its folder; "" to search PATH.
-        bind: dsrun binds cores, so the engine must not.
-        rank_per_task: the engine starts one task per rank instead of one per node.
-        elastic: the job can continue without a node.
-        force_multi: this machine, too, is reached through the backend.
+        bind: whether dsrun binds cores, so that the engine must not.
+        rank_per_task: whether the engine starts one task per rank instead of one per node.
+        elastic: whether the job can continue without a node.
+        force_multi: whether this machine, too, is reached through the backend.
     """
 
     python: str = sys.executable
@@ -46,11 +46,11 @@ class BackendSettings(NamedTuple):
 
 
 class DialIn(NamedTuple):
-    """How node launchers that dial in reach the runner.
+    """Settings with which node launchers that dial in reach the runner.
 
     Attributes:
-        port: the TCP port that the runner listens on; None for any free one or, if the same command
-            runs on every node, for the one after the master port.
+        port: the TCP port that the runner listens on; None for any free port or, if the same
+            command runs on every node, for the port after the master port.
         first: node 0's host name or address, if the same command runs on every node.
         node_rank: the rank of this node, if the same command runs on every node.
         token_file: a file with the secret that the nodes share; None for DSRUN_TOKEN.

@@ -1,9 +1,9 @@
-"""Which variables travel to the nodes, and the whole environment of a worker. Pure.
+"""The variables that travel to the nodes, and the whole environment of a worker. Pure.
 
-The rules, in order: a variable that the user names (`--export NAME[=VALUE]`, an environment file)
-always travels; one that belongs to the runner's machine or session never does otherwise, nor does
-one whose name looks like a secret; others travel if their name starts with a prefix that training
-jobs are known to need.
+The first rule that applies decides: a variable that the user names (`--export NAME[=VALUE]`, an
+environment file) travels; one that belongs to the runner's machine or session, or whose name looks
+like a secret, does not; any other travels if its name starts with a prefix that training jobs are
+known to need.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ MASKS = (
     *("*_VISIBLE_DEVICES", "*_VISIBLE_MODULES", "*_VISIBLE_CORES", "*_VISIBLE_CHIPS"),
     *("ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"),
 )
-"""Patterns of names of variables that hide devices from a process."""
+"""Patterns of the names of variables that hide devices from a process."""
 
 NEVER_FORWARDED = (
     *("LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "BASH_FUNC_*", "PYTHONSTARTUP", "PYTHONHOME"),
     *("PYTHONEXECUTABLE", "SSH_*", "TORCHELASTIC_*", "NCCL_ASYNC_*"),
     *MASKS,
 )
-"""Patterns of names that belong to one machine, one shell or one job and do not travel."""
+"""Patterns of names that belong to one machine, one shell or one job, and do not travel."""
 
 SECRET = ("*_TOKEN", "*_KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
 """Patterns of names that look like secrets: they travel only if the user names them."""
@@ -51,9 +51,9 @@ OF_A_TASK = (
     *("PMIX_", "PMI_", "PRTE_", "PALS_", "HYDI_", "MPI_LOCAL", "JSM_NAMESPACE_"),
     *("MV2_COMM_WORLD_", "MVP_COMM_WORLD_", "MPIRUN_", "MPISPAWN_", "I_MPI_INFO_"),
 )
-"""Prefixes of variables that an MPI launcher sets for its task: it is the node launcher or dsrun.
+"""Prefixes of variables that an MPI launcher sets for its task, which is a node launcher or dsrun.
 
-DeepSpeed, Lightning and accelerate would take OMPI_COMM_WORLD_RANK, PMI_RANK and their like for the
+DeepSpeed, Lightning and accelerate would take OMPI_COMM_WORLD_RANK, PMI_RANK and the like for the
 rank of a worker, and MPI_Init would speak to the launcher in the name of the task.
 """
 
@@ -63,7 +63,7 @@ OF_ITS_LAUNCHER = (
     *("OMPI_", "OPAL_", *_MCA, "HYDRA_", "I_MPI_HYDRA_", "I_MPI_INTERNAL_"),
     *("I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING", "I_MPI_BIND_WIN_ALLOCATE", "I_MPI_RETURN_WIN_MEM_"),
 )
-"""Prefixes of settings, which MPI launchers add to; outside of a task they are the user's own."""
+"""Prefixes of settings to which MPI launchers add; outside of a task they are the user's own."""
 
 OF_A_SLURM_TASK = frozenset(
     {
@@ -72,10 +72,10 @@ OF_A_SLURM_TASK = frozenset(
         *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES"),
     }
 )
-"""Variables of srun(1) about the places of tasks: those of workers, or none, take their place."""
+"""Variables of srun(1) about the places of tasks; those of workers replace them."""
 
 MASK = "***"
-"""Printed in place of a secret."""
+"""Text printed in place of a secret."""
 
 
 class ForwardedEnv(NamedTuple):
@@ -108,7 +108,7 @@ def travel(
     Args:
         environ: the runner's own environment.
         named: variables that the user names, with values; these always travel.
-        prefixes: of variables that the accelerator's libraries need.
+        prefixes: prefixes of variables that the accelerator's libraries need.
     """
     starts = (*TRAVEL, *prefixes)
     stays = (*NEVER_FORWARDED, *(f"{prefix}*" for prefix in OF_A_TASK))
@@ -147,14 +147,14 @@ def masks(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def rebased(own: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """Return another process's environment with the devices that this one can see."""
+    """Return another process's environment with the devices that this process can see."""
     hidden = masks(other)
     kept = {name: value for name, value in other.items() if name not in hidden}
     return kept | masks(own)
 
 
 def of_mpi(names: Iterable[str]) -> frozenset[str]:
-    """Return those of these variables of a process that say which task of an MPI launcher it is."""
+    """Return those of these variable names that identify the task of an MPI launcher."""
     among = frozenset(names)
     task = frozenset(n for n in among if n.startswith(OF_A_TASK) and not n.startswith(_MCA))
     settings = OF_ITS_LAUNCHER if any(name.endswith(_RANKS) for name in task) else ()
@@ -162,14 +162,14 @@ def of_mpi(names: Iterable[str]) -> frozenset[str]:
 
 
 _RANKS = ("_RANK", "_RANKID")
-"""The ends of the names of those without which a process is no task."""
+"""Endings of the variables that every task has, and that only tasks have."""
 
 
 def without_task(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a process's environment as its children get it that are no tasks of its launcher's.
+    """Return a process's environment for children that are not tasks of its launcher.
 
-    SLURM_PROCID stays in a job, as a mark that Slurm has started the process; left over from one
-    that is not known any more (no SLURM_JOB_ID) it marks nothing.
+    In a Slurm job, SLURM_PROCID stays as a mark that Slurm has started the process. Without
+    SLURM_JOB_ID it is left over from another job, and is removed.
     """
     gone = of_mpi(environ)
     if "SLURM_PROCID" in environ:
@@ -210,11 +210,11 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
 def parse_env_file(text: str, name: str) -> dict[str, str]:
     """Parse an environment file: NAME=VALUE lines, `#` comments and blank lines.
 
-    A value is the rest of its line, with its blanks, or what one pair of quotes has in it; blanks
-    may follow these. A leading `export ` is allowed, as in shell scripts.
+    A value is the rest of its line, blanks included. A value in a pair of quotes is the text
+    between them; blanks may follow. A leading `export ` is allowed, as in shell scripts.
 
     Raises:
-        UsageError: a line is none of these; the message names file and line.
+        UsageError: a line has another form; the message names file and line.
     """
     values = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -319,21 +319,21 @@ ROUND = frozenset(
         "DSRUN_WORLD_INFO",
     }
 )
-"""Those whose values change between the rounds of an elastic job for a worker on the same slot."""
+"""Variables whose values change between the rounds of an elastic job for a worker on a slot."""
 
 
 def of_slurm(
     info: RankInfo, base: Mapping[str, str], workers: Sequence[int] = ()
 ) -> dict[str, str]:
-    """Return Slurm's variables as if srun had started every worker; none outside of its tasks.
+    """Return Slurm's variables as if srun had started every worker; {} outside of Slurm's tasks.
 
     Scripts and libraries such as Lightning take their rank from these variables; those of the node
     launcher or of the batch script would be wrong.
 
     Args:
         info: the worker's position.
-        base: the environment that the workers begin with, as `without_task` makes it.
-        workers: how many there are on each node; () if not known.
+        base: the base of the workers' environment, as `without_task` returns it.
+        workers: the number of workers on each node; () if unknown.
     """
     if "SLURM_PROCID" not in base:
         return {}
@@ -358,7 +358,7 @@ def of_slurm(
 
 
 def _runs(counts: Sequence[int]) -> str:
-    """Return counts as Slurm writes them: `2(x3),1` for 2, 2, 2, 1."""
+    """Return counts in Slurm's format: `2(x3),1` for 2, 2, 2, 1."""
     runs = ((count, len([*same])) for count, same in groupby(counts))
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
 
@@ -381,7 +381,7 @@ def worker(
         promised: rank variables and the device mask; they override both.
         first: a folder to put at the front of PYTHONPATH, "" for none.
         python: the interpreter; its folder is added to PATH, so that its tools are found.
-        threads: OMP_NUM_THREADS, unless it is set.
+        threads: OMP_NUM_THREADS, unless that is set.
     """
     env = {name: value for name, value in base.items() if not name.startswith("DSRUN_")} | {**sent}
     env.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
@@ -394,19 +394,19 @@ def worker(
 
 
 def placed(env: Mapping[str, str], folder: str) -> dict[str, str]:
-    """Return an environment as of a shell that has always been in this folder, an absolute path.
+    """Return the environment of a shell that has always been in this folder, an absolute path.
 
-    PWD has no `.` and `..` in it (POSIX, Shell & Utilities, 2.5.3); where a login began is nobody's
-    OLDPWD.
+    PWD has no `.` and `..` in it (POSIX, Shell & Utilities, 2.5.3). OLDPWD is removed: no shell was
+    elsewhere.
     """
     here = folder if os.path.normpath(folder) == folder else os.path.realpath(folder)
     return {name: value for name, value in env.items() if name != "OLDPWD"} | {"PWD": here}
 
 
 def without_empty_folders(env: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment whose LD_LIBRARY_PATH has no empty entry, which means any folder.
+    """Return an environment whose LD_LIBRARY_PATH has no empty entry, which would mean any folder.
 
-    Open MPI leaves one behind its own folder where the variable was not set (`plm_rsh`).
+    Open MPI leaves an empty entry behind its own folder where the variable was not set (`plm_rsh`).
     """
     name = "LD_LIBRARY_PATH"
     if name not in env:
@@ -425,7 +425,7 @@ def _including(folder: str, path: str) -> str:
 
 
 def to_wire(text: str | bytes) -> str:
-    """Return text of the file system's encoding as JSON can carry it: decoded as UTF-8."""
+    """Return text in the file system's encoding in a form for JSON: decoded as UTF-8."""
     if isinstance(text, str) and text.isascii():
         return text
     return os.fsencode(text).decode("utf-8", "surrogateescape")
@@ -442,7 +442,7 @@ def text_from_wire(text: str) -> str:
 
 
 def each_text(value: T, convert: Callable[[str], str]) -> T:
-    """Return a value with every text in it converted; it may be a spec, a message or a part."""
+    """Return a spec, a message or a part of one, with every text in it converted."""
 
     def converted(part: Any) -> Any:
         kind = type(part)

@@ -1,9 +1,9 @@
-"""What the fields of specs and messages may hold: their type hints, and what reads each. Pure.
+"""The valid values of fields of specs and messages: their type hints, and a reader for each. Pure.
 
 A spec or a message is a NamedTuple, and its form in JSON is a list of its fields in their order;
 the fields of a frame have their names. The other end of a connection may be anybody, so a value is
-accepted only if nothing that is done with it can fail: integers fit into 64 bits, times are finite,
-text can be written to a file. Nothing is guessed, and only the classes that a hint names are made.
+accepted only if no later use of it can fail: integers fit into 64 bits, times are finite, text can
+be written to a file. Nothing is guessed, and only classes that a hint names are made.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _SIGNALS = {0, *map(int, signal.Signals)}
 
 
 class Misfit(Exception):
-    """A value is not of the type of its field; the text says where, and what was expected."""
+    """A value does not fit the type of its field; the text says where, and what was expected."""
 
     def within(self, where: str) -> Misfit:
-        """Return the same of a value that contains this one."""
+        """Return a Misfit for the value that contains this one."""
         inner = str(self)
         return Misfit(f"{where}{'' if inner[:1] in '.[' else ': '}{inner}")
 
 
 def reader(hint: str) -> Reader:
-    """Return what reads the values of a type hint: it returns them, or raises Misfit.
+    """Return the reader for a type hint: a function that returns a value, or raises Misfit.
 
     Raises:
         KeyError: the hint names a type that is neither below nor registered.
@@ -63,7 +63,7 @@ def reader(hint: str) -> Reader:
 
 
 def fields(shape: type[Any]) -> dict[str, Reader]:
-    """Return what reads each field of a class."""
+    """Return the readers of a class's fields."""
     known = _FIELDS.get(shape)
     if known is None:
         hints = shape.__annotations__.items()
@@ -72,17 +72,17 @@ def fields(shape: type[Any]) -> dict[str, Reader]:
 
 
 def register(*shapes: type[Any]) -> None:
-    """Let fields have values of these classes."""
+    """Allow values of these classes in fields."""
     _SHAPES.update((shape.__name__, shape) for shape in shapes)
 
 
 def register_texts(*names: str) -> None:
-    """Let fields have texts of types with these names; another version may have other texts."""
+    """Allow any text in fields of these types, whose texts may differ in other versions."""
     _READERS.update(dict.fromkeys(names, _READERS["str"]))
 
 
 def register_later(name: str, load: Callable[[], type[Any]]) -> None:
-    """Let fields have values of a class that `load` returns, once there is one."""
+    """Allow values of a class in fields; `load` imports and returns the class when it is needed."""
 
     def read(value: Any) -> Any:
         return _shape(load())(value)
@@ -93,7 +93,7 @@ def register_later(name: str, load: Callable[[], type[Any]]) -> None:
 def _made(hint: str) -> Reader:
     choices = _parts(hint, "|")
     if len(choices) > 1:
-        # None first: no class that is imported later is needed for that.
+        # None first: reading it needs no class that is imported later.
         choices.sort(key=lambda one: one != "None")
         return _union(hint, [reader(one) for one in choices])
     name, bracket, rest = hint.partition("[")
@@ -104,7 +104,7 @@ def _made(hint: str) -> Reader:
 
 
 def _parts(hint: str, separator: str) -> list[str]:
-    """Split a type hint where the separator is not within brackets."""
+    """Split a type hint at each separator outside of brackets."""
     parts, depth = [""], 0
     for letter in hint:
         depth += (letter == "[") - (letter == "]")

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Slot = int | str
-"""A device index, or a device id such as `GPU-8932f937` or `MIG-4cf1`; for a worker with several
-devices these with a plus between them, `0+1`, and NO_DEVICE for one without."""
+"""A device index, or a device id such as `GPU-8932f937` or `MIG-4cf1`. Several devices of one
+worker are joined by a plus, `0+1`; NO_DEVICE is the slot of a worker without a device."""
 
 NO_DEVICE = "none"
 """The slot of a worker that has no device."""
@@ -21,20 +21,20 @@ WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
 """torchrun's values of --nproc_per_node that mean "as many as the node has"."""
 
 PRIVATE = {"hpu", "mlu", "musa", "npu", "sdaa"}
-"""The same by the name under which a vendor's package makes itself known to torch (PrivateUse1)."""
+"""Names of vendors whose packages register with torch as PrivateUse1; also such values."""
 
 
 class Host(NamedTuple):
     """A machine that may take part.
 
     Attributes:
-        name: its host name, or its address without brackets.
-        slots: its devices in rank order; None for all that the node turns out to have.
-        user: the user to log in as; None for whatever ssh would use.
-        port: of its sshd; None for whatever ssh would use.
-        where: the place that names it, such as `hosts:7`, for messages.
-        times: how often it is listed; its slots are the sum of all entries.
-        block: the part of the network that it is in; "" if not known.
+        name: the host name, or the address without brackets.
+        slots: the devices in rank order; None for all that the node turns out to have.
+        user: the user to log in as; None for ssh's own choice.
+        port: the port of sshd; None for ssh's own choice.
+        where: the place that names the host, such as `hosts:7`, for messages.
+        times: how many times the host is listed; its slots are the sum of all entries.
+        block: the part of the network that the host is in; "" if unknown.
     """
 
     name: str
@@ -79,7 +79,7 @@ def listing(hosts: Iterable[Host], near: str = "") -> str:
 
 
 def repeats(hosts: Iterable[Host], source: str) -> list[str]:
-    """Return a line for the user about hosts that are listed more than once, if there are any."""
+    """Return a note for the user on hosts that are listed more than once, if there are any."""
     repeated = [host for host in hosts if host.times > 1]
     if not repeated:
         return []

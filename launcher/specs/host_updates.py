@@ -1,4 +1,4 @@
-"""Which hosts may take part, and where an elastic job looks for other hosts."""
+"""The choice among listed hosts, and the list in which an elastic job looks for other hosts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from ..common.values import NamedTuple
 
 
 class HostFilter(NamedTuple):
-    """Which of the listed hosts take part, and with which slots.
+    """The choice of hosts from a list, and of their slots.
 
     Attributes:
         include: the hosts and slots to use, as in --include: `NODE[:SLOT,...][@NODE...]`; "" for no
             such filter.
-        exclude: the hosts and slots to leave out, likewise; "" for no such filter.
-        num_nodes: only the first so many hosts take part; None for all.
-        num_gpus: only the first so many slots of each host are used; None for all.
+        exclude: the hosts and slots to leave out, as in --exclude; "" for no such filter.
+        num_nodes: the number of hosts to use, from the first on; None for all.
+        num_gpus: the number of slots to use on each host, from the first on; None for all.
         accelerator: the kind of devices to count where slots are left out; None to detect it.
     """
 
@@ -25,12 +25,12 @@ class HostFilter(NamedTuple):
 
 
 class HostUpdates(NamedTuple):
-    """Where an elastic job looks for added and removed hosts: a program, else a hostfile.
+    """The source of added and removed hosts for an elastic job: a program, else a hostfile.
 
     Attributes:
         script: a command that prints one host per line; "" for none.
         hostfile: the hostfile that is watched; "" for none.
-        hosts: which of the listed hosts take part.
+        hosts: the choice among the listed hosts.
     """
 
     script: str = ""
@@ -39,5 +39,5 @@ class HostUpdates(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What lists the hosts, for messages."""
+        """The program or hostfile that lists the hosts, for messages."""
         return self.script or self.hostfile

@@ -1,6 +1,6 @@
 """The complete request for one job: planning makes it from a command line, the rest acts on it.
 
-A program may make one without a command line; `head.job.start.launch` runs it.
+A Python program may make one without a command line; `head.job.start.launch` runs it.
 """
 
 from __future__ import annotations
@@ -36,33 +36,34 @@ class JobSpec(NamedTuple):
     """One job.
 
     Attributes:
-        job_id: unique to this job.
+        job_id: the unique id of the job.
         plan: nodes in rank order, program, launcher, master and rendezvous.
         workdir: the workers' folder, as an absolute path.
         travel: the variables that go to the nodes.
         workers: how workers are started.
-        backend: how node launchers are started; `settings` adds what follows from other policies.
+        backend: how node launchers are started; `settings` adds values that follow from other
+            policies.
         binding: how workers are bound to cores.
         core_lists: (host, cpus) of hosts that have their own core list.
         supervision: how the job is watched and stopped.
         output: where the output goes.
-        checks: what is checked before the workers start.
-        watch: what is watched while they run.
-        hooks: what is told to other programs.
-        debug: which workers start under a debugger; None if none does.
+        checks: the checks before the workers start.
+        watch: the watches on the running job.
+        hooks: the reports on the job to other programs.
+        debug: the workers that start under a debugger; None if none does.
         elastic: how far the job may shrink, grow and fail; None for a static job.
         sync: the folder that is synced to the nodes; None for none.
-        updates: where it looks for added and removed hosts; None for nowhere.
+        updates: the list in which the job looks for added and removed hosts; None for none.
         batches: the elastic batch plan that the number of workers must fit; None for none.
         dial_in: how node launchers that dial in reach the runner.
-        origin: where the plan comes from, as text for the user.
-        only: the only node rank that this process starts; None for all.
-        held: it runs on nodes that are kept for other jobs.
-        environ: the environment of the command, if it was not this process that was given it; the
-            workers on this machine begin with it.
-        payload: what the workers call instead of running a program, pickled, as base64; "" for
-            nothing. Only the workers unpickle it.
-        role: which role of a job of several it is; "" for a job of its own.
+        origin: the origin of the plan, as text for the user.
+        only: the rank of the only node that this process starts; None for all.
+        held: whether the job runs on nodes that are kept for other jobs.
+        environ: the environment of the command, if another process was given it; the base of the
+            workers' environment on this machine.
+        payload: a function that the workers call instead of running a program, pickled, as base64;
+            "" for none. Only the workers unpickle it.
+        role: the role, in a job of several roles; "" in other jobs.
         ports: names of the ports that are reserved on each node for the workers of a role.
         former_ports: (host, ports in their order) of an earlier start, to be used again.
     """
@@ -111,8 +112,8 @@ class JobSpec(NamedTuple):
         Ranks are not checked for an elastic job, which may grow.
 
         Args:
-            plan: this job's plan, as far as its slots are known by now.
-            bare: it is known that the hosts have no accelerators.
+            plan: this job's plan, with the slots that are known so far.
+            bare: whether the hosts are known to have no accelerators.
         """
         if bare and self.workers.needs_devices:
             needs = self.workers.needs_devices

@@ -1,7 +1,7 @@
 """The plan: the nodes of a job, their workers and ranks, and the program. Frozen and pure.
 
-Nothing behind the plan reads the command line. A node whose slots are not known in advance (a
-plain host) has `slots=None` until it has counted its devices and `settle` is called.
+Nothing behind the plan reads the command line. A node whose slots are not known in advance (a plain
+host) has `slots=None` until it has counted its devices and `settle` is called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOCALHOST = "127.0.0.1"
 """The address at which the workers of a job on one node find its master."""
 
 OWN_PYTHON = "dsrun"
-"""The workers' Python is the one that dsrun itself runs on."""
+"""The origin of the workers' Python if it is the one that dsrun itself runs on."""
 
 
 class Worker(NamedTuple):
@@ -55,10 +55,10 @@ class Node(NamedTuple):
     """A host chosen for this job.
 
     Attributes:
-        rank: its index in the hostfile's order, after the filters.
-        first_rank: the rank of its first worker; None while an earlier node's slots are unknown.
-        slots: its devices, one worker each; None while unknown.
-        share: set if this is one rank's share of a host (`by_task`).
+        rank: the index in the hostfile's order, after the filters.
+        first_rank: the rank of the first worker; None while an earlier node's slots are unknown.
+        slots: the devices, one worker each; None while unknown.
+        share: set if the node is one rank's share of a host (`by_task`).
     """
 
     rank: int
@@ -78,7 +78,7 @@ class Node(NamedTuple):
 
     @property
     def ranks(self) -> range:
-        """The ranks of its workers; none while its slots or ranks are unknown."""
+        """The ranks of the node's workers; empty while its slots or ranks are unknown."""
         first = self.first_rank
         return range(0) if first is None else range(first, first + len(self.slots or ()))
 
@@ -91,12 +91,12 @@ class Node(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One job: its nodes in rank order, and what they run.
+    """One job: its nodes in rank order, and the program that they run.
 
     Attributes:
         launcher: the name of the backend.
-        master_addr: given by the user, or None: chosen among node 0's addresses at the start.
-        master_port: given by the user, or None: a free port, chosen on node 0.
+        master_addr: the user's address of node 0; None to choose one at the start.
+        master_port: the user's port; None to choose a free port on node 0.
         rendezvous: set if torch's rendezvous is used: the plan holds this node only, with ranks
             from 0 until torch has assigned them.
     """
@@ -118,7 +118,7 @@ class Plan(NamedTuple):
 
 
 def lay_out(hosts: Sequence[Host]) -> tuple[Node, ...]:
-    """Return the nodes in the hosts' order, with ranks as far as the slots are known."""
+    """Return the nodes in the hosts' order, with ranks where the slots are known."""
     nodes = []
     first: int | None = 0
     for rank, host in enumerate(hosts):
@@ -147,7 +147,7 @@ def by_task(plan: Plan) -> Plan:
     """Return the plan with one node for every rank, for an engine that starts one task per rank.
 
     Raises:
-        UsageError: the number of ranks on a host is not known.
+        UsageError: the number of ranks on a host is unknown.
     """
     nodes = [_task(plan, node, worker) for node in plan.nodes for worker in _known(node)]
     return plan._replace(nodes=tuple(nodes))
@@ -169,14 +169,14 @@ def _task(plan: Plan, node: Node, worker: Worker) -> Node:
 
 
 class Origin(NamedTuple):
-    """Where a plan comes from, as text for the user.
+    """The origin of a plan, as text for the user.
 
     Attributes:
-        source: where the hosts are named.
+        source: the source of the hosts.
         choice: the launcher, and why it was chosen.
         notes: lines for the user, printed at the start and in a dry run.
-        quiet: hosts and launcher are the defaults, so they are not worth a line.
-        python: where the workers' Python comes from: `--python`, `--venv_script`, `VIRTUAL_ENV`,
+        quiet: whether hosts and launcher are the defaults, so that they are not worth a line.
+        python: the origin of the workers' Python: `--python`, `--venv_script`, `VIRTUAL_ENV`,
             `CONDA_PREFIX`, `.venv`, or `dsrun` for dsrun's own.
     """
 
@@ -188,7 +188,7 @@ class Origin(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Both in one line."""
+        """Hosts and launcher in one line."""
         return f"hosts: {self.source}; launcher: {self.choice}"
 
 

@@ -1,7 +1,7 @@
 """The policies of a job: how its workers are started, bound, watched and stopped.
 
 Each is a part of `JobSpec` and of the JOB message. `Option.fills` names the fields that options
-fill as they are; planning makes the others.
+fill without changing the value; planning makes the others.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ PREFIX_FIELDS = {"host": "", "rank": 0, "local_rank": 0, "node_rank": 0, "job": 
 """Fields of `OutputPolicy.prefix`, each with an example of its type."""
 
 EXPECT = "--expect"
-"""The name of the rule of the command line."""
+"""The name of the rule that the command line defines."""
 
 ALERT_ACTIONS = ("report", "stop", "restart")
-"""What can follow from a hang or a broken rule: a line, the end of the job, another round."""
+"""Reactions to a hang or a broken rule: a line, the end of the job, another round."""
 
 SAMPLE, SLOW_SAMPLE, LEAST_SAMPLE = 2.0, 1.0, 0.2
-"""Seconds between two looks at what workers do: as a rule, to find slow ranks, and at least."""
+"""Seconds between samples of workers' activity: usually, to find slow ranks, and at least."""
 
 
 class WorkerPolicy(NamedTuple):
@@ -29,13 +29,13 @@ class WorkerPolicy(NamedTuple):
 
     Attributes:
         venv_script: a shell file to source before the workers, as an absolute path; "" for none.
-        role: their ROLE_NAME.
-        run_id: their TORCHELASTIC_RUN_ID; "" for the job's id.
-        one_device: each worker sees one device only, as LOCAL_RANK 0.
-        shard_queue: workers can take shards of data from the runner.
+        role: the workers' ROLE_NAME.
+        run_id: the workers' TORCHELASTIC_RUN_ID; "" for the job's id.
+        one_device: whether each worker sees one device only, as LOCAL_RANK 0.
+        shard_queue: whether workers can take shards of data from the runner.
         preload: modules that one process on each node imports, from which the workers are forked.
-        warm: for each worker of an elastic job such a fork waits for the next round.
-        expects_devices: accelerators are expected; a line is printed if there are none.
+        warm: whether such a fork waits for the next round, for each worker of an elastic job.
+        expects_devices: whether accelerators are expected; a line is printed if there are none.
         needs_devices: the option that requires accelerators; "" for none.
     """
 
@@ -54,13 +54,13 @@ class BindingPolicy(NamedTuple):
     """How to bind the workers of a node.
 
     Attributes:
-        bind_to: which cores a worker gets: `none`, `core`, `numa`, `socket`, `exclusive` or
+        bind_to: the cores that a worker gets: `none`, `core`, `numa`, `socket`, `exclusive` or
             `core-complex`.
         core_list: the only cpus to use, as in `1,3-5`; "" for all allowed ones.
-        smt: all hardware threads of a core are used, not only the first.
+        smt: whether all hardware threads of a core are used, not only the first.
         memory: the memory policy: `auto`, `bind`, `preferred`, `interleave` or `none`.
-        nics: variables name the nearest network cards for each worker.
-        report: what the workers are bound to is reported once they run.
+        nics: whether variables name the nearest network cards for each worker.
+        report: whether the bindings of the workers are reported once they run.
     """
 
     bind_to: str = "none"
@@ -83,8 +83,9 @@ class SupervisionPolicy(NamedTuple):
         start_timeout: seconds for all nodes to be ready.
         heartbeat_timeout: seconds without a heartbeat after which a node, or the runner, is lost.
         grace: seconds between the stop signal and SIGKILL.
-        graceful_term_ok: dsrun exits with 0 if all ranks exit with 0 after a stop signal.
-        allow_background: processes that the job leaves behind after a clean end are not stopped.
+        graceful_term_ok: whether dsrun exits with 0 if all ranks exit with 0 after a stop signal.
+        allow_background: whether processes that the job leaves behind after a clean end may live
+            on.
         end_signals: names of the signals that end the job.
         requeue_codes: exit codes after which a Slurm job is requeued.
         no_requeue_code: the exit code of a job that would fail again if it were retried; 0 for the
@@ -105,7 +106,7 @@ class SupervisionPolicy(NamedTuple):
 
 
 def can_fold(prefix: str) -> bool:
-    """Return whether this prefix can name several ranks: as `{rank}`, which is 0-3 then."""
+    """Return whether this prefix can name several ranks, with a text such as 0-3 for {rank}."""
     several = dict.fromkeys(PREFIX_FIELDS, "")
     try:
         return prefix.format(**several) != prefix.format(**{**several, "rank": "0-3"})
@@ -118,7 +119,7 @@ class Streams(NamedTuple):
 
     Attributes:
         default: the streams of every worker that `by_rank` does not name.
-        by_rank: (local rank, streams) of the others.
+        by_rank: (local rank, streams) of the other workers.
     """
 
     default: int = 0
@@ -142,16 +143,16 @@ class OutputPolicy(NamedTuple):
         console_ranks: only the output of these ranks is printed; empty for all.
         local_ranks: only the output of these local ranks is printed; empty for all.
         log_dir: the folder of the log files on each node; "" for none.
-        log_private: each node writes its log files to a new temporary folder.
+        log_private: whether each node writes its log files to a new temporary folder.
         log_layout: how log files are named: `dsrun` or `torchrun`.
-        log_part: the folder of these log files in that of the job; "" for that itself.
-        logs_specs: torch's entry point that names the log files, and its arguments; empty if
-            dsrun names them.
-        fold: whether the same line of several ranks is printed once: `auto` (on a terminal, if the
+        log_part: the subfolder of these log files in the job's folder; "" for that folder itself.
+        logs_specs: torch's entry point that names the log files, and its arguments; empty if dsrun
+            names them.
+        fold: whether equal lines of several ranks are printed once: `auto` (on a terminal, if the
             prefix can name several ranks), `always` or `never`.
         color: when lines are coloured: `auto`, `always` or `never`.
         level: the lowest level of dsrun's own lines that is printed.
-        stdin: rank 0 reads the standard input of dsrun.
+        stdin: whether rank 0 reads the standard input of dsrun.
         report_file: the file to write the job's result to; None for none.
     """
 
@@ -173,15 +174,15 @@ class OutputPolicy(NamedTuple):
 
 
 class CheckPolicy(NamedTuple):
-    """What is checked before workers start on a node.
+    """Checks before workers start on a node.
 
     Attributes:
-        quick: the facts of all nodes are compared before the start.
-        strict: what would be a warning ends the start.
+        quick: whether the facts of all nodes are compared before the start.
+        strict: whether findings that would only be warnings end the start.
         health_command: a shell command that must succeed on a node; "" for none.
         health_timeout: seconds that this command may take.
-        least: the fewest nodes to start with, without those that fail or cannot be reached; None if
-            all are needed, or an elastic job's own limit counts alone.
+        least: the smallest number of nodes to start with, without those that fail or cannot be
+            reached; None if all are needed, or if only an elastic job's own limit counts.
     """
 
     quick: bool = True
@@ -192,18 +193,18 @@ class CheckPolicy(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Lines that have to appear, numbers in them, and what follows otherwise.
+    """A rule on the workers' output: lines that must appear, numbers in them, and a reaction.
 
     Attributes:
-        name: what messages call it.
-        expect: the regular expression of such a line, as Python writes it.
-        within: seconds from the start of the workers to the first such line; 0 for as `every`.
+        name: the name of the rule in messages.
+        expect: a Python regular expression for such a line.
+        within: seconds from the start of the workers to the first such line; 0 to use `every`.
         every: seconds from one such line to the next; 0 for any time.
         finite: the name or number of a group, a number that must be finite; "" for none.
         falls: the name or number of a group, a number that must fall; "" for none.
-        over: the number of such lines of one rank after which it must have reached a new low.
+        over: the number of such lines of one rank within which the number must reach a new low.
         ranks: the ranks whose lines count; empty for all.
-        then: what follows if it is broken, one of `ALERT_ACTIONS`.
+        then: the reaction if the rule is broken, one of `ALERT_ACTIONS`.
     """
 
     name: str
@@ -218,17 +219,18 @@ class Rule(NamedTuple):
 
 
 class WatchPolicy(NamedTuple):
-    """What is watched while a job runs, and what follows.
+    """The watches on a running job, and their reactions.
 
     Attributes:
         hang_timeout: seconds without any work on the odd rank after which a job hangs; 0 for never.
-        on_hang: what follows from a hang, one of `ALERT_ACTIONS`.
-        rules: rules on what the workers print.
-        fruitless_rounds: how many rounds without progress in a row end the job; 0 for none.
+        on_hang: the reaction to a hang, one of `ALERT_ACTIONS`.
+        rules: rules on the workers' output.
+        fruitless_rounds: the number of consecutive rounds without progress that end the job; 0 for
+            no such end.
         checkpoints: a pattern of files as seen by the runner, a new one of which is progress; ""
             for none.
-        slow: whether to warn of ranks and links for which the others wait.
-        hook: whether workers that run Python get ready to say where they are in their code.
+        slow: whether to warn of ranks and links that slow down the others.
+        hook: whether workers that run Python prepare to report where they are in their code.
     """
 
     hang_timeout: float = 300.0
@@ -241,19 +243,20 @@ class WatchPolicy(NamedTuple):
 
     @property
     def sample(self) -> float:
-        """Seconds after which nodes report again what their workers do; 0.0 for never."""
+        """Seconds between reports of the nodes on their workers' activity; 0.0 for no reports."""
         wanted = [min(SAMPLE, self.hang_timeout / 10)] if self.hang_timeout else []
         wanted += [SLOW_SAMPLE] if self.slow else []
         return max(LEAST_SAMPLE, min(wanted)) if wanted else 0.0
 
 
 class HookPolicy(NamedTuple):
-    """What is told about a running job to other programs.
+    """Reports on a running job to other programs.
 
     Attributes:
         metrics_file: the file that metrics are written to, as an absolute path; None for none.
         on_event: a shell command that is run for every event of the job; "" for none.
-        folder: where the shell command runs, as an absolute path; / without one.
+        folder: the folder that the shell command runs in, as an absolute path; / if there is no
+            command.
     """
 
     metrics_file: str | None = None
@@ -262,10 +265,10 @@ class HookPolicy(NamedTuple):
 
 
 class DebugPolicy(NamedTuple):
-    """Which workers start under a debugger.
+    """The workers that start under a debugger.
 
     Attributes:
-        ranks: their ranks; empty for all.
+        ranks: the ranks of these workers; empty for all.
         wait: whether they wait for an editor before the first line of their program.
         file: the launch.json that gets a configuration for each of them, "" for none.
     """
@@ -275,7 +278,7 @@ class DebugPolicy(NamedTuple):
     file: str = ""
 
     def has(self, rank: int) -> bool:
-        """Return whether this rank is one of them."""
+        """Return whether this rank starts under a debugger."""
         return not self.ranks or rank in self.ranks
 
 
@@ -285,7 +288,7 @@ class ElasticPolicy(NamedTuple):
     Attributes:
         least: the smallest number of nodes in a round.
         most: the largest number of nodes in a round; 1073741824 if only the hosts limit it.
-        restarts: how often workers may be restarted after a failure.
+        restarts: how many times workers may be restarted after a failure.
         window: seconds within which `restarts` are counted; 0 for the whole job.
         uptime: seconds that a round must have run for its failure to be followed by a restart.
         final: exit codes of a worker after which there is no restart; 128 + N for signal N.
@@ -295,11 +298,11 @@ class ElasticPolicy(NamedTuple):
         notice: seconds between the notice of a change that can wait and the change.
         patience: seconds for the nodes of a broken round to be ready again.
         gain_delay: seconds after the start of a round for which nodes that could join wait, unless
-            one of its workers prints something before; 0 for not at all.
+            one of its workers prints something earlier; 0 for no wait.
         notice_by: how the workers are notified of a change: a signal's name, or a file's path; ""
-            for not at all.
-        agent: what starts and stops the workers on each node: `dsrun` (the node launcher) or
-            `torch` (torch's elastic agent).
+            for no notice.
+        agent: the agent that starts and stops the workers on each node: `dsrun` (the node launcher)
+            or `torch` (torch's elastic agent).
         restart_on: classes of failures (`FailureClass`) that lead to a restart; empty for all.
     """
 
@@ -323,4 +326,4 @@ POLICIES = (
     *(WorkerPolicy, BindingPolicy, SupervisionPolicy, OutputPolicy, CheckPolicy, WatchPolicy),
     *(HookPolicy, DebugPolicy, ElasticPolicy, Streams, Rule),
 )
-"""All of them, and what they are made of."""
+"""All policies, and the records in them."""

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 DEEPSPEEDS_RANK_OPTION = "--local_rank"
 TORCHS_RANK_OPTION = "--local-rank"
-"""What torch.distributed.launch passes (torch 2.13)."""
+"""The rank option of torch.distributed.launch (torch 2.13)."""
 
 CHECK, NOTHING = "dsrun-hold", "dsrun-roles"
-"""What stands for the program of a job that is not started: its nodes are held or checked, or its
-roles have programs of their own. No node looks for such a module."""
+"""Placeholders for the program of a job that is never started itself: its nodes are held or
+checked, or its roles have their own programs. No node looks for such a module."""
 
 
 class Program(NamedTuple):
@@ -23,12 +23,12 @@ class Program(NamedTuple):
     Attributes:
         script: a path, a module name (`module`) or any executable (`no_python`).
         args: the script's own arguments, byte for byte.
-        python: the interpreter on the nodes, if it was named (--python).
-        local_rank: pass the local rank before the arguments, as DeepSpeed does.
-        folder_first: put the workers' folder at the front of PYTHONPATH.
+        python: the interpreter on the nodes, if the user named one (--python).
+        local_rank: whether to pass the local rank before the arguments, as DeepSpeed does.
+        folder_first: whether to put the workers' folder at the front of PYTHONPATH.
         rank_option: the option that passes the local rank.
-        project_python: the path of the interpreter on the nodes where none was named, and
-            --venv_script puts none on PATH; "" for the one the node launcher runs on.
+        project_python: the path of the interpreter on the nodes if the user named none, and
+            --venv_script puts none on PATH; "" for the one that the node launcher runs on.
     """
 
     script: str
@@ -51,10 +51,10 @@ class Program(NamedTuple):
 
 
 def command_lines(programs: Mapping[str, Program]) -> str:
-    """Return scripts and arguments as a shell reads them, each behind the name of its role, if any.
+    """Return scripts and arguments in shell syntax, each after the name of its role, if any.
 
     Args:
-        programs: by their roles, "" for that of a job without roles.
+        programs: the programs by role, "" for a job without roles.
     """
     import shlex
 

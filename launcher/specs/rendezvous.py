@@ -9,17 +9,17 @@ UNNAMED = "none"
 
 
 class Rendezvous(NamedTuple):
-    """What torch's agent is given.
+    """The settings given to torch's agent.
 
     Attributes:
-        backend: its name in torch's registry, or a plugin of `torchrun.handlers`.
+        backend: a name in torch's registry, or a plugin of `torchrun.handlers`.
         endpoint: the rendezvous endpoint, mostly HOST:PORT; "" for the backend's default.
-        run_id: the job's name, the same on all nodes.
+        run_id: the job's name, equal on all nodes.
         least: the smallest number of nodes in a round.
         most: the largest number of nodes in a round.
         conf: settings of the backend, by name.
         local_addr: this node's address for the other nodes; "" to let torch detect it.
-        restarts: how often the workers may be restarted after a failure.
+        restarts: how many times the workers may be restarted after a failure.
         interval: seconds between the agent's checks of its workers.
     """
 
