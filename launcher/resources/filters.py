@@ -1,7 +1,7 @@
 """Parse `--include` and `--exclude`: `NODE[:SLOT,...][@NODE...]`.
 
-A slot that is written twice counts once, and the slots of a host that is named again are added, as
-in DeepSpeed's tests (tests/unit/launcher/test_run.py).
+A slot that is written twice counts once. If a host is named again, its slots are added, as in
+DeepSpeed's tests (tests/unit/launcher/test_run.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def named(
     flag: str, text: str, hosts: Sequence[Host], source: str, aliases: Sequence[str] = ()
 ) -> Mapping[str, Slots]:
-    """Return the hosts that the filter `text` names with the slots of each; None for all slots.
+    """Return the hosts that the filter `text` names, with the slots of each; None for all slots.
 
     `aliases` are other names of the first host.
 
@@ -50,7 +50,7 @@ def named(
 
 
 def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
-    """Split a token into node and slots; a known name has precedence, as IPv6 has colons too."""
+    """Split a token into node and slots; known names take precedence: IPv6 has colons, too."""
     _check_joint(token, known)
     enclosed = ENCLOSED.fullmatch(token)
     node, colon, after = token.rpartition(":")
@@ -85,7 +85,7 @@ def _matches(node: str, known: Mapping[str, Host], source: str) -> list[Host]:
 
 
 def _other_names(name: str, known: Mapping[str, Host]) -> list[str]:
-    """Return the host with the short or long form of this name, or another one in a Slurm job."""
+    """Return the host with the short or long form of a name, or with Slurm's name for it."""
     from .aliases import meant
 
     names = dict.fromkeys(host.name for host in known.values())
@@ -99,7 +99,7 @@ def _resolved(host: Host, slots: Slots) -> Slots:
     if all(isinstance(slot, str) for slot in host.slots):
         valid.update(enumerate(host.slots))
     else:
-        # A number of slots does not say which ids they have: the node looks ids up.
+        # The number of slots does not tell their ids: the node looks ids up.
         valid.update((slot, slot) for slot in slots if isinstance(slot, str))
     for slot in slots:
         if slot not in valid:

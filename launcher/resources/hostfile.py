@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ENCLOSED", "Host", "Slot", "parse_hostfile", "parse_hosts"]
 
 ENCLOSED = re.compile(r"\[([^\[\]]+)\](?::(.*))?")
-"""`[host]` or `[host]:rest`, so that something can follow an IPv6 address."""
+"""`[host]` or `[host]:rest`; the brackets allow text after an IPv6 address."""
 
 _MAX_FAULTS = 10
 _LIMITS = {"slots": MAX_SLOTS, "max_slots": MAX_SLOTS, "port": 65535}
@@ -36,7 +36,7 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _INSTEAD_OF_NONE = {
     "slots": "; leave out slots for one worker per device, or leave out the host (--exclude HOST)"
 }
-"""What to write in place of a zero, by field."""
+"""Advice on values to write in place of zero, by field."""
 
 _MEANT = {
     "{": "a range is written in square brackets: n[1-4]",
@@ -44,7 +44,7 @@ _MEANT = {
     ";": "several hosts are joined by commas: n1,n2",
     "=": "the slots of a host are written n1:4",
 }
-"""What to write instead of a character that no item of --host can contain."""
+"""Advice on characters that no item of --host can contain."""
 
 
 def parse_hostfile(data: bytes, name: str) -> list[Host]:
@@ -52,7 +52,7 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
 
     Args:
         data: the file's bytes.
-        name: its path as the user wrote it, for messages.
+        name: the file's path as the user wrote it, for messages.
 
     Raises:
         UsageError: a line for each of the first ten errors, with file, line and column.
@@ -96,7 +96,7 @@ def parse_hosts(text: str, where: str = "--host") -> list[Host]:
 
 
 def _foreign(text: str) -> str:
-    """Return what a file is that is no hostfile, "" if that is not known."""
+    """Return the kind of a file that is not a hostfile, "" if it is unknown."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     first, words = lines[0], {line.split()[0].lower() for line in lines}
     if first[0] == "{" or first.startswith(("[{", '["', "[[")):
@@ -124,7 +124,7 @@ def _add(known: dict[str, list[Host]], hosts: Iterable[Host]) -> None:
 def _alike(first: Host, other: Host) -> bool:
     """Return whether two entries of a host can be added up.
 
-    Open MPI's and PBS's files have a line for each slot, or several with a number of slots.
+    Files of Open MPI and PBS have one line per slot, or several lines with a number of slots.
     """
     counts = [host.slots and host.slots == tuple(range(len(host.slots))) for host in (first, other)]
     logins = [(host.user, host.port, host.block) for host in (first, other)]
@@ -207,7 +207,7 @@ class _LineParser:
 
 @lru_cache
 def _option(word: str) -> tuple[str, int]:
-    """Return the field and the number of a word behind a host; most lines of a file have one."""
+    """Return the field and the number of an option after a host; most lines repeat one of a few."""
     key, _, value = word.partition("=")
     field = key.rstrip().replace("-", "_")
     field = _ALSO.get(field, field)
@@ -220,7 +220,7 @@ def _option(word: str) -> tuple[str, int]:
 
 
 def _advice(word: str, field: str) -> str:
-    """Return what to write instead of a word behind a host, or ""."""
+    """Return advice on a wrong word after a host, or ""."""
     if "=" not in word:
         return f"; write slots={word}" if word.isdigit() else "; write one host per line"
     if field.startswith("ansible_"):
@@ -283,7 +283,7 @@ def _ipv6(address: str) -> str:
 
 
 def _names(address: str) -> tuple[list[str], str | None]:
-    """Return the host names that `address` stands for, and the text after their colon."""
+    """Return the host names that `address` stands for, and the text after the colon."""
     enclosed = ENCLOSED.fullmatch(address)
     if enclosed:
         names, tail = [enclosed[1]], enclosed[2]

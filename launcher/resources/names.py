@@ -1,4 +1,4 @@
-"""Check host names, from whatever source, before they are used in commands."""
+"""Check host names, whatever their source, before they are used in commands."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from ..common.errors import UsageError
 from .ranges import quoted
 
-# ssh takes a number alone as an IPv4 address; in a list of hosts it is a mistake.
+# ssh takes a plain number as an IPv4 address; in a list of hosts it is a mistake.
 _NAME = re.compile(r"(?![0-9-]*$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _ZONE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PORT = re.compile(r"[0-9]{1,5}")
 
 LONGEST_LABEL = 63
-"""Letters between two dots of a name (RFC 1035); Python's resolver refuses more."""
+"""Most characters between two dots of a name (RFC 1035); Python's resolver refuses more."""
 
 
 def check_name(name: str) -> None:
     """Check that `name` is a host name, or an address without brackets.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text is neither.
     """
     if ":" in name and not is_ipv6(name):
         meant = in_brackets(name)
@@ -51,7 +51,7 @@ def bad_label(name: str) -> str:
 
 
 def in_brackets(text: str) -> str:
-    """Return how an IPv6 address with a port or another number behind it is written, or ""."""
+    """Return an IPv6 address that is followed by a number in its bracketed form, or ""."""
     address, _, number = text.rpartition(":")
     return f"[{address}]:{number}" if _PORT.fullmatch(number) and is_ipv6(address) else ""
 
@@ -63,7 +63,7 @@ def is_ipv6(name: str) -> bool:
 
 
 def lacks_zone(name: str) -> str:
-    """Return why a link-local address without an interface leads to no host, or ""."""
+    """Return why a link-local address needs an interface to lead to a host, or ""."""
     packed = _packed(name) if ":" in name else b""
     if not packed or packed[0] != 0xFE or packed[1] & 0xC0 != 0x80:  # fe80::/10 (RFC 4291)
         return ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_HOSTS = 100_000
 
-# Compiled on first use: most jobs need none of them.
+# These are compiled on first use, as most jobs do not need them.
 _BRACKETS = r"\[([^\[\]]*)\]"
 _SPAN = r"([0-9]{1,15})(?:-([0-9]{1,15}))?"
 _DEVICE_ID = r"[A-Za-z]+-[A-Za-z0-9_./-]{1,200}"
@@ -35,7 +35,7 @@ def quoted(text: str) -> str:
 
 
 def located(fault: UsageError, place: str, text: str) -> UsageError:
-    """Return `fault` with its place, and with the bad text unless the message has it already."""
+    """Return `fault` with its place, and with the bad text unless the message already has it."""
     shown = quoted(text)
     return UsageError(f"{place}: {fault}" if shown in str(fault) else f"{place}: {shown}: {fault}")
 
@@ -103,7 +103,7 @@ def parse_slots(text: str, separator: str = ",") -> tuple[Slot, ...]:
 
 
 def written(text: str, separator: str = ",") -> Iterator[Slot]:
-    """Yield the slots of such a text in the order written, repeated ones as well.
+    """Yield the slots of a text for `parse_slots` in the order written, repeated ones as well.
 
     Raises:
         UsageError: an item is not a slot.

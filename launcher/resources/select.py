@@ -68,7 +68,7 @@ def _check_count(host: Host, accelerator: str | None) -> None:
     """Check the slots that --include names on this machine: without devices they are a count.
 
     Raises:
-        UsageError: they are not those of a number of workers.
+        UsageError: the slots do not run from 0 to a number of workers.
     """
     slots = host.slots or ()
     wrong = [slot for slot in slots if slot not in range(len(slots))]
@@ -81,10 +81,10 @@ def _check_count(host: Host, accelerator: str | None) -> None:
 
 
 def _devices(accelerator: str | None) -> int:
-    """Return how many devices this machine has.
+    """Return the number of devices of this machine.
 
     Raises:
-        UsageError: they cannot be told.
+        UsageError: the devices cannot be detected.
     """
     from ...accelerator import detect, vendors
 
@@ -113,12 +113,12 @@ def select(
 
     Args:
         hosts: all hosts.
-        include: use only these; a node without slots means all of its slots.
-        exclude: use all but these; a node without slots means the whole node.
-        num_nodes: use only the first so many hosts.
-        num_gpus: use only the first so many slots of every host.
-        source: where `hosts` come from, for messages.
-        aliases: other names by which a filter may call the first host.
+        include: use only these hosts; a node without slots means all its slots.
+        exclude: use all but these hosts; a node without slots means the whole node.
+        num_nodes: use only this number of hosts, from the first on.
+        num_gpus: use only this number of slots of every host, from the first on.
+        source: the source of `hosts`, for messages.
+        aliases: other names that a filter may use for the first host.
 
     Raises:
         UsageError: two of these contradict each other, name unknown hosts or slots, or match none.

@@ -1,4 +1,4 @@
-"""Hosts with a description of their source, and which of them is this machine."""
+"""Hosts with a description of their source, and a test for this machine among them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ THIS_MACHINE = "localhost"
 
 
 class HostSource(NamedTuple):
-    """Hosts, where they come from as text for the user, and lines about what is odd there."""
+    """Hosts, their source as text for the user, and notes on oddities of that source."""
 
     hosts: list[Host]
     words: str
@@ -27,7 +27,7 @@ def this_machine() -> HostSource:
 def is_here(host: Host) -> bool:
     """Return whether a host is this machine, so that it needs no ssh.
 
-    It is recognised by its name, or by an address of this machine. Names are not resolved, which
+    It is recognized by its name, or by an address of this machine. Names are not resolved, which
     could take seconds each. A host with a port or a user may be a container, so it never matches.
     """
     if host.port is not None or host.user is not None:
@@ -41,7 +41,7 @@ def is_here(host: Host) -> bool:
 
 
 def names_here() -> tuple[str, ...]:
-    """Return the names by which this machine knows itself."""
+    """Return the names that this machine has for itself."""
     return _names_of(os.uname().nodename)
 
 
@@ -51,7 +51,7 @@ def _names_of(hostname: str) -> tuple[str, ...]:
 
 
 def own_address(name: str) -> bool:
-    """Return whether this machine has a numeric address; nothing is resolved."""
+    """Return whether a numeric address belongs to this machine; nothing is resolved."""
     import socket
 
     family = socket.AF_INET6 if ":" in name else socket.AF_INET
