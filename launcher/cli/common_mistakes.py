@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..specs.program import Program
 
 HEAD = 512
-"""How many bytes at the start of a script are read."""
+"""Bytes at the beginning of a script that are read."""
 
 OURS = TORCHRUN_NAMES | {
     *("num_gpus", "num_nodes", "hostfile", "include", "master_port", "launcher", "no_local_rank"),
@@ -23,7 +23,7 @@ OURS = TORCHRUN_NAMES | {
 """Options that hardly any training script has."""
 
 _PYTHON = r"(.*/)?python[0-9.]*"
-_LAUNCHERS = {  # what is left out with the word
+_LAUNCHERS = {  # words to leave out
     "torchrun": "torchrun",
     "deepspeed": "deepspeed",
     "accelerate": "accelerate launch",
@@ -38,13 +38,13 @@ _DATA = {
     ".toml": "a TOML file",
     ".md": "a text file",
 }
-"""What files are that are never scripts, by the end of their names."""
+"""Descriptions of files that are never scripts, by the end of their names."""
 
 _BARE = "a shell script without #!"
 _HOSTFILE = "a hostfile"
 _SHELL = rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b"
-# A file may be a script for both shell and Python; then its second line is quoted. pip writes such
-# files where the path of the interpreter is long.
+# A file may be a script for both shell and Python; then its second line begins with a quotation
+# mark. pip writes such files where the path of the interpreter is long.
 _BOTH = rb"#![^\n]*\n\s*['\"]"
 
 
@@ -52,13 +52,13 @@ def check(program: Program, folder: str, *, here: bool) -> None:
     """Check that the script may be a Python script.
 
     Args:
-        program: what the workers will run.
-        folder: their working directory; of a script that does not exist there on this machine only
-            the name is checked.
+        program: the program of the workers.
+        folder: their working directory; if the script does not exist there on this machine, only
+            its name is checked.
         here: whether the job runs on this machine alone.
 
     Raises:
-        UsageError: it is not a Python script; the message names the correct command.
+        UsageError: the file is not a Python script; the message has the correct command.
     """
     if program.module:
         _check_module(program.script, folder)
@@ -99,9 +99,9 @@ def _check_module(name: str, folder: str) -> None:
 
 
 def _check_name(script: str, path: str, folder: str, *, here: bool) -> None:
-    """Check that a script that is not there is not a slip of the hand.
+    """Check that the name of a missing script is not mistyped.
 
-    Other nodes may have it: they are asked for one with a slash.
+    Other nodes may have the script: a path with a slash is left for them to check.
     """
     if "/" in script and not here and "://" not in script:
         return
@@ -132,8 +132,8 @@ def notes(program: Program, given: Collection[str]) -> list[str]:
     """Return a note if an option after the script is probably meant for dsrun.
 
     Args:
-        program: what the workers will run.
-        given: the options that dsrun was given.
+        program: the program of the workers.
+        given: the options that the user has given to dsrun.
     """
     if program.no_python:
         return []
@@ -148,7 +148,7 @@ def notes(program: Program, given: Collection[str]) -> list[str]:
 
 
 def _compiles(path: str) -> bool:
-    """Return whether Python's compiler takes a file."""
+    """Return whether Python can compile a file."""
     try:
         with open(path, "rb") as file:
             compile(file.read(), path, "exec")
@@ -165,7 +165,7 @@ def _lists_hosts(head: bytes) -> bool:
 
 
 def _kind(path: str) -> str:
-    """Return what kind of file this is if it is not a Python script, else ""."""
+    """Return the kind of a file that is not a Python script, else ""."""
     if not os.path.isfile(path):
         return ""
     try:

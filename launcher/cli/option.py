@@ -12,63 +12,65 @@ if TYPE_CHECKING:
     Words: TypeAlias = tuple[str, ...]
 
 MOST = 999_999_999
-"""The largest number that any option takes, seconds included."""
+"""The largest number that any option accepts, seconds included."""
 
 PORTS = 65535
 """The largest port."""
 
 KINDS = {bool: "bool", int: "int", float: "seconds", tuple: "list"}
-"""What an option takes, by the type of its default."""
+"""Kinds of options, by the type of the default."""
 
 ANY = ".*"
-"""A form of values that `Option.untrusted` may have: any text."""
+"""A pattern for `Option.untrusted`: any text."""
 
 LABEL = r"(?:[^{}]|\{\{|\}\}|\{\w*(?::0?[<>^]?[0-9]{0,3}[ds]?)?\})*"
-"""Another one: the format of a label, whose fields are at most 999 characters wide."""
+"""A pattern for `Option.untrusted`: the format of a label, with fields up to 999 wide."""
 
 METAVARS = {"seconds": "DURATION", "int": "N", "bool": ""}
-"""What a value is called, by its kind, unless the row says otherwise."""
+"""Names of values in the help, by kind, unless the row has its own."""
 
 
 class Option(NamedTuple):
-    """All that is known about one option, beside its name.
+    """Everything that is known about one option, except its name.
 
     Attributes:
-        default: its value when it is not given.
+        default: the value if the option is not given.
         kind: str, int, seconds (a duration), bool (a flag without a value) or list (repeatable).
-        text: what it does, for the help; `{values}` stands for the suggested values.
-        metavar: what its value is called, "" for a flag.
-        also: other names of it, one-letter names with their dash.
+        text: the effect, for the help; `{values}` stands for the suggested values.
+        metavar: the name of the value in the help, "" for a flag.
+        also: other names of the option, one-letter names with their dash.
         choices: the only valid values, () for any.
-        values: values to suggest where others are valid, too; a function where a table has them.
-        none: a value with which a peer's users say "not given" (-1 for DeepSpeed).
-        positive: whether a number has to be above 0.
+        values: values to suggest where others are valid, too; a function if they come from a table.
+        none: a value that means "not given" to users of a peer (-1 for DeepSpeed).
+        positive: whether a number must be above 0.
         most: the largest number.
-        valid: the valid numbers in words, if there is more to say than the bounds.
-        separator: what joins the values if it is given several times; "" if the last one counts.
-        unset: what applies when it is not given, if the default value does not show it.
-        fills: the field of a `JobSpec`'s policy that gets its value as it is: "supervision.grace".
-            A flag that is called `no_...` switches its field off. "" if planning makes more of it.
-        torchrun: its name in torchrun, which reads PET_NAME; "" if torchrun has no such variable.
-        like: what srun, mpirun and accelerate call it, and words near to its name.
-        idle: why it has no effect, or what to use instead; "" if it has one.
-        tools: the commands beside dsrun that take it, without `dsrun-`.
-        by_hold: whether dsrun-hold takes it, and a job on held nodes does not.
-        whole_job: whether it is for a whole job and not for one of its roles, as are those that
-            dsrun-hold takes.
-        only_role: whether only a role takes it.
-        elastic: whether it has an effect only in an elastic job.
-        not_in_python: why a Python program cannot give it; "" if it can.
-        untrusted: the form of the values that a project's file may set before it is trusted, a
-            regular expression, "" for none. Only counts, filters, time limits, numbers of restarts,
-            formats of labels and log levels have one: what runs, reads, writes, sends, connects,
-            hides or weakens something has none, nor has a flag.
-        only_typed: whether no configuration file can set it.
-        no_variable: whether no DSRUN_* variable can set it.
-        file: what becomes of the file or the files that it names, `read` or `written`; "" if it
-            names none.
-        offers: what completion offers as its value, beside the choices and the suggested values: a
-            kind of `commands/completion`, "" for nothing that is looked for.
+        valid: the valid numbers in words, if the bounds do not say it all.
+        separator: joins the values if the option is given several times; "" if only the last one
+            counts.
+        unset: the behaviour without the option, if the default value does not show it.
+        fills: the field of a `JobSpec`'s policy that gets the value unchanged: "supervision.grace".
+            An option named `no_...` switches its field off. "" if planning does more with the
+            value.
+        torchrun: the option's name in torchrun, which reads PET_NAME; "" if torchrun has no such
+            variable.
+        like: names of the option in srun, mpirun and accelerate, and similar words.
+        idle: why the option has no effect, or what to use instead; "" if it has one.
+        tools: the commands besides dsrun that have the option, without `dsrun-`.
+        by_hold: whether dsrun-hold has the option, and jobs on held nodes do not.
+        whole_job: whether the option is for a whole job and not for one of its roles, like those
+            that dsrun-hold has.
+        only_role: whether only a role has the option.
+        elastic: whether the option has an effect only in an elastic job.
+        not_in_python: why a Python program cannot set the option; "" if it can.
+        untrusted: a regular expression for the values that a project's file may set before it is
+            trusted, "" for none. Only counts, filters, time limits, numbers of restarts, formats of
+            labels and log levels have one. Options that run, read, write, send, connect, hide or
+            weaken something have none, nor do flags.
+        only_typed: whether no configuration file can set the option.
+        no_variable: whether no DSRUN_* variable can set the option.
+        file: `read` or `written` if the value names files, by their use; else "".
+        offers: the kind of values that completion offers, besides the choices and the suggested
+            values (see `commands/completion`); "" for none.
     """
 
     default: Any
@@ -102,7 +104,7 @@ class Option(NamedTuple):
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be given several times, and every value counts."""
+        """True if the option may be given several times, and every value counts."""
         return self.kind == "list" or bool(self.separator)
 
     @property
@@ -114,7 +116,7 @@ class Option(NamedTuple):
 def option(default: Any, text: str, metavar: str = "", kind: str = "", **more: Any) -> Any:
     """Declare one option, as a field of `Options` or in the table of a command.
 
-    The type of the default tells its kind, but for None, which is the default of a text.
+    The type of the default determines the kind; None is the default of a text.
     """
     kind = kind or KINDS.get(type(default), "str")
     return Option(

@@ -2,7 +2,7 @@
 
 The fields of `Options` are the table: the name of a field is the name of the option, and `option`
 gives the rest. The parser, the help, the manual pages, the completion, docs/options.md, the other
-commands and planning read it. The help texts cost a start some microseconds.
+commands and planning read it. The help texts cost a start only microseconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _accelerators() -> tuple[str, ...]:
 class Options:
     """The value of every option, given or default; immutable.
 
-    Not a dataclass: the module of that name takes longer to import than this whole package.
+    It is not a dataclass: importing `dataclasses` takes longer than importing this whole package.
     """
 
     def __init__(self, **given: Any) -> None:
@@ -44,7 +44,7 @@ class Options:
         return Options(**{**vars(self), **given})
 
     def policy(self, name: str) -> dict[str, Any]:
-        """Return the fields of a policy of a `JobSpec` that options fill as they are."""
+        """Return the fields of a `JobSpec`'s policy that take an option's value unchanged."""
         filled: dict[str, Any] = {}
         for one, spec in all_options().items():
             policy, _, field = spec.fills.partition(".")
@@ -56,7 +56,7 @@ class Options:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"options are immutable ({name})")
 
-    # A row is to fit in a few lines.
+    # Each row should fit in a few lines.
     # fmt: off
     # -- Hosts and devices --
     hostfile: str | None = option(None,
@@ -676,7 +676,7 @@ GROUPS = {
     "Several programs": "roles",
     "Configuration files": "profile",
 }
-"""The groups in which the help shows the options: the first option of each, in order."""
+"""The groups of options in the help, in order, each with its first option."""
 
 
 _ROWS = {name: spec for name, spec in vars(Options).items() if isinstance(spec, Option)}
@@ -688,7 +688,7 @@ def all_options() -> dict[str, Option]:
 
 
 def of_roles() -> frozenset[str]:
-    """Return the names of the options that only a role takes, and of --roles."""
+    """Return the names of the options that only a role has, and of --roles."""
     return frozenset({"roles", *(name for name, row in _ROWS.items() if row.only_role)})
 
 
@@ -698,11 +698,11 @@ def table() -> dict[str, tuple[str, Option]]:
 
 
 def written(options: Options) -> dict[str, str]:
-    """Return the files that are named for writing, by the name of the option."""
+    """Return the paths of the files that options name for writing, by option."""
     rows = {name: row.default for name, row in _ROWS.items() if row.file == "written"}
     return {name: path for name, none in rows.items() if (path := getattr(options, name)) != none}
 
 
 def shared(command: str) -> dict[str, Option]:
-    """Return the options that dsrun shares with a command, named without `dsrun-`."""
+    """Return the options that dsrun shares with a command, whose name lacks `dsrun-`."""
     return {name: spec for name, spec in all_options().items() if command in spec.tools}

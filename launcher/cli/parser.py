@@ -26,22 +26,22 @@ YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}
 
 SITE = "/etc/dsrun/config.toml"
-"""The configuration file of a site."""
+"""The configuration file for all users of a machine."""
 
 PROJECT = "dsrun.toml"
 """The name of the configuration file of a project."""
 
 PATHS = frozenset({"FILE", "DIR", "PATH"})
-"""What values are called that are paths: `~/` at their beginning is the home folder."""
+"""Metavars of values that are paths, in which a leading `~/` means the home folder."""
 
 HELP = "dsrun --help (the script's options go after it)"
-"""Where the options are, for a command line with a script."""
+"""The place of the options' descriptions, for a command line with a script."""
 
 SHOWN = 7
-"""With so many options of one beginning, none of them is shown."""
+"""The number of options with a common beginning from which on none of them is suggested."""
 
 STARTING = (HELP, "dsrun-hold --help")
-"""The same of the commands for which people type options of other launchers."""
+"""Such places for the commands to which people give options of other launchers."""
 
 
 class Command(NamedTuple):
@@ -49,17 +49,18 @@ class Command(NamedTuple):
 
     Attributes:
         options: the value of every option.
-        program: the script and everything after it; only a `--` directly behind it is dropped.
+        program: the script and everything after it, without a `--` directly behind the script.
         given: names of the options that the user set, on the command line or by a variable.
         help: the page of the help to print, as `help/pages` names it, or "".
         version: whether to print the version.
         notes: messages to the user about options and variables that have no effect.
-        joined: why this command is known to run on every node, and which node this is; or "".
+        joined: why the command is known to run on every node, and which node this is; or "".
         rendezvous: set if torch's rendezvous is used; the command is then for this machine only.
-        words: how many words of the command line are options and their values.
-        taken: the last option that has the word after it as its value, and that word.
-        origins: where in configuration files options are set, by name.
-        skipped: a message about each configuration file that was not read, as others wrote it.
+        words: the number of words of the command line that are options and their values.
+        taken: the last option whose value is a word of its own, and this word.
+        origins: the places in configuration files that set options, by name.
+        skipped: a message about each configuration file that was not read because others may write
+            to it.
         profiles: each configuration file with profiles of which none is chosen, and their names.
     """
 
@@ -79,7 +80,7 @@ class Command(NamedTuple):
 
     @property
     def like_torchrun(self) -> bool:
-        """Whether options of torchrun are used, so that its behaviour is expected."""
+        """True if options of torchrun are used, so that its behaviour is expected."""
         return bool(self.given & TORCHRUN_NAMES)
 
     def with_torchruns_logs(self) -> Command:
@@ -90,7 +91,7 @@ class Command(NamedTuple):
 
 
 def configured(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
-    """Parse a command line; options that neither it nor a variable sets may be set by files.
+    """Parse a command line; configuration files may set options that it and variables do not set.
 
     Raises:
         UsageError: as `parse`, or a configuration file is not valid.
@@ -122,16 +123,16 @@ def _named(options: Options, script: str) -> list[str]:
 def config_of(
     options: Options, given: frozenset[str], environ: Mapping[str, str], script: str = ""
 ) -> Config | None:
-    """Return what configuration files set; None, and nothing is imported, if there are none.
+    """Return the settings of configuration files; None, without any import, if there are none.
 
     Args:
-        options: what the command line and variables say.
-        given: the names of the options that they set.
+        options: the options set by the command line and by variables.
+        given: the names of these options.
         environ: the environment.
         script: the path of the script, "" for a command without one.
 
     Raises:
-        UsageError: a file is not valid or not trusted, or there is no such profile.
+        UsageError: a file is not valid or not trusted, or the profile does not exist.
     """
     if options.no_config and (options.profile or options.trust_here):
         named = f"--profile {options.profile}" if options.profile else "--trust_here"
@@ -150,7 +151,7 @@ def config_of(
 
 
 def own_files(environ: Mapping[str, str]) -> list[str]:
-    """Return the configuration files of the site and of the person that are there."""
+    """Return the existing configuration files of the machine and of this user."""
     home = environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(home):
         home = files.home() and os.path.join(files.home(), ".config")
@@ -161,13 +162,13 @@ def own_files(environ: Mapping[str, str]) -> list[str]:
 def project_files(folders: Iterable[str]) -> Iterator[str]:
     """Yield each dsrun.toml in one of the folders or above it, the nearest first.
 
-    Nothing above the home folder is looked at.
+    The search ends at the home folder.
     """
     home, seen = os.path.realpath(files.home() or "/"), set[str]()
     for start in folders:
         try:
             folder = os.path.realpath(start)
-        except FileNotFoundError:  # the current folder is gone
+        except FileNotFoundError:  # the current folder no longer exists
             continue
         while folder not in seen:
             path = os.path.join(folder, PROJECT)
@@ -183,11 +184,11 @@ def parse(
     see: str = HELP,
     base: Mapping[str, object] | None = None,
 ) -> Command:
-    """Parse a command line; options that it lacks may be set by DSRUN_* or PET_* variables.
+    """Parse a command line; DSRUN_* or PET_* variables may set options that it lacks.
 
     The first word that is not an option is the script, and everything after it is passed to the
-    script. `--` ends the options as well; without it, one directly behind the script is dropped.
-    `see` is where options are described; `base` has the values of configuration files.
+    script. `--` also ends the options; if none does, a `--` directly behind the script is dropped.
+    `see` tells where options are described; `base` has the values from configuration files.
 
     Raises:
         UsageError: an option is unknown or not supported, or has an invalid value.
@@ -220,12 +221,12 @@ def parse(
 
 
 def _of_script(error: UsageError, option: str, value: str) -> UsageError:
-    """Return the error of an option, which is the script's if the one before has taken the script.
+    """Return the error of an option, with a note if the option before it has taken the script.
 
     Args:
-        error: of the option.
-        option: the last option with a value.
-        value: its value.
+        error: the error.
+        option: the last option that has a value.
+        value: the value of that option.
     """
     if not value.endswith(".py"):
         return error
@@ -233,12 +234,12 @@ def _of_script(error: UsageError, option: str, value: str) -> UsageError:
 
 
 def in_full(word: str, names: Container[str], notes: list[str]) -> str:
-    """Return a word with its whole option, if it has the beginning of one of a peer.
+    """Return a word with its option in full, if it is the beginning of a peer's option.
 
     Args:
-        word: the word, which may be no option.
-        names: the options that there are.
-        notes: gets a line about it.
+        word: any word of the command line.
+        names: the existing options.
+        notes: gets a note on the completed option.
     """
     shown, equals, text = word.partition("=")
     key = key_of(shown)
@@ -256,7 +257,7 @@ def in_full(word: str, names: Container[str], notes: list[str]) -> str:
 def _torchs_grace(
     environ: Mapping[str, str], names: Mapping[str, tuple[str, Option]], given: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the default of --grace if torchrun's own variable for it is set.
+    """Return the default of --grace if torchrun's variable for it is set.
 
     Source: torch 2.13, `torch/distributed/launcher/api.py`.
     """
@@ -267,9 +268,9 @@ def _torchs_grace(
 
 
 def _program(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what follows the options without its first `--`, before or behind the script.
+    """Return the words after the options, without a `--` directly before or behind the script.
 
-    torchrun and deepspeed do so: argparse gives their script the first `--` that touches it.
+    argparse drops this `--` for the scripts of torchrun and deepspeed.
     """
     at = next((at for at in (0, 1) if words[at : at + 1] == ("--",)), len(words))
     return words[:at] + words[at + 1 :]
@@ -308,14 +309,14 @@ def _notes(
 
 
 def _is_told(variable: str) -> bool:
-    """Return whether workers of a role are told something by a variable."""
+    """Return whether dsrun sets this variable for the workers of a role."""
     from ..specs.role_words import is_variable
 
     return is_variable(variable)
 
 
 def other_variables() -> frozenset[str]:
-    """Return the DSRUN_* variables that are not options: a secret, and what workers are given."""
+    """Return the DSRUN_* variables that are not options: the secret, and those for workers."""
     from ...accelerator.data import QUEUE_FD
 
     given = ("DSRUN_JOB_ID", "DSRUN_NODE_LAUNCHER", "DSRUN_WORLD_INFO", "DSRUN_LOG_OUT", QUEUE_FD)
@@ -341,10 +342,10 @@ def take(
 
     Args:
         word: the option, perhaps with its value.
-        following: the word after it, if there is one.
-        names: the options that there are.
-        values: the value of every option that is set so far, which is changed.
-        typed: the values of every option that stands before it, which gets this one.
+        following: the word after the option, if there is one.
+        names: the existing options.
+        values: the value of every option set so far; changed here.
+        typed: the values of every option typed so far; the new value is added.
         see: the command that shows the options.
     """
     shown, attached, text = _split(word, names)
@@ -371,11 +372,11 @@ def take(
 def repeated(
     typed: Mapping[str, Sequence[str]], names: Mapping[str, tuple[str, Option]]
 ) -> list[str]:
-    """Return a message for each option that was given several values of which one counts.
+    """Return a message for each option that has several values, of which only one counts.
 
     Args:
-        typed: the values that every option was given.
-        names: the options that there are.
+        typed: all values of each option.
+        names: the existing options.
     """
     options = dict(names.values())
     return [
@@ -400,7 +401,7 @@ def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, boo
 def _unknown(
     shown: str, typed: str, names: Mapping[str, tuple[str, Option]], see: str
 ) -> UsageError:
-    """Return the error for an option that the command does not have; `typed` has its value."""
+    """Return the error for an option that the command does not have; `typed` includes its value."""
     key = key_of(shown)
     if key in REFUSED:
         return UsageError(f"{shown}: not supported; {REFUSED[key]}")
@@ -419,7 +420,7 @@ def _unknown(
 
 
 def _close(key: str, names: Iterable[str]) -> list[str]:
-    """Return the names that may be meant by an option that is not there."""
+    """Return the names that may be meant by an unknown option."""
     near = nearest(key, [*names, "help", "version"])
     begun = [name for name in names if len(key) > 2 and name.startswith(key)]
     row = all_options().get(near)
@@ -428,12 +429,12 @@ def _close(key: str, names: Iterable[str]) -> list[str]:
 
 
 def key_of(shown: str) -> str:
-    """Return the name of an option as it is in the table."""
+    """Return the name of an option as in the table."""
     return shown[2:].replace("-", "_") if shown.startswith("--") else shown
 
 
 def nearest(key: str, names: Iterable[str]) -> str:
-    """Return the name that is meant by a word like it, "" if there is none."""
+    """Return the name that a similar word probably means, "" if there is none."""
     import difflib
 
     known = [name for name in names if name[0] != "-"]
@@ -445,7 +446,7 @@ def nearest(key: str, names: Iterable[str]) -> str:
 
 
 def _is_near(key: str, name: str) -> bool:
-    """Return whether a word may be a slip of the hand for a name, or has the same parts."""
+    """Return whether a word may be a mistyped name, or has the parts of a name in another order."""
     from difflib import SequenceMatcher
 
     parts = {*key.split("_")}, {*name.split("_")}
@@ -467,11 +468,11 @@ def record(
 
     Args:
         name: the option.
-        spec: its row.
+        spec: the option's row.
         text: the value.
-        shown: what errors call the option.
-        values: the values so far, which are changed.
-        again: whether the option has been given before in the same place.
+        shown: the option's name in error messages.
+        values: the values so far; changed here.
+        again: whether the option has been given before in this place.
 
     Raises:
         UsageError: the value is not valid.
@@ -500,7 +501,7 @@ def _typed(spec: Option, text: str, shown: str) -> object:
         value = int(text) if spec.kind == "int" else _seconds(text)
         if 0 <= value <= spec.most and (value or not spec.positive):
             return value
-    # As for other launchers, and as our own help says.
+    # Other launchers and dsrun's own help use these words for all slots.
     out = "; leave it out for that" if text.lower() in {"all", "auto", "any", "max"} else ""
     raise UsageError(f"{shown}: expected {spec.valid or _valid(spec)}, not {text!r}{out}")
 
@@ -512,7 +513,7 @@ def _seconds(text: str) -> float:
 
 
 def _valid(spec: Option) -> str:
-    """Return which numbers an option takes, in words."""
+    """Return the valid numbers of an option, in words."""
     bounds = f"above 0, up to {spec.most}" if spec.positive else f"from 0 to {spec.most}"
     if spec.kind == "int":
         return f"a whole number {bounds}"
@@ -535,7 +536,7 @@ def from_environment(
     names: Mapping[str, tuple[str, Option]],
     base: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Return `base` and what variables of a prefix set: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""
+    """Return `base` with the values of variables: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""
     values: dict[str, object] = dict(base or {})
     for variable, text in environ.items():
         name, spec = names.get(variable.removeprefix(prefix).lower(), ("", None))
@@ -568,7 +569,7 @@ def name_variables(
 ) -> str:
     """Return a message with options replaced by the variables that have set them.
 
-    `origins` tells where in configuration files the others are set.
+    `origins` has the places in configuration files that set other options.
     """
     import re
 

@@ -1,4 +1,4 @@
-"""Options and variables of deepspeed and torchrun that dsrun treats in a way of their own. Pure."""
+"""Options and variables of deepspeed and torchrun that dsrun treats specially. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ REFUSED = {
     "duplicate_stdout_filters": "search the files of --log_dir, for instance with grep",
     "duplicate_stderr_filters": "search the files of --log_dir, for instance with grep",
 }
-"""Options that are refused, each with what to do instead."""
+"""Options that are refused, each with advice."""
 
 TORCHRUN_NAMES = frozenset(
     {
@@ -21,16 +21,16 @@ TORCHRUN_NAMES = frozenset(
         "rdzv_conf",
     }
 )
-"""Options by which a command line is known to be written for torchrun."""
+"""Options that mark a command line as written for torchrun."""
 HOSTS = frozenset({"host", "hostfile", "host_discovery_script", "watch_hostfile"})
 """Options that name hosts; torchrun has none."""
 
 TEMPLATE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
-"""The variable with torchrun's template of the prefix of output lines."""
+"""The variable with torchrun's template for the prefix of output lines."""
 
 
 def prefix_of(template: str) -> str:
-    """Return the format for --prefix that equals a template of torchrun.
+    """Return the format for --prefix that is equivalent to a template of torchrun.
 
     The template is a `string.Template` with role_name, local_rank and rank (torch 2.13,
     `local_elastic_agent.py`); other names in it are left unchanged.
