@@ -1,11 +1,11 @@
 """The guard: a small process above the node launcher, which outlives it.
 
-The guard is the process that the backend started. The node launcher is its child, and everything
-the job starts is below that. Both adopt orphans. When the node launcher dies for any reason, its
-descendants become the guard's children and are killed. When the guard dies, the node launcher sees
-it and ends the job. A node launcher that shows no sign of life (stopped, or stuck) is killed by the
-guard, with its descendants: if it waits for a disk, it neither ends nor leaves them. The guard
-reports signals from a scheduler to the node launcher.
+The backend starts the guard. The node launcher is the guard's child, and all processes of the job
+are below the node launcher. Both adopt orphans. When the node launcher dies for any reason, its
+descendants become the guard's children and are killed. When the guard dies, the node launcher
+notices, and ends the job. A node launcher that shows no sign of life (stopped, or stuck) is killed
+by the guard together with its descendants; while it waits for a disk, it neither ends nor releases
+them. The guard reports signals from a scheduler to the node launcher.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ PASSED = (
 """Signals that the guard reports to the node launcher."""
 
 MESSAGE = 65536
-"""The most bytes of one message from the node launcher."""
+"""Greatest size of one message from the node launcher, in bytes."""
 
 SIGNS = 4
-"""Signs of life to send in the time for which the node launcher may be silent."""
+"""Number of signs of life within the time for which the node launcher may be silent."""
 
 INITIAL_SILENCE = 660.0
-"""Seconds for which the node launcher may be silent before it has set a limit. It exits by itself
-if it gets no START for nearly as long."""
+"""Seconds for which the node launcher may be silent before it sets a limit. It exits on its own
+after nearly this time without a START."""
 
 STAY, SPARE = b"stay", b"spare"
-"""Messages to the guard: all that the node launcher leaves running may stay; or only these pids."""
+"""Messages to the guard: all processes left by the node launcher may stay, or only these pids."""
 
 SECRET = 16
-"""Bytes with which each message to the guard begins. Only these two processes know them: no child
-that executes a program has them, not even one that takes the socket (pidfd_getfd(2))."""
+"""Bytes of the secret at the beginning of each message to the guard. Only these two processes know
+it: no child that executes a program does, even if it takes the socket (pidfd_getfd(2))."""
 
 
 def received(line: socket.socket) -> bytes:
-    """Return the next message; b"" at the end, even if it came before all of ours was read."""
+    """Return the next message; b"" at the end, even if the other end has not read all of ours."""
     try:
         return line.recv(64)
     except ConnectionResetError:
@@ -63,15 +63,15 @@ class Guard:
     """The guard, as seen by the node launcher.
 
     Attributes:
-        pid: the guard's pid.
+        pid: the pid of the guard.
     """
 
     def __init__(self, pid: int, line: socket.socket, secret: bytes = b"") -> None:
-        """Communicate with it over `line`.
+        """Communicate with the guard over `line`.
 
-        The guard sends the numbers of the signals that it gets, one byte each. It receives signs of
-        life, each with the seconds without another one after which it acts. It takes nothing that
-        does not begin with the secret.
+        The guard sends the numbers of the signals that it receives, one byte each. It receives
+        signs of life, each with the number of seconds after which it acts if no other follows. It
+        ignores messages that do not begin with the secret.
         """
         self.pid = pid
         self._line = line
@@ -82,7 +82,7 @@ class Guard:
     def watch(
         self, loop: Loop, on_signal: Callable[[int], None], on_end: Callable[[], None]
     ) -> None:
-        """Call `on_signal` with each signal that the guard gets, and `on_end` at its end."""
+        """Call `on_signal` with each signal that the guard receives, and `on_end` when it ends."""
 
         def receive() -> None:
             numbers = received(self._line)
@@ -106,15 +106,15 @@ class Guard:
         loop.add_reader(self._fd, ended)
 
     def wake(self) -> None:
-        """Let it go on if somebody has stopped it, so that it sees the end of the node launcher."""
+        """Resume a guard that has been stopped, so that it notices the node launcher's end."""
         if self._fd >= 0:
-            with suppress(OSError):  # it is gone, or another user's by now
+            with suppress(OSError):  # the guard is gone, or now belongs to another user
                 system.pidfd_send_signal(self._fd, signal.SIGCONT)
 
     def keep_alive(self, loop: Loop, seconds: float, job: str = "") -> None:
-        """Send signs of life from now on; after this many seconds without one the guard acts.
+        """Send signs of life from now on; the guard acts after this many seconds without one.
 
-        With the id of a job, with which it ends, the guard can be found from now on
+        Given the id of a job, the guard takes a name by which it can be found from now on
         (`processes.guard_socket`).
         """
         if self._timer is not None:
@@ -123,7 +123,7 @@ class Guard:
         self._timer = loop.call_later(seconds / SIGNS, lambda: self.keep_alive(loop, seconds))
 
     def let_stay(self) -> None:
-        """Tell the guard to leave alone what still runs when the node launcher has ended."""
+        """Tell the guard to leave alone all processes that run when the node launcher has ended."""
         self._send(STAY)
 
     def spare(self, pids: Collection[int]) -> None:
@@ -131,14 +131,14 @@ class Guard:
         self._send(b" ".join([SPARE, *(b"%d" % pid for pid in sorted(pids))]))
 
     def _send(self, message: bytes) -> None:
-        with suppress(OSError):  # it is stopped itself, or gone
+        with suppress(OSError):  # the guard is stopped, or gone
             self._line.send(self._secret + message)
 
 
 def guarded(launcher: Callable[[Guard], NoReturn], seconds: float = INITIAL_SILENCE) -> NoReturn:
     """Fork this process: call `launcher` in the child, the node launcher, and guard it here.
 
-    The process must have only one thread. The node launcher may be silent for this many seconds,
+    This process must have only one thread. The node launcher may be silent for this many seconds,
     until it sets another limit.
     """
     processes.adopt_orphans()
@@ -180,7 +180,7 @@ class _Watch:
     def run(self, seconds: float) -> int:
         """Wait for the end of the node launcher, or cause it; return this process's exit code.
 
-        The node launcher may be silent for so many seconds, until it sets another limit.
+        The node launcher may be silent for this many seconds, until it sets another limit.
         """
         self._count(seconds)
         self._loop.run()
@@ -188,7 +188,7 @@ class _Watch:
 
     def _on_signal(self, number: int) -> None:
         if number != signal.SIGCHLD:
-            with suppress(OSError):  # it is gone, and SIGCHLD is on its way
+            with suppress(OSError):  # the node launcher is gone, and SIGCHLD is on its way
                 self._line.send(bytes([number]))
             return
         ended = processes.reap()
@@ -200,7 +200,7 @@ class _Watch:
     def _receive(self) -> None:
         """Read all messages from the node launcher."""
         message = b"."
-        with suppress(OSError):  # nothing more for now
+        with suppress(OSError):  # no more messages for now
             while message:
                 message = self._line.recv(MESSAGE)
                 if message.startswith(self._secret):
@@ -218,7 +218,7 @@ class _Watch:
             self._timer.cancel()
             seconds, *job = message.split()
             self._count(float(seconds))
-            with suppress(OSError):  # it has a name
+            with suppress(OSError):  # the socket has a name already
                 for name in job:
                     self._line.bind(f"\0{processes.guard_socket(name.decode(), self._pid)}")
 
@@ -228,9 +228,10 @@ class _Watch:
         self._check()
 
     def _check(self) -> None:
-        """Count checks, not seconds: the time for which this process is stopped does not count."""
+        """Count checks, not seconds: time in which this process is stopped does not count."""
         if self._missed >= SIGNS:
-            # It may not end before a disk answers, and its children are not ours until then.
+            # The node launcher may not end before a disk answers, and keeps its children until
+            # then.
             self._killed_by_us = processes.send(self._launcher, signal.SIGKILL)
             self._loop.stop()
             return

@@ -2,8 +2,8 @@
 
 --stdio                                      control line on standard input and output
 --dial=A,B:PORT --pin=SHA256 --node=NAME     dials the runner over TLS
---dial=A,B:PORT --pin=SHA256 --engine=NAME   the same; the engine says which node this is
---dial=A,B:PORT --pin=SHA256 --rank=NAME     the same; one node launcher for each rank
+--dial=A,B:PORT --pin=SHA256 --engine=NAME   dials; the engine determines which node this is
+--dial=A,B:PORT --pin=SHA256 --rank=NAME     dials; one node launcher for each rank
 --program=NAME arguments ...                 a program of `programs`
 """
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None, early: bytes = b"") -> int:
 
     Args:
         argv: the arguments; None for those of this process.
-        early: frames that have been read from standard input.
+        early: frames that have already been read from standard input.
     """
     try:
         return _run(list(sys.argv[1:] if argv is None else argv), early)
@@ -109,7 +109,7 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
     Args:
         target: the runner's addresses and port, "address,address:port".
         pin: SHA-256 of the runner's certificate.
-        node: what the runner knows this node as.
+        node: the name by which the runner knows this node.
         keep: descriptors that the worker inherits.
     """
 
@@ -127,12 +127,12 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
             return LOST
         return _serve(line, guard)
 
-    # The guard comes first, so that it does not inherit what only the node launcher needs.
+    # Start the guard first, so that it does not inherit resources of the node launcher.
     _under_guard(serve, keep)
 
 
 def _announced(first: bytes) -> bool:
-    """Write the first bytes to the runner; return whether it still reads."""
+    """Write the first bytes to the runner; return whether the runner still reads."""
     try:
         system.write(1, first)
     except BrokenPipeError:
@@ -141,7 +141,7 @@ def _announced(first: bytes) -> bool:
 
 
 def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
-    """Dial until the runner serves this node; it drops connections while there are too many.
+    """Dial until the runner serves this node: it drops connections while there are too many.
 
     Raises:
         CannotDial: the runner cannot be reached, or has dropped this node for too long.
@@ -183,7 +183,7 @@ def serve_line(line: FrameStream) -> NoReturn:
 
 
 def _under_guard(serve: Callable[[Guard], int], keep: Sequence[int] = ()) -> NoReturn:
-    """Start the guard, and call `serve` in the node launcher, which exits with what it returns."""
+    """Start the guard; in the node launcher, call `serve` and exit with the code it returns."""
     from .guard import guarded
 
     system.set_handler(signal.SIGCHLD, signal.SIG_DFL)
@@ -194,7 +194,7 @@ def _under_guard(serve: Callable[[Guard], int], keep: Sequence[int] = ()) -> NoR
 
 
 def _close_on_exec(fd: int) -> None:
-    """Make sure that workers do not inherit a descriptor which this process got by accident."""
+    """Prevent workers from inheriting a descriptor that this process has by accident."""
     try:
         system.set_inheritable(fd, False)
     except OSError:
@@ -202,7 +202,7 @@ def _close_on_exec(fd: int) -> None:
 
 
 def _own_streams() -> tuple[int, int]:
-    """Move the control line off 0 and 1, so that nothing printed by accident gets into it."""
+    """Move the control line off 0 and 1, so that no accidental output gets into it."""
     line_in, line_out = system.dup(0), system.dup(1)
     null = system.open_fd(os.devnull, os.O_RDONLY)
     system.dup2(null, 0)
@@ -221,14 +221,15 @@ def _serve(line: FrameStream, guard: Guard, *, joined: bool = False) -> int:
 def start(early: bytes = b"") -> None:
     """Run as the whole process: the entry point of a backend's command; see `main`.
 
-    Exits without the interpreter's clean-up, which would take longer than the rest of the exit.
+    The process exits without the interpreter's clean-up, which would take longer than the rest of
+    the exit.
     """
     gc.set_threshold(GC_THRESHOLD)
     system.exit_now(_code_of(lambda: main(early=early)))
 
 
 def _code_of(call: Callable[[], int]) -> int:
-    """Return the exit code of a call, whatever it raises; everything is written by then."""
+    """Return the exit code of a call, whatever it raises; by then, everything is written."""
     try:
         code = call()
     except SystemExit as stop:

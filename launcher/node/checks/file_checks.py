@@ -1,7 +1,7 @@
-"""What a task needs of file systems that a user names: its folder, Python, script, log folder.
+"""Checks of the files that a task uses: its folder, Python, script and log folder.
 
-One of them may not answer, and whoever waits for it cannot be killed. So a node launcher has this
-done by a child (`preparation`).
+A file system may not answer, and a process that waits for it cannot be killed. So the node launcher
+runs these checks in a child (`preparation`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 def check(task: NodeJob, at: At = str, devices: NodeDevices | None = None) -> FileFindings:
-    """Make every check. This may block for good.
+    """Run every check. This may block forever.
 
     Args:
-        task: what is to run here.
-        at: is told each path before it is touched.
-        devices: of this node, if they were detected before.
+        task: the program that this node prepares.
+        at: called with each path before it is touched.
+        devices: the devices of this node, if they are already known.
     """
     made = with_devices(_Checks(task, at).make(), task, devices)
     if made.problems or not (task.debug_secret or task.writes_logs or task.facts):
         return made
-    # The port is held by the node launcher itself.
+    # The node launcher itself holds the port.
     setup = NodeSetup(task._replace(port=None), lambda _: None, made)
     if not setup.usable:
         return made
@@ -54,14 +54,15 @@ def check(task: NodeJob, at: At = str, devices: NodeDevices | None = None) -> Fi
 
 
 def with_devices(found: FileFindings, task: NodeJob, devices: NodeDevices | None) -> FileFindings:
-    """Return what was found with the devices, unless --venv_script may have changed these."""
+    """Return the findings with the devices, unless --venv_script may have changed these."""
     return found._replace(devices=devices) if found.base == environment_of(task) else found
 
 
 def write(task: NodeJob, devices: NodeDevices | None, pipe: TextIO) -> None:
-    """Make every check: write each path before it is touched, and last what was found, as JSON.
+    """Run every check; write each path before it is touched, and at last the findings, as JSON.
 
-    If the workers may run in a synced folder, this process keeps it as it is until it is killed.
+    If the workers may run in a synced folder, this process prevents changes of the folder until it
+    is killed.
     """
 
     def say(text: object) -> None:
@@ -81,7 +82,7 @@ def write(task: NodeJob, devices: NodeDevices | None, pipe: TextIO) -> None:
 
 
 def restored(fields: list[Any]) -> FileFindings:
-    """Return what was found, given the line that `write` has written."""
+    """Return the findings, given the line that `write` has written."""
     problems, base, python, facts, *_ = fields
     if facts is not None:
         from ...control.facts import Facts
@@ -91,7 +92,7 @@ def restored(fields: list[Any]) -> FileFindings:
 
 
 def environment_of(task: NodeJob) -> dict[str, str]:
-    """Return the environment that the workers begin with."""
+    """Return the base of the workers' environment."""
     own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}
     if task.by_engine or "OMPI_COMM_WORLD_SIZE" in own:
         own = environment.without_empty_folders(own)
@@ -111,7 +112,7 @@ class _Checks:
         self._workdir = environment.from_wire(task.workdir)
 
     def make(self) -> FileFindings:
-        """Make them, in the order in which one needs another."""
+        """Run the checks, in the order in which they depend on each other."""
         self._check(preflight.version_problem(self._task.dsrun))
         if self._task.by_engine:
             self._check(preflight.host_problem(self._task.host))
@@ -128,7 +129,7 @@ class _Checks:
             self._problems.append(problem)
 
     def _check_synced_folder(self) -> None:
-        """Let nobody change it as long as this process runs."""
+        """Prevent changes of the synced folder while this process runs."""
         if not self._task.synced:
             return
         from ..sync import in_use
@@ -161,7 +162,7 @@ class _Checks:
         return venv.interpreter(before, environ)
 
     def _find_python(self, of_venv: bytes) -> bytes:
-        """Return --python, else that of --venv_script, else the project's, else this one's."""
+        """Return --python, else that of --venv_script, else the project's, else this process's."""
         named = self._program.python
         if not named:
             project = environment.from_wire(self._program.project_python)
@@ -192,7 +193,7 @@ class _Checks:
         )
 
     def _module_folders(self) -> list[bytes]:
-        """Return where Python looks for modules before those that are installed (-m, -P)."""
+        """Return the folders that Python searches before those of installed modules (-m, -P)."""
         env = {**self._base, **self._task.env}
         named = environment.from_wire(env.get("PYTHONPATH", "")).split(b":")
         own = [] if env.get("PYTHONSAFEPATH") else [self._workdir]
@@ -209,7 +210,7 @@ def _debugger_problem(setup: NodeSetup, at: At) -> str:
 
 
 def _log_problem(setup: NodeSetup, at: At) -> str:
-    """Make --log_dir itself, so that it is known before the start whether this is possible."""
+    """Create --log_dir, so that the user learns before the start if that is impossible."""
     if setup.folder is None:
         return ""
     path = setup.folder.path

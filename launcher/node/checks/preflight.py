@@ -28,7 +28,7 @@ def version_problem(runner: str) -> str:
 
 
 def host_problem(name: str) -> str:
-    """Return why this machine is not the host of that name, or ""; an unknown name passes."""
+    """Return why this machine is not the named host, or ""; an unknown name passes."""
     here = system.uname().nodename
     if same_host(name, here) or same_host(name, os.environ.get("SLURMD_NODENAME", here)):
         return ""
@@ -42,7 +42,7 @@ def host_problem(name: str) -> str:
 
 
 def folder_problem(workdir: bytes) -> str:
-    """Return why the workers cannot run in that folder, or ""."""
+    """Return why the workers cannot run in this folder, or ""."""
     if system.isdir(workdir) and system.access(workdir, os.X_OK):
         return ""
     name = os.fsdecode(workdir)
@@ -63,12 +63,12 @@ def program_problem(
     """Return why the program cannot be started here, or "".
 
     Args:
-        program: what is to run.
-        python: its interpreter.
-        script: its file, or the name of its module.
-        workdir: the folder in which it runs.
-        path: its PATH.
-        modules: the folders in which Python looks for modules first.
+        program: the program.
+        python: the path of the interpreter.
+        script: the path of the script, or the name of the module.
+        workdir: the folder that the program runs in.
+        path: the program's PATH.
+        modules: the folders that Python searches first for modules.
     """
     if program.no_python:
         return _executable_problem(script, workdir, path)
@@ -100,10 +100,10 @@ def _main_problem(folder: str) -> str:
 
 
 def _module_problem(name: str, folders: Sequence[bytes], python: str) -> str:
-    """Return which part of a module this user may not read, as far as these folders have it.
+    """Return which part of a module in these folders this user may not read.
 
-    What is installed is not looked for. A folder that cannot be entered is no package for Python,
-    which then takes one of that name that is installed.
+    Installed modules are not examined. A folder that cannot be entered is not a package for Python,
+    which then uses an installed one of that name.
     """
     words = name.split(".")
     for folder in map(os.fsdecode, folders):

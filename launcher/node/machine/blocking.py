@@ -1,4 +1,4 @@
-"""A function that may block for good, such as a question to a driver, called in a forked child."""
+"""Calls of functions that may block forever, such as questions to a driver, in forked children."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def call_in_child(function: Callable[[], object]) -> tuple[int, int]:
     """Call a function in a child; return the child's pid, and a pipe with the result as JSON.
 
-    The pipe ends without a whole result if the function raises, or the child is killed. It does
-    not outlive this process.
+    The pipe ends without a complete result if the function raises, or the child is killed. The
+    child does not outlive this process.
 
     Raises:
         OSError: there is no room for another process, or no descriptor left.
@@ -32,7 +32,7 @@ def call_in_child(function: Callable[[], object]) -> tuple[int, int]:
 
 
 def write_in_child(write: Callable[[TextIO], object]) -> tuple[int, int]:
-    """Call a function that writes to a pipe itself in a child; otherwise as `call_in_child`."""
+    """Call a function in a child, where it writes to a pipe itself; else like `call_in_child`."""
     ours, theirs = system.pipe2(os.O_CLOEXEC)
     parent = system.getpid()
     try:
@@ -46,12 +46,12 @@ def write_in_child(write: Callable[[TextIO], object]) -> tuple[int, int]:
 
 
 def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> NoReturn:
-    """Call the function, and end."""
-    gc.disable()  # a collection would copy every page that this process shares with its parent
+    """Call the function, and exit."""
+    gc.disable()  # a garbage collection would copy every page shared with the parent
     try:
-        system.set_wakeup_fd(-1)  # the pipe is the parent's as well
+        system.set_wakeup_fd(-1)  # the wake-up pipe belongs to the parent, too
         processes.die_with_parent(signal.SIGKILL)
-        # If this process hangs, the runner must still see when the node launcher has ended.
+        # If this process hangs, the runner must still notice that the node launcher has ended.
         processes.close_all_but(fd)
         if system.getppid() == parent:
             with system.open_file(fd, "w", encoding="utf-8") as pipe:
@@ -61,16 +61,16 @@ def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> NoReturn:
 
 
 STAYS = b"\ntrue\n"
-"""The last line of a child that has answered, and keeps something until it is killed."""
+"""The last line of a child that has answered, and holds a resource until it is killed."""
 
 
 class ChildCall:
-    """Such a call on a loop.
+    """A call in a child, watched by a loop.
 
     Attributes:
-        pid: the child, 0 once it is reaped.
-        data: what has come from it until now.
-        given_up: whether nobody waits for it any more; a disk may keep it even so.
+        pid: the pid of the child, 0 once it is reaped.
+        data: the output of the child so far.
+        given_up: whether its result is no longer awaited; a disk may still keep the child alive.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class ChildCall:
         seconds: float,
         answered: Callable[[bytes], None],
     ) -> None:
-        """Wait for the end of what `call_in_child` has called, or until it only `STAYS`.
+        """Wait until a call of `call_in_child` has ended, or has answered and only `STAYS`.
 
-        `answered` gets what the pipe has had, or b"" after so many seconds.
+        `answered` gets the child's output, or b"" after this many seconds.
         """
         self._loop = loop
         self._answered: Callable[[bytes], None] | None = answered
@@ -95,7 +95,7 @@ class ChildCall:
 
     @property
     def asking(self) -> bool:
-        """Whether an answer can still come."""
+        """True if an answer can still come."""
         return self._fd >= 0
 
     def reaped(self, pid: int) -> None:
@@ -104,7 +104,7 @@ class ChildCall:
             self.pid = 0
 
     def close(self) -> None:
-        """Kill the child, and give no answer any more."""
+        """Kill the child, and give no answer."""
         self._answered = None
         self._give_up()
 
@@ -115,7 +115,7 @@ class ChildCall:
     def _read(self) -> None:
         try:
             block = system.read(self._fd, 65536)
-        except BlockingIOError:  # the event was of a descriptor that had this number before
+        except BlockingIOError:  # the event belonged to an earlier descriptor with this number
             return
         self.data += block
         if not block:
@@ -142,7 +142,7 @@ class ChildCall:
 
 
 class Calls:
-    """Such calls of one owner, whose children it tells from others."""
+    """The calls in children of one owner, which distinguishes its children from others."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -151,18 +151,18 @@ class Calls:
 
     @property
     def pids(self) -> set[int]:
-        """The children that answer."""
+        """The pids of the children that answer."""
         return {one.pid for one in self._calls} - {0}
 
     @property
     def stuck(self) -> set[int]:
-        """Those of them that were given up, and have not ended."""
+        """The pids of the children that were given up, but have not ended."""
         return {one.pid for one in self._calls if one.given_up} - {0}
 
     def call(
         self, function: Callable[[], object], seconds: float, answered: Callable[[bytes], None]
     ) -> None:
-        """Call a function apart; `answered` gets its result as JSON, b"" if there is none in time.
+        """Call a function in a child; `answered` gets its result as JSON, b"" without one in time.
 
         The child is reaped before that, unless it is given up.
 
@@ -181,7 +181,7 @@ class Calls:
     def wait(
         self, called: tuple[int, int], seconds: float, answered: Callable[[bytes], None]
     ) -> ChildCall:
-        """Wait as `ChildCall`; an answer is told before the child is reaped."""
+        """Wait as `ChildCall` does; `answered` may be called before the child is reaped."""
         call = ChildCall(self._loop, called, seconds, answered)
         self._calls.append(call)
         return call
@@ -196,7 +196,7 @@ class Calls:
         self._calls = [one for one in self._calls if one.pid or one.asking]
 
     def close(self) -> None:
-        """Give no answers any more."""
+        """Give no more answers."""
         self._due.clear()
         for one in self._calls:
             one.close()

@@ -1,4 +1,4 @@
-"""What this machine gives the workers: limits, memory, processors, and room in folders."""
+"""The resources that this machine gives to workers: limits, memory, processors, and disk space."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LIMITS = {
     "nproc": resource.RLIMIT_NPROC,
     "stack": resource.RLIMIT_STACK,
 }
-"""The limits by the names that limits.conf(5) has for them."""
+"""The limits, by the names that limits.conf(5) uses."""
 
 MOST_INTERFACES = 16
-"""Network interfaces that are reported."""
+"""Network interfaces that are reported at most."""
 
 NO_LIMIT = 1 << 60
-"""From here on a limit means none: that of cgroup v1 is the largest multiple of a page."""
+"""Limits from here on mean no limit: that of cgroup v1 is the largest multiple of a page."""
 
 
 def limits() -> dict[str, int]:
@@ -37,7 +37,7 @@ def limits() -> dict[str, int]:
 
 
 def memory(root: str = "/") -> int:
-    """Return the bytes of memory of this machine, 0 if not known."""
+    """Return the bytes of memory of this machine, 0 if unknown."""
     for line in sysfs.text(f"{root}proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024
@@ -59,9 +59,9 @@ def cgroup_memory(root: str = "/") -> int:
 
 
 def cpus(root: str = "/") -> float:
-    """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas.
+    """Return the number of CPUs that this process may use at a time: its affinity, and quotas.
 
-    The affinity that the kernel tells lies within the cpusets of all cgroups.
+    The affinity that the kernel reports lies within the cpusets of all cgroups.
     """
     allowed = float(len(system.sched_getaffinity(0)))
     return min([allowed, *(quota for _, quota in quotas(root))])
@@ -81,11 +81,11 @@ def mtus() -> dict[str, int]:
 
 
 def cgroups(controller: str, root: str = "/") -> Iterator[str]:
-    """Yield the folders of this process's cgroup with a controller, and of those above it.
+    """Yield the folders of this process's cgroup for a controller, and of the cgroups above it.
 
-    A controller is in a hierarchy of its own (v1), or else in the one of v2, never in both. Where
-    that is mounted follows from convention, or else from the table of mounts: in a container
-    without a namespace for cgroups, a path begins with folders that are not mounted there.
+    A controller is either in its own hierarchy (v1) or in that of v2. The mount point of the
+    hierarchy has a conventional place, or else is in the table of mounts: in a container without a
+    cgroup namespace, a path begins with folders that are not mounted there.
 
     Source: cgroups(7); systemd has v2 beside v1 (hybrid) in /sys/fs/cgroup/unified.
     """
@@ -111,9 +111,10 @@ def _upwards(top: str, path: str) -> Iterator[str]:
 
 
 def _mounted(controller: str, path: str, root: str) -> tuple[str, str] | None:
-    """Return where the hierarchy of a controller is mounted, and a cgroup's path below that.
+    """Return the mount point of a controller's hierarchy, and a cgroup's path below it.
 
-    "" is the controller of v2. A cgroup outside of what is mounted has the path "/". None is
+    The controller "" means v2. A cgroup outside of the mounted part has the path "/". The result is
+    None if no such mount is visible. Source: proc_pid_mountinfo(5).
     returned if no such mount can be seen. Source: proc_pid_mountinfo(5).
     """
     for line in lines_of(f"{root}proc/self/mountinfo"):
@@ -132,7 +133,7 @@ def _mounted(controller: str, path: str, root: str) -> tuple[str, str] | None:
 
 
 def space(role: str, path: str) -> Space:
-    """Return the room at a path, or in the nearest folder above it that exists."""
+    """Return the space at a path, or in its nearest parent that exists."""
     while not system.isdir(path) and path not in {"", "/"}:
         path = os.path.dirname(path)
     try:
@@ -144,9 +145,9 @@ def space(role: str, path: str) -> Space:
 
 
 def room(found: os.statvfs_result) -> tuple[int, int, int]:
-    """Return total and free bytes, and free files, -1 for any number, of a file system.
+    """Return total and free bytes, and free files (-1 for no limit), of a file system.
 
-    Some in networks answer with the largest number there is (CephFS: files, s3fs: blocks).
+    Some network file systems report the largest number there is (CephFS: files, s3fs: blocks).
     """
     total, free = (
         min(blocks * found.f_frsize, NO_LIMIT) for blocks in (found.f_blocks, found.f_bavail)
@@ -157,9 +158,9 @@ def room(found: os.statvfs_result) -> tuple[int, int, int]:
 def spaces(
     workdir: str, log_dir: str, environ: Mapping[str, str], at: Callable[[str], object] = str
 ) -> tuple[Space, ...]:
-    """Return the room in the folders of a job; without a log folder, there is none for that.
+    """Return the space in the folders of a job; a missing log folder is left out.
 
-    `at` is told each path before it is touched.
+    `at` is called with each path before it is touched.
     """
     folders = {
         "work": workdir,
@@ -176,7 +177,7 @@ def spaces(
 
 
 def _quota(folder: str) -> float:
-    """Return the CPUs' worth of time that a cgroup allows, 0 for any.
+    """Return the CPU time that a cgroup allows, in CPUs; 0 for no limit.
 
     Source: the kernel's cgroup-v2.rst, and scheduler/sched-bwc.rst for v1.
     """

@@ -2,8 +2,8 @@
 
 If a fork bomb has reached a limit, every process that is killed makes room for another. So all are
 stopped first: a stopped process does not fork. Signals are sent through pidfds, and whether a
-process is a descendant is checked after its pidfd is open: a process that reuses the pid later gets
-no signal.
+process is a descendant is checked after its pidfd is open, so that a process that reuses the pid
+later gets no signal.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ PATIENCE = 10.0
 """Seconds to stop processes that keep forking; then those found by then are killed."""
 
 GIVE_UP = 30.0
-"""Seconds after SIGKILL until a process that does not end is named and left to the kernel."""
+"""Seconds after SIGKILL until a process that does not end is reported and left to the kernel."""
 
 
 def end(spared: Collection[int] = ()) -> set[int]:
-    """Stop all descendants until there is no new one, then kill them.
+    """Stop all descendants until no new one appears, then kill them.
 
-    A process that is missed becomes a child of this one, and the caller sees it when it reaps.
+    A process that escapes becomes a child of this process; the caller meets it when reaping.
 
     Args:
         spared: children that are left alone, with all their descendants.
 
     Returns:
-        the pids of those that were killed; none of them needs another signal.
+        the pids of the killed processes; none of them needs another signal.
     """
     ours, seen, stopped = {system.getpid()}, set(), set(spared)
     last = system.monotonic() + PATIENCE
@@ -52,12 +52,12 @@ def end(spared: Collection[int] = ()) -> set[int]:
 
 
 def sweep(spared: Collection[int] = ()) -> list[int]:
-    """End all that is left below this process, except for the spared children, and reap it.
+    """End all remaining processes below this one, except for the spared children, and reap them.
 
     SIGCHLD is blocked from now on.
 
     Returns:
-        those that have not ended after SIGKILL.
+        the pids of the processes that have not ended after SIGKILL.
     """
     system.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     last = system.monotonic() + GIVE_UP
@@ -75,13 +75,14 @@ def sweep(spared: Collection[int] = ()) -> list[int]:
 
 
 def _stop_children(stopped: set[int], last: float) -> None:
-    """Stop children until there is no new one.
+    """Stop children until no new one appears.
 
     If processes fork and exit at once, their children become children of this process, one after
-    another. The latest goes first: it would be gone before all of /proc has been read.
+    another. The latest is stopped first: it would be gone before all of /proc has been read.
 
     Args:
-        stopped: those that need not be stopped; the others are added. None of them is reaped here.
+        stopped: pids of children that need not be stopped; the stopped ones are added. None of them
+            is reaped here.
         last: when to give up, on the monotonic clock.
     """
     while system.monotonic() < last:
@@ -100,7 +101,7 @@ def pids() -> list[int]:
 
 @contextmanager
 def _realtime() -> Iterator[None]:
-    """Run before all other processes, if allowed (sched(7)), also during a fork bomb."""
+    """Run with priority over all other processes, if allowed (sched(7)), even in a fork bomb."""
     policy, priority = system.sched_getscheduler(0), system.sched_getparam(0)
     with suppress(OSError):
         system.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -129,7 +130,7 @@ def _below(spared: Collection[int]) -> list[tuple[int, int]]:
 
 def _send(pid: int, number: int, ours: set[int]) -> bool:
     """Signal a process if its parent is in `ours`, and add it; return whether it was signalled."""
-    with suppress(OSError):  # it has ended, or is another user's
+    with suppress(OSError):  # the process has ended, or belongs to another user
         fd = system.pidfd_open(pid)
         try:
             if processes.parent(pid) in ours:

@@ -1,4 +1,4 @@
-"""The devices of this node: their vendor, which are visible, and what slots mean."""
+"""The devices of this node: their vendor, the visible ones, and the meaning of slots."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 NONE = "; docs/accelerators.md explains how they are found; without --accelerator none is needed"
-"""What to do about a machine without the devices that are asked for."""
+"""Advice for a machine without the requested devices."""
 
 
 class NodeDevices:
     """The devices of this node."""
 
     def __init__(self, own: Mapping[str, str], sent: Mapping[str, str], root: str = "/") -> None:
-        """Detect them, from the node's own environment (its masks) and the job's (the vendor).
+        """Detect the devices, using the node's own environment (masks) and the job's (vendor).
 
         Raises:
-            ValueError: the named vendor is not known.
+            ValueError: the named vendor is unknown.
         """
         self._environ = {**own, **sent}
         self._root = root
@@ -46,11 +46,11 @@ class NodeDevices:
 
     @property
     def alone(self) -> bool:
-        """Whether each worker must see its own device only, as with --virtual_local_rank."""
+        """True if each worker must see its own device only, as with --virtual_local_rank."""
         return self._accelerator.alone
 
     def entries(self, slots: Sequence[Slot]) -> tuple[tuple[str, ...], ...]:
-        """Return the devices that each slot means; () if slots are only a count.
+        """Return the devices of each slot; () if slots are only a count.
 
         Raises:
             ValueError: a slot is not one of the visible devices.
@@ -69,7 +69,7 @@ class NodeDevices:
         return tuple(tuple(islice(chosen, len(own))) for own in groups)
 
     def mask(self, entries: Sequence[str]) -> dict[str, str]:
-        """Return the variables that show a process these devices and no others."""
+        """Return the variables that make only these devices visible to a process."""
         return vendors.mask(self._accelerator, entries)
 
     def count(self) -> int:
@@ -84,7 +84,7 @@ class NodeDevices:
         return self._numa_nodes
 
     def addresses(self, entries: Sequence[str]) -> dict[str, str]:
-        """Return the PCI address of each device for which it is known."""
+        """Return the PCI addresses of the devices that have a known one."""
         return detect.locate(self._accelerator, entries, self._environ, self._root)
 
     def functions(self, addresses: Mapping[str, str]) -> dict[str, Function]:
@@ -95,12 +95,12 @@ class NodeDevices:
         return {entry: one for entry, one in functions.items() if one}
 
     def nodes_of(self, entries: Sequence[str]) -> dict[str, int | None]:
-        """Return the NUMA node of each device, None where it is not known."""
+        """Return the NUMA node of each device, None if it is unknown."""
         known = self.functions(self.addresses(entries))
         return {entry: known[entry].node if entry in known else None for entry in entries}
 
     def _masked(self) -> str:
-        """Return which variables limit the devices, in words."""
+        """Return the variables that limit the devices, in words."""
         variables = detect.masks(self._accelerator, self._environ).items()
         masks = " and ".join(f"{name}={value}" for name, value in variables)
         return f", limited by {masks}" if masks else ""
@@ -116,7 +116,7 @@ class NodeDevices:
 
 
 def _devices_of_each(slots: Sequence[Slot]) -> list[tuple[Slot, ...]]:
-    """Return the devices that each slot stands for; numbers stand for themselves."""
+    """Return the devices that each slot stands for; a number stands for itself."""
     if all(isinstance(slot, int) for slot in slots):
         return [(slot,) for slot in slots]
     from ...specs.host import devices_of

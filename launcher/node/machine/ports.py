@@ -1,4 +1,4 @@
-"""The master port: reserved on the node that will use it, before its own program listens there."""
+"""The master port, reserved on the node that will use it until rank 0 listens there."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ OTHER_PORT = "choose another --master_port, or omit it to get a free port"
 
 
 APART = "127.77.85.69"
-"""A loopback address without any connections. A socket that is bound to all addresses conflicts
-with it; connections that have ended (TIME_WAIT), which have other addresses, do not."""
+"""A loopback address without any connections. A socket bound to all addresses conflicts with it;
+ended connections (TIME_WAIT), which have other addresses, do not."""
 
 
 class Reservation:
     """A port that is reserved while the job runs.
 
     It is held by a socket that is bound but never listens, with the option that lets rank 0's store
-    bind to the same port and listen there (socket(7), SO_REUSEADDR: only a listener conflicts). So
-    the port cannot be lost between its choice and its use. A second socket listens until the start,
-    so that the other nodes can try to connect; meanwhile no other program can bind to the port.
+    bind to that port and listen there (socket(7), SO_REUSEADDR: only a listener conflicts). So the
+    port cannot be lost between its choice and its use. A second socket listens until the start, so
+    that the other nodes can try to connect; meanwhile no other program can bind to the port.
     """
 
     def __init__(self, port: int) -> None:
         """Reserve `port`, or a free one for 0.
 
         Raises:
-            OSError: it is taken.
+            OSError: the port is taken.
         """
         if port and is_held(port):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -62,7 +62,7 @@ class Reservation:
             raise
 
     def open_to_store(self) -> None:
-        """Stop listening, so that rank 0 can."""
+        """Stop listening, so that rank 0 can listen."""
         self._listener.close()
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Reservation:
 
 
 def reserved(wanted: int) -> Reservation:
-    """Return the reservation of a port, or of a free one if it is taken, or for 0.
+    """Return the reservation of a port, or of a free port if it is taken or 0.
 
     Raises:
         OSError: no port is free.
@@ -110,11 +110,11 @@ _LISTENS = re.compile(
     r" *\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A \S+ \S+ \S+ +(\d{1,10}) +\d+ (\d{1,20})(?: |$)",
     re.ASCII,
 )
-"""A row of /proc/net/tcp of a socket that listens: its port, user and inode."""
+"""A row of /proc/net/tcp for a listening socket: its port, user and inode."""
 
 
 class ListeningSocket(NamedTuple):
-    """A socket that has a port: the user who has made it, and its inode."""
+    """A socket that uses a port, with the user who created it, and its inode."""
 
     uid: int
     inode: str
@@ -129,7 +129,7 @@ def listeners(port: int) -> list[ListeningSocket]:
 
 
 def users(wanted: Collection[int]) -> dict[int, set[int]] | None:
-    """Return which users listen on each of some ports; None if the kernel does not tell."""
+    """Return the users that listen on each of these ports; None if the kernel does not tell."""
     table = [line for path in _TABLES for line in lines_of(path)]
     if not table:
         return None
@@ -147,7 +147,7 @@ def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
 
 
 def problem(port: int, error: OSError) -> str:
-    """Return in words why a port cannot be used, given what the kernel said."""
+    """Return why a port cannot be used, given the kernel's error."""
     if error.errno == errno.EADDRINUSE or not port:
         return taken_problem(port)
     from ...common.port_words import refusal
@@ -156,7 +156,7 @@ def problem(port: int, error: OSError) -> str:
 
 
 def taken_problem(port: int) -> str:
-    """Return who holds a port, in words; or, for 0, that there is none left."""
+    """Return a message about the holder of a port; for port 0, that no port is free."""
     if not port:
         return "no port is free: see ip_local_port_range in /proc/sys/net/ipv4, and ss -tan"
     if listening_there := listeners(port):
@@ -169,7 +169,7 @@ def taken_problem(port: int) -> str:
 
 
 def _holder(sockets: Sequence[ListeningSocket]) -> str:
-    """Return the process that has one of these sockets, or only its user."""
+    """Return the process that has one of these sockets, or only its user, in words."""
     name = next(filter(None, (holder(one.inode) for one in sockets)), "")
     if not name:
         from ...common.account import user_words
@@ -180,9 +180,9 @@ def _holder(sockets: Sequence[ListeningSocket]) -> str:
 
 
 def _others(port: int) -> list[ListeningSocket]:
-    """Return the sockets that have a port without listening: connections, and those of Linux 6.8.
+    """Return the sockets that use a port without listening: connections, and bound sockets.
 
-    Before, the kernel did not tell of sockets that are only bound.
+    Before Linux 6.8, the kernel does not list sockets that are only bound.
     """
     from .sock_diag import ANY_STATE, tcp_sockets
 
@@ -194,13 +194,14 @@ def _others(port: int) -> list[ListeningSocket]:
 
 
 def _has(one: TcpSocket, port: int) -> bool:
-    return one.port == port and one.inode != 0  # 0: its process has closed it
+    return one.port == port and one.inode != 0  # 0: the process has closed the socket
 
 
 def holder(inode: str, seconds: float = math.inf) -> str:
-    """Return the pid of a process that has a socket open, "" for none that may be seen.
+    """Return the pid of a process that has a socket open, "" if none is visible.
 
-    The newest processes are looked at first, and no more after so many seconds of processor time.
+    The newest processes are examined first; the search ends after this many seconds of processor
+    time.
     """
     late = system.process_time() + seconds
     for name in map(str, processes.newest_first()):

@@ -19,7 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_PTRACER = 0x59616D61
 
 _FIELDS = 20
-"""Of a line of /proc/PID/stat, from the state to the start time."""
+"""Number of fields of /proc/PID/stat from the state to the start time."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
 
@@ -30,15 +30,15 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent(number: int) -> None:
-    """Ask for signal `number` when the thread that forked this process ends (prctl(2)).
+    """Request signal `number` for when the thread that forked this process ends (prctl(2)).
 
-    Not inherited by children, and dropped by the kernel at the exec of a setuid program.
+    Children do not inherit the request, and the kernel drops it at the exec of a setuid program.
     """
     system.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def close_all_but(kept: int) -> None:
-    """Close all but one descriptor of this process, whose standard streams then lead nowhere."""
+    """Close all but one descriptor; standard streams then lead to /dev/null."""
     null = system.open_fd(os.devnull, os.O_RDWR)
     for fd in {0, 1, 2} - {kept}:
         system.dup2(null, fd)
@@ -49,9 +49,10 @@ def close_all_but(kept: int) -> None:
 
 
 def allow_reading(pid: int) -> None:
-    """Let another process and its children read the memory of this one, also after an exec.
+    """Let another process and its children read this process's memory, also after an exec.
 
-    Else only ancestors may do so, if kernel.yama.ptrace_scope is 1 (PR_SET_PTRACER in prctl(2)).
+    Otherwise only ancestors may do so if kernel.yama.ptrace_scope is 1 (PR_SET_PTRACER in
+    prctl(2)).
     """
     with suppress(OSError):  # this kernel has no such restriction
         system.prctl(_PR_SET_PTRACER, pid)
@@ -67,7 +68,7 @@ def children() -> list[int]:
         with system.open_file("/proc/thread-self/children", "rb") as file:
             return [int(pid) for pid in file.read().split()]
     except FileNotFoundError:
-        # Not every kernel keeps that list (CONFIG_PROC_CHILDREN; gVisor has none).
+        # Not every kernel keeps this list (CONFIG_PROC_CHILDREN; gVisor has none).
         me = system.getpid()
         return [pid for pid in pids() if parent(pid) == me]
 
@@ -82,9 +83,9 @@ def reap() -> dict[int, int]:
 
 
 def send(pid: int, number: int, *, group: bool = False) -> bool:
-    """Signal a child of this process, or its group; return False if it is another user's by now.
+    """Signal a child of this process, or its group; return False if it belongs to another user.
 
-    A program that has changed its user (sudo, a set-uid file) cannot be signalled.
+    A child that has changed its user (sudo, a set-uid file) cannot be signalled.
     """
     try:
         (system.killpg if group else system.kill)(pid, number)
@@ -101,16 +102,16 @@ def pids() -> list[int]:
 
 
 def last_pid() -> int:
-    """Return the pid that was given last, of all that this process can see (proc(5), loadavg)."""
+    """Return the latest pid that this process can see (proc(5), loadavg)."""
     with system.open_file("/proc/loadavg", "rb", buffering=0) as file:
         return int(file.read().split()[4])
 
 
 def newest_first() -> Iterator[int]:
-    """Yield the pids of all visible processes; those that were started last come first.
+    """Yield the pids of all visible processes, the latest first.
 
-    Pids rise, and begin anew at the bottom. What starts meanwhile comes next: so a process is met
-    that forks and ends, again and again.
+    Pids rise, and start again at the bottom. A process that starts in the meantime comes next, so
+    that even a program that forks and exits again and again is found.
     """
     found, last = pids(), last_pid()
     for pid in sorted(found, key=lambda pid: (pid > last, -pid)):
@@ -132,10 +133,10 @@ def stat(pid: int) -> list[str]:
 
 
 def fields(line: bytes) -> list[str]:
-    """Return the fields behind the name, which is in brackets and may have any bytes. Pure.
+    """Return the fields after the name, which is in brackets and may have any bytes. Pure.
 
     Raises:
-        OSError: it is no such line.
+        OSError: the line has another form.
     """
     found = line.rpartition(b")")[2].decode("ascii", "replace").split()
     if len(found) < _FIELDS or not all(_NUMBER.fullmatch(one) for one in found[1:]):
@@ -144,9 +145,9 @@ def fields(line: bytes) -> list[str]:
 
 
 def command(pid: int, longest: int) -> str:
-    """Return the beginning of a command line, of at most so many characters; "" if it is unknown.
+    """Return the beginning of a command line, at most this many characters; "" if unknown.
 
-    No more is read: a process decides itself how long it is (PR_SET_MM in prctl(2)).
+    No more is read: a process can make its command line arbitrarily long (PR_SET_MM in prctl(2)).
     """
     try:
         with system.open_file(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
@@ -165,13 +166,13 @@ def uids(pid: int) -> set[int]:
 def guard_socket(job: str, pid: int) -> str:
     """Return the abstract name of the socket of a job's guard; nobody can connect to it.
 
-    By it a guard that was stopped is found when nothing else of its job is left.
+    The name helps to find a guard that was stopped, when no other process of its job is left.
     """
     return f"dsrun-guard-{job}-{pid}"
 
 
 def is_own(pid: int) -> bool:
-    """Return whether a process is this user's with all its user ids, and no set-uid program."""
+    """Return whether all user ids of a process are this user's; False for a set-uid program."""
     return uids(pid) == {system.getuid()}
 
 
@@ -192,7 +193,7 @@ def session(pid: int) -> int:
 
 
 def line_of(pid: int) -> set[int]:
-    """Return the pids of a process and of all above it, but for the first of the machine."""
+    """Return the pids of a process and of all its ancestors, except for the first process."""
     line = {pid}
     while (pid := parent(pid)) > 1:
         line.add(pid)
@@ -200,9 +201,9 @@ def line_of(pid: int) -> set[int]:
 
 
 def stuck(pid: int) -> str:
-    """Describe a process that SIGKILL did not end: its user, and what the kernel waits for.
+    """Describe a process that SIGKILL did not end: its user, and where the kernel waits.
 
-    In uninterruptible sleep it waits for a disk or a device, and the text says what helps.
+    In uninterruptible sleep it waits for a disk or a device; then the text has advice.
     """
     try:
         state = stat(pid)[0]
@@ -220,9 +221,10 @@ def stuck(pid: int) -> str:
 
 
 def _file_of_call(pid: int) -> str:
-    """Return the file that a process's system call is about, in words; "" if it is not known.
+    """Return the file that a process's system call uses, in words; "" if unknown.
 
-    Most have a descriptor as their first argument (proc(5), `syscall`). No file is touched.
+    Most system calls have a descriptor as their first argument (proc(5), `syscall`). No file is
+    touched.
     """
     from ...common.text import plain
 
@@ -244,9 +246,9 @@ def _other_user(pid: int) -> str:
 
 
 def started(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot; 0 if it has ended.
+    """Return the start time of a process, in clock ticks since boot; 0 if it has ended.
 
-    Pid and start time together identify a process for as long as the machine is up.
+    Pid and start time together identify a process until the machine is rebooted.
     """
     try:
         fields = stat(pid)
