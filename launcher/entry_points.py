@@ -1,12 +1,12 @@
-"""The commands, as an installation and `bin/` start them: the first code of dsrun in its process.
+"""The entry points of all commands, for an installation and for `bin/`: dsrun's first code to run.
 
 Importing this module lets SIGINT end the process, as it ends a program in C: until there is
-something to clean up, Ctrl-C during an import needs no traceback. Nothing else imports it.
+something to clean up, Ctrl-C during an import needs no traceback. Nothing else imports this module.
 """
 
 from __future__ import annotations
 
-# `signal` itself takes milliseconds to import; this is the part of it in C.
+# Importing `signal` takes milliseconds; this is its part in C.
 import _signal  # type: ignore[import-not-found]
 import sys
 

@@ -1,4 +1,4 @@
-"""dsrun: options -> hosts -> plan -> job -> report -> exit code."""
+"""The command dsrun: options -> hosts -> plan -> job -> report -> exit code."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _dispatch(command: Command, argv: list[str]) -> int:
 
 
 def _start(command: Command, argv: list[str], parent: Parent | None = None) -> int:
-    """Run a command line that starts a job; `parent` is told when a detached one runs."""
+    """Run a command line that starts a job; `parent` waits for a detached job to run."""
     from .backends import allocates
 
     if allocates(command.options.launcher):
@@ -73,7 +73,7 @@ def _start(command: Command, argv: list[str], parent: Parent | None = None) -> i
 
 
 def _text(command: Command, argv: list[str]) -> str:
-    """Return what a command line prints that starts nothing, "" for any other."""
+    """Return the output of a command line that starts nothing, "" for any other."""
     if command.help:
         from .cli.help import pages
 
@@ -100,7 +100,7 @@ def _text(command: Command, argv: list[str]) -> str:
 
 
 def _run_in_allocation(argv: list[str], options: Options, parent: Parent | None) -> int:
-    """Become salloc, which runs the same command in an allocation; a dry run returns."""
+    """Become salloc, which runs this command in an allocation; a dry run prints and returns."""
     from .commands import salloc
 
     if options.dry_run:
@@ -114,10 +114,10 @@ def run(command: Command, parent: Parent | None = None) -> int:
 
     Args:
         command: the command line.
-        parent: is told once all workers of a detached job run.
+        parent: the process that waits until all workers of a detached job run.
 
     Raises:
-        DsrunError: the command has failed; nothing is left running.
+        DsrunError: the command has failed; no process is left running.
     """
     from .planning import rendezvous, this_node
     from .planning.hosts import by_rank
@@ -134,7 +134,7 @@ def run(command: Command, parent: Parent | None = None) -> int:
         return join(planned, options, parent)
     from .head.job.start import launch, prepare
 
-    # Start this machine's node launcher now: it gets ready while the rest is planned.
+    # Start this machine's node launcher now: it gets ready during the rest of planning.
     start = prepare(planned.plan, planned.backend)
     from .planning.job import job_spec
 
