@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
         @property
         def transport(self) -> Literal["stdio", "dial"]:
-            """The kind of control lines: sessions ("stdio"), or connections of launchers ("dial")."""
+            """The form of control lines: sessions ("stdio") or connections ("dial")."""
             ...
 
         def problem(self, nodes: Sequence[Node]) -> str:

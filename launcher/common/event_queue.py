@@ -85,10 +85,10 @@ class Outbox:
 
 
 class Remaining:
-    """Whether some of many things are not done; each is done at some time.
+    """True while some of many things are not done; each is done at some time.
 
-    The question comes after each event. So this looks only at one thing until that is done, and at
-    all things only when all it knew of are done.
+    Its truth value is needed after each event. So it examines only one thing until that is done,
+    and all things only when those it knew of are done.
     """
 
     def __init__(self, things: Callable[[], Sequence[One]], done: Callable[[One], object]) -> None:

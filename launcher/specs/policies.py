@@ -134,7 +134,7 @@ class Streams(NamedTuple):
 
 
 class OutputPolicy(NamedTuple):
-    """Where the output of a job goes, and how it is printed.
+    """The destinations of a job's output, and its printed form.
 
     Attributes:
         prefix: the text before every line, with fields such as {rank}.

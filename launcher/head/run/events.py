@@ -175,7 +175,7 @@ KEPT = (Started, RanksStarted, Exit, Lost, Round, Alarm, AlarmOver, CheckWarning
 
 
 def from_json(message: dict[str, Any]) -> RunEvent | None:
-    """Return the event that this JSON describes; None if it is none, or of another version."""
+    """Return the event that this JSON describes; None if it describes none of this version."""
     from ...control import frames, messages
 
     shape: Any = next((one for one in KEPT if one.__name__ == message.get("event")), None)

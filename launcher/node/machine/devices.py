@@ -106,7 +106,7 @@ class NodeDevices:
         return f", limited by {masks}" if masks else ""
 
     def _short(self, groups: Sequence[Sequence[Slot]]) -> str:
-        """Return how many devices are missing, in words."""
+        """Return the number of missing devices, in words."""
         wanted, workers = sum(map(len, groups)), len(groups)
         if wanted <= len(self.visible):
             return ""
