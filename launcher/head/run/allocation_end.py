@@ -1,6 +1,6 @@
-"""Whether the Slurm job has ended whose nodes a run uses, or a hold has: only Slurm knows that.
+"""The end of the Slurm job whose nodes a run or a hold uses, which only Slurm knows.
 
-Its signal reaches the processes of a job one after another, and may reach none of dsrun's own.
+Slurm's signal reaches the processes of a job one after another, and may reach none of dsrun's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE = 4.0
 """Seconds for Slurm to answer; it tries for longer if its controller is down."""
 
 UNKNOWN = "Invalid job id specified"
-"""What scontrol says of a job that has ended some minutes ago (MinJobAge of slurm.conf(5))."""
+"""scontrol's answer about a job that ended some minutes ago (MinJobAge of slurm.conf(5))."""
 
 
 def ask(
@@ -33,12 +33,13 @@ def ask(
 ) -> Callable[[], object]:
     """Ask how the Slurm job of this environment has ended, without waiting.
 
-    Return what gives up asking.
+    Return a function that stops asking.
 
     Args:
         loop: calls `then`.
-        environ: of this process.
-        then: called once with what is told of its end, "" if it goes on or if that is unknown.
+        environ: the environment of this process.
+        then: called once with a description of the job's end, "" if the job goes on or its state is
+            unknown.
     """
     job = environ.get("SLURM_JOB_ID", "")
     argv = ["scontrol", "--oneliner", "show", "job", job]
@@ -67,7 +68,7 @@ def _started(argv: Sequence[str], environ: Mapping[str, str]) -> StartedChild | 
 
 
 def words(job: str, text: str) -> str:
-    """Return how a job has ended, given what scontrol says of it; "" if it has not."""
+    """Return a description of a job's end, given scontrol's output; "" if the job goes on."""
     found = dict(re.findall(r"(?m)(?:^| )(JobState|PreemptTime)=(\S*)", text))
     state, preempted = found.get("JobState", ""), found.get("PreemptTime", "None")
     if UNKNOWN in text or (state and state not in LIVES):

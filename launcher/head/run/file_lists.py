@@ -23,7 +23,7 @@ PATIENCE = 3.0
 """Seconds for the answers; then the start goes on without the names."""
 
 SIDES = 4
-"""Most groups of nodes that are asked, beside those that have the usual files."""
+"""Most groups of nodes that are asked, besides those with the usual files."""
 
 
 class FileLists:
@@ -75,7 +75,7 @@ class FileLists:
         return frames.json_line(task._asdict()) + b"\n"
 
     def cancel(self) -> None:
-        """Stop asking; nothing more is told."""
+        """Stop asking, and report nothing more."""
         program, self._program = self._program, None
         if program is not None:
             program.stop()

@@ -51,11 +51,11 @@ class Health:
 
 
 class _Check:
-    """The command on one node.
+    """The run of the command on one node.
 
     Attributes:
-        node: where it runs.
-        tell: is to be called with the outcome.
+        node: the node.
+        tell: called with the outcome.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Finds nodes that others do not reach at the address that gloo or NCCL would use.
+"""Finds nodes that other nodes cannot reach at the address that gloo or NCCL would use.
 
-All nodes dial a few others at once, which takes one round trip. Only if that fails all addresses
-are tried, and the workers of nodes with another one that works get a variable that names it. Nodes
-that come to an elastic job later are dialled by some of those that are there.
+All nodes dial a few others at once, which takes one round trip. Only if that fails are all
+addresses tried; the workers of a node that can be reached only at another address get a variable
+with its name. Nodes that join an elastic job later are dialled by some of the nodes that are there.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Interfaces:
         asked.examination.answered(answer.id, zip(asked.trials, answer.verdicts, strict=True))
 
     def send(self, asked: PendingRequest, dials: Sequence[Dial]) -> int:
-        """Have a node dial others; returns the number of the request."""
+        """Tell a node to dial others; return the number of the request."""
         number = next(self._numbers)
         self._asked[number] = asked
         self._send(asked.node, Reach(number, tuple(dials), {}))
@@ -178,7 +178,7 @@ class Examination:
             self._go_on()
 
     def close(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for answers."""
         self._of.ignore(self._owed)
         self._owed = set()
         if self._timer is not None:

@@ -23,11 +23,11 @@ OF_PYTHON = frozenset({"torch", "nccl"})
 
 
 class QuickVerdict(NamedTuple):
-    """What follows from the findings.
+    """The consequences of the findings.
 
     Attributes:
-        refused: why these nodes cannot take part.
-        errors: the same as lines.
+        refused: for each node that cannot take part, the reason.
+        errors: these reasons as lines.
     """
 
     refused: dict[RunNode, str]
@@ -43,7 +43,7 @@ class QuickCheck:
         self._told: set[str] = set()
 
     def outliers(self, nodes: Sequence[RunNode]) -> Sequence[Outlier]:
-        """Return which of these nodes have other files than most."""
+        """Return the nodes whose files differ from those of most nodes."""
         return outlier_files(self._compared_nodes(nodes))
 
     def compare(
@@ -67,9 +67,9 @@ class QuickCheck:
         return verdict.refused.get(node, "")
 
     def _compared_node(self, node: RunNode) -> ComparedNode:
-        """Return a node as it is compared.
+        """Return a node in the form that is compared.
 
-        What --sync has copied is known to be the same, but not what it has left out.
+        Files copied by --sync are equal on all nodes, except for those that --sync leaves out.
         """
         found = compared_node(node)
         if self._spec.sync is None:

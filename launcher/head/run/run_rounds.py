@@ -1,4 +1,4 @@
-"""What a run does for the rounds of an elastic job, as its restart policy has decided."""
+"""Changes of a run for the rounds of an elastic job, decided by its restart policy."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class FormRound(NamedTuple):
 
 
 def admit(run: RunState, node: RunNode) -> None:
-    """Have a node that has come wait for a round."""
+    """Make a node that has connected wait for a round."""
     run.do(run.act.expect_beats, node)
     run.send((node,), messages.pack(frames.START, run.start_message(node.node, "", 0)))
 
 
 def release(run: RunState, node: RunNode) -> None:
-    """Have a node end that is not needed any more."""
+    """Release a node that is no longer needed; its node launcher ends."""
     run.staged.drop(node)
     stop = messages.Stop(signal.SIGTERM, run.grace)
     run.send((node,), messages.pack(frames.STOP, stop))
@@ -60,9 +60,9 @@ def begin_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNod
 
     Args:
         run: the run.
-        number: of the round.
-        place: what one of its nodes has as its place in it.
-        nodes: those of the round that are known here.
+        number: the number of the round.
+        place: the place of any one of its nodes.
+        nodes: the nodes of the round that are known here.
     """
     run.forget_round()
     run.record.restarts = place.restarts
@@ -71,7 +71,7 @@ def begin_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNod
 
 
 def form_round(run: RunState, formed: FormRound) -> None:
-    """Have the nodes of a round begin."""
+    """Start a round on its nodes."""
     run.forget_round()
     run.record.restarts = formed.restarts
     run.label(formed.plan)
