@@ -60,7 +60,7 @@ class TokenVerifier:
 
     @property
     def complete(self) -> bool:
-        """Whether no more nodes can connect."""
+        """True if no more nodes can connect."""
         return not self._missing and not self._returns
 
     def announce(self, rank: int, name: str, token: str) -> None:
@@ -136,9 +136,9 @@ class SecretVerifier:
         """Expect the nodes of a plan, except the first, which is this one.
 
         Args:
-            plan: the plan, which is the same on all nodes.
+            plan: the plan, equal on all nodes.
             secret: the shared secret.
-            fingerprint: of the runner's certificate.
+            fingerprint: the fingerprint of the runner's certificate.
             admit: called with the rank of each node, and its connection.
             abort: called with the reason if the job cannot start.
         """
@@ -152,7 +152,7 @@ class SecretVerifier:
 
     @property
     def complete(self) -> bool:
-        """Whether all nodes are connected."""
+        """True if all nodes are connected."""
         return len(self._hosts) == len(self._ranks)
 
     def verify(self, credentials: auth.Credentials) -> bool:

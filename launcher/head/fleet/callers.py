@@ -1,10 +1,11 @@
-"""Connections that are not authenticated yet, and which of them is dropped at the limit. Pure.
+"""Connections that are not authenticated yet, and the choice of one to drop at the limit. Pure.
 
-Anybody who can reach the port can connect to it, so their number is limited. At the limit, the
-source with the most connections loses one: first those that have sent nothing, the oldest first,
-then those within the handshake, then those whose token has not arrived yet. A node launcher sends
-at once, so neither a flood of silent connections from its own source (a NAT, a pod network) nor
-any from elsewhere displaces it; if it is dropped all the same, it dials again.
+Anybody who can reach the port can connect to it, so the number of connections is limited. At the
+limit, the source with the most connections loses one: first those that have sent nothing, the
+oldest first, then those within the handshake, then those whose token has not arrived yet. A node
+launcher sends at once, so it is displaced neither by a flood of silent connections from its own
+source (a NAT, a pod network) nor by any from elsewhere; if it is dropped all the same, it dials
+again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PLACES = 512
 
 
 class Stage(IntEnum):
-    """How far a caller has come."""
+    """The progress of a caller."""
 
     SILENT = 0
     """It has sent nothing valid yet."""
@@ -99,7 +100,7 @@ def _stage(caller: Caller) -> int:
 
 
 def source_of(address: str) -> str:
-    """Return what counts as one source: an IPv4 address, or a /64 network of IPv6."""
+    """Return the source of a connection: an IPv4 address, or a /64 network of IPv6."""
     if ":" not in address:
         return address
     packed = socket.inet_pton(socket.AF_INET6, address.partition("%")[0])

@@ -15,10 +15,10 @@ class Claim(NamedTuple):
     """The first announcement in the output of a node.
 
     Attributes:
-        speaker: rank of the node whose output it is.
-        place: rank of the node that it claims to be.
-        name: the name that it gives.
-        token: what it will show.
+        speaker: rank of the node in whose output it was.
+        place: rank that the node claims.
+        name: name that the node claims.
+        token: token that the node launcher will show.
     """
 
     speaker: int
@@ -28,16 +28,16 @@ class Claim(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether the node claims its own place."""
+        """True if the node claims its own place."""
         return self.speaker == self.place
 
 
 class ClaimVerdict(NamedTuple):
-    """What follows from a claim.
+    """The verdict on a claim.
 
     Attributes:
         accepted: claims that are valid from now on.
-        refused: each claim that is not, with another one for the same place.
+        refused: each invalid claim, with another one for its place.
     """
 
     accepted: list[Claim]

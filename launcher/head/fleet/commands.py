@@ -1,7 +1,8 @@
-"""Commands on connected nodes, beside whatever runs there.
+"""Commands on connected nodes, in addition to all other work there.
 
-A command is started, fed and stopped over the control line of its node. What it prints is bounded
-by credit: a node sends at most `WINDOW` bytes that nobody has taken yet (`RunningCommands.took`).
+A command is started, fed and stopped over the control line of its node. Its output is bounded by
+credit: a node sends at most `WINDOW` bytes that have not been consumed yet
+(`RunningCommands.took`).
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ class CommandOutput(NamedTuple):
 
 
 class CommandEnded(NamedTuple):
-    """A command has ended, and nothing of it is left on its node.
+    """A command has ended, and none of its processes is left on its node.
 
     Attributes:
-        code: its exit code, or minus the number of the signal that ended it; 126 or 127 if it could
-            not be started, as of a shell.
-        hint: why, in words, or "".
+        code: the exit code, or minus the number of the signal that ended the command; 126 or 127,
+            as in a shell, if it could not be started.
+        hint: the reason, in words, or "".
     """
 
     node: NodeConnection
@@ -84,7 +85,7 @@ class CommandLost(NamedTuple):
 
 
 class CommandInputTaken(NamedTuple):
-    """A node has taken input, so that more of it may be fed: see `RunningCommands.unread`."""
+    """A node has consumed input, so that more can be fed: see `RunningCommands.unread`."""
 
     node: NodeConnection
 
@@ -222,7 +223,7 @@ class RunningCommands:
             node.send(frames.pack_for(frames.EXEC_INPUT, self._number, data))
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """Signal it everywhere; what is left of it two seconds later is killed."""
+        """Signal the command on all nodes; its processes that live two seconds later are killed."""
         for node in tuple(self._parts):
             node.send(frames.pack_for(frames.EXEC_STOP, self._number, bytes([number])))
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
         @property
         def complete(self) -> bool:
-            """Whether no more nodes can connect."""
+            """True if no more nodes can connect."""
 
         def verify(self, credentials: auth.Credentials) -> bool:
             """Return whether a caller is authenticated; False while that is not known yet.
@@ -55,7 +55,7 @@ class Listener:
     """Listens on the runner's addresses for the node launchers of one job.
 
     Attributes:
-        port: the port, the same on every address.
+        port: the port, equal for all addresses.
     """
 
     def __init__(
@@ -165,11 +165,11 @@ class Listener:
                 self._admit(caller)
 
     def _receive(self, caller: Caller) -> bool:
-        """Read what a caller has sent; return whether it is authenticated.
+        """Read data from a caller; return whether the caller is authenticated.
 
         Raises:
-            OSError, StreamClosed, BadFrame: it has disconnected, or sends something else.
-            Rejected: its credentials are not valid.
+            OSError, StreamClosed, BadFrame: the caller has disconnected, or sends something else.
+            Rejected: the credentials are not valid.
         """
         if caller.line is None and not self._handshake(caller):
             return False

@@ -1,6 +1,6 @@
-"""Sessions that run without a sign of a node launcher: they are told of, and then given up.
+"""Sessions that run without a sign of a node launcher: they are reported, and later given up.
 
-A start-up file of a login shell may have executed another program, or the shell waits for more.
+A start-up file of a login shell may have executed another program, or the shell waits for input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .node_connection import NodeConnection
 
 TOLD_AFTER = 10.0
-"""Seconds without a sign of a node launcher, or of another one, until a line tells of it."""
+"""Seconds without a sign of any node launcher until a line reports the silent ones."""
 
 SHOWN = 200
 """Characters of what a session has printed that are shown: the last ones."""
@@ -37,12 +37,12 @@ class MuteNodes:
     pause = 1.0
 
     def __init__(self, limit: float, log: Callable[[str], None], engine: Callable[[], str]) -> None:
-        """Give nodes up after so many seconds.
+        """Give up nodes after this time.
 
         Args:
-            limit: these.
-            log: prints a line that tells of them before.
-            engine: returns the end of what an engine has printed of no node.
+            limit: the time in seconds.
+            log: prints a line that reports the nodes before that.
+            engine: returns the last output of an engine that belongs to no node.
         """
         self._limit, self._log, self._engine = limit, log, engine
         self._told: set[NodeConnection] = set()
@@ -74,7 +74,7 @@ class MuteNodes:
             self._log(line)
 
     def _printed(self, node: NodeConnection) -> str:
-        """Return what has been printed so far in place of a sign, in words."""
+        """Return the output that came so far instead of a sign, in words."""
         own, engine = node.starting.said.strip(), self._engine().strip()
         text = own or engine
         shown = one_line(text if len(text) <= SHOWN else f"...{text[-SHOWN:]}")

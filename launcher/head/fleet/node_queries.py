@@ -1,4 +1,4 @@
-"""What the runner asks the nodes of a fleet about their machines, whatever runs there."""
+"""Questions of the runner to the nodes of a fleet about their machines."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class NodeQueries:
     def ask_usage(
         self, nodes: Iterable[NodeConnection], answered: Callable[[Used], None]
     ) -> NodeQuestion:
-        """Ask what is used on these nodes; `answered` gets what has come after `PATIENCE`.
+        """Ask for the usage of these nodes; `answered` gets the answers so far after `PATIENCE`.
 
-        It is called from the loop, sooner if all connected nodes have answered.
+        It is called from the loop, earlier if all connected nodes have answered.
         """
         asked = [node for node in nodes if node.connected]
         question = self._question(asked, answered, PATIENCE)
@@ -88,11 +88,11 @@ class NodeQueries:
         answered: Callable[[Told], None],
         patience: float,
     ) -> NodeQuestion:
-        """Ask where workers on these nodes are; `answered` gets what has come after `patience` s.
+        """Ask for the stacks of workers on these nodes; `answered` gets the answers in time.
 
-        It is called from the loop, sooner if all connected nodes have answered. A node that has
-        many stacks to read says so, and is waited for longer. What comes later is dropped. The
-        question gets its number here.
+        It is called from the loop after `patience` s, or when all connected nodes have answered. A
+        node that has many stacks to read announces this, and gets more time. Later answers are
+        dropped. The question gets its number here.
         """
         asked = [node for node in nodes if node.connected]
         question = self._question(asked, answered, patience)
@@ -120,7 +120,7 @@ class NodeQueries:
     # -- what a job has left ----------------------------------------------------------------
 
     def end_job(self, node: NodeConnection, order: EndJob, ended: OnEnded) -> None:
-        """Have a node end what a job has left there, one at a time; `ended` gets the outcome."""
+        """Make a node end a job's remaining processes, one job at a time; `ended` is called."""
         self._endings[node] = ended
         node.send(messages.pack(frames.END_JOB, order))
 
@@ -145,7 +145,7 @@ class NodeQuestion:
         answered: Callable[[Any], None],
         patience: float,
     ) -> None:
-        """Wait so many seconds."""
+        """Wait for this number of seconds."""
         self.over = False
         self._loop = loop
         self._waiting = set(nodes)
@@ -155,7 +155,7 @@ class NodeQuestion:
         self._timer = loop.call_later(patience if self._waiting else 0.0, self._expire)
 
     def put_off(self, node: NodeConnection, seconds: float) -> None:
-        """Give a node, once, so many seconds from now on."""
+        """Extend the time of a node, once, to this number of seconds from now."""
         if node in self._waiting:
             self._put_off.setdefault(node, self._loop.clock() + seconds)
 
@@ -167,7 +167,7 @@ class NodeQuestion:
             self._end_if_all()
 
     def drop(self) -> None:
-        """Give no answer any more."""
+        """Cancel the question: no answer is reported any longer."""
         self.over = True
         self._waiting.clear()
         self._timer.cancel()

@@ -32,11 +32,11 @@ PATIENCE = 120.0
 
 
 class Pauses(NamedTuple):
-    """How long to wait, in seconds.
+    """Pauses between attempts, in seconds.
 
     Attributes:
-        first: from the loss of a node to the first attempt; each failure doubles it.
-        longest: between two attempts, unless `RETRIES` requires a longer one.
+        first: the pause between the loss of a node and the first attempt; each failure doubles it.
+        longest: the longest pause between two attempts, unless `RETRIES` requires a longer one.
     """
 
     first: float
