@@ -30,10 +30,10 @@ MOST = 512 * 1024
 """Bytes that may wait."""
 
 SEARCHES = 4000
-"""Searches within `WAIT`; then lines are printed as they come, as nobody can read so many."""
+"""Searches within `WAIT`; beyond, lines are printed as they come, as nobody can read so many."""
 
 AHEAD, NEAR, TRIES = 256, 16, 8
-"""A search looks at so many lines, at so many before each equal one, and at so many equal ones."""
+"""Lines examined by a search; lines examined before each equal line; and equal lines examined."""
 
 LABELS = 1000
 """Sets of ranks whose labels are kept."""
@@ -53,12 +53,12 @@ class FoldedLines:
         label: Callable[[Sequence[int]], bytes],
         show: Callable[[bytes, Sequence[Written]], None],
     ) -> None:
-        """Fold the lines of so many ranks.
+        """Fold the lines of this number of ranks.
 
         Args:
-            loop: of the timers.
-            ranks: how many print; a line that all have written does not wait.
-            label: returns what is put before a line of some ranks, given in order.
+            loop: runs the timers.
+            ranks: the number of ranks that print; a line that all have written does not wait.
+            label: returns the label of a line of several ranks, given in order.
             show: prints labelled lines, and then calls functions.
         """
         self._loop, self._ranks, self.label, self._show = loop, ranks, label, show
@@ -118,9 +118,10 @@ class FoldedLines:
         return ready
 
     def _newest(self, bit: int) -> tuple[int, list[int]]:
-        """Return where the newest line is that a rank shares, -1 for none, and its own since.
+        """Return the index of the newest line that a rank shares, -1 for none, and its own since.
 
-        Of a rank with many lines of its own, the earlier ones count as shared: they stay there.
+        If a rank has many lines of its own, the earlier ones count as shared: they stay where they
+        are.
         """
         own: list[int] = []
         for at in range(len(self._sets) - 1, -1, -1):
@@ -133,10 +134,10 @@ class FoldedLines:
         return -1, own[::-1]
 
     def _find(self, bit: int, line: bytes, shared: int, newest: int) -> int:
-        """Return where the line is that a rank can join, -1 for nowhere.
+        """Return the index of the line that a rank can join, -1 for none.
 
-        A line that is indented or empty belongs to the one before it, as in a traceback: it is the
-        same only behind the same line.
+        A line that is indented or empty belongs to the line before it, as in a traceback: it is
+        equal only if the line before is equal, too.
         """
         self._searches += 1
         at, end = shared, shared + 1 + AHEAD
@@ -151,7 +152,7 @@ class FoldedLines:
         return -1
 
     def _before(self, at: int) -> int:
-        """Return where the line before is of those who have written this one, -1 for none."""
+        """Return the index of the previous line by the ranks that wrote this one, -1 for none."""
         who, places = self._sets[at], range(at - 1, max(at - 1 - NEAR, -1), -1)
         return next((place for place in places if self._sets[place] & who), -1)
 
@@ -227,12 +228,12 @@ class _Blocks:
         self._written: deque[tuple[int, Written]] = deque()
 
     def add(self, lines: int, written: Written) -> None:
-        """Note a block of so many lines."""
+        """Note a block with this number of lines."""
         self._added += lines
         self._written.append((self._added, written))
 
     def print(self, lines: int) -> list[Written]:
-        """Note that so many more lines are printed; return what to call for whole blocks."""
+        """Note that this number of further lines is printed; return the calls that are due."""
         self._printed += lines
         done = []
         while self._written and self._written[0][0] <= self._printed:
