@@ -52,8 +52,8 @@ def plan(config: object) -> BatchPlan:
 def _counts(given: BatchSettings) -> range:
     """Return the numbers of nodes for which a batch is chosen (of ranks, with schema 0.1).
 
-    DeepSpeed rounds both limits down, and drops a limit that becomes 0. This does the same to find
-    the same batch; world sizes beyond the limits are removed afterwards.
+    DeepSpeed rounds both limits down, and drops a limit that becomes 0. So does this function, to
+    find the batch that DeepSpeed finds; world sizes beyond the limits are removed afterwards.
     """
     least = given.min_gpus // given.gpus_per_node or 1
     limit = given.max_batch // given.replicas

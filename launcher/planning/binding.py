@@ -31,7 +31,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
 
 
 def binding_policy(options: Options) -> BindingPolicy:
-    """Return how to bind, without the core list, which may differ from host to host.
+    """Return the binding policy without the core list, which may differ from host to host.
 
     Raises:
         UsageError: two options give different policies, or one has no effect without binding.

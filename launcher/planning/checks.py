@@ -23,10 +23,10 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
 
 
 def check_policy(options: Options, nodes: int) -> CheckPolicy:
-    """Return what is checked before the workers start, on so many nodes.
+    """Return the policy for checks before the workers start on this number of nodes.
 
     Raises:
-        UsageError: options conflict, or nodes are to be excluded from a job that needs all.
+        UsageError: options conflict, or would exclude nodes from a job that needs all.
     """
     if options.strict and options.no_check:
         raise conflict("--strict", "--no_check")

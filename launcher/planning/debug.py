@@ -23,10 +23,11 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
 
 
 def debug_policy(options: Options) -> DebugPolicy | None:
-    """Return which workers start under a debugger; None if none does.
+    """Return the workers that start under a debugger; None if none does.
 
     Raises:
-        UsageError: the ranks are invalid, the program is no Python, or the file cannot be used.
+        UsageError: the ranks are invalid, the program is not a Python program, or the file cannot
+            be used.
     """
     if not options.debug:
         _check_alone(options)

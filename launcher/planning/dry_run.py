@@ -48,7 +48,7 @@ def _world_size(plan: Plan) -> int | None:
 
 
 def fields(spec: JobSpec, commands: Sequence[StartCommand]) -> json_types.PlanJson:
-    """Return the same as values."""
+    """Return the plan as values."""
     plan = spec.plan
     made: json_types.PlanJson = {
         "launcher": plan.launcher,
@@ -162,7 +162,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def sent(spec: JobSpec, commands: Sequence[StartCommand]) -> list[str]:
-    """Return what goes to the nodes, as lines: variables, and the commands that start there."""
+    """Return the variables and commands that go to the nodes, as lines."""
     return [*_variables(spec.travel), "", *_commands(commands)]
 
 

@@ -27,10 +27,10 @@ processes that SIGKILL does not end."""
 
 
 def elastic_agent(options: Options, backend: str = "") -> str:
-    """Return which agent starts the workers on each node, `dsrun` or `torch`.
+    """Return the agent that starts the workers on each node, `dsrun` or `torch`.
 
     Args:
-        options: the command line's.
+        options: the options of the command line.
         backend: the --rdzv_backend if torch's rendezvous forms the rounds.
 
     Raises:
@@ -61,7 +61,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
 
 
 def host_updates(options: Options) -> HostUpdates | None:
-    """Return where an elastic job looks for added and removed hosts, None for nowhere."""
+    """Return the list in which an elastic job looks for hosts; None without such a list."""
     if not grows(options):
         return None
     script = options.host_discovery_script or ""
@@ -70,7 +70,7 @@ def host_updates(options: Options) -> HostUpdates | None:
 
 
 def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
-    """Return how far a job on `nodes` nodes may shrink, grow and fail; None for a static job.
+    """Return the limits for shrinking, growing and failing on `nodes` nodes; None for a static job.
 
     Raises:
         UsageError: options conflict, or there are fewer nodes than the minimum.
@@ -123,7 +123,7 @@ def _classes(text: str) -> frozenset[str]:
 
 
 def _notice_by(options: Options) -> str:
-    """Return how workers are notified of a change: a signal's name, a file's path, or "".
+    """Return the notice of a change for the workers: a signal's name, a file's path, or "".
 
     Raises:
         UsageError: the signal is unknown.

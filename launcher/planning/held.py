@@ -40,14 +40,14 @@ NAMED = 3
 
 
 class HoldAnswer(NamedTuple):
-    """What a hold says about its nodes.
+    """The answer of a hold about its nodes.
 
     Attributes:
         name: the name of the hold.
         launcher: the name of the backend that has started the nodes.
         hosts: the hosts in their order, with their slots.
         lost: why a host is missing at present, by its name.
-        settings: how node launchers were started.
+        settings: the settings with which node launchers were started.
     """
 
     name: str
@@ -90,10 +90,10 @@ def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -
 
 
 def nodes_of(answer: Mapping[str, Any]) -> HoldAnswer:
-    """Return what a hold has answered about its nodes.
+    """Return a hold's answer about its nodes.
 
     Raises:
-        UsageError: it is of another version of dsrun.
+        UsageError: the hold runs another version of dsrun.
     """
     name, version = str(answer.get("name"))[:63], str(answer.get("version"))[:40]
     again = f"start it again: dsrun-hold --release {name}"
@@ -159,11 +159,11 @@ def _on_present(
     held: HoldAnswer,
     plan: Callable[[HostSource, Sequence[Host], BackendChoice], T],
 ) -> T:
-    """Return what `plan` makes of the nodes that are not lost.
+    """Return the result of `plan` for the nodes that are not lost.
 
     Raises:
-        UsageError: it can make nothing of them, nor of them with the lost ones.
-        NodeError: it could, with the lost ones.
+        UsageError: neither these nodes nor all nodes allow a plan.
+        NodeError: a plan is possible only with the lost nodes.
     """
     inventory = HostSource(held.hosts, f"hold {held.name}")
     named = held.settings.python != sys.executable

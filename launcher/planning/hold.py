@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> HoldSpec:
-    """Return what is held.
+    """Return the nodes to hold, with their job.
 
     Args:
-        options: those that dsrun-hold shares with dsrun.
-        name: by which jobs name it; "" for a short one.
+        options: the options that dsrun-hold shares with dsrun.
+        name: the name of the hold for jobs; "" for a short one.
         idle_timeout: seconds without a run until the nodes are released; 0 for never.
 
     Raises:
-        UsageError: an option is not valid, or nodes that are reached so cannot be held.
+        UsageError: an option is not valid, or nodes reached in this way cannot be held.
     """
     check(options, name)
     options = options.changed(module=True)

@@ -1,4 +1,4 @@
-"""Make the policy of what is told to other programs from the options."""
+"""Make the policy for reports to other programs from the options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plan(options: Options, spec: JobSpec) -> JobSpec:
-    """Return a job of which other programs are told as the options say.
+    """Return a job with the reports to other programs that the options request.
 
     Raises:
         UsageError: as `hook_policy`.
@@ -25,10 +25,10 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
 
 
 def hook_policy(options: Options) -> HookPolicy:
-    """Return what is told to other programs.
+    """Return the policy for reports to other programs.
 
     Raises:
-        UsageError: the file of the metrics cannot be replaced, or there is no current folder.
+        UsageError: the metrics file cannot be replaced, or the current folder no longer exists.
     """
     path = options.metrics_file
     if path is not None:

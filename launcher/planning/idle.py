@@ -20,11 +20,11 @@ PARTNERS = {
     "sync_limit": "sync",
     "warm_modules": "warm_workers",
 }
-"""Options that only change how another one works."""
+"""Options that only modify another option."""
 
 
 def notes(command: Command) -> Iterator[str]:
-    """Yield a line for each; what files set is for many jobs, so it may have none in some."""
+    """Yield a note for each; options from files are skipped, as these serve many jobs."""
     options, typed = command.options, command.given - command.origins.keys()
     for name in sorted(typed):
         if getattr(options, name) == "" and not all_options()[name].default:

@@ -48,37 +48,37 @@ class NodeJson(TypedDict):
 
 
 class _EveryPlan(TypedDict):
-    """What every plan has.
+    """The fields of every plan.
 
     Attributes:
         launcher: name of the launcher (backend), such as ssh.
         master_addr: MASTER_ADDR; None if it is chosen among node 0's addresses at the start.
         master_port: MASTER_PORT; None if a free port is chosen on node 0.
-        world_size: number of workers; None while the slots of a node are not known, or with torch's
+        world_size: number of workers; None while the slots of a node are unknown, or with torch's
             rendezvous of several nodes.
         nodes: the nodes in the order of their ranks.
         program: command of the worker with local rank 0.
         environment: names of the variables that are sent to the nodes.
         withheld: names of variables that are not sent because they look like secrets.
         world_info: hosts and slots for `launch --world_info`: urlsafe base64 of JSON, compressed
-            first if it begins with `z.`; None while the slots of a node are not known.
+            first if it begins with `z.`; None while the slots of a node are unknown.
         commands: the commands that start the node launchers.
-        workdir: the folder in which the workers run.
+        workdir: the folder that the workers run in.
         workers: how workers are started.
         backend: how node launchers are started.
         binding: how the workers of a node are bound.
         supervision: how the job is watched and stopped.
         output: where the output goes, and how it is printed.
-        checks: what is checked before the workers start.
-        watch: what is watched while the job runs.
-        hooks: what is told to other programs while the job runs.
-        debug: which workers start under a debugger; None if none does.
+        checks: the checks before the workers start.
+        watch: the watches on the running job.
+        hooks: the reports on the job to other programs.
+        debug: the workers that start under a debugger; None if none does.
         elastic: limits of an elastic job in dsrun's own rounds; None otherwise.
         sync: the folder that is copied to the nodes; None without --sync.
-        updates: where an elastic job looks for added and removed hosts; None for nowhere.
+        updates: the list in which an elastic job looks for added and removed hosts; None for none.
         batches: the elastic batch plan of --elastic_config; None for none.
         dial_in: how node launchers that dial in reach the runner.
-        origin: where the plan comes from.
+        origin: the origin of the plan.
         core_lists: core lists of hosts that have their own, by host name; each such as 0-3,8.
     """
 

@@ -28,14 +28,14 @@ CHANGED = frozenset({"debug_file"})
 
 
 def check(options: Options, inputs: Mapping[str, str]) -> tuple[str, ...]:
-    """Check the files that a job writes; return notes on names that promise something else.
+    """Check the files that a job writes; return notes on misleading file names.
 
     Args:
-        options: of the job.
-        inputs: the files that it reads, by path, each as text for the user.
+        options: the options of the job.
+        inputs: descriptions for the user of the files that the job reads, by path.
 
     Raises:
-        UsageError: a file cannot be written, or what it has now would be lost.
+        UsageError: a file cannot be written, or its present content would be lost.
     """
     known, notes = dict(inputs), []
     named = written(options)
@@ -54,11 +54,12 @@ def check_one(option: str, path: str, others: Mapping[str, str], *, kept: bool =
     Args:
         option: the option.
         path: the file.
-        others: files that it must not be, by path, each as text for the user.
-        kept: whether what is in it is kept.
+        others: descriptions for the user of files that it must not be, by path.
+        kept: whether its present content is kept.
 
     Raises:
-        UsageError: it cannot be written, is one of the others, or what it has now would be lost.
+        UsageError: the file cannot be written, is one of the others, or its present content
+            would be lost.
     """
     output_file.check(option, path)
     full = from_here(path)

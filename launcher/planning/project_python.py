@@ -29,13 +29,13 @@ OLDEST = 10
 """Python 3.10 is the oldest that workers can run on: their hook needs it."""
 
 LIBRARY = "python3."
-"""How the folders in `lib` begin in which an environment has its packages (PEP 405)."""
+"""Beginning of the folders in `lib` that hold the packages of an environment (PEP 405)."""
 
 NO_TORCH = "dsrun's own Python has no torch"
 
 WHY = {name: f"from the active environment ({name})" for name in ACTIVE}
 WHY[NAME] = f"from the nearest {NAME} above the script"
-"""What is said of a Python, by where it comes from."""
+"""Descriptions of Pythons, by their origin."""
 
 
 class PythonEnvironment(NamedTuple):
@@ -57,7 +57,7 @@ class PythonEnvironment(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its name, for a line that says why it is not used."""
+        """The name of the environment, for a line that says why it is not used."""
         return one_line(self.folder if self.origin == NAME else f"{self.origin}={self.folder}")
 
 
@@ -153,7 +153,7 @@ def _place(origin: str, folder: str) -> PythonEnvironment:
 
 
 def _age(folder: str) -> str:
-    """Return which version an environment has if that is too old for workers, or ""."""
+    """Return the Python version of an environment if it is too old for workers, or ""."""
     names = [one.removeprefix(LIBRARY) for one in _libraries(folder)]
     versions = [int(name) for name in names if name.isdecimal()]
     if not versions or max(versions) >= OLDEST:

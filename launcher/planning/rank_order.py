@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..specs.host import Host
 
 SLURM, BLOCKS = "slurm", "blocks"
-"""What --rank_order may be besides the name of a file."""
+"""Values of --rank_order besides the name of a file."""
 
 LIMIT = 30.0
 """Seconds for Slurm to answer."""
@@ -91,10 +91,10 @@ def _listed(path: str) -> list[Host]:
 
 
 def _topology() -> str:
-    """Return what Slurm says of the network.
+    """Return Slurm's description of the network.
 
     Raises:
-        UsageError: it says nothing.
+        UsageError: Slurm has none.
     """
     import subprocess
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..cli.parser import Command
 
 TORCHS_OWN = ("c10d", "etcd", "etcd-v2", "static")
-"""What torch registers itself (torch 2.13, distributed/elastic/rendezvous/registry.py)."""
+"""Backends registered by torch (torch 2.13, distributed/elastic/rendezvous/registry.py)."""
 
 PLUGINS = "torchrun.handlers"
 """The group of entry points in which packages name theirs."""

@@ -37,11 +37,11 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
     """Return the folder of --sync.
 
     Args:
-        options: `sync` and `sync_limit` are used.
-        job: what is told to the nodes.
+        options: the options; `sync` and `sync_limit` are used.
+        job: the job, whose paths must lie in the folder.
 
     Raises:
-        UsageError: there is no such folder, or the workers would run outside of it.
+        UsageError: there is no such folder, or the workers would run outside of the folder.
     """
     limit = _size("--sync_limit", options.sync_limit)
     if job.plan.rendezvous is not None:
@@ -69,7 +69,7 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
 
 
 def _paths(job: JobSpec) -> Iterator[str]:
-    """Yield the absolute paths that a node is told."""
+    """Yield the absolute paths that a job sends to its nodes."""
     program, path = job.plan.program, job.travel.values.get("PYTHONPATH", "").split(":")
     pythons = (program.python or "", program.project_python)
     for one in (program.script, *pythons, job.workers.venv_script, *path):
@@ -93,7 +93,7 @@ def _script(program: Program, workdir: str, source: str) -> str:
 
 
 def _relative(path: str, source: str) -> str | None:
-    """Return a path relative to the folder, "" for the folder itself, None outside of it."""
+    """Return a path relative to the folder, "" for the folder itself, None if it is outside."""
     folder, name = os.path.split(os.path.normpath(path))
     for real in (os.path.join(os.path.realpath(folder), name), os.path.realpath(path)):
         if real == source:

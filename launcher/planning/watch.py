@@ -25,10 +25,10 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
 
 
 def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy:
-    """Return what is watched in a job with these options.
+    """Return the policy for watching a job with these options.
 
     Raises:
-        UsageError: rules are invalid, or the job is to be restarted, but it cannot be.
+        UsageError: rules are invalid, or request a restart of a job that cannot be restarted.
     """
     rules = _rules(options)
     restarts = {"--on_hang restart": options.on_hang == "restart"}

@@ -86,7 +86,7 @@ def table(words: Sequence[str]) -> RoleTable:
 
 
 def _where(words: Sequence[str]) -> str:
-    """Return what errors call a program whose options cannot be read."""
+    """Return the name, for errors, of a program whose options cannot be read."""
     first, _, attached = words[0].partition("=")
     if first != FLAG:
         return f"the program after {COLON}, which begins with {words[0]}"

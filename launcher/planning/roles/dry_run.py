@@ -110,7 +110,7 @@ def _rows(role: RoleSpec) -> Iterator[tuple[str, ...]]:
 
 
 def _groups(nodes: Sequence[Node]) -> list[tuple[str, str]]:
-    """Return (slots, names of nodes) for the nodes that have the same slots."""
+    """Return (slots, names of nodes) for each group of nodes with equal slots."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
         slots = "all" if node.slots is None else show_slots(node.slots)

@@ -1,9 +1,9 @@
-"""On which nodes, and on which slots of them, each role of a job runs.
+"""The nodes, and the slots on them, that each role of a job runs on.
 
 Roles that name their hosts are placed first, then those that want a number of nodes, in their
-order, and then those beside another role. A role without `slots` has its nodes for itself, but for
-roles beside it. Two roles have a device in common only if one is beside the other without `slots`.
-Pure, but for names of hosts that only Slurm knows.
+order, and then those beside another role. A role without `slots` has its nodes for itself, except
+for roles beside it. Two roles share a device only if one is beside the other without `slots`. Pure,
+except for names of hosts that only Slurm knows.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class RolePlacement(NamedTuple):
-    """Where a role is to run.
+    """The requested place of a role.
 
     Attributes:
         table: the role.
-        nodes: how many nodes it runs on; None for all that it may.
-        hosts: the hosts that it names, perhaps with slots; () for none.
-        beside: the role on whose nodes it runs; "" for none.
-        slots: these slots of each node, or so many; None for all.
-        workers: how many workers run on each node; None for as many as there are devices for.
-        devices: how many devices each worker has.
+        nodes: the number of nodes; None for all available ones.
+        hosts: the named hosts, perhaps with slots; () for none.
+        beside: the role whose nodes are used; "" for none.
+        slots: these slots of each node, or this number of slots; None for all.
+        workers: the number of workers on each node; None for as many as the devices allow.
+        devices: the number of devices of each worker.
     """
 
     table: RoleTable
@@ -53,15 +53,15 @@ class RolePlacement(NamedTuple):
 
     @property
     def shares(self) -> bool:
-        """Whether it uses the devices of another role."""
+        """True if the role uses the devices of another role."""
         return bool(self.beside) and self.slots is None
 
 
 def wanted(table: RoleTable, workers: int | None) -> RolePlacement:
-    """Return where a role is to run, as it is written; `workers` is the number on each node.
+    """Return the requested place of a role; `workers` is the number on each node.
 
     Raises:
-        UsageError: it is not valid.
+        UsageError: the request is not valid.
     """
     nodes, hosts, beside = table.get("num_nodes"), table.get("host"), table.get("beside")
     if nodes is not None and nodes < 1:
@@ -128,7 +128,7 @@ def place(
 
 
 def _in_order(places: Sequence[RolePlacement]) -> list[RolePlacement]:
-    """Return roles in the order of their placement; a role comes behind the one it is beside."""
+    """Return roles in the order of their placement; a role follows the role that it is beside."""
     ordered = [one for one in places if one.hosts]
     ordered += [one for one in places if not (one.hosts or one.beside)]
     rest = [one for one in places if one.beside]
@@ -215,7 +215,7 @@ class _Placement:
         return [(self._hosts[host.name], available) for host, available in known]
 
     def _on_named(self, one: RolePlacement, named: Host) -> tuple[Host, Available]:
-        """Return a host of the job that a role names, with what it gets there."""
+        """Return a host of the job that a role names, with the slots that the role gets there."""
         name = self._names.get(named.name) or self._other_name(named.name)
         if not name:
             there = listing(self._hosts.values(), named.name)
@@ -225,7 +225,7 @@ class _Placement:
         return self._give(one, name)
 
     def _other_name(self, name: str) -> str:
-        """Return the host that is meant by another name of it, "" for none."""
+        """Return the host with this other name, "" for none."""
         from ...resources.aliases import meant
 
         return meant([name], self._hosts).get(name, "")
@@ -315,7 +315,7 @@ class _Placement:
 
 
 def _of_workers(one: RolePlacement, host: Host, available: Available) -> Available:
-    """Return the slots of a role's workers on a node, of what is there for it."""
+    """Return the slots of a role's workers on a node, taken from the available ones."""
     each = one.devices
     if available == ():
         return (slot_of(()),) * (one.workers or 1)

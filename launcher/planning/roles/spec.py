@@ -262,7 +262,7 @@ def _unused_note(
 
 
 def _shared_port(role: RoleSpec) -> str:
-    """Return a line if several workers on a node are told one port in their command, "" if not."""
+    """Return a warning if several workers on a node get one port in their command, or ""."""
     node = next((one for one in role.job.plan.nodes if len(one.slots or ()) > 1), None)
     program = role.job.plan.program
     port = next((one for one in placeholders(program.args) if one.what == PORT), None)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class RoleTable(NamedTuple):
-    """What is written about one role.
+    """The description of one role, as written.
 
     Attributes:
         name: the name of the role, not checked yet.
-        where: what errors call the role: `rl.toml:3: role trainer` or `--program trainer`.
+        where: the place for error messages: `rl.toml:3: role trainer` or `--program trainer`.
         program: the script and its arguments.
-        values: its options, by name.
-        origins: what errors call an option that is set, or the program: `rl.toml:5: nodes`.
+        values: the options of the role, by name.
+        origins: the places of options, or of the program, for error messages: `rl.toml:5: nodes`.
     """
 
     name: str

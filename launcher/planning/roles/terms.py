@@ -1,4 +1,4 @@
-"""When a role starts, when it is ready and how it ends, from what is written about it. Pure."""
+"""Start, readiness and end of a role, from its description. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .table import RoleTable
 
 RESTARTS = 3
-"""How often a role is started again with `on_failure = "restart"` and no `max_restarts`."""
+"""Restarts of a role with `on_failure = "restart"` and no `max_restarts`."""
 
 ENDS_WORDS = (
     '"job" (the job ends with it), "wait" (the job waits for it) or "never" (it is a service)'
