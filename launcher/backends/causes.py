@@ -51,7 +51,7 @@ ACCOUNTS: tuple[tuple[str, str], ...] = (
         "only root may log in there now: it is booting or shutting down, or has /etc/nologin",
     ),
 )
-"""What accounts print that can log in and not run a command, whatever the exit code is."""
+"""Messages of accounts that can log in but cannot run commands, with any exit code."""
 
 CAUSES: tuple[tuple[str, str], ...] = (
     (
@@ -100,23 +100,24 @@ CAUSES: tuple[tuple[str, str], ...] = (
         f"no Python at PYTHON {ANOTHER_PYTHON}",
     ),
 )
-"""Patterns of what was printed, and what they mean; the first that matches decides.
+"""Patterns of messages, and their meanings; the first that matches decides.
 
-`ACCOUNTS` comes before, and first in it what the node launcher itself has said: it has begun.
+`ACCOUNTS` is tried before this table, and before that the node launcher's own message, which shows
+that it has begun.
 """
 
 TRANSIENT = re.compile(r"kex_exchange_identification|ssh_exchange_identification")
-"""What an ssh client prints when sshd refuses for the moment (MaxStartups)."""
+"""Messages of ssh clients when sshd refuses temporarily (MaxStartups)."""
 
 PERMANENT = re.compile(
     r"banner exchange|stdio forwarding failed|open failed|Could not resolve|Connection refused"
     r"|timed out|No route|unreachable|[Hh]ost key|HOST KEY|HOST IDENTIFICATION|Permission denied"
     r"|not found|No such file|jumphost loop|[Bb]ad "
 )
-"""What it also prints if another attempt would not help."""
+"""Further messages of such a refusal if another attempt would not help."""
 
 PROXIED = re.compile(r"(?m)^.*( UNKNOWN port |^kex_exchange_id|stdio forwarding failed).*$")
-"""What it prints last when a ProxyJump or ProxyCommand has ended; this is not the reason."""
+"""The last message when a ProxyJump or ProxyCommand has ended; it is not the reason."""
 
 
 def is_transient(text: str) -> bool:
@@ -125,7 +126,7 @@ def is_transient(text: str) -> bool:
 
 
 ACCEPTED_KEY = re.compile(r"Permanently added '(.+)' \((.+)\) to the list")
-"""What ssh prints when it accepts a new host key, as configured."""
+"""The message of ssh when it accepts a new host key, as configured."""
 
 
 def accepted_key(text: str) -> str:
@@ -139,7 +140,7 @@ SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
 
 
 def explain_end(code: int, text: str) -> str:
-    """Return why an established session has ended: what it printed last, else its exit code."""
+    """Return why an established session has ended: its last line of output, else its exit code."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not code and not lines:
         return ""
@@ -147,13 +148,13 @@ def explain_end(code: int, text: str) -> str:
 
 
 class Attempt(NamedTuple):
-    """What was to start on a host.
+    """A start on a host that was attempted.
 
     Attributes:
         host: the host's name, for the suggested commands.
-        what: that did not start.
-        python: the interpreter that was to run it.
-        user: the user who was to run it, if one was named.
+        what: the program that did not start, in words.
+        python: the interpreter for the program.
+        user: the user to run it, if one was named.
         login: whether a login shell was to run it.
     """
 
@@ -194,9 +195,9 @@ def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, ans
 
     Args:
         code: exit code of the session's command.
-        errors: the end of its standard error.
-        noise: what it has printed before the node launcher answered.
-        tried: what was to start.
+        errors: the end of the session's standard error.
+        noise: the output before the node launcher answered.
+        tried: the attempted start.
         answered: whether the node launcher has answered.
     """
     if answered:
@@ -235,9 +236,9 @@ def _filled(words: str, tried: Attempt) -> str:
 
 
 def _unknown(code: int, lines: Sequence[str], tried: Attempt, last: str) -> str:
-    """Return what is seen of an end that the table does not explain.
+    """Return a description of an end that the table does not explain.
 
-    A shell, ssh and a Python that has begun end in other ways than a program that is no Python.
+    A shell, ssh and a running Python end in other ways than a program that is not Python.
     """
     if not tried.python or not 0 <= code < min(SHELL_CODES) or "Traceback" in "".join(lines):
         return f"{tried.what} did not start: exit code {code}{last}"

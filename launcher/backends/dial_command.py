@@ -51,12 +51,12 @@ LONGEST = 64 * 1024
 class DialCommand:
     """The running command.
 
-    If this process is killed, the command gets SIGTERM unless a node launcher has announced itself.
-    It would wait for resources or hosts otherwise. Later it ends with its node launchers, which
-    stop the job by themselves.
+    If this process is killed, the command gets SIGTERM, unless a node launcher has already
+    announced itself; otherwise the command would wait for resources or hosts. Later, it ends with
+    its node launchers, which stop the job on their own.
 
     Attributes:
-        child: its process.
+        child: the process of the command.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class DialCommand:
         owner: CommandOwner,
         label: str,
     ) -> None:
-        """Start it.
+        """Start the command.
 
         Args:
             argv: the command.
             environ: its environment.
             loop: reads its output.
-            owner: is told of it.
-            label: matches what stands before each line of a node; its group is the speaker.
+            owner: receives its events.
+            label: a pattern for the text before each line of a node; its group is the speaker.
 
         Raises:
-            OSError: it could not be started.
+            OSError: the command could not be started.
         """
         self._loop = loop
         self._owner = owner

@@ -39,7 +39,7 @@ class NoLauncher:
     def start(
         self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
     ) -> None:
-        """Do nothing: the nodes dial in by themselves."""
+        """Do nothing: the nodes dial in on their own."""
 
     def close(self) -> None:
         """Do nothing: a node launcher exits when its line closes."""

@@ -1,4 +1,4 @@
-"""What all engines share: one command starts every node launcher, and these dial back.
+"""The common part of all engines: one command starts every node launcher, and these dial back.
 
 An engine's pipes carry the tokens of node launchers, and its messages when it cannot start one.
 Nothing else relies on the engine: not exit codes, output, signals or the order of hosts. To add an
@@ -42,7 +42,7 @@ Slurm 22.05 gives a step that overlaps with others only some of them.
 """
 
 _ENDED = re.compile(r"Expired or invalid job|Unable to confirm allocation|SLURM resource allocator")
-"""What srun, and Open MPI's own reader of Slurm's variables, say where there is no such job."""
+"""Messages of srun, and of Open MPI's reader of Slurm's variables, if there is no such job."""
 
 NAMED = {"mca", "prtemca", "pmixmca", "gmca", "genv", "env", "x"}
 """Options that may be repeated, once for every parameter that they name."""
@@ -61,12 +61,13 @@ class Engine:
     Attributes:
         mark: a text that only its `--version` output contains; "": `--version` is not run.
         tools: names of its program; the first one found that has the mark is used.
-        aliases: (another name, the name that `arguments` uses) of its options, without dashes.
-        label: matches what it prints before each line of a task; its group is the task's number.
-            By default nothing, so that no token counts.
-        loss_pattern: matches what it prints when it has lost a host and is about to end the others.
+        aliases: (other name, name used by `arguments`) of its options, without dashes.
+        label: a pattern for the text before each line of a task; its group is the task's number. By
+            default it matches nothing, so that no token counts.
+        loss_pattern: a pattern for its message when it has lost a host and is about to end the
+            others.
         queues: whether its tasks may wait for their turn on the hosts, however long.
-        harmless: matches lines of its own that it prints in healthy jobs and that are not shown.
+        harmless: a pattern for its own messages in healthy jobs, which are not shown.
     """
 
     transport = "dial"
@@ -105,12 +106,12 @@ class Engine:
         return []
 
     def environ(self) -> dict[str, str]:
-        """Return the engine's environment, in which it is no task of another one."""
+        """Return the engine's environment, without variables of another engine's task."""
         gone = of_mpi(os.environ)
         return {name: value for name, value in os.environ.items() if name not in gone}
 
     def advice(self, lines: Sequence[str]) -> str:
-        """Return what to do about an end that these lines of its own explain, "" for nothing."""
+        """Return advice on an end that these lines of the engine explain, "" for none."""
         job = os.environ.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOBID")
         if not job or not _ENDED.search(" ".join(lines)):
             return ""
@@ -148,9 +149,10 @@ class Engine:
         return "SLURM_JOB_ID" in os.environ and "SLURM_EXCLUSIVE" not in os.environ
 
     def shares(self) -> bool:
-        """Return whether its step of a Slurm job shares the nodes with all other steps of it.
+        """Return whether its step shares the nodes with all other steps of the Slurm job.
 
-        Otherwise it waits for their end. The shell of `srun --pty` would wait for itself.
+        Otherwise the step waits for the end of the others. The shell of `srun --pty` would wait for
+        itself.
         """
         stale = stale_requests(os.environ)
         in_total = any(os.environ.get(name) for name in IN_TOTAL if name not in stale)
@@ -242,7 +244,7 @@ class Engine:
         return code if self._settings.rank_per_task and code > 0 else LOST
 
     def close(self) -> None:
-        """Wait for the engine to end by itself, then stop it."""
+        """Wait for the engine to end on its own, then stop it."""
         for run in self._runs:
             run.close()
 

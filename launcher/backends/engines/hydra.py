@@ -1,4 +1,4 @@
-"""What MPICH, Intel MPI and MVAPICH share: the process manager Hydra, `mpiexec.hydra`."""
+"""The common part of MPICH, Intel MPI and MVAPICH: the process manager Hydra, `mpiexec.hydra`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Hydra(base.Engine):
         return [*control, *own, *self.binding_arguments()]
 
     def fault_tolerance(self) -> list[base.Argument]:
-        """Return what keeps mpiexec going after a process has died (MPICH, "Using the Hydra")."""
+        """Return options that keep mpiexec going after a process has died ("Using the Hydra")."""
         return [("-disable-auto-cleanup",)]
 
     def chosen(self) -> bool:

@@ -52,7 +52,7 @@ class IntelMpi(Hydra):
         return [os.path.join(root, "bin")] if root else []
 
     def binding_arguments(self) -> list[engine.Argument]:
-        """Return what turns off its pinning, if dsrun binds (I_MPI_PIN, developer reference)."""
+        """Return options that turn off pinning if dsrun binds (I_MPI_PIN, developer reference)."""
         return [("-genv", "I_MPI_PIN", "0")] if self._settings.bind else []
 
     def environ(self) -> dict[str, str]:

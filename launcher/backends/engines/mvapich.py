@@ -13,6 +13,6 @@ class Mvapich(Hydra):
     tools = (*Hydra.tools, "mpirun")
 
     def binding_arguments(self) -> list[base.Argument]:
-        """Return what turns off its own binding, if dsrun binds (user guides of 2 and 3)."""
+        """Return options that turn off its own binding if dsrun binds (user guides of 2 and 3)."""
         names = ("MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY") if self._settings.bind else ()
         return [*super().binding_arguments(), *(("-genv", name, "0") for name in names)]

@@ -27,7 +27,7 @@ BINDING = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding
 """Variables with the user's own binding policy (Open MPI 4, and 5)."""
 
 LONG_START = re.compile(r"[^.0-9]{50}")
-"""How a name begins that overflows a buffer of ORTE (ORTE_MAX_NODE_PREFIX): it aborts."""
+"""Beginning of a name that overflows a buffer of ORTE (ORTE_MAX_NODE_PREFIX): ORTE aborts."""
 
 PRRTE = re.compile(r"\(Open MPI\) (?:[5-9]|[0-9]{2,})\.")
 """Part of the version text since Open MPI 5; `mpirun` of Open MPI 4 has this name as well."""
@@ -89,7 +89,7 @@ class OpenMpi(engine.Engine):
         return super().refusal(hosts)
 
     def fault_tolerance(self) -> list[engine.Argument]:
-        """Return what makes mpirun continue after a process has died, for ORTE or PRRTE."""
+        """Return options that make mpirun continue after a process has died, for ORTE or PRRTE."""
         if self._is_orte:
             return [("--mca", "orte_abort_on_non_zero_status", "0")]
         return [("--runtime-options", "error-nonzero-status=0,recoverable")]
@@ -112,7 +112,7 @@ class OpenMpi(engine.Engine):
             shutil.rmtree(f"{base}/ompi.{pid}", ignore_errors=True)
 
     def _binding(self) -> list[engine.Argument]:
-        """Return what turns off mpirun's binding, unless the user chose it and dsrun binds none.
+        """Return options that turn off mpirun's binding, unless only the user binds.
 
         By default mpirun binds one or two tasks to a core each (mpirun(1)): all workers of a node
         launcher would share that core.
@@ -123,10 +123,10 @@ class OpenMpi(engine.Engine):
 
 
 def slots_of_the_job(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that give mpirun all nodes of a Slurm job, if this is a step of it.
+    """Return the variables that give mpirun all nodes of a Slurm job, if dsrun is in a step.
 
-    In a shell of `srun --pty` the number of tasks is the step's, but the nodes are the job's: all
-    tasks would be on the first of them. Source: ras_slurm_module.c of Open MPI 4 and PRRTE.
+    In a shell of `srun --pty`, the number of tasks is the step's, but the nodes are the job's: all
+    tasks would run on the first node. Source: ras_slurm_module.c of Open MPI 4 and PRRTE.
     """
     nodes, cpus = environ.get("SLURM_JOB_NODELIST"), environ.get("SLURM_JOB_CPUS_PER_NODE")
     if not nodes or not cpus or not in_a_step(environ):

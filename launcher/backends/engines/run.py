@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .base import Engine
 
 EXIT_TIMEOUT = 2.0
-"""Seconds for an engine to end by itself once its node launchers have left."""
+"""Seconds for an engine to end on its own once its node launchers have left."""
 
 TERM_INTERVAL = 0.5
 """Seconds between one SIGTERM and the next."""
@@ -45,13 +45,13 @@ SHOWN_LINES = 4
 """Lines of these, from the first on, that a message shows."""
 
 NO_REASON = "bstrap_proxy"
-"""What is in a line of Intel MPI that names a host and no reason."""
+"""Part of a line of Intel MPI that names a host, but no reason."""
 
 UNREACHABLE = re.compile(
     r"^ssh: |Permission denied \(|[Hh]ost key|HOST IDENTIFICATION|exchange_identification"
     r"|execvp error|Unable to run bstrap_proxy on"
 )
-"""What an engine's ssh, or its agent, prints about a host that it names in the same line.
+"""Messages of an engine's ssh, or of its agent, about a host named in that line.
 
 MPICH 4 prints nothing else, and waits forever.
 """
@@ -62,15 +62,15 @@ SHELL_ERROR = re.compile(
     r"|\b(?:orted|prted|hydra_[a-z_]*proxy|pmi_proxy)\b.*"
     r"(?:not found|No such file|Permission denied|Unknown command)"
 )
-"""What a login shell prints that rejects an engine's command for a host, or lacks its agent.
+"""Messages of a login shell that rejects an engine's command for a host, or lacks its agent.
 
-fish does the first for all of a command line that is not its own syntax; with its files, it names
-these and goes on. Engines wait for such a host for ever.
+fish rejects any command line that is not in its own syntax. If a message is about its files, fish
+names them and goes on. Engines wait forever for such a host.
 """
 
 
 class EngineRun:
-    """An engine's process, and what it has printed."""
+    """An engine's process, and its output."""
 
     def __init__(
         self, engine: Engine, argv: Sequence[str], nodes: Sequence[Node], loop: Loop, emit: Emit
@@ -94,10 +94,10 @@ class EngineRun:
             self._begin()
 
     def close(self) -> None:
-        """Wait for its end; then SIGTERM, which engines pass on, and SIGKILL.
+        """Wait for the engine to end; then send SIGTERM, which engines pass on, and SIGKILL.
 
-        An engine that has not started every task does not end by itself. Nor does one that has lost
-        a host: its ssh client waits forever, and Open MPI gives up at the third signal
+        An engine that has not started every task does not end on its own. Nor does one that has
+        lost a host: its ssh client waits forever, and Open MPI gives up at the third signal
         (`abort_signal_callback` of its orterun.c). Hydra ends without its ssh client.
         """
         child = self._child
@@ -130,7 +130,7 @@ class EngineRun:
             self._emit(SessionsBegun(tuple(node.rank for node in self._nodes)))
 
     def on_unlabelled(self) -> None:
-        """Warn of it."""
+        """Warn of output without labels."""
         self._emit(BackendWarning(unlabelled(self._tool)))
 
     def on_line(self, speaker: str, text: str) -> None:
@@ -188,7 +188,7 @@ class EngineRun:
                 self._emit(SessionEnded(node.rank, cause))
 
     def _reason(self, line: str) -> str:
-        """Return what ssh has said without a host, for Intel MPI's agent, which names but that."""
+        """Return ssh's message without a host for a line of Intel MPI's agent without a reason."""
         names = {node.host.name for node in self._nodes}
         said = [one for one in self._lines if UNREACHABLE.search(one) and NO_REASON not in one]
         own = [one for one in said if not names & {*re.findall(r"[\w.-]+", one)}]

@@ -178,14 +178,14 @@ class Slurm(engine.Engine):
         super().start(nodes, loop, emit, dial)
 
     def fault_tolerance(self) -> list[engine.Argument]:
-        """Return what makes the step continue without a task, or a node (srun(1))."""
+        """Return options that make the step continue without a task, or a node (srun(1))."""
         return [("--kill-on-bad-exit=0",), ("--no-kill",), ("--wait=0",)]
 
     def environ(self) -> dict[str, str]:
-        """Return srun's environment, without what it would take for options.
+        """Return srun's environment, without variables that srun would take for options.
 
-        With one task per rank, variables about tasks are about ranks. Those about components of
-        a job without any are left over from another job.
+        With one task per rank, variables about tasks are about ranks. In a job without components,
+        variables about components are left over from another job.
         """
         tasks = () if self._settings.rank_per_task else OF_TASKS
         gone = TYPED.union(OF_THE_JOB, tasks)
@@ -228,7 +228,7 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
 
 
 def _outside() -> str:
-    """Return what is wrong outside of a Slurm job."""
+    """Return what is wrong outside of a Slurm job, in words."""
     job = os.environ.get("SLURM_JOB_ID")
     if job:
         return (

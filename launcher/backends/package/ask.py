@@ -85,7 +85,7 @@ def frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
 
 
 def from_session(early: bytearray) -> bytes:
-    """Ask at the other end of the standard streams."""
+    """Ask for dsrun at the other end of the standard streams."""
     os.write(1, ASK)
     try:
         while True:
@@ -98,7 +98,7 @@ def from_session(early: bytearray) -> bytes:
 
 
 def from_port(target: str, pin: str, digest: str) -> bytes:
-    """Ask at the port of the runner, which drops callers while there are too many."""
+    """Ask for dsrun at the port of the runner, which drops callers while there are too many."""
     import random
     from time import monotonic, sleep
 
@@ -122,7 +122,7 @@ class Busy(OSError):
 
 
 def from_address(address: str, port: int, pin: str, digest: str) -> bytes:
-    """Ask at one of its addresses."""
+    """Ask for dsrun at one of the runner's addresses."""
     import hashlib
     import socket
     import ssl

@@ -21,7 +21,7 @@ _BOOT = (
     'm=type(sys)("dsrun");m.__path__=[f];sys.modules.update(dsrun=m);'
     "from dsrun.launcher.node.main import start;start(d)"
 )
-"""Starts the node launcher from the runner's own folder, if that has the same dsrun there.
+"""Starts the node launcher from the runner's own folder, if that holds an identical dsrun there.
 
 Otherwise `bootstrap` finds another folder, or `ask` gets dsrun from the runner. `-E -S` ignores the
 node's Python variables and site files, and starts faster.
@@ -45,7 +45,7 @@ def boot() -> str:
 
 
 def without_code(text: str) -> str:
-    """Return a command line for people: without what is compressed in it."""
+    """Return a command line for people, without its compressed code."""
     return text.replace(_packed("bootstrap"), "...").replace(_packed("ask"), "...")
 
 

@@ -1,6 +1,6 @@
-"""What a node launcher needs of dsrun, as one archive, and the hash by which it is known.
+"""The part of dsrun that a node launcher needs, as one archive, and the hash of the archive.
 
-The archive is a JSON object of texts by name, compressed. Its hash is that of the JSON, so it does
+The archive is a JSON object of texts by name, compressed. The hash is that of the JSON, so it does
 not depend on the compression.
 """
 

@@ -1,6 +1,6 @@
 """Keeps a copy of dsrun on a node. The bootstrap runs this module as it has received it.
 
-A copy is filled in a folder of its own and then renamed, so there is never half of one.
+A copy is written to a new folder that is then renamed, so there is never half a copy.
 """
 
 from __future__ import annotations

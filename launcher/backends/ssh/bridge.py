@@ -92,7 +92,7 @@ class Bridge:
         self._socket.close()
 
     def close(self) -> None:
-        """End the session from the loop's side; the thread then ends by itself."""
+        """End the session from the loop's side; the thread then ends on its own."""
         self._closed = True
         if self._channel is not None:
             # paramiko notifies the server, and raises if the connection is gone.
@@ -149,8 +149,8 @@ class Bridge:
 class _Arrival:
     """An event that paramiko sets in its own thread when a stream has data, as a descriptor.
 
-    `Channel.fileno` may stay silent for ever: it is one for both streams, and what says that one
-    has been read, in this thread, is not kept from what says that the other has data.
+    `Channel.fileno` may stay silent forever: it serves both streams, and clearing it in this thread
+    after one stream was read may lose the news that the other has data.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ AUTH_TIMEOUT = 60.0
 """Seconds for a login to be accepted: PAM or a home directory may be slow."""
 
 BANNERS = (b"SSH-", b"Exceeded MaxStartups", b"Not allowed at this time")
-"""What sshd sends first; the last two mean that it refuses for the moment (sshd.c)."""
+"""The first bytes from sshd; the last two mean that it refuses temporarily (sshd.c)."""
 
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 """Values of AddressFamily; any other value allows both."""
@@ -81,7 +81,7 @@ class SshSessions:
 
     @property
     def used_agent(self) -> bool:
-        """Whether a host has accepted a key of the user's agent."""
+        """True if a host has accepted a key of the user's agent."""
         return self._keys.used_agent
 
     def close(self, channel: Channel) -> int:
@@ -294,4 +294,4 @@ _FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (TimeoutError, "no answer: the connection timed out ({where})"),
     (ConnectionRefusedError, "connection refused: no sshd on that port ({where})"),
 )
-"""Exceptions and what they mean; the first that matches decides."""
+"""Exceptions and their meanings; the first that matches decides."""

@@ -42,11 +42,11 @@ SESSION = {
     "ExitOnForwardFailure": "no",
     "LogLevel": "INFO",
 }
-"""What each ssh that dsrun runs or has run needs, whatever the user's files say for others.
+"""Settings that each ssh run by dsrun needs, whatever the user's files say.
 
-A session runs our command, reads our input and stays in the foreground. It leaves no master behind,
-for others to wait for; one of the user's that runs already is used. It does not end as a port is
-taken by the session of another host, and says why it ends.
+A session runs dsrun's command, reads dsrun's input and stays in the foreground. It leaves no master
+behind for other sessions; a master of the user's that already runs is used. It does not end if the
+session of another host has taken a port, and it says why it ends.
 """
 
 EVERY = frozenset(map(str.lower, SESSION))
@@ -55,7 +55,7 @@ USERS = frozenset({"ExitOnForwardFailure", "LogLevel"})
 """Those that stay as the user gives them for dsrun itself, in arguments for ssh."""
 
 NEWER = frozenset({"SessionType", "StdinNull", "ForkAfterAuthentication"})
-"""Those of OpenSSH 8.7 and later; others end with an error."""
+"""Settings of OpenSSH 8.7 and later; older versions end with an error."""
 
 KINDS = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk")
 USUAL_KEYS = tuple(f"~/.ssh/id_{kind}" for kind in KINDS)
@@ -107,7 +107,7 @@ class HostConfig(NamedTuple):
 
     @property
     def accepts_new_keys(self) -> bool:
-        """Whether an unknown host key is accepted."""
+        """True if an unknown host key is accepted."""
         return self.checking in LENIENT
 
 
@@ -213,7 +213,7 @@ UNSUPPORTED: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 def unsupported(config: HostConfig, agent: str) -> str:
-    """Return which setting paramiko does not support, or "".
+    """Return the setting that paramiko does not support, in words, or "".
 
     Args:
         config: the configuration of a host.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...specs.host import Host
 
 AT_ONCE = 16
-"""How many `ssh -G` run at a time."""
+"""Number of `ssh -G` that run at a time."""
 
 PATIENCE = 30.0
 """Seconds for `ssh -G`, whose `Match exec` may run any command."""
@@ -58,7 +58,7 @@ class ConfigReader:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing in the files affects how hosts are reached."""
+        """True if nothing in the files affects how hosts are reached."""
         return self.keywords <= ssh_config.IRRELEVANT and not self._args
 
     def lookup(self, name: str, user: str | None = None, port: int | None = None) -> HostConfig:
@@ -160,7 +160,7 @@ def _reads_another(args: Sequence[str]) -> bool:
 
 @cache
 def _known_to_ssh() -> frozenset[str]:
-    """Return which keywords of `NEWER` this `ssh` knows: 8.6 and before end with an error."""
+    """Return the keywords of `NEWER` that this `ssh` knows: 8.6 and before end with an error."""
     try:
         text = _run([executable.located("ssh"), "-F", "/dev/null", "-G", "--", "localhost"])
     except (Unreadable, FileNotFoundError):
@@ -178,11 +178,11 @@ def check(
         hosts: all hosts.
         port: as for `ConfigReader.plan`.
         args: the user's own arguments for `ssh`.
-        program: whether the program `ssh` is to be run.
+        program: whether the program `ssh` will be run.
 
     Raises:
-        UsageError: it cannot be read, where the text is ssh's own; or `ssh` does not run for this
-            user.
+        UsageError: the configuration cannot be read, with ssh's own text; or this user cannot
+            run `ssh`.
     """
     if not reader().known:
         _check_unknown(hosts, port, program=program)
@@ -249,10 +249,10 @@ def _included(patterns: str, home: str, folder: str) -> list[str]:
 
 
 def _run(argv: Sequence[str]) -> str:
-    """Return what `ssh -G` prints.
+    """Return the output of `ssh -G`.
 
     Raises:
-        Unreadable: it fails, or takes too long.
+        Unreadable: the command fails, or takes too long.
     """
     import subprocess
 

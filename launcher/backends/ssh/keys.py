@@ -123,7 +123,7 @@ class Login(AuthStrategy):
         )
 
     def _unused(self) -> list[str]:
-        """Return what is wrong with each key file that is there, or that the user has named."""
+        """Return the problem with each key file that exists, or that the user has named."""
         named = named_keys(self._config)
         found = [path for path in self._config.keys if path in named or os.path.exists(path)]
         wrong = [(path, self._files.load(path)) for path in found]

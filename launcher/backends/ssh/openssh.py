@@ -59,7 +59,7 @@ class OpenSSH:
     def commands(
         self, nodes: Sequence[Node], dial: base.DialBack | None
     ) -> list[base.StartCommand]:
-        """Return one command for all hosts with the same options."""
+        """Return one command for each group of hosts with equal options."""
         self.read_config(_hosts(nodes))
         return self.shown(nodes)
 

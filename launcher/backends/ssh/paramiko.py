@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .client import SshSessions
 
 STACK = 512 * 1024
-"""Bytes of stack for a host's thread; the default is eight times what it uses."""
+"""Bytes of stack for a host's thread; the default is eight times what the thread uses."""
 
 FAN_OUT = 1024
 """Sessions that are being opened at a time: each has a thread, which most systems limit."""
@@ -48,7 +48,7 @@ class Ssh:
 
     @property
     def used_agent(self) -> bool:
-        """Whether a host has accepted a key of the user's agent."""
+        """True if a host has accepted a key of the user's agent."""
         return self._sessions is not None and self._sessions.used_agent
 
     def problem(self, nodes: Sequence[Node]) -> str:
@@ -69,7 +69,7 @@ class Ssh:
     def commands(
         self, nodes: Sequence[Node], dial: base.DialBack | None
     ) -> list[base.StartCommand]:
-        """Return the `ssh` commands that would open the same sessions."""
+        """Return the `ssh` commands that would open equivalent sessions."""
         from .openssh import OpenSSH
 
         return OpenSSH(self._settings).shown(nodes)

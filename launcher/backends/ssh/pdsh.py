@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FAN_OUT = 1024
 
 LABEL = r"([^\s:]+):(?: |$)"
-"""What pdsh prints before each line of a host, and before its own: `pdsh@login: `."""
+"""A pattern for pdsh's text before each line of a host, and before its own: `pdsh@login: `."""
 
 
 class Pdsh:
@@ -148,7 +148,7 @@ class Pdsh:
 
 
 class _Start(NamedTuple):
-    """What all runs of one start share."""
+    """The common part of all runs of one start."""
 
     loop: Loop
     emit: Emit
@@ -193,7 +193,7 @@ class _Run:
             self._start.emit(TokenAnnounced(self._labels[speaker].rank, node, token))
 
     def on_unlabelled(self) -> None:
-        """Warn of it."""
+        """Warn of output without labels."""
         self._start.emit(BackendWarning(unlabelled("pdsh")))
 
     def on_line(self, speaker: str, text: str) -> None:
@@ -220,7 +220,7 @@ class _Run:
                 self._start.emit(SessionEnded(node.rank, cause or self._without_token(node)))
 
     def _without_token(self, node: Node) -> str:
-        """Return what has run in place of a node launcher, and ended with 0; "" for nothing."""
+        """Describe a program that ran instead of a node launcher, and exited with 0; or ""."""
         silent = node.rank in self._announced or node.rank not in self._messages
         return "" if silent else self._explain(node, 0)
 
@@ -247,13 +247,13 @@ class _Run:
 
 
 def _by_label(nodes: Sequence[Node]) -> dict[str, Node]:
-    """Return the nodes by what pdsh may call them: it cuts domains off, unless they differ."""
+    """Return the nodes by pdsh's labels for them: it cuts domains off, unless they differ."""
     short = {_short(node): node for node in nodes}
     return short | {node.host.name: node for node in nodes}
 
 
 def _told_apart(nodes: Sequence[Node]) -> list[list[Node]]:
-    """Return the nodes in groups, mostly one, within which no two have the same label."""
+    """Return the nodes in groups, mostly one, within which labels are unique."""
     groups: list[dict[str, Node]] = []
     for node in nodes:
         group = next((one for one in groups if _short(node) not in one), None)

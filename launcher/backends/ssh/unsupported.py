@@ -55,7 +55,7 @@ def likely_failure(config: HostConfig, environ: Mapping[str, str]) -> str:
 
 
 def _authority(files: Sequence[str]) -> str:
-    """Return which known_hosts file trusts an authority: paramiko has no certified host keys."""
+    """Return a known_hosts file that trusts an authority: paramiko has no certified host keys."""
     for path in files:
         if any(line.startswith(b"@cert-authority") for line in _lines(path)):
             return f"{path} has @cert-authority, which paramiko does not support"
