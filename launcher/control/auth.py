@@ -1,10 +1,10 @@
-"""How the two ends of a dialled control line authenticate each other.
+"""Mutual authentication of the two ends of a dialled control line.
 
 A node launcher started by an engine (or pdsh) makes a token, prints it on its standard output,
-which only the runner reads, and sends the same token over the connection; the runner's certificate
-is pinned. The engine's label before the line says which node has printed it. With `--no_ssh` there
-is no such pipe and no pin: both ends prove that they know a secret (`DSRUN_TOKEN`), together with
-the certificate that they see, which excludes a man in the middle.
+which only the runner reads, and sends this token over the connection; the runner's certificate is
+pinned. The engine's label before the line tells which node has printed it. With `--no_ssh` there is
+no such pipe and no pin: both ends prove that they know a secret (`DSRUN_TOKEN`), together with the
+certificate that they see, which excludes a man in the middle.
 """
 
 from __future__ import annotations

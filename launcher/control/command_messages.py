@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
 
 class ExecCommand(NamedTuple):
-    """EXEC: a command, which runs beside whatever else runs on the node.
+    """EXEC: a command, which runs in addition to all other work on the node.
 
     Attributes:
-        id: its number on this control line.
-        argv: texts as `environment.to_wire` makes them.
+        id: the number of the command on this control line.
+        argv: texts as encoded by `environment.to_wire`.
         env: variables in addition to the node launcher's own, as in `NodeJob`.
-        workdir: the folder it runs in, "" for the user's home.
+        workdir: the folder that the command runs in, "" for the user's home.
         stdin: whether it gets EXEC_INPUT; else its standard input is /dev/null.
-        seconds: after which it is stopped, 0 for never.
+        seconds: the time after which it is stopped, 0 for never.
         credit: bytes of output that it may send at first.
         lease: seconds without a heartbeat of the runner after which it is stopped, if the node has
-            got no JOB yet.
-        program: a program of dsrun's own, which `argv` are the arguments of; "" for none.
+            not received a JOB yet.
+        program: a program of dsrun, with `argv` as its arguments; "" for none.
     """
 
     id: Id

@@ -10,17 +10,17 @@ from ..specs.field_types import Count, Pid, Rank, Signal, Size, register
 
 
 class RankUsage(NamedTuple):
-    """What one worker and its descendants use.
+    """The resources that one worker and its descendants use.
 
     It is a row of USAGE.
 
     Attributes:
-        rank: its number.
-        pid: of the worker.
+        rank: the rank of the worker.
+        pid: the pid of the worker.
         state: the kernel's letter for the worker itself (proc(5)): R, S, D, T, Z; "" if gone.
         cpu: seconds of CPU time since the start.
-        memory: resident bytes; pages that several of them share count once for each.
-        processes: how many they are.
+        memory: resident bytes; pages that several processes share count once for each.
+        processes: the number of processes.
     """
 
     rank: Rank
@@ -32,16 +32,16 @@ class RankUsage(NamedTuple):
 
 
 class DeviceUsage(NamedTuple):
-    """How a device is used, by anybody.
+    """The use of a device, by any process.
 
     It is a row of USAGE.
 
     Attributes:
-        number: its number, as its vendor's tools count (nvidia-smi).
-        uuid: as in the variable that masks devices; "" if not known.
-        busy: percent of the recent time in which it worked; None if not known.
-        used: bytes of its memory in use.
-        total: bytes of its memory, 0 if not known.
+        number: the number that the vendor's tools use (nvidia-smi).
+        uuid: the id as in the variable that masks devices; "" if unknown.
+        busy: percent of the recent time in which the device worked; None if unknown.
+        used: bytes of device memory in use.
+        total: bytes of device memory, 0 if unknown.
     """
 
     number: int

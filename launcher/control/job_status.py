@@ -1,4 +1,4 @@
-"""What a runner tells of its job over local control: values that dsrun-job shows."""
+"""The status of a job, sent by its runner over local control and shown by dsrun-job."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class NodeStatus(NamedTuple):
     """One node of a job.
 
     Attributes:
-        host: its name, as the user wrote it.
-        state: what it does; `ready` is for the start, `waiting` without workers.
-        reason: why it is lost, or cannot take part; "" otherwise.
+        host: the host's name, as the user wrote it.
+        state: the node's state; `ready` is for the start, `waiting` without workers.
+        reason: why the node is lost, or cannot take part; "" otherwise.
     """
 
     host: str
@@ -33,14 +33,14 @@ class RankStatus(NamedTuple):
     """One worker of a job.
 
     Attributes:
-        rank: its number.
-        host: its node.
-        device: its device as in the variable that masks devices; "" for none.
-        pid: its process on its node, 0 if it does not run.
-        state: what it does; `ended` is with code 0.
-        since: when it was started, in seconds since 1970; 0 if it does not run.
-        code: its exit code, or minus the number of the signal that ended it; None while it runs.
-        last: the newest line that it has written.
+        rank: the rank of the worker.
+        host: the host's name.
+        device: the device as in the variable that masks devices; "" for none.
+        pid: the pid on the host, 0 if the worker does not run.
+        state: the worker's state; `ended` means with code 0.
+        since: the time of its start, in seconds since 1970; 0 if it does not run.
+        code: the exit code, or minus the number of the signal that ended it; None while it runs.
+        last: the latest line of its output.
         slow: why the others wait for it, if --warn_slow was given: quota, cpu, disk, work, network,
             behind; "" if they do not.
     """

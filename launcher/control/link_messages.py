@@ -51,17 +51,17 @@ class Link(NamedTuple):
     """One measurement of a link.
 
     Attributes:
-        address: of the other node.
+        address: the address of the other node.
         best_s: the shortest round trip in seconds.
-        median_s: their median.
+        median_s: the median of the round trips in seconds.
         out: the fastest stream to the other node, in bytes per second.
-        out_free: the same without the time in which an end had no core to run on.
-        back: the fastest stream from the other node.
-        back_free: the same as `out_free`.
-        sent: segments that this node has sent, retransmitted ones as well.
-        resent: segments that it has retransmitted.
-        back_sent: the same of the other node.
-        back_resent: the same of the other node.
+        out_free: this speed without the time in which an end had no core to run on.
+        back: the fastest stream from the other node, in bytes per second.
+        back_free: this speed without the time in which an end had no core to run on.
+        sent: segments that this node has sent, including retransmitted ones.
+        resent: segments that this node has retransmitted.
+        back_sent: segments that the other node has sent, including retransmitted ones.
+        back_resent: segments that the other node has retransmitted.
     """
 
     address: Name

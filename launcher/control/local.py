@@ -67,7 +67,7 @@ def trusted(line: socket) -> bool:
 
 
 def pid_behind(line: socket) -> int:
-    """Return the process at the other end, as far as it has a pid here; else 0."""
+    """Return the pid of the process at the other end; 0 if it has no pid here."""
     return _peer(line)[0]
 
 

@@ -125,7 +125,7 @@ class LocalClient:
         return self.answer(self.send(message, fds), seconds)
 
     def ready(self, seconds: float) -> bool:
-        """Return whether something has arrived, or the server is gone, within so many seconds."""
+        """Return whether, within this time, a frame has arrived or the server is gone."""
         return bool(self._arrived) or bool(ready([self.fileno()], seconds))
 
     def answer(self, number: int, seconds: float | None = None) -> Message:
@@ -141,10 +141,10 @@ class LocalClient:
         raise LostError("no answer: the connection was closed")
 
     def frames(self, seconds: float | None = None) -> Iterator[ArrivedFrame]:
-        """Yield what arrives until the server ends the connection, or for so many seconds.
+        """Yield frames until the server ends the connection, or for this number of seconds.
 
         Raises:
-            LostError: nothing more has arrived in time, or it is not valid.
+            LostError: no further frame has arrived in time, or it is not valid.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:

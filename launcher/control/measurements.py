@@ -45,7 +45,7 @@ class Broken(NamedTuple):
 
 
 class Measurements(NamedTuple):
-    """What the tests have found on a node, the answer to `Measure`."""
+    """The results of the tests on a node, the answer to `Measure`."""
 
     rows: tuple[Measured, ...]
     broken: tuple[Broken, ...]
@@ -62,11 +62,11 @@ class ReadyForCollectives(NamedTuple):
 
     Attributes:
         missing: why torch cannot be used there, or "".
-        torch: its version.
-        backend: what it would use: gloo or nccl.
-        ranks: how many processes it would start.
-        port: where its store listens.
-        addresses: its own.
+        torch: the version of torch.
+        backend: the backend that the node would use: gloo or nccl.
+        ranks: the number of processes that it would start.
+        port: the port on which its store listens.
+        addresses: its addresses.
     """
 
     missing: str
@@ -124,7 +124,7 @@ class Reduced(NamedTuple):
 
 
 class Reductions(NamedTuple):
-    """What a node has reduced; `failed` is why it could not do the rest, or ""."""
+    """The reductions of a node; `failed` is why the node could not do the rest, or ""."""
 
     rows: tuple[Reduced, ...]
     failed: str

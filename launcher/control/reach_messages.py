@@ -18,16 +18,18 @@ class Interface(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A field of HELLO: the network interfaces of a node, and where it can be tried.
+    """A field of HELLO: the network interfaces of a node, and the address where others can try it.
 
     Attributes:
-        port: where it listens on all addresses until START; for the whole run of an elastic job.
-        token: 32 characters that only this node, the runner and the nodes that dial it know. Who
-            connects sends the first half, and gets the other one if it is this node.
+        port: the port on which the node listens at all addresses until START; in an elastic job,
+            for the whole run.
+        token: 32 characters that only this node, the runner and the nodes that dial it know. A
+            caller sends the first half, and gets the second half if it has reached this node.
         gloo: the address that gloo takes by default, "" if a variable names an interface or if it
-            is not known.
-        nccl: the interfaces that NCCL takes by default; () if it is told or not used.
-        interfaces: all that are up, without loopback.
+            is unknown.
+        nccl: the interfaces that NCCL takes by default; () if a variable names them or NCCL is not
+            used.
+        interfaces: all interfaces that are up, without loopback.
     """
 
     port: Port
@@ -38,7 +40,7 @@ class Network(NamedTuple):
 
 
 class Dial(NamedTuple):
-    """An address at which another node shall be."""
+    """An address that should belong to another node."""
 
     address: Name
     port: Port

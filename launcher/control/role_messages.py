@@ -34,7 +34,7 @@ class PortsAsk(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """PORTS: it is so; `id` is that of the question."""
+    """PORTS: the workers listen on the ports; `id` is that of the question."""
 
     id: Id
 

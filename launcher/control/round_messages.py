@@ -13,9 +13,9 @@ class Join(NamedTuple):
     """READY: this node is ready for a round.
 
     Attributes:
-        port: where the round's store is if this node is the first one of it.
-        probe: listens until ROUND, for a PROBE of the other nodes. Not always the same as `port`,
-            as a worker that is quick could take a listener there for rank 0's store.
+        port: the port of the round's store if this node is the first one.
+        probe: a port that listens until ROUND, for a PROBE of the other nodes. It may differ from
+            `port`, as a fast worker could take a listener there for rank 0's store.
     """
 
     port: Port
@@ -35,9 +35,9 @@ class Ranks(NamedTuple):
     """RANKS: torch's rendezvous has formed a round, and the workers here are about to start.
 
     Attributes:
-        first_rank: of the workers here; the others follow it.
-        node_rank: this node's place among so many `nodes`.
-        restarts: how often workers were restarted after a failure on this node.
+        first_rank: the first rank of the workers here; the other ranks follow it.
+        node_rank: the index of this node among `nodes`.
+        restarts: the number of restarts of workers after failures on this node.
     """
 
     first_rank: Rank

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 CLIENTS, CLIENT, CONNECTION, STORE = "clients", "client", "connection", "store"
-"""What a thread waits for on the network: that somebody connects, more from somebody who has, or
-something on a connection that its own side has made; or an answer of torch's store."""
+"""Words for a thread's wait on the network: for connections, for data from a client, for data on a
+connection that its own side has made, or for an answer of torch's store."""
 
 NETWORK_UNKNOWN = "unknown"
 """It is not known what a thread waits for on the network, or whether it does."""
@@ -22,12 +22,13 @@ class StacksAsk(NamedTuple):
     """STACKS_ASK: report the stacks of workers on this node.
 
     Attributes:
-        number: which question this is; the answer has the same.
-        ranks: of the workers; () for all.
-        native: frames of C and C++ code as well, as far as they can be had; takes seconds.
-        children: the processes below a worker as well, such as those of a data loader.
-        collectives: what torch's flight recorder has recorded as well.
-        save: add the stacks of each rank to a file in the log folder, if the job has one.
+        number: the number of the question; the answer has this number, too.
+        ranks: the ranks of the workers; () for all.
+        native: whether to add frames of C and C++ code where possible; this takes seconds.
+        children: whether to add the processes below a worker, such as those of a data loader.
+        collectives: whether to add the records of torch's flight recorder.
+        save: whether to add the stacks of each rank to a file in the log folder, if the job has
+            one.
     """
 
     number: Id
@@ -84,16 +85,15 @@ class ThreadStack(NamedTuple):
 
 
 class NetworkUse(NamedTuple):
-    """What a process does on the network, or a Unix socket with a path, in a row of STACKS.
+    """The waits of a process on the network, or on a Unix socket with a path, a row of STACKS.
 
     Attributes:
-        pid: the process.
-        awaits: what its main thread waits for there, as above; "" for nothing.
-        others: the same of its other threads, the first of these words that fits one; without those
-            of torch, which wait for other ranks.
+        pid: the pid of the process.
+        awaits: the wait of its main thread, one of the words above; "" for none.
+        others: the wait of its other threads, the first of these words that fits one; threads of
+            torch, which wait for other ranks, are left out.
         received: bytes that its open TCP connections have received.
-        quiet: seconds since gloo has sent anything to other ranks, or received it from them; -1.0
-            if that is not known.
+        quiet: seconds since gloo has exchanged data with other ranks; -1.0 if unknown.
     """
 
     rank: Rank

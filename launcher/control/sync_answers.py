@@ -1,6 +1,6 @@
-"""What a node says of its copy of a folder (`--sync`), a line of JSON each. Pure.
+"""A node's answers about its copy of a folder (`--sync`), each a line of JSON. Pure.
 
-Paths are texts as `environment.to_wire` makes them. The first field of an answer names its shape.
+Paths are texts as encoded by `environment.to_wire`. The first field of an answer names its shape.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Needed(NamedTuple):
 
 
 class CopyReady(NamedTuple):
-    """The copy is what the source is: where it is, the file that a run there locks, its number."""
+    """The copy equals the source: its path, the file that a run there locks, and its number."""
 
     ready: str
     lock: str

@@ -50,8 +50,8 @@ class Manifest(NamedTuple):
     """All entries, each folder before what it contains.
 
     Attributes:
-        packed: the entries as they travel.
-        digest: identifies the contents.
+        packed: the entries in the form in which they are sent.
+        digest: a digest that identifies the contents.
     """
 
     entries: Sequence[ManifestEntry]
@@ -67,10 +67,10 @@ def manifest(entries: Iterable[ManifestEntry]) -> Manifest:
 
 
 def unpack(packed: bytes) -> Manifest:
-    """Return the manifest that travels as these bytes.
+    """Return the manifest that is packed in these bytes.
 
     Raises:
-        BadFrame: it is not one, or an entry of it would lie outside of the folder.
+        BadFrame: the bytes are not a manifest, or an entry would lie outside of the folder.
     """
     try:
         inflate = zlib.decompressobj()

@@ -90,16 +90,17 @@ def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple
     """Connect to the runner at the first address where it answers.
 
     Args:
-        addresses: of the runner, in the order to try.
-        port: its port, the same on each of them.
-        pin: SHA-256 of its certificate in hex; "" if the runner is verified in another way.
+        addresses: the addresses of the runner, in the order to try.
+        port: the runner's port, at all addresses.
+        pin: SHA-256 of the runner's certificate in hex; "" if the runner is verified in another
+            way.
         seconds: timeout for each address.
 
     Returns:
         the stream, and the fingerprint of the certificate that was seen.
 
     Raises:
-        CannotDial: it answers at none of them.
+        CannotDial: the runner does not answer at any address.
     """
     reasons, dropped = [], False
     for address in addresses:

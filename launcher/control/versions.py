@@ -1,4 +1,4 @@
-"""Which version of dsrun a running job or hold is of: another one may answer in another form."""
+"""The dsrun version of a running job or hold: another version may answer in another form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def another(kind: str, name: str) -> str:
 
 
 def differs(version: object) -> str:
-    """Return the same, given the version that it tells."""
+    """Return a note on a version that differs from this one, or ""."""
     if not isinstance(version, str) or version == __version__:
         return ""
     return f"; it runs dsrun {version[:40]}, but this is dsrun {__version__}"
