@@ -26,7 +26,7 @@ VERBS = {
     (os.R_OK, False): "read",
     (os.W_OK, False): "write",
 }
-"""What each right is for, with a folder and with another file."""
+"""The purpose of each permission, for a folder and for any other file."""
 
 LETTERS = {os.X_OK: "x", os.R_OK: "r", os.W_OK: "w"}
 
@@ -35,8 +35,8 @@ def denied(path: str, *rights: int) -> str:
     """Return who may not do what with which part of a path, "" if nothing is forbidden.
 
     Args:
-        path: a file or folder; what is missing is not forbidden, unless it is to be written.
-        rights: what it is needed for: os.R_OK, os.W_OK, os.X_OK.
+        path: a file or folder; a missing one is not forbidden, unless it is to be written.
+        rights: the permissions that are needed: os.R_OK, os.W_OK, os.X_OK.
     """
     names, at = path.split("/")[::-1], "/" if path.startswith("/") else "."
     above, links = at, 0
@@ -83,12 +83,12 @@ def absence(path: str, words: str) -> str:
 
 
 def problem(kind: str, path: str, right: int) -> str:
-    """Return why this user cannot use a path, "" if he can.
+    """Return why this user cannot use a path, "" if the user can.
 
     Args:
-        kind: what is expected there, such as "script".
+        kind: the kind of file that is expected there, such as "script".
         path: absolute, or relative to the current folder.
-        right: os.R_OK or os.X_OK, whichever is needed.
+        right: the permission that is needed, os.R_OK or os.X_OK.
     """
     if absence(path, "missing") == "missing":
         return f"no such {kind}: {path}"

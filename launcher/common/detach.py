@@ -19,7 +19,7 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that the parent passes on to its child until that is ready: they end both."""
 
 MOST = 4096
-"""Bytes of what a child may say when it is ready."""
+"""Most bytes of a child's message when it is ready."""
 
 BLOCK = 1 << 16
 """Bytes of messages that are printed at once."""
@@ -47,7 +47,7 @@ class Parent:
         return self._line.fileno()
 
     def hand_over(self) -> None:
-        """Let a program that takes the place of this one, and what it starts, be the child.
+        """Let a program that replaces this one, and its children, act as the child.
 
         If the parent is killed before the child is ready, the program gets SIGTERM.
         """

@@ -1,6 +1,6 @@
-"""What the types of JSON outputs are made of, beside Python's own: see `formats`.
+"""Parts of the types of JSON outputs, in addition to Python's own: see `formats`.
 
-Behind its type, `Annotated` has keywords of the schema with their values.
+After its type, `Annotated` has keywords of the schema with their values.
 """
 
 from __future__ import annotations

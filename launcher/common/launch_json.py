@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "dsrun: "
-"""What the names of our configurations begin with: each job replaces those of the one before."""
+"""The beginning of the names of dsrun's configurations: each job replaces those of the previous
+one."""
 
 
 def read(option: str, path: str) -> dict[str, Any]:
-    """Return what is in such a file, {} if there is none yet.
+    """Return the content of a launch.json, {} if there is none yet.
 
     Raises:
-        UsageError: it cannot be written, or could not be written without losing something.
+        UsageError: the file cannot be written, or only with a loss of content.
     """
     output_file.check(option, path)
     try:

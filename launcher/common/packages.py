@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def lacks(package: str, use: str = "", *, python: str = "", instead: Sequence[str] = ()) -> str:
-    """Return that a package is missing, and what to do about it.
+    """Return a message about a missing package, with advice.
 
     Args:
-        package: its name in the package registry.
-        use: what it does here; "" if the message begins with that.
-        python: the Python that lacks it; "" for our own.
-        instead: what can be typed otherwise.
+        package: the package's name in the package registry.
+        use: what the package does here; "" if the message begins with that.
+        python: the Python that lacks the package; "" for dsrun's own.
+        instead: other commands that help.
     """
     named = f"{package}, which {use}," if use else package
     ways = ", or ".join([f"run `{python or sys.executable} -m pip install {package}`", *instead])

@@ -19,7 +19,7 @@ PRIVATE = 0o700
 _ANYONE = "can be changed by others; run chmod o-w"
 
 LINK_FAULT = "is a link, not a folder"
-"""What is wrong with a link in place of a folder, wherever it leads."""
+"""The problem with a link in place of a folder, wherever it leads."""
 
 
 def cache_root(environ: Mapping[str, str]) -> str:
@@ -68,11 +68,12 @@ def private_folder(root: str, *names: str) -> str:
 
 
 def state_folder(environ: Mapping[str, str], *names: str) -> str:
-    """Return the folder of these names for state; what is above it may belong to anybody.
+    """Return the folder of these names for state; the folders above it may belong to anybody.
 
     Raises:
-        OSError: one cannot be made, is no folder, belongs to another user, or is open to others, or
-            everybody could replace what is in a folder above; as for `private_folder`.
+        OSError: a folder cannot be made, is not a folder, belongs to another user, or is open to
+            others; or everybody could replace the contents of a folder above; as for
+            `private_folder`.
     """
     root = state_root(environ)
     system.makedirs(root, PRIVATE, exist_ok=True)
@@ -96,9 +97,9 @@ def _made(root: str, names: Sequence[str]) -> str:
 
 
 def _check_place(path: str) -> None:
-    """Let root make no folder in the home of another user, which HOME names after `sudo -E`.
+    """Keep root from making folders in the home of another user, which HOME names after `sudo -E`.
 
-    That user could then make nothing in `~/.cache` or `~/.local` any more.
+    Otherwise, that user could no longer make anything in `~/.cache` or `~/.local`.
     """
     if system.getuid() == 0:
         while not system.exists(path):

@@ -6,7 +6,7 @@ import os
 import shlex
 
 SCRIPTS = (".py", ".sh", ".ipynb", ".pyc", ".pyz")
-"""How names of scripts end."""
+"""Endings of the names of scripts."""
 
 MOST = 10_000
 """Entries of a folder among which a similar name is looked for."""
@@ -16,7 +16,7 @@ SHOWN = 4
 
 
 def present(script: str, folder: str) -> str:
-    """Return which scripts are where one is not, to put behind its name; "" for none."""
+    """Return the scripts in the folder of a missing one, to append to its name; "" for none."""
     inner = os.path.dirname(script)
     names = sorted(one for one in scripts_in(os.path.join(folder, inner)) if one.endswith(".py"))
     if not names or not script.endswith(SCRIPTS):

@@ -1,4 +1,4 @@
-"""What a program has that takes the place of a detached child: streams, and SIGTERM in time."""
+"""The environment of a program that replaces a detached child: streams, and SIGTERM in time."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ _PIECES = re.compile(r" *(?:`[^`\n]*`|[^ ])+")
 """A word, or a command in backquotes, with the spaces before it."""
 
 _OWN = re.compile(r"dsrun: |  [^ ]")
-"""How lines of dsrun begin; a program's output in the report is indented further."""
+"""A pattern for the beginning of dsrun's lines; program output in a report is indented more."""
 
 
 def wrapped(text: str, width: int) -> str:
-    """Return text whose own lines have at most so many columns, as far as they have spaces."""
+    """Return text with its own lines broken at spaces to at most this number of columns."""
     return "\n".join(
         _broken(line, width) if len(line) > width and _OWN.match(line) else line
         for line in text.split("\n")

@@ -6,10 +6,10 @@ from . import system
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of it.
+    """Write all data.
 
     Raises:
-        OSError: it cannot be written; a part of it may be there.
+        OSError: the data cannot be written; a part of it may be there.
     """
     rest = memoryview(data)
     while rest:
