@@ -38,12 +38,12 @@ class BatchSettings(NamedTuple):
 
 
 class BatchShare(NamedTuple):
-    """How the ranks of one world size divide a batch.
+    """The division of a batch among the ranks of one world size.
 
     Attributes:
         micro_batch: samples that a rank processes in one step.
         accumulation: gradient accumulation steps until the model is updated.
-        batch: samples of all ranks until then.
+        batch: samples of all ranks until the model is updated.
     """
 
     micro_batch: int
@@ -55,7 +55,7 @@ class BatchPlan(NamedTuple):
     """World sizes between which a job can change while its batch size stays the same.
 
     Attributes:
-        settings: what the plan was computed from.
+        settings: the settings from which the plan was computed.
         batch: the batch size of all world sizes in `valid`, in samples.
         valid: world sizes of the plan, in ranks, ascending.
     """
@@ -65,10 +65,11 @@ class BatchPlan(NamedTuple):
     valid: tuple[int, ...]
 
     def for_world(self, size: int) -> BatchShare:
-        """Return how `size` ranks divide the batch.
+        """Return the division of the batch among `size` ranks.
 
         Raises:
-            ValueError: the batch cannot be divided so; the message names the nearest valid sizes.
+            ValueError: the batch cannot be divided in this way; the message names the nearest valid
+                sizes.
         """
         batch = self.batch if size in self.valid else _own_batch(self, size)
         ranks = size // self.settings.model_parallel

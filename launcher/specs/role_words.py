@@ -1,4 +1,4 @@
-"""What the roles of a job are told about each other: placeholders in words, and variables. Pure.
+"""Information for the roles of a job about each other: placeholders in words, and variables. Pure.
 
 Placeholders are exactly `{port.NAME}` (a port of the role itself on its node), `{ROLE.addrs}` and
 `{ROLE.hosts}`; any other brace is left alone, as JSON and Hydra use them. Variables are
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 NAME = r"[a-z][a-z0-9_]*"
-"""What names of roles and of ports look like."""
+"""A pattern for the names of roles and of ports."""
 
 PORT = "port"
 """Begins the placeholder of a port, so that no role has this name."""
 
 LISTS = ("hosts", "addrs")
-"""What there is to know about a role: a list of each."""
+"""The lists that are known about each role."""
 
 LONGEST = 100 << 10
 """Bytes of the longest list that is put into an argument or a variable."""
@@ -41,11 +41,11 @@ _PLACEHOLDER = rf"\{{(?:port\.({NAME})|({NAME})\.(hosts|addrs))\}}"
 
 
 class Peers(NamedTuple):
-    """Where the workers of a role are.
+    """The addresses of a role's workers.
 
     Attributes:
-        hosts: an address of each of its nodes that other nodes can reach, by node rank.
-        ports: on each of these nodes the first of its ports, empty for a role without ports.
+        hosts: for each of the role's nodes, an address that other nodes can reach, by node rank.
+        ports: for each of these nodes, the first of its ports; empty for a role without ports.
     """
 
     hosts: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A job of several programs: what each is, where it runs, when it starts and how its end counts."""
+"""A job of several programs: the nodes, the start and the end of each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from .job import JobSpec
 
 ENDS = ("job", "wait", "never")
-"""How a clean end of a role counts: the job is over; the job does not end without it; a failure."""
+"""The effect of a role's clean end: the job is over; the job waits for it; it is a failure."""
 
 ON_FAILURE = ("job", "restart")
-"""What follows the failure of a role: the job fails, or this role alone is started again."""
+"""The reaction to a role's failure: the job fails, or this role alone is started again."""
 
 READY = ("started", "port", "http", "line", "file")
 """When a role is ready: its workers run; a port accepts; a path answers 200; a line was printed; a

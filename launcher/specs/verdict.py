@@ -9,16 +9,16 @@ from ..common.values import NamedTuple
 
 
 class FailureClass(Enum):
-    """What a failure comes from.
+    """The origin of a failure.
 
     Attributes:
-        SCRIPT: the program or how it was started: it would fail again.
-        DATA: what the program reads or writes: files, checkpoints, their format, disk space.
+        SCRIPT: the program or its start: it would fail again.
+        DATA: input or output of the program: files, checkpoints, their format, disk space.
         NODE: a machine or its devices: another one might do.
         NETWORK: connections between the ranks, or to a service.
         MEMORY: memory of the machine, of a cgroup, or of a device.
-        PREEMPTED: a scheduler or a person has ended it.
-        UNKNOWN: what is known does not show it, or contradicts itself.
+        PREEMPTED: a scheduler or a person has ended the job.
+        UNKNOWN: unknown, or the evidence is contradictory.
     """
 
     SCRIPT = "script"
@@ -31,7 +31,7 @@ class FailureClass(Enum):
 
 
 class Retry(Enum):
-    """Whether the same job may succeed when it is started again."""
+    """The prospects of starting this job again."""
 
     YES = "yes"
     NO = "no"
