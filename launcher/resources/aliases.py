@@ -25,10 +25,10 @@ _FIELD = re.compile(r"(?<!\S)(NodeName|NodeAddr|NodeHostName)=(\S+)")
 
 
 def meant(hosts: Iterable[str], nodes: Iterable[str]) -> dict[str, str]:
-    """Return which of these nodes is meant by each of these hosts, as far as it is one of them.
+    """Return the node that each of these hosts means, for the hosts that are nodes.
 
-    A name that may be any of several nodes is none of them. Outside of a Slurm job, only the short
-    and the long form of a name are the same.
+    A name that fits several nodes means none of them. Outside of a Slurm job, only the short and
+    the long form of a name are equivalent.
     """
     hosts, nodes = list(hosts), list(nodes)
     found = _recognised(hosts, zip(nodes, nodes, strict=True))

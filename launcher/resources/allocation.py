@@ -45,7 +45,7 @@ class Allocation(NamedTuple):
 
 
 class _Groups(NamedTuple):
-    """What a source returns: the hosts of each group, and where their slots come from."""
+    """The result of a source: the hosts of each group, and the source of their slots."""
 
     groups: Sequence[Sequence[Host]]
     note: str

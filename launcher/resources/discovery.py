@@ -24,7 +24,7 @@ PATIENCE = 60.0
 """Seconds that the script may take."""
 
 SLOW = 10.0
-"""Seconds without an answer after which the user is told."""
+"""Seconds without an answer until the user reads about it."""
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command that has not begun its job."""
@@ -81,10 +81,10 @@ def discover(command: str) -> list[Host]:
 
 
 def _answer_of(process: subprocess.Popen[bytes], where: str) -> tuple[bytes, bytes]:
-    """Return what it prints on its two outputs; kill it with its children if that is given up.
+    """Return the output of a process, on both streams; kill it and its children on an exception.
 
     Raises:
-        subprocess.TimeoutExpired: it takes too long.
+        subprocess.TimeoutExpired: the process takes too long.
     """
     from subprocess import TimeoutExpired
 
@@ -120,7 +120,7 @@ def _ending_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def failure(code: int, errors: bytes) -> str:
-    """Return how the command failed, in one line with the last line of its error output."""
+    """Return a description of the command's failure, with the last line of its error output."""
     last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
     how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
     return f"{how}{f': {last}' if last else ''}"

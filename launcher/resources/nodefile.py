@@ -3,10 +3,10 @@
 They count cores or MPI ranks, but a slot is a device, and one worker for each of 64 cores would be
 wrong. So only numbers of GPUs are used; otherwise each node counts its own devices. Each reader
 takes the variable that names the file or holds the list, the environment, and a function that reads
-files. It returns the hosts and where their slots come from, or None if there is no job.
+files. It returns the hosts and the source of their slots, or None if there is no job.
 
 Sources: qsub(1B) of OpenPBS and of Torque (PBS_NODEFILE, PBS_GPUFILE), IBM's "Environment variables
-set for job execution" (LSB_*), sge_pe(5) (PE_HOSTFILE), Hydra's and PRRTE's readers of the same.
+set for job execution" (LSB_*), sge_pe(5) (PE_HOSTFILE), and how Hydra and PRRTE read them.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _hosts(item: str, where: str) -> list[str]:
 
 
 def _aligned(brackets: re.Match[str]) -> str:
-    """Return the brackets with both ends of each range padded to the same width."""
+    """Return the brackets with both ends of each range padded to equal width."""
     return _RANGE.sub(_with_zeros, brackets[0])
 
 

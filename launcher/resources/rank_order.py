@@ -73,7 +73,7 @@ def as_listed(hosts: Sequence[Host], listed: Sequence[Host], source: str) -> lis
 
 
 def _other_name(name: str, known: Mapping[str, Host]) -> str:
-    """Return the key of the host that is meant by another name of it, "" for none."""
+    """Return the key of the host with this other name, "" for none."""
     from .aliases import meant
 
     return meant([name], known).get(name, "")
@@ -107,7 +107,7 @@ def check_segments(hosts: Sequence[Host], segment: int) -> None:
 
 
 def _advice(hosts: Sequence[Host], segment: int) -> str:
-    """Return how many nodes lie in segments, as advice, "" if none does."""
+    """Return advice on the number of nodes that fit into segments."""
     sizes: dict[str, int] = {}
     for host in hosts:
         sizes[host.block] = sizes.get(host.block, 0) + 1

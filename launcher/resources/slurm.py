@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Slots = tuple[Sequence[int | None], str]
 
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
-"""Higher numbers are the batch step, the interactive step and others of that kind (slurm.h)."""
+"""Numbers from here on are the batch step, the interactive step and the like (slurm.h)."""
 
 _SEPARATORS = re.compile(r"[:=/]")
 
@@ -83,7 +83,7 @@ def components(environ: Mapping[str, str]) -> list[Component]:
 def stale_requests(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that ask for other GPUs than this job has here, each with a line.
 
-    A step may have fewer GPUs than its job, so what it has says nothing of the job.
+    A step may have fewer GPUs than its job, so its GPUs tell nothing about the job.
     """
     has, known_by = _first(lambda name: environ.get(name, ""), _ON_THIS_NODE)
     if not has or in_a_step(environ):
@@ -179,7 +179,7 @@ def _slots(get: Get, nodes: int) -> Slots:
 
 
 def _tasks(get: Get, nodes: int, least: int = 2) -> Slots:
-    """Return the same from the number of tasks, if that is `least` or more on some node."""
+    """Return slots from the number of tasks, if that is `least` or more on some node."""
     if get("SLURM_TASKS_PER_NODE") and (get("SLURM_NTASKS") or get("SLURM_NTASKS_PER_NODE")):
         counts = task_counts(get("SLURM_TASKS_PER_NODE"))
         # In a step on some of the nodes, the variable covers only these.

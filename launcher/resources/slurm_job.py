@@ -1,7 +1,8 @@
-"""Ask Slurm about the job that the environment names, where Slurm itself has not set that.
+"""Ask Slurm about the job that the environment names, if Slurm itself did not set the variables.
 
-The variables of salloc stay in shells that outlive the job, and tell no GPUs. On the nodes of a job
-Slurm itself has set them for the process (SLURMD_NODENAME, srun(1)), so nothing is asked there.
+The variables of salloc stay in shells that outlive the job, and do not tell the GPUs. On the nodes
+of a job, Slurm itself has set them for the process (SLURMD_NODENAME, srun(1)), so no question is
+needed there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _OVER = {
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL"),
     *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 }
-"""States in which a job has no nodes any more, or not for long (JOB STATE CODES of squeue(1))."""
+"""States in which a job has no nodes, or soon has none (JOB STATE CODES of squeue(1))."""
 
 _UNKNOWN = "Invalid job id"
 _STATE = re.compile(r"\bJobState=(\w+)")

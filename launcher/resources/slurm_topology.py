@@ -41,7 +41,7 @@ def blocks(text: str) -> dict[str, str]:
 
 
 def _leaves(switches: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lowest switches, those below the same one in a row."""
+    """Yield the lowest switches; those below one switch follow each other."""
     below = {
         name: expand_nodelist(one["Switches"], f"{SOURCE}: {name}") if "Switches" in one else []
         for name, one in switches.items()
