@@ -49,15 +49,15 @@ RIVALS = (
     ("quiet", "log_level"),
     ("bind_cores_to_rank", "bind_to", "numa_binding"),
 )
-"""Options that contradict each other: one of them displaces the others of lower precedence."""
+"""Options that contradict each other: one displaces the others of lower precedence."""
 
 
 class Config(NamedTuple):
-    """What the files set together.
+    """The combined settings of the files.
 
     Attributes:
         values: the values of options, by name.
-        origins: the file and line of each, by name; several if their values add up.
+        origins: the file and line of each value, by name; several if values add up.
         skipped: a message about each file that was not read.
         profiles: each file with profiles of which none is chosen, and their names.
     """
@@ -82,17 +82,17 @@ def config(
     given: frozenset[str],
     environ: Mapping[str, str],
 ) -> Config:
-    """Return what files set.
+    """Return the settings of the files.
 
     Args:
-        paths: the files of the site and of the person, lowest precedence first.
-        projects: the files of projects, the nearest first: the first one counts that is safe.
-        options: what the command line and variables say about configuration files.
+        paths: the files of the machine and of the user, lowest precedence first.
+        projects: the files of projects, the nearest first: the first safe one counts.
+        options: the options of the command line and of variables about configuration files.
         given: options that the command line or a variable sets.
         environ: the environment.
 
     Raises:
-        UsageError: a file is not valid, not safe or not trusted, or there is no such profile.
+        UsageError: a file is not valid, not safe or not trusted, or the profile does not exist.
     """
     read_files = [parsed(path, own(path).data) for path in paths]
     project, skipped = _nearest(projects)
@@ -124,7 +124,7 @@ def _idle(names: Iterable[str]) -> set[str]:
 
 
 def _displaced(given: Iterable[str], values: Mapping[str, object]) -> set[str]:
-    """Return which values give way to options of higher precedence."""
+    """Return the values that give way to options of higher precedence."""
     names = set(given)
     return {name for rivals in RIVALS if names & {*rivals} for name in rivals} & (
         values.keys() - names

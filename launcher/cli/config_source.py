@@ -15,7 +15,7 @@ ACL = "system.posix_acl_access"
 """The attribute by which a file gives rights to further users (acl(5)), as its mode does not."""
 
 ACCOUNTS = "/etc/passwd"
-"""Where the accounts of this machine and their first groups are (passwd(5))."""
+"""The file of this machine's accounts and their first groups (passwd(5))."""
 
 
 class ConfigSource(NamedTuple):
@@ -24,7 +24,7 @@ class ConfigSource(NamedTuple):
     Attributes:
         path: the file.
         data: its contents.
-        shared: whether others of a group can change it, or put another file in its place.
+        shared: whether other members of a group can change the file, or put another in its place.
     """
 
     path: str
@@ -80,7 +80,7 @@ def own(path: str) -> ConfigSource:
 
 
 def is_shared(path: str, status: os.stat_result) -> bool:
-    """Return whether others of a group can change a file or folder.
+    """Return whether other members of a group can change a file or folder.
 
     Raises:
         Unsafe: everybody can, or it belongs to another user than root.

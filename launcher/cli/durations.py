@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FORMS = "30, 90s, 30m, 2h or 1h30m"
-"""What the message about a bad duration shows."""
+"""Examples in the message about a bad duration."""
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 """Seconds in each unit; in a duration they come in this order, each at most once."""

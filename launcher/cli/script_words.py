@@ -1,6 +1,6 @@
-"""What was probably meant by a script that is not there, or by a command line without one.
+"""Guesses about a missing script, or about a command line without one.
 
-Loaded only once it is known that something is wrong.
+Loaded only once an error is certain.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ def unquoted(taken: tuple[str, str], program: Sequence[str], folder: str) -> str
 
 
 def meant(script: str, folder: str) -> str:
-    """Return what was probably meant by a script that is not in a folder, to put behind it; or "".
+    """Return a guess about a script that is missing in a folder, to append to its name; or "".
 
     Args:
         script: the word in its place.
-        folder: where the workers run.
+        folder: the folder that the workers run in.
     """
     known = COMMANDS.get(script)
     if known and not os.path.isfile(os.path.join(folder, f"{script}.py")):
@@ -93,7 +93,7 @@ def meant(script: str, folder: str) -> str:
 
 
 def _other(script: str) -> str:
-    """Return what a word is that is no name of a script."""
+    """Return a guess about a word that is not the name of a script."""
     if re.fullmatch(r"[A-Za-z0-9_.-]+(:[0-9+-]+)?(,[A-Za-z0-9_.-]+(:[0-9+-]+)?)*,?", script) and (
         "," in script or ":" in script
     ):

@@ -94,14 +94,14 @@ TOKEN = r"""(?sx)
     | '{3} .*? (?: '{3,5} | \Z ) | ' [^'\n]* '?
     | \#[^\n]* | [\w+:-]+ | [\[\]{}.\n]
 """
-"""What a text consists of, as far as brackets, words and dots count."""
+"""The tokens of a text that matter: brackets, words and dots."""
 
 
 def _check_costs(path: str, text: str) -> None:
-    """Check what makes a parser of TOML slow, or exhausts its stack. Linear.
+    """Check for contents that make a TOML parser slow, or exhaust its stack. Linear.
 
     Raises:
-        UsageError: there is too much of it.
+        UsageError: there is too much of such content.
     """
     number, dots, depth = 1, 0, 0
     for match in re.finditer(TOKEN, text):
@@ -231,9 +231,9 @@ class Key(NamedTuple):
     """A key or the name of a table, in a line of its own.
 
     Attributes:
-        path: its path, with the numbers of tables in arrays.
-        name: the same without them, as it is written.
-        number: its line, from 1.
+        path: the path, with the numbers of tables in arrays.
+        name: the path without these numbers, as written.
+        number: the line, from 1.
         header: whether it is the name of a table.
     """
 

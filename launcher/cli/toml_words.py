@@ -63,16 +63,16 @@ class ErrorPlace(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """What follows on the line."""
+        """The rest of the line."""
         return self.text[self.at :].partition("\n")[0].strip()
 
 
 def fault(text: str, error: str) -> tuple[int, str]:
-    """Return the line of what is no TOML, from 1, and what is wrong with it.
+    """Return the line of the error, from 1, and what is wrong there.
 
     Args:
         text: the contents of the file.
-        error: what `tomllib` says: `... (at line 2, column 12)` or `... (at end of document)`.
+        error: the message of `tomllib`: `... (at line 2, column 12)` or `... (at end of document)`.
     """
     place = ErrorPlace(text, _offset(text, error))
     if error.startswith(("Cannot", "Duplicate")):
@@ -132,7 +132,7 @@ def _looks_like(kind: str) -> str:
 
 
 def _twice(place: ErrorPlace) -> tuple[int, str]:
-    """Return which key or table is there before."""
+    """Return the line of a duplicate, and which key or table is there before."""
     *before, last = [one for one in keys(place.text) if one.number <= place.number]
     same = (one for one in before if one.path == last.path or (last.header and _alike(one, last)))
     first = next(same, None)
@@ -208,7 +208,7 @@ def _brackets(place: ErrorPlace) -> tuple[int, str] | None:
 
 
 def _item(place: ErrorPlace) -> str:
-    """Return what is wrong with an item of a list or a table."""
+    """Return what is wrong with an item of a list or a table, in words."""
     if place.rest[0] in "]}":
         return f"no comma before {place.rest[0]}"
     if place.rest[0] in ",:":
@@ -240,7 +240,7 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _header(place: ErrorPlace) -> tuple[int, str] | None:
-    """Look for the name of a table that is not written as it has to be."""
+    """Look for the name of a table that is not written correctly."""
     line = place.line
     if not line.startswith("["):
         return None
@@ -288,7 +288,7 @@ def _without_equals(line: str) -> str:
 
 
 def _value(key: str, value: str) -> str:
-    """Return what is wrong with a value, and how it is written."""
+    """Return what is wrong with a value, and its correct form."""
     if not value:
         return f"{key} has no value; give it one, or leave out this line"
     if value.startswith("="):
@@ -304,7 +304,7 @@ def _value(key: str, value: str) -> str:
 
 
 def _more(key: str, value: str) -> str:
-    """Return what is wrong if a value is there, and something behind it."""
+    """Return what is wrong with the text after a value, in words."""
     if re.fullmatch(rf"{_CONSTANT}(?:\s*,\s*{_CONSTANT})+,?", value):
         return f"several values need a list: {key} = [{_shown(value)}]"
     first = re.match(rf"{_CONSTANT}(?=[\s,;])", value)

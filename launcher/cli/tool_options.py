@@ -1,4 +1,4 @@
-"""The options that the commands beside dsrun have of their own: a table for each."""
+"""The options that only commands other than dsrun have: a table for each command."""
 
 from __future__ import annotations
 

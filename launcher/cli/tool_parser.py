@@ -1,4 +1,4 @@
-"""Parse the command line of a command beside dsrun: its own options, and some of dsrun's."""
+"""Parse the command line of a command other than dsrun: its own options, and some of dsrun's."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ToolCommand(NamedTuple):
         rest: the words that are not options.
         help: whether the help is requested.
         notes: messages to the user about options that have no effect, and about configuration files
-            that were not read, as others wrote them; none with --quiet.
-        config: what --show_config prints; "" without it.
+            that were not read because others may write to them; none with --quiet.
+        config: the output of --show_config; "" without it.
         shared: the words of the options that it shares with dsrun, as they were typed.
     """
 
@@ -48,7 +48,7 @@ def configured(
     environ: Mapping[str, str],
     mixing: Collection[str] = (),
 ) -> ToolCommand:
-    """Parse as `parse`; what it shares with dsrun may also be set by configuration files.
+    """Parse as `parse`; configuration files may also set the options that are shared with dsrun.
 
     Raises:
         UsageError: as `parse`, or a configuration file is not valid.

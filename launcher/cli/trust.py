@@ -105,10 +105,10 @@ def _path(environ: Mapping[str, str]) -> str:
 
 
 def _read(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what is kept; nothing if the file is missing or damaged.
+    """Return the trusted files with their digests; {} if the file is missing or damaged.
 
     Raises:
-        PermissionError: it may not be read, or others can change it.
+        PermissionError: the file may not be read, or others can change it.
     """
     try:
         path = _path(environ)

@@ -1,4 +1,4 @@
-"""The pages of the help, made of the table of options, and what they say beside it.
+"""The pages of the help, made from the table of options and from additional texts.
 
 Nothing here is imported unless help is printed or documentation is generated.
 """

@@ -1,4 +1,4 @@
-"""What `dsrun -h` shows: the options that most people need, a line each. Pure."""
+"""The output of `dsrun -h`: the options that most people need, a line each. Pure."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .tools import Tool
 
 SHORT, ALL = "short", "all"
-"""What `-h` and `--help` ask for; any other word is a topic."""
+"""The pages of `-h` and `--help`; any other word is a topic."""
 
 WIDTH = 79
 COLUMN = 26
@@ -33,7 +33,7 @@ def text(page: str) -> str:
 
 
 def of_tool(name: str) -> str:
-    """Return the help of a command beside dsrun."""
+    """Return the help of a command other than dsrun."""
     tool = TOOLS[name]
     starts = ("usage:", *("      " for _ in tool.usage[1:]))
     usage = [
@@ -123,7 +123,7 @@ def _short_row(name: str, words: str) -> str:
 
 
 def _columns(left: str, words: str) -> str:
-    """Return a row of two columns; what does not fit beside the left one begins below it."""
+    """Return a row of two columns; words that do not fit beside the left column begin below it."""
     about = textwrap.wrap(words, WIDTH - COLUMN, break_on_hyphens=False)
     beside = len(left) < COLUMN - 1
     first = f"{left:<{COLUMN}}{about.pop(0)}" if beside else left

@@ -15,14 +15,14 @@ class OptionRow(NamedTuple):
     """One option of a command.
 
     Attributes:
-        names: as they are typed, one-letter names first.
-        metavar: what its value is called, "" for a flag.
-        text: what it does.
-        default: what applies without it, "" for a flag.
+        names: the names as typed, one-letter names first.
+        metavar: the name of the value, "" for a flag.
+        text: the effect of the option.
+        default: the behaviour without the option, "" for a flag.
         choices: the only valid values, () for any.
         values: values to suggest where others are valid, too.
-        repeatable: whether it may be given several times.
-        offers: what completion looks for, as in `Option`.
+        repeatable: whether the option may be given several times.
+        offers: the kind of values that completion offers, as in `Option`.
     """
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class OptionRow(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What the option does, its choices and its default."""
+        """The effect of the option, its choices and its default."""
         chosen = f" One of: {', '.join(self.choices)}." if self.choices else ""
         return f"{self.text}{chosen}" + (f" [default: {self.default}]" if self.default else "")
 
@@ -78,7 +78,7 @@ def _spellings(name: str, option: Option) -> tuple[str, ...]:
 
 
 def _default(name: str, option: Option) -> str:
-    """Return what applies when an option is not given; "" for a flag."""
+    """Return the behaviour without an option; "" for a flag."""
     if option.kind == "bool":
         return ""
     if option.unset:

@@ -1,4 +1,4 @@
-"""What the help says of dsrun as a whole: usage, examples, exit codes. Pure."""
+"""The help about dsrun as a whole: usage, examples, exit codes. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The help of the commands beside dsrun."""
+"""The help of the commands other than dsrun."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Tool(NamedTuple):
     """One command.
 
     Attributes:
-        title: what it does, in a few words.
-        usage: how it is called, a line for each way.
+        title: the purpose of the command, in a few words.
+        usage: the ways to call it, a line each.
         text: paragraphs before the options; one that begins with a blank is shown as it is.
         rows: its own options.
         more: paragraphs after the options.
         shared: names of the options that it has in common with dsrun.
-        shared_words: what the help says instead of these names, "" for nothing else.
+        shared_words: text of the help instead of these names, "" for none.
     """
 
     title: str
@@ -166,4 +166,4 @@ TOOLS = {
     "dsrun-exec": EXEC,
     "dsrun-check": CHECK,
 }
-"""Every command beside dsrun by its name."""
+"""Every command other than dsrun, by name."""

@@ -10,9 +10,9 @@ class Topic(NamedTuple):
     """One topic of the help.
 
     Attributes:
-        title: what it is about.
+        title: the subject of the topic.
         text: paragraphs; one that begins with a blank is shown as it is.
-        options: the names of the options that belong to it.
+        options: the names of the options that belong to the topic.
     """
 
     title: str
