@@ -1,1 +1,1 @@
-"""What this machine is, has and runs."""
+"""This machine: its identity, its resources and its processes."""

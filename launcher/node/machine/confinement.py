@@ -1,6 +1,6 @@
-"""Why workers have fewer CPUs than there are of them: who has confined this node, and the way out.
+"""Why workers have fewer CPUs than the machine: who has confined this node, and the remedy.
 
-It is loaded only if that is so.
+It is loaded only if that is the case.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BINDERS = (
     (("HYDI_", "HYDRA_", "MPI_LOCAL"), "Hydra's mpiexec", "mpiexec -bind-to none"),
     (("SLURM_CPU_BIND", "SLURM_STEP_ID"), "srun", "srun --cpu-bind=none, or more --cpus-per-task"),
 )
-"""How the names of variables begin that a launcher sets for its tasks, which it may bind, and how
-it is told not to: the manuals of mpirun(1), Intel MPI, MVAPICH2, PALS, Hydra and srun(1)."""
+"""Prefixes of variables that a launcher sets for its tasks, which it may bind, and its option
+against binding: the manuals of mpirun(1), Intel MPI, MVAPICH2, PALS, Hydra and srun(1)."""
 
 _ANYBODY = (
     "whatever started it (taskset, numactl, an MPI launcher, srun)",
@@ -47,15 +47,15 @@ def note(
     online: int | None = None,
     root: str = "/",
 ) -> str:
-    """Return why so many workers have fewer CPUs; "" if the machine has no more.
+    """Return why this number of workers has fewer CPUs; "" if the machine has no more.
 
     Args:
-        workers: how many there are on this node.
-        cpus: how many CPUs they may use at a time (`capacity.cpus`).
+        workers: the number of workers on this node.
+        cpus: the number of CPUs that they may use at a time (`capacity.cpus`).
         environ: the environment of this process, as a launcher has made it.
-        by_engine: dsrun has chosen the launcher that has started this process.
-        online: the number of CPUs of this machine, None to ask for it.
-        root: where /proc and /sys are.
+        by_engine: whether dsrun has chosen the launcher that has started this process.
+        online: the number of CPUs of this machine, None to find out.
+        root: the folder that contains /proc and /sys.
     """
     there = online or os.cpu_count() or 1
     if cpus >= min(workers, there):
@@ -89,7 +89,7 @@ def _cpuset(cpus: float, environ: Mapping[str, str], root: str) -> tuple[str, st
 
 
 def _binder(environ: Mapping[str, str], by_engine: bool) -> tuple[str, str]:
-    """Return who may have set the affinity of this process."""
+    """Return the likely originator of this process's affinity, and a remedy."""
     found = _ENGINE if by_engine else _ANYBODY
     for prefixes, who, undo in _BINDERS:
         if any(name.startswith(prefixes) for name in environ):

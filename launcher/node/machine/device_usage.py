@@ -1,7 +1,7 @@
-"""How this machine's devices are used, asked by a forked child.
+"""The usage of this machine's devices, read by a forked child.
 
-A device that does not answer would block the process that asks, and the node launcher must go on.
-A child that cannot be killed is left to the kernel; no other is forked before it is gone.
+A device that does not answer would block the process that asks, and the node launcher must go on. A
+child that cannot be killed is left to the kernel; no other is forked before it is gone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DRIVER = "/dev/nvidiactl"
 
 
 def read(folders: Sequence[str] = ()) -> Devices:
-    """Return how the devices are used, as far as their vendor's library tells; it may block.
+    """Return the usage of the devices, as far as their vendor's library reports it; it may block.
 
     Without NVML's Python module, only their numbers and UUIDs are known.
 
     Args:
-        folders: where that module may be, if this process does not find it.
+        folders: folders that may have this module, if this process does not find it.
     """
     sys.path.extend(folders)
     gpus = nvml.read("uuid", "busy", "used", "total")
@@ -76,7 +76,7 @@ class DeviceQuestion:
             self._call.reaped(pid)
 
     def close(self) -> None:
-        """Kill the child, and give no answer any more."""
+        """Kill the child, and give no answer."""
         self._waiting.clear()
         if self._call is not None:
             self._call.close()

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 
 WITH_NCCL = {"cuda", "rocm"}
-"""Accelerators whose workers use NCCL, or RCCL, which has the same variables."""
+"""Accelerators whose workers use NCCL, or RCCL, which reads NCCL's variables."""
 
 LOOPBACK = "127.0.0.1"
-"""What gloo takes if this machine's name does not resolve to an address of it."""
+"""The address that gloo takes if this machine's name does not resolve to one of its addresses."""
 
 SECONDS = 2.0
 """The time for this machine's own name to resolve."""
@@ -112,7 +112,7 @@ def _is_in_file(name: str) -> bool:
 
 
 def _asked(name: str) -> str:
-    """Return what a process of its own finds, "" if it takes longer than `SECONDS`."""
+    """Return the result of a child process, "" if it takes longer than `SECONDS`."""
     try:
         pid, answer = write_in_child(lambda pipe: pipe.write(_bindable(name)))
     except OSError:

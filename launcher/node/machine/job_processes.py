@@ -38,7 +38,8 @@ LAUNCHER_TIME = 2.0
 """Seconds for a guard to end what its killed node launcher leaves."""
 
 LOOKS = 50
-"""How often; what is left then is named. No time is set, as a look may take long itself."""
+"""Number of attempts; processes left after that are reported. No time is set, as an attempt may
+itself take long."""
 
 
 class JobProcess:
@@ -211,7 +212,7 @@ class JobEnder:
         self._look()
 
     def _look(self) -> None:
-        """Finish if nothing is left; what was forked meanwhile gets the same signal."""
+        """Finish if no process is left; send the current signal to newly forked ones."""
         if not self._running and not any(self._sweep() for _ in range(SWEEPS)):
             self._finish()
 
@@ -231,7 +232,7 @@ class JobEnder:
                 one.close()
 
     def _kill(self, looks: int) -> None:
-        """Kill everything again and again, so many times more, as it may fork meanwhile."""
+        """Kill all processes again, this number of times, as they may fork in the meantime."""
         self._numbers = (signal.SIGSTOP, signal.SIGKILL)
         for _ in range(SWEEPS):
             self._sweep()

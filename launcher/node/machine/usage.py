@@ -25,11 +25,11 @@ _STATE, _PARENT, _CPU, _RESIDENT = 0, 1, slice(11, 15), 21
 
 
 class Use(NamedTuple):
-    """What one process uses.
+    """The resources that one process uses.
 
     Attributes:
-        state: the kernel's letter for it.
-        cpu: seconds of CPU time, its own and of its children that have been reaped.
+        state: the kernel's letter for its state.
+        cpu: seconds of CPU time, including that of its reaped children.
         memory: resident bytes.
     """
 
@@ -40,7 +40,7 @@ class Use(NamedTuple):
 
 
 def usage(workers: Iterable[tuple[int, int]]) -> Usage:
-    """Return what these workers, given as (rank, pid), and this machine use; without devices."""
+    """Return the usage, without devices, of these workers (rank, pid), and of this machine."""
     table = read_processes()
     below = by_parent(table)
     rows = tuple(_of_rank(rank, pid, table, below) for rank, pid in workers)
@@ -50,7 +50,7 @@ def usage(workers: Iterable[tuple[int, int]]) -> Usage:
 
 
 def read_processes() -> dict[int, Use]:
-    """Return what every visible process uses, by pid."""
+    """Return the usage of every visible process, by pid."""
     table = {}
     for pid in processes.pids():
         with suppress(OSError):  # it has ended meanwhile
