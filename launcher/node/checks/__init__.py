@@ -1,1 +1,1 @@
-"""What is checked on this node before a job, or for others."""
+"""Checks on this node before a job, for itself or for other nodes."""

@@ -238,7 +238,7 @@ def numeric(address: str, port: int) -> tuple[int, Target]:
 
 
 def _resolve(name: str, port: int, answer: int, parent: int) -> NoReturn:
-    """Write what a name resolves to, as JSON, and end."""
+    """Write the addresses of a name, as JSON, and exit."""
     try:
         system.set_wakeup_fd(-1)  # the pipe is the parent's as well
         processes.die_with_parent(signal.SIGKILL)

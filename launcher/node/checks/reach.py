@@ -1,7 +1,7 @@
-"""REACH: tries whether other nodes are where they seem to be, and lets them try this one.
+"""REACH: tries whether other nodes are at their presumed addresses, and lets them try this one.
 
-That something answers at an address does not show that it is the other node: each machine may have
-the same address for itself, as with docker0. So a node that is dialled proves which one it is.
+An answer at an address does not prove that it comes from the other node: each machine may have this
+address for itself, as with docker0. So a node that is dialled proves its identity.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Reaching:
         self._dials: list[Dials] = []
 
     def network(self, env: dict[str, str], accelerator: str) -> Network:
-        """Return what HELLO says, given the variables of the workers and the kind of devices."""
+        """Return HELLO's network field, given the workers' variables and the kind of devices."""
         return interfaces.network_of(env, accelerator, self._identity.port, self._identity.token)
 
     def dial(self, request: Reach) -> None:

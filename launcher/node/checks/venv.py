@@ -23,13 +23,13 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
     """Source a shell file and return the environment that it leaves.
 
     Args:
-        script: its path.
-        base: the environment to begin with.
-        folder: where to source it, which is where the workers run.
+        script: the path of the file.
+        base: the environment at the start.
+        folder: the folder to source it in, which is the workers' folder.
 
     Raises:
         OSError: the file is missing, not a regular file, or another user may write to it.
-        ValueError: it failed; the text has its exit code and what it printed.
+        ValueError: the script failed; the text has its exit code and its output.
     """
     import subprocess
 
