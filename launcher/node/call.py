@@ -1,9 +1,9 @@
-"""Calls a function in a worker, and reports what it has returned or raised.
+"""Calls a function in a worker, and reports its result or exception.
 
 This is the program of a job that consists of a Python function. The worker's Python runs it as a
 file, so it imports only the standard library, and cloudpickle. Its arguments are two descriptors: a
-file with the payload, and the pipe for the report. Both begin with a line of JSON, and go on with
-what was pickled.
+file with the payload, and the pipe for the report. Both begin with a line of JSON, followed by
+pickled data.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The program `facts`: prints what a node is as one line of JSON, without a job.
+"""The program `facts`: prints the facts of a node as one line of JSON, without a job.
 
     facts [--files] [--report]
 
-It reads one line, a NodeJob as JOB has it, in JSON: other users can see the arguments of a process,
-but not what it reads. The line that it prints has `hello`, as HELLO would be with its facts; with
-`--files` the sizes of the Python files in the working folder by name, None if there are too many;
-with `--report` more about this machine and torch, for people.
+It reads one line, the NodeJob of a JOB, in JSON: other users can see the arguments of a process,
+but not its input. The line that it prints has `hello`, a HELLO with its facts; with `--files` the
+sizes of the Python files in the working folder by name, None if there are too many; with `--report`
+more about this machine and torch, for people.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def answer(task: messages.NodeJob, options: Sequence[str]) -> dict[str, Any]:
-    """Return what the program prints for a task."""
+    """Return the program's answer for a task."""
     from .checks.file_checks import check
     from .workers.prepare import NodeSetup
 

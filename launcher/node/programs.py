@@ -1,7 +1,7 @@
-"""Programs of dsrun that a runner starts on nodes, as commands beside the runs.
+"""Programs of dsrun that a runner starts on nodes, as commands in addition to the runs.
 
-Each is a function of this table: it is given its arguments, uses the standard streams, and returns
-its exit code.
+Each is a function in this table: it gets its arguments, uses the standard streams, and returns its
+exit code.
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ LONGEST = 4 * 1024 * 1024
 """Bytes of the line that is read."""
 
 PATIENCE = 10.0
-"""Seconds for an address to answer; then it is tried anew."""
+"""Seconds for an address to answer before the next attempt."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.05
 """Seconds from one try of an address to the next; they grow."""
 
 REFUSED_PAUSE = 0.5
-"""The same where a server has answered, but not as it should: it may log each request."""
+"""Seconds between attempts where a server has answered with an error: it may log each request."""
 
 OTHERS, BETTER = 0.05, 0.3
 """Seconds for the other addresses of a server to answer, once one has; and for those before it."""

@@ -1,1 +1,1 @@
-"""Cores, memory and NUMA nodes: what there is, and how workers are bound to it."""
+"""Cores, memory and NUMA nodes of this machine, and the binding of workers to them."""

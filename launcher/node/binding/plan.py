@@ -113,7 +113,7 @@ def _cpus(share: Sequence[Core]) -> tuple[int, ...]:
 
 
 def _notes(bind_to: str, cores: Sequence[Core], shares: Sequence[Sequence[Core]]) -> Iterator[str]:
-    """Yield what workers share although each should have its own, and which cores are unused."""
+    """Yield notes on resources that workers must share, and on unused cores."""
     shared = [count for count in Counter(share[0] for share in shares).values() if count > 1]
     if bind_to in _SHARED and shared:
         what = _SHARED[bind_to][len(shared) > 1]

@@ -61,10 +61,10 @@ def _runs(cores: Sequence[Core], sizes: Sequence[int]) -> list[list[Core]]:
 
 
 def _sizes(nodes: Sequence[int], workers: int) -> list[int]:
-    """Return how many cores each worker gets, given the NUMA node of each core in order.
+    """Return the number of cores of each worker, given the NUMA node of each core in order.
 
-    Where a share begins depends on the number of larger ones before it. From the last worker to the
-    first, the best size is computed for every possible beginning.
+    The beginning of a share depends on the number of larger shares before it. From the last worker
+    to the first, the best size is computed for every possible beginning.
     """
     base, larger = divmod(len(nodes), workers)
     if not larger or len(set(nodes)) == 1:

@@ -29,13 +29,14 @@ class Core(NamedTuple):
     """One physical core.
 
     Attributes:
-        cpus: its hardware threads that may be used, ascending.
-        node: its NUMA node's id.
-        package: its socket's id.
-        cache: the group of cores that share its last cache, within its node. With a level 3 (or 4),
-            the lowest cpu that shares it. Without one, the same for a level 2 if several cores
-            share it; otherwise all cores of the node are one group.
-        kind: 0 for the fastest cores of a machine that has several kinds, 1 and more for slower.
+        cpus: the hardware threads that may be used, ascending.
+        node: the id of the NUMA node.
+        package: the id of the socket.
+        cache: the group of cores that share the last cache, within the node. With a level 3 (or 4),
+            it is the lowest cpu that shares this cache. Otherwise it is that of level 2 if several
+            cores share that cache; if not, all cores of the node are one group.
+        kind: 0 for the fastest cores of a machine that has several kinds, 1 and more for slower
+            cores.
     """
 
     cpus: tuple[int, ...]
@@ -65,7 +66,7 @@ class Topology(NamedTuple):
 
 
 def numa_nodes(topology: Topology) -> int:
-    """Return how many NUMA nodes have a cpu that may be used."""
+    """Return the number of NUMA nodes that have a usable cpu."""
     return len({core.node for core in topology.cores})
 
 

@@ -1,1 +1,1 @@
-"""What this machine knows about the end of a worker."""
+"""Evidence on this machine about the end of a worker."""

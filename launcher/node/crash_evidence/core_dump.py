@@ -1,4 +1,4 @@
-"""Where the kernel has put the memory of a process that has crashed (core(5))."""
+"""The place where the kernel has put the memory of a crashed process (core(5))."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _HANDLERS = {
 
 
 def place(pid: int, number: int, workdir: str, root: str = "/") -> str:
-    """Return where the core dump of a process is, as a path with `*` for what is not known.
+    """Return the path of a process's core dump, with `*` for unknown parts.
 
     It is "" if the kernel's setting cannot be read, or names nothing.
 
     Args:
         pid: the process, which has dumped its memory (WCOREDUMP).
-        number: the signal that has ended it.
-        workdir: its working folder.
-        root: what /proc is below.
+        number: the signal that has ended the process.
+        workdir: the working folder of the process.
+        root: the folder that contains /proc.
     """
     pattern = _line(f"{root}proc/sys/kernel/core_pattern")
     if pattern.startswith("|"):

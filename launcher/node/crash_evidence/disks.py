@@ -46,7 +46,7 @@ def full(output: str, workdir: str, environ: Mapping[str, str], root: str = "/")
 
 
 def _mounts(root: str) -> list[tuple[str, str]]:
-    """Return where file systems are mounted, and of what kind they are (proc(5))."""
+    """Return the mount points and kinds of file systems (proc(5))."""
     rows = (line.split(" ") for line in lines_of(f"{root}proc/self/mounts"))
     return [(_unescaped(row[1]), row[2]) for row in rows if len(row) > 2]
 
@@ -73,7 +73,7 @@ def _words(point: str) -> str:
 
 
 def _shortages(found: os.statvfs_result) -> Iterator[str]:
-    """Yield what is used up: space, of which there may be a rest that is too small, or files."""
+    """Yield the exhausted resources: space, even if an unusably small rest is free, or files."""
     total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
     if total and free * 100 < total and free < 1 << 26:
         whole = f"{total >> 20} MiB" if total >> 20 else f"{total >> 10} KiB"

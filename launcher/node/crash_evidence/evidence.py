@@ -1,4 +1,4 @@
-"""What this machine knows about the end of a worker. Imported only once one has failed.
+"""Evidence on this machine about the end of a worker. Imported only once a worker has failed.
 
 Each piece is a line with its kind: `memory: ...`, `disk: ...`; the runner's table uses them.
 """
@@ -34,7 +34,7 @@ the worker has had there is gone with it."""
 
 
 class MachineHistory:
-    """What has happened on this machine since the workers were started."""
+    """The events on this machine since the workers were started."""
 
     def __init__(
         self, messages: Sequence[str], before: Kills, after: Kills, *, readable: bool
@@ -59,14 +59,14 @@ class MachineHistory:
         self._complete = readable and system.stat("/proc/self/ns/pid").st_ino == FIRST_NAMESPACE
 
     def of(self, ended: Process, code: int) -> list[str]:
-        """Return what is known about the end of one worker, given its exit code."""
+        """Return the evidence about the end of one worker, given its exit code."""
         found = [*self._memory(ended.pid, code), *self._devices(), *self._crash(ended, code)]
         if -code == signal.SIGBUS:
             found += shared_memory()
         return [plain(text)[:LONGEST] for text in found]
 
     def _memory(self, pid: int, code: int) -> Iterator[str]:
-        """Yield what the kernel has ended for lack of memory."""
+        """Yield the processes that the kernel has ended for lack of memory."""
         victims = self._victims
         if -code == signal.SIGKILL and self._complete:
             victims = [one for one in victims if one.pid == pid]
@@ -76,7 +76,7 @@ class MachineHistory:
             yield f"memory: {_words(victim)}"
 
     def _counted(self) -> Iterator[str]:
-        """Yield what the counters show, where the kernel's messages do not."""
+        """Yield evidence from the counters, for use without the kernel's messages."""
         folder = memory.risen(self._before, self._after)
         most = memory.limit(folder) if folder else 0
         if most:
@@ -93,7 +93,7 @@ class MachineHistory:
             yield f"xid: {text}"
 
     def _crash(self, ended: Process, code: int) -> Iterator[str]:
-        """Yield where a worker has crashed, and where its memory was dumped."""
+        """Yield the place of a worker's crash, and that of its memory dump."""
         if code >= 0:
             return
         crashes = self._crashes
@@ -109,7 +109,7 @@ class MachineHistory:
 
 
 def shared_memory() -> Iterator[str]:
-    """Yield how much room is in /dev/shm, if that may be the cause of a bus error."""
+    """Yield the free space in /dev/shm, if that may be the cause of a bus error."""
     try:
         stat = system.statvfs("/dev/shm")
     except OSError:
@@ -123,7 +123,7 @@ def shared_memory() -> Iterator[str]:
 
 
 def of_output(ended: Process, output: str) -> list[str]:
-    """Return what is known about errors at the end of a worker's output."""
+    """Return evidence about errors at the end of a worker's output."""
     found = []
     if "No space left on device" in output or "unexpected pos" in output:
         from .disks import full

@@ -13,7 +13,7 @@ MOST = 10_000
 millisecond, and most nodes have none."""
 
 ABOUT = (b"Killed process", b"oom-kill:", b"memory: usage", b"Xid", b"segfault", b"traps: ")
-"""What is in the messages that matter."""
+"""Texts in the messages that matter."""
 
 RECORD = 8192
 """Bytes of the largest record."""
@@ -34,7 +34,7 @@ class KernelLog:
 
     @property
     def readable(self) -> bool:
-        """Whether the kernel's messages can be read here."""
+        """True if the kernel's messages can be read here."""
         return self._fd >= 0
 
     def read(self) -> list[str]:
@@ -52,7 +52,7 @@ class KernelLog:
         return [text for record in found if (text := message(record))]
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Stop reading."""
         if self._fd >= 0:
             system.close(self._fd)
             self._fd = -1

@@ -1,4 +1,4 @@
-"""What the kernel says of processes that it ends, and of devices. Pure.
+"""The kernel's messages about processes that it ends, and about devices. Pure.
 
 Sources: mm/oom_kill.c, mm/memcontrol.c, arch/x86/mm/fault.c and kernel/traps.c of Linux 5.4 to
 6.18; NVIDIA's "XID Errors" for the form of its lines.
@@ -74,7 +74,7 @@ def victims(lines: Sequence[str]) -> list[Victim]:
 
 
 def xids(lines: Sequence[str]) -> list[str]:
-    """Return what NVIDIA's driver reports of its devices, each report once."""
+    """Return the reports of NVIDIA's driver on its devices, each report once."""
     found = [match for line in lines if (match := _XID.search(line))]
     return list(
         dict.fromkeys(f"Xid {one['number']} on {one['device']}: {one['text']}" for one in found)

@@ -1,4 +1,4 @@
-"""How often the kernel has ended processes because memory was short, here and in our cgroups."""
+"""Counts of processes that the kernel has ended for lack of memory, here and in our cgroups."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ OWN_PORT = "DSRUN_PORT_"
 
 
 def holder(output: str) -> str:
-    """Return who holds the port that the end of a worker's output names, "" if not known."""
+    """Return the holder of the port that the end of a worker's output names, "" if unknown."""
     number = port(output)
     sockets = ports.listeners(number) if number else []
     if not sockets:
@@ -40,14 +40,14 @@ def holder(output: str) -> str:
 
 
 def shared(output: str, spec: WorkerSpec) -> str:
-    """Return which workers on this node are told the port that is in use, "" for one or none.
+    """Return the workers on this node that share the port in use; "" for fewer than two.
 
-    The port is one of their role's own, which is theirs alone on the node. If the output names no
-    port, it is one that is in the command line.
+    The port is one that is reserved for their role on the node. If the output names no port, it is
+    a port in the command line.
 
     Args:
         output: the end of a worker's output.
-        spec: as it was started.
+        spec: the worker as it was started.
     """
     env = {os.fsdecode(name): os.fsdecode(value) for name, value in spec.env.items()}
     count, number = int(env.get("LOCAL_WORLD_SIZE", "1")), port(output)

@@ -1,4 +1,4 @@
-"""What must be read before a failure, so that its causes can be seen after it."""
+"""State that must be read before a failure, so that the failure can be explained later."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _hint(found: Sequence[str], number: int) -> str:
 
 
 def of_outputs(failed: Sequence[Process], tails: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return what is known about errors in the last outputs of workers, in lines by rank."""
+    """Return evidence about errors in the last outputs of workers, in lines by rank."""
     from .evidence import of_output
 
     outputs = ((one, "\n".join(tails.get(f"{one.spec.rank}", ()))) for one in failed)

@@ -1,13 +1,13 @@
 """torch's elastic agent for the workers of one node; the node launcher carries out its decisions.
 
-A program of its own, run by the Python that the workers have, since torch is to be found there:
+It is a separate program, run by the workers' Python, which has torch:
 
     python agent.py SETTINGS
 
-Standard input is a socket to the node launcher, over which this program and its shims send it a
-line of their own each. The rounds are those of dsrun's runner, or of a rendezvous of torch's, in
-which other nodes may have torchrun. Of torch only what is public is used: rendezvous handlers and
-their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and newer).
+Standard input is a socket to the node launcher, over which this program and each of its shims send
+a connection for their messages. The rounds are those of dsrun's runner, or of a rendezvous of
+torch's, in which other nodes may have torchrun. Only public parts of torch are used: rendezvous
+handlers and their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and newer).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logging.disable(logging.ERROR)
 
 
 def unfit(error: ImportError) -> str:
-    """Return what is wrong with the torch of this Python, or that it has none."""
+    """Return the problem with this Python's torch, or its absence, in words."""
     version = getattr(sys.modules.get("torch"), "__version__", "")
     if error.name == "torch" and not version:
         return f"{sys.executable} has no torch; torch's agent needs torch 2.3 or newer"
@@ -106,7 +106,7 @@ class RoundHandler(RendezvousHandler):
 
     @property
     def use_agent_store(self) -> bool:
-        """Have the workers use the agents' store, whose port is taken already."""
+        """Make the workers use the agents' store, whose port is already taken."""
         return True
 
     def next_rendezvous(self) -> RendezvousInfo:
@@ -166,7 +166,7 @@ class NoLogsSpecs(LogsSpecs):
 
 
 class NamedLogsSpecs(NoLogsSpecs):
-    """Has another LogsSpecs name the files, which the node launcher then writes."""
+    """Lets another LogsSpecs name the files, which the node launcher then writes."""
 
     def __init__(self, named: LogsSpecs) -> None:
         super().__init__()

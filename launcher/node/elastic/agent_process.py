@@ -85,7 +85,7 @@ LIMIT = 65536
 """Bytes of one message, at most."""
 
 KEPT = 4096
-"""How many of the last bytes that the agent prints are kept."""
+"""Number of the agent's last bytes of output that are kept."""
 
 NO_REASON = AgentFailure("?")
 """Stands for the reason until the agent reports one."""
@@ -108,13 +108,13 @@ class AgentProcess:
         """Start the agent; `agent` is given the descriptor of its standard input.
 
         Args:
-            loop: where its connections are read.
-            agent: returns what to execute.
-            listener: hears what it decides.
-            workers: how many the agent requests in each round.
+            loop: reads the agent's connections.
+            agent: returns the command to execute.
+            listener: receives the agent's decisions.
+            workers: the number of workers that the agent requests in each round.
 
         Raises:
-            SpawnFailed: it cannot be started.
+            SpawnFailed: the agent cannot be started.
         """
         self._loop = loop
         self._listener = listener
@@ -149,7 +149,7 @@ class AgentProcess:
         self._tell({"round": place})
 
     def change(self) -> None:
-        """Have the agent leave its round."""
+        """Tell the agent to leave its round."""
         self._tell({"change": True})
 
     def ended(self, local: int, code: int) -> None:

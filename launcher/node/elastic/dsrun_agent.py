@@ -43,7 +43,7 @@ class DsrunAgent:
     pids = ()
 
     def __init__(self, listener: AgentListener, workers: int) -> None:
-        """Decide for so many workers; `listener` hears the decisions."""
+        """Decide for this number of workers; `listener` receives the decisions."""
         self._listener = listener
         self._workers = workers
         self._phase = AgentPhase.IDLE
@@ -116,10 +116,10 @@ class DsrunAgent:
 
 
 class RoundPorts:
-    """What a node reserves for a round, as it may become the first one of it.
+    """The ports that a node reserves for a round, in which it may become the first node.
 
     Attributes:
-        store: the port of rank 0's store. Nothing of ours ever listens there: workers of other
+        store: the port of rank 0's store. The node launcher never listens there: workers of other
             nodes may connect before rank 0 does, and must then be refused.
         probe: another port, where the other nodes can try to connect until the round is formed.
     """

@@ -77,7 +77,7 @@ class NodeRounds:
     def exited(self, rank: int, code: int) -> None:
         """Tell the agent that a worker of the present round has ended.
 
-        Once the job is being stopped the agent is told nothing: it would ask for another round.
+        During the job's stop the agent is told nothing: it would ask for another round.
         """
         self._queue.put(self._state.worker_exited, rank, code)
 
@@ -94,7 +94,7 @@ class NodeRounds:
         self._state.stop()
 
     def close(self, then: Callable[[], None] = lambda: None) -> None:
-        """End the agent; call `then` once there is no notice any more."""
+        """End the agent; call `then` once the notice of a change is gone."""
         self.stop()
         self.agent.close()
         self._notice.end(then)
@@ -134,11 +134,11 @@ class NodeRounds:
         self._send(messages.pack(kind, message))
 
     def start_workers(self, start: Start) -> None:
-        """Have the run start the workers of this round."""
+        """Ask the run to start the workers of this round."""
         self._queue.put(self._owner.workers_requested, start)
 
     def stop_workers(self, number: int, grace: float) -> None:
-        """Have the run stop its workers: SIGKILL `grace` seconds after the signal."""
+        """Ask the run to stop its workers: SIGKILL `grace` seconds after the signal."""
         self._queue.put(self._owner.round_stopped, number, grace)
 
     def give_notice(self) -> None:
@@ -150,15 +150,15 @@ class NodeRounds:
         self.workers_gone()
 
     def end(self, reason: str) -> None:
-        """Have the run end."""
+        """Ask the run to end."""
         self._queue.put(self._owner.rounds_ended, reason)
 
 
 def make_agent(loop: Loop, setup: NodeSetup, start: Start, listener: AgentListener) -> Agent:
-    """Return the agent that the task asks for; it tells its decisions to `listener`.
+    """Return the agent that the task asks for; it reports its decisions to `listener`.
 
-    It is dsrun's own for the runner's rounds; torch's, which is a process beside this one, for
-    torch's rendezvous or if the user asks for it.
+    For the runner's rounds, it is dsrun's own. For torch's rendezvous, or at the user's request, it
+    is torch's, a separate process.
     """
     workers = len(start.slots)
     if setup.task.torch_agent:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
         @property
         def pids(self) -> Sequence[int]:
-            """Its processes among this process's children."""
+            """The pids of the agent's processes among this process's children."""
 
         def begin(self) -> None:
             """Get ready for the first round."""
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
         """Hears the decisions of an agent."""
 
         def agent_joined(self, port: int, probe: int) -> None:
-            """Hear that the agent waits for a round.
+            """Handle an agent that waits for a round.
 
             Args:
-                port: where the round's store is if this node is the first one of it.
-                probe: listens until the round is formed, for other nodes to try.
+                port: the port of the round's store if this node is the first one.
+                probe: a port that listens until the round is formed, for other nodes to try.
             """
 
         def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
@@ -98,10 +98,10 @@ if TYPE_CHECKING:
             """Send the runner a message in a frame of this kind."""
 
         def start_workers(self, start: Start) -> None:
-            """Have the run start the workers of this round."""
+            """Ask the run to start the workers of this round."""
 
         def stop_workers(self, number: int, grace: float) -> None:
-            """Have the run stop its workers: SIGKILL `grace` seconds after the signal."""
+            """Ask the run to stop its workers: SIGKILL `grace` seconds after the signal."""
 
         def give_notice(self) -> None:
             """Tell the workers that there will be another round soon."""
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
             """Take the notice back; `RoundsState.workers_gone` follows."""
 
         def end(self, reason: str) -> None:
-            """Have the run end, for this reason, "" if all workers ended well."""
+            """Ask the run to end, for this reason, "" if all workers ended well."""
 
 
 class RoundsPhase(Enum):
@@ -160,7 +160,7 @@ class RoundsState:
 
     @property
     def _over(self) -> bool:
-        """Whether nothing that happens counts any more."""
+        """True if events no longer matter."""
         return self.phase is RoundsPhase.OVER
 
     def stop(self) -> None:
@@ -176,7 +176,7 @@ class RoundsState:
             self._do.agent.form(start)
 
     def change_wanted(self) -> None:
-        """Have the agent leave its round: the runner wants another one."""
+        """Tell the agent to leave its round: the runner wants another one."""
         if not self._over:
             self._do.agent.change()
 
@@ -255,7 +255,7 @@ class RoundsState:
             self._do.end_notice()
 
     def _end_all(self, number: int) -> None:
-        """Have the agent see all workers of the round end by a signal."""
+        """Report to the agent that a signal has ended all workers of the round."""
         for local in range(self._workers):
             self._do.agent.ended(local, -number)
 

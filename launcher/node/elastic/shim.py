@@ -1,8 +1,8 @@
-"""What torch's agent starts instead of a worker: it has the node launcher start the real one.
+"""The program that torch's agent starts instead of a worker; the node launcher starts the worker.
 
 It sends the node launcher a new connection over its standard input, passes on the signals that it
-receives, and ends in the same way as the worker. If it is killed, so is the worker, as the
-connection ends.
+receives, and ends in the way the worker does. If it is killed, so is the worker, as the connection
+ends.
 """
 
 import json

@@ -31,13 +31,13 @@ class TorchAgent:
         listener: AgentListener,
         workers: int,
     ) -> None:
-        """Prepare an agent for so many workers.
+        """Prepare an agent for this number of workers.
 
         Args:
-            loop: where its lines are read.
-            command: returns what to execute, given the descriptor of its standard input.
-            listener: hears its decisions.
-            workers: how many it requests in each round.
+            loop: reads the agent's lines.
+            command: returns the command to execute, given the descriptor of its standard input.
+            listener: receives the agent's decisions.
+            workers: the number of workers that the agent requests in each round.
         """
         self._loop = loop
         self._command = command
@@ -141,7 +141,7 @@ class TorchAgent:
         self._listener.workers_requested(environments)
 
     def stop_requested(self, number: int) -> None:
-        """Hear that the workers are to stop; those that have ended before are told of now."""
+        """Handle the agent's request to stop the workers; report those that ended before."""
         self._stopped = True
         self._listener.stop_requested(number)
         held, self._held = self._held or [], None

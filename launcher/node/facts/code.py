@@ -25,7 +25,7 @@ DATA = 1000
 """A folder with more of them has data, not code, and is left out."""
 
 SECONDS = 0.2
-"""How long to look: a file system may take a millisecond for each file."""
+"""Seconds for the search: a file system may take a millisecond for each file."""
 
 _IMPORTS_TORCH = rb"^[ \t]*(from[ \t]+torch[ \t.]|import[ \t]([^\n#]*[ \t,])?torch(?!\w))"
 
@@ -139,7 +139,7 @@ def _has_code(name: str) -> bool:
 
 
 def files_digest(files: Mapping[str, int] | None) -> str:
-    """Return what is equal for equal names and sizes, "" for None."""
+    """Return a digest of names and sizes, "" for None."""
     if files is None:
         return ""
     rows = (f"{name}\0{size}\n" for name, size in sorted(files.items()))

@@ -25,7 +25,7 @@ DRIVER = "/dev/nvidiactl"
 def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     """Return the facts of this node for a task whose checks have found no problem.
 
-    `at` is told each path before it is touched.
+    `at` is called with each path before it is touched.
     """
     environ = environ_of(setup)
     at(os.fsdecode(setup.python))
@@ -68,7 +68,7 @@ def _modules(
     environ: Mapping[str, str],
     at: Callable[[str], object],
 ) -> tuple[dict[str, str], list[str]]:
-    """Return where modules of the user's own are, and which folders of PYTHONPATH are not there."""
+    """Return the folders of the user's own modules, and the missing folders of PYTHONPATH."""
     if setup.program.no_python or script is None:
         return {}, []
     workdir = os.fsdecode(setup.workdir)
@@ -81,7 +81,7 @@ def _modules(
 
 
 def environ_of(setup: NodeSetup) -> dict[str, str]:
-    """Return the environment of the workers, as far as all of them have the same."""
+    """Return the variables that all workers have in common."""
     wired = {**setup.base, **setup.task.env}
     return {text_from_wire(name): text_from_wire(value) for name, value in wired.items()}
 
@@ -94,7 +94,7 @@ def _script(setup: NodeSetup, workdir: str) -> bytes | None:
 
 
 def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceFactsQuestion | None:
-    """Have a child ask NVIDIA's driver, if there is one."""
+    """Ask NVIDIA's driver, if there is one, in a child."""
     if setup.devices.kind != "cuda" or not system.exists(DRIVER):
         return None
     from . import devices

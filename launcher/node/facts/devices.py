@@ -30,7 +30,7 @@ SECONDS = 2.0
 """Seconds for the driver to answer."""
 
 ASKED = ("name", "uuid", "address", "total", "used", "processes", "uncorrected", "rows")
-"""What is asked of each device."""
+"""The properties that are read for each device."""
 
 
 class DeviceFactsQuestion:
@@ -42,7 +42,7 @@ class DeviceFactsQuestion:
         self._end = time.monotonic() + SECONDS
 
     def answer(self) -> list[Any]:
-        """Return what the child has answered, [] if it has not in time."""
+        """Return the child's answer, [] if it is late."""
         data, poll = b"", select.poll()
         poll.register(self._read, select.POLLIN)
         while poll.poll(max(0.0, self._end - time.monotonic()) * 1000):

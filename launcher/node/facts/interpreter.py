@@ -33,7 +33,7 @@ class Interpreter(NamedTuple):
 
 
 def interpreter(path: str, environ: Mapping[str, str]) -> Interpreter:
-    """Return what is known of a Python with the workers' environment."""
+    """Return the facts about a Python with the workers' environment."""
     real = os.path.realpath(path)
     config = _config(path)
     base = os.path.realpath(config["home"]) if "home" in config else os.path.dirname(real)

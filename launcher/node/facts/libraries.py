@@ -38,10 +38,10 @@ cache: dict[tuple[object, ...], dict[str, str]] = {}
 
 
 def versions(python: Interpreter, environ: Mapping[str, str], root: str = "/") -> dict[str, str]:
-    """Return the versions that files tell, by name.
+    """Return the versions found in files, by name.
 
-    `nccl` is the one that comes with torch, else the one of the system; `nccl_preferred` is
-    another one that LD_LIBRARY_PATH puts before it.
+    `nccl` is the version that comes with torch, else that of the system; `nccl_preferred` is
+    another version that LD_LIBRARY_PATH puts before it.
     """
     searched = tuple(one for one in environ.get("LD_LIBRARY_PATH", "").split(":") if one)
     key = (*((folder, _changed(folder)) for folder in python.folders), searched, root)
@@ -84,7 +84,7 @@ def _packages(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _torch(folders: Sequence[str]) -> dict[str, str]:
-    """Return the versions of torch and of what it was built with, from its version.py."""
+    """Return the versions of torch and of the libraries it was built with, from its version.py."""
     linked = (named for folder in folders for named in _linked(folder))
     for folder in chain(folders, linked):
         text = sysfs.text(f"{folder}/torch/version.py")

@@ -40,7 +40,7 @@ TORCH_SECONDS = 120.0
 
 
 def report(setup: NodeSetup) -> dict[str, str]:
-    """Return what is known, by name; what a machine does not have is left out."""
+    """Return all known facts, by name; facts that do not apply to a machine are left out."""
     environ = environ_of(setup)
     found = {**_system(), **dict(_tools(environ)), **dict(_networks())}
     python = interpreter(os.fsdecode(setup.python), environ)
@@ -94,7 +94,7 @@ def _networks(root: str = "/") -> Iterator[tuple[str, str]]:
 
 
 def _of_torch(python: str, environ: Mapping[str, str], workdir: str) -> dict[str, str]:
-    """Return what torch and DeepSpeed tell of themselves, imported by the workers' Python."""
+    """Return torch's and DeepSpeed's facts about themselves, imported by the workers' Python."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_report.py")
     printed = _output([python, "-B", script], environ, TORCH_SECONDS, workdir)
     try:
@@ -109,7 +109,7 @@ def _of_torch(python: str, environ: Mapping[str, str], workdir: str) -> dict[str
 def _output(
     argv: Sequence[str], environ: Mapping[str, str], seconds: float, folder: str = "/"
 ) -> str:
-    """Return what a program prints, "" if there is none or it takes too long."""
+    """Return the output of a program, "" if it is missing or takes too long."""
     wired = {from_wire(name): from_wire(value) for name, value in environ.items()}
     try:
         done = subprocess.run(

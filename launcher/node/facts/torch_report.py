@@ -22,7 +22,7 @@ TORCH = {
     "torch.mpi": "distributed.is_mpi_available",
     "cuda.available": "cuda.is_available",
 }
-"""What torch has, by the names of the report."""
+"""Facts about torch, by their names in the report."""
 
 WITH_CUDA = {
     "cuda.devices": "cuda.device_count",
@@ -31,7 +31,7 @@ WITH_CUDA = {
     "cuda.nccl": "cuda.nccl.version",
     "cuda.cudnn": "backends.cudnn.version",
 }
-"""What it has in addition if there are devices; the other questions could fail."""
+"""Further facts if there are devices; otherwise these questions could fail."""
 
 DEEPSPEED = {
     "deepspeed.version": "__version__",
@@ -58,13 +58,13 @@ def _asked(module: Any, questions: dict[str, str]) -> dict[str, str]:
 
 
 def torch_facts(torch: Any) -> dict[str, str]:
-    """Return what torch tells."""
+    """Return torch's facts."""
     found = _asked(torch, TORCH)
     return found | _asked(torch, WITH_CUDA) if found["cuda.available"] == "True" else found
 
 
 def deepspeed_facts(deepspeed: Any) -> dict[str, str]:
-    """Return what DeepSpeed tells, and which of its operators are installed and compatible."""
+    """Return DeepSpeed's facts, and the state of its operators: installed, compatible."""
     from importlib import import_module
 
     installed = getattr(import_module("deepspeed.git_version_info"), "installed_ops", {})

@@ -179,7 +179,7 @@ class _ReducingProcess:
         return {"latency": latency, "bandwidth": bandwidth, "wrong": wrong}
 
     def _wrong(self, tensor: Any, ranks: int) -> int:
-        """Return how many elements of a sum are wrong; all are integers, exact in float32."""
+        """Return the number of wrong elements of a sum; all are integers, exact in float32."""
         pattern = self._torch.arange(tensor.numel(), device=self._device) % 251
         tensor.copy_(pattern * (self._dist.get_rank() % 8 + 1))
         self._dist.all_reduce(tensor)
@@ -199,7 +199,7 @@ class _ReducingProcess:
         return times
 
     def _slowest(self, seconds: float) -> float:
-        """Return the time of the slowest member, so that all decide the same."""
+        """Return the time of the slowest member, so that all members decide alike."""
         slowest = self._torch.tensor([seconds], device=self._device)
         self._dist.all_reduce(slowest, op=self._dist.ReduceOp.MAX)
         return float(slowest.item())
@@ -211,7 +211,7 @@ class _ReducingProcess:
 
 
 def _own_address(other: str) -> str:
-    """Return this machine's address on the route to another one."""
+    """Return this machine's address on the route to another machine."""
     import socket
 
     family = socket.AF_INET6 if ":" in other else socket.AF_INET

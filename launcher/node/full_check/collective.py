@@ -72,10 +72,10 @@ class CollectiveProcess:
         return _fitting(ReadyForCollectives, self._read())
 
     def reduce(self, request: JoinGroup | Pairs) -> Reductions:
-        """Have it reduce with the others.
+        """Make the process reduce with the others.
 
         Raises:
-            NodeError: it was not prepared, has ended, or has printed something else.
+            NodeError: the process was not prepared, has ended, or has printed something else.
         """
         if self._process is None or self._process.stdin is None:
             raise NodeError("no process for collectives was prepared")

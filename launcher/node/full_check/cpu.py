@@ -30,7 +30,7 @@ MEGA = 1e6
 
 
 class _Load:
-    """What one thread has done: bytes, and seconds of CPU and of wall time."""
+    """The work of one thread: bytes, and seconds of CPU and of wall time."""
 
     done = 0
     cpu = wall = 0.0
@@ -67,7 +67,7 @@ def _rate(loads: list[_Load]) -> float:
 
 
 def _run(count: int, seconds: float, prepare: Callable[[], Callable[[], int]]) -> list[_Load]:
-    """Repeat a step in so many threads, which begin together; `prepare` makes it for each."""
+    """Repeat a step in several threads, which begin together; `prepare` makes it for each."""
     loads = [_Load() for _ in range(count)]
     begin = Barrier(count)
     threads = [Thread(target=_work, args=(load, begin, seconds, prepare)) for load in loads]

@@ -57,7 +57,7 @@ def _gpu(request: Measure) -> Measurements:
 
 
 def of_python(command: Sequence[str], seconds: float = LONGEST) -> Measurements:
-    """Return what a program has measured that prints it as its last line."""
+    """Return the measurements that a program prints as its last line."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
         if done.returncode:

@@ -103,7 +103,7 @@ def _series(
 
 
 def _wrong(torch: Any, device: Any) -> int:
-    """Return how many elements of a product of small integers differ from the exact ones."""
+    """Return the number of wrong elements in a product of small integers."""
     side = min(SIDE[device.type], CHECKED)
     generator = torch.Generator().manual_seed(1)
     one, other = (

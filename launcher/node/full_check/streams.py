@@ -1,8 +1,8 @@
 """Both ends of a connection on which a link is measured.
 
-The caller sends a token, the other end proves that it knows it, and then the caller sends orders of
-one `WORD` each: to echo it, to receive or to send a stream of blocks, and to tell its TCP counters.
-The first byte of a block says whether another one follows.
+The caller sends a token, the other end proves that it knows the token, and then the caller sends
+orders of one `WORD` each: to echo it, to receive or to send a stream of blocks, and to report the
+TCP counters. The first byte of a block says whether another block follows.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def prepare(line: socket.socket) -> None:
 
 
 def proof(token: str) -> bytes:
-    """Return what shows that one knows a token, without the token."""
+    """Return a proof of knowing a token, which does not reveal the token."""
     return hmac.digest(token.encode(), b"dsrun full check", "sha256")
 
 
 def receive(line: socket.socket, size: int) -> bytearray:
-    """Return so many bytes.
+    """Return this number of bytes.
 
     Raises:
-        OSError: the connection was closed, or nothing has come for `STALL` seconds.
+        OSError: the connection was closed, or was silent for `STALL` seconds.
     """
     data = bytearray(size)
     _fill(line, memoryview(data))
@@ -77,7 +77,7 @@ def _fill(line: socket.socket, view: memoryview) -> None:
 
 
 def send_stream(line: socket.socket, seconds: float) -> float:
-    """Send a stream for so long; return the seconds in which this thread waited for a core.
+    """Send a stream for this time; return the seconds in which this thread waited for a core.
 
     Raises:
         OSError: as `receive`.
@@ -123,12 +123,12 @@ def waited() -> float:
 
 
 class Rates(NamedTuple):
-    """How fast a stream was, in bytes per second.
+    """The speed of a stream, in bytes per second.
 
     Attributes:
-        rate: as measured.
-        free: as it would have been if both ends had always had a core. A busy node is told from a
-            slow link by that: on one, the ends wait for the network.
+        rate: the measured speed.
+        free: the speed if both ends had always had a core. This distinguishes a busy node from a
+            slow link, on which the ends wait for the network.
     """
 
     rate: float
@@ -142,7 +142,7 @@ def rates(size: float, seconds: float, waits: float) -> Rates:
 
 
 def counters(line: socket.socket) -> tuple[int, int]:
-    """Return how many segments were sent and retransmitted; (0, 0) on an older kernel."""
+    """Return the numbers of segments sent and retransmitted; (0, 0) on an older kernel."""
     info = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     if len(info) < SEGMENTS + 4:
         return 0, 0
@@ -201,7 +201,7 @@ class StreamCaller:
         return sorted(times)
 
     def send(self, seconds: float) -> Rates:
-        """Return how fast a stream to the other end was."""
+        """Return the speed of a stream to the other end."""
         self._order(RECEIVE)
         waits = send_stream(self._line, seconds)
         size, taken = self._answer()
@@ -209,7 +209,7 @@ class StreamCaller:
         return rates(size, taken, waits + others)
 
     def fetch(self, seconds: float) -> Rates:
-        """Return how fast a stream from the other end was."""
+        """Return the speed of a stream from the other end."""
         self._order(SEND, seconds)
         size, taken, waits = receive_stream(self._line)
         others, _ = self._answer()

@@ -1,4 +1,4 @@
-"""How often the cgroups of this process have been stopped because their CPU quota was used up."""
+"""Counts of stops of this process's cgroups because their CPU quota was used up."""
 
 from __future__ import annotations
 

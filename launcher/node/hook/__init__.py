@@ -1,4 +1,4 @@
-"""What workers run before their own program. FOLDER comes first on PYTHONPATH of a worker."""
+"""Code that workers run before their own program. FOLDER comes first on a worker's PYTHONPATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker runs before its own program, so that it can say later where it is.
+"""Code that a worker runs before its own program, so that it can report its position later.
 
 Python imports a module of this name at its start. The folder of this file comes first on
 PYTHONPATH of a worker, and this program needs only the standard library of Python 3.10. What the
@@ -9,10 +9,10 @@ user's own module of this name, which is imported next. Nothing here may fail or
    user has already asked for that.
 2. `SIGNAL` makes the process write its stacks into a file in memory, which needs no lock of Python.
    Processes that it forks inherit this; programs that it executes do not.
-3. Once `torch.distributed` is imported, a thread waits on a pipe. For each byte it writes what
-   torch's flight recorder has, and the stack of the main thread, into another file in memory.
-   torch's own server for this (`_WorkerServer`, 2.13) would print a line and start a thread for
-   each core.
+3. Once `torch.distributed` is imported, a thread waits on a pipe. For each byte it writes the
+   records of torch's flight recorder, and the stack of the main thread, into another file in
+   memory. torch's own server for this (`_WorkerServer`, 2.13) would print a line and start a thread
+   for each core.
 
 The node launcher finds the files and the pipe by the names of the files, in /proc/PID/fd.
 """
@@ -31,10 +31,10 @@ SIGNAL = 62
 """A real-time signal that nothing is known to use; it is sent only to processes that handle it."""
 
 STACKS = "dsrun-stacks-"
-"""How the name of the file with stacks begins; the version of Python follows, such as 3.14."""
+"""Beginning of the name of the file with stacks; the version of Python follows, such as 3.14."""
 
 COLLECTIVES = "dsrun-collectives-"
-"""How the name of the other file begins; the descriptor of the pipe follows."""
+"""Beginning of the name of the other file; the descriptor of the pipe follows."""
 
 TORCH = "torch.distributed.distributed_c10d"
 
@@ -45,7 +45,7 @@ MAIN_THREAD = "main_thread"
 """The name under which an answer has the stack of the main thread, the innermost frame first."""
 
 _MOST_FRAMES = 100
-"""Frames of it that are told."""
+"""Greatest number of frames of a stack that are reported."""
 
 _MAIN = _thread.get_ident()
 """The main thread, in which this file is run."""

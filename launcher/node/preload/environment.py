@@ -87,7 +87,7 @@ def values(names: Iterable[str], environment: Environment) -> dict[str, str | No
 
 
 def changes(before: Environment, after: Environment) -> dict[bytes, bytes | None]:
-    """Return what was set or, with None, removed."""
+    """Return the variables that were set or, with None, removed."""
     gone = dict.fromkeys(before.keys() - after.keys())
     return gone | {name: value for name, value in after.items() if before.get(name) != value}
 

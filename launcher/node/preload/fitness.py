@@ -17,15 +17,15 @@ loaded. With --bind_nic some of them are different for each worker."""
 
 
 class Imported(NamedTuple):
-    """What a preloader reports of its imports; `process` describes the message.
+    """A preloader's report on its imports; `process` describes the message.
 
     Attributes:
-        modules: those that it has imported.
-        missing: those that were not found, with a text for each.
-        failed: those that have raised an exception, with a text for each.
+        modules: the imported modules.
+        missing: modules that were not found, with a text for each.
+        failed: modules that have raised an exception, with a text for each.
         unsafe: why a fork would not be sound, "" if it is.
         read: the variables that were read, with their values; None for one that was not set.
-        prefixes: of variables that libraries in C read.
+        prefixes: prefixes of variables that libraries in C read.
         cpus: the CPUs on which imported libraries rely, None for none.
         files: modification time in ns and size of imported files outside site-packages.
         folders: modification time in ns of the folders of site-packages.
@@ -76,7 +76,7 @@ def env_changed(imported: Imported, env: Mapping[bytes, bytes]) -> str:
 def without(folder: bytes, env: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
     """Return an environment without this folder at the front of PYTHONPATH.
 
-    A worker may get the folder it runs in there, which is another one in each run of a held node.
+    A worker may have its working folder there, which differs between the runs of a held node.
     """
     first, _, rest = env.get(b"PYTHONPATH", b"").partition(b":")
     if first != folder:

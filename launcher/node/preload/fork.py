@@ -74,7 +74,7 @@ class Fork:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody has stopped it (SIGSTOP), so that it would not carry out an order."""
+        """True if the fork was stopped (SIGSTOP), so that it would not carry out an order."""
         try:
             return processes.stat(self.pid)[0] in "Tt"
         except OSError:  # it has ended
@@ -103,7 +103,7 @@ class Fork:
         return started(spec, self.pid, ours)
 
     def end(self) -> None:
-        """End it if it is no worker: it ends by itself if its pid is not known yet."""
+        """End the fork if it is not a worker; without a known pid, it ends on its own."""
         if self.phase is ForkPhase.WAITING:
             processes.send(self.pid, signal.SIGKILL)
         if self.phase is not ForkPhase.ORDERED:

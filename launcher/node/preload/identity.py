@@ -1,4 +1,4 @@
-"""What the kernel keeps of a worker: who it dies with, its descriptors, its memory policy."""
+"""The kernel's properties of a worker: its death signal, its descriptors, its memory policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Ask for SIGKILL when the parent ends.
+    """Request SIGKILL for when the parent ends.
 
     Raises:
         OSError: the kernel refuses.

@@ -21,17 +21,18 @@ _LIBRARY = f"{os.path.dirname(os.__file__)}/"
 
 
 class ImportedModules:
-    """What is imported.
+    """The result of the imports.
 
     Attributes:
         report: the answer to the node launcher (see `process`).
         changed: variables that modules have set, or removed (None).
-        own: those that Python itself has set at its start.
-        before: what the process was like.
-        foreign: the modules that a new interpreter would not have, by their names; not those in
+        own: variables that Python itself has set at its start.
+        before: the state of the process before the imports.
+        foreign: the modules that a new interpreter would not have, by their names, without those in
             packages.
-        libraries: those that modules have loaded. None if there were some that Python does not need
-            before, as with LD_PRELOAD: a profiler may write its results when the process ends.
+        libraries: the libraries that modules have loaded. None if there were libraries before that
+            Python does not need, as with LD_PRELOAD: a profiler may write its results when the
+            process ends.
     """
 
     def __init__(
@@ -128,10 +129,10 @@ def _imported_files() -> Iterator[str]:
 
 
 def sources(files: Iterable[str], began: int) -> dict[str, Any]:
-    """Return where the code of these files comes from, with times: `files` and `folders`.
+    """Return the origins of these files' code, with times: `files` and `folders`.
 
-    The standard library is left out, and of what is installed the folder is enough. A file that has
-    changed since `began` (ns since 1970) may not be what was imported: its time is -1.
+    The standard library is left out, and for installed code the folder is enough. A file that has
+    changed since `began` (ns since 1970) may differ from the imported one: its time is -1.
     """
     found: dict[str, list[int]] = {}
     folders: dict[str, int] = {}

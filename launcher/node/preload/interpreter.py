@@ -24,12 +24,12 @@ class NotResettable(Exception):
 
 
 class CommandProgram:
-    """What a command runs.
+    """The program that a command runs.
 
     Attributes:
         words: the whole command.
-        code: the script's, None for a module.
-        folders: what Python puts first on `sys.path`.
+        code: the code of the script, None for a module.
+        folders: the folders that Python puts first on `sys.path`.
     """
 
     def __init__(self, words: list[str], code: CodeType | None, folders: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class CommandProgram:
 
 
 def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]) -> CommandProgram:
-    """Return what a command runs, if this process can run it.
+    """Return the program that a command runs, if this process can run it.
 
     Args:
         argv: the command.
@@ -47,8 +47,8 @@ def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]
         foreign: the modules that a new interpreter would not have, by their names.
 
     Raises:
-        NotResettable: Python runs something else than a file of source code or a module;
-            or the worker would import another module than one of these.
+        NotResettable: Python runs something other than a source file or a module; or the worker
+            would import another module than one of these.
     """
     words = [os.fsdecode(word) for word in argv]
     if words[1:2] != ["-u"] or len(words) < 3 + (words[2:3] == ["-m"]):
@@ -73,7 +73,7 @@ def _code(script: str) -> CodeType:
 
 
 def _folder(script: str) -> str:
-    """Return where Python looks first: beside the script itself, not beside a link to it."""
+    """Return the folder that Python searches first: the script's own, not that of a link to it."""
     return os.getcwd() if script == "-m" else os.path.dirname(os.path.realpath(script))
 
 
@@ -127,7 +127,7 @@ def renewed(program: CommandProgram, fresh: Mapping[str, Any]) -> Callable[[], o
 
 
 def _forget_folders() -> None:
-    """Read folders anew when modules are searched, as `importlib.invalidate_caches` does."""
+    """Make module searches read folders again, as `importlib.invalidate_caches` does."""
     for path, finder in list(sys.path_importer_cache.items()):
         if finder is None:
             del sys.path_importer_cache[path]
@@ -151,7 +151,7 @@ def _renew_stdin() -> None:
 
 
 def _renew_modules() -> None:
-    """Renew what modules have kept of this process when they were imported."""
+    """Renew the facts about this process that modules stored when they were imported."""
     if threading := sys.modules.get("threading"):
         threading.main_thread()._set_native_id()
     if process := sys.modules.get("multiprocessing.process"):

@@ -1,4 +1,4 @@
-"""What is known of libraries that read variables or start threads when they are imported."""
+"""Facts about libraries that read variables or start threads when they are imported."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PREFIXES = (
     *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "OPENSSL_", "SSL_"),
     *("TQDM_", "FSSPEC"),
 )
-"""How the names of variables begin that count as read: Python and libraries in C read them.
+"""Prefixes of variables that count as read: Python and libraries in C read them.
 
-The last row is what the modules in `SELECTIVE` read.
+The last row is for the modules in `SELECTIVE`.
 """
 
 SELECTIVE = {"tqdm.utils": "TQDM_", "fsspec.config": "FSSPEC"}
@@ -55,11 +55,11 @@ def _inductor(module: Any) -> None:
 
 
 def _distributed(module: Any) -> None:
-    """Never destroy a process group of torch: its threads may wait for the GIL meanwhile.
+    """Never destroy a process group of torch: its threads may be waiting for the GIL.
 
-    In torch 2.13 the destructor of a gloo group waits for its threads while it holds the GIL, and
-    one of them may need the GIL to let go of what `torch._dynamo` has put there. A model that is
-    freed after `destroy_process_group` then hangs for ever. The groups are shut down all the same.
+    In torch 2.13 the destructor of a gloo group waits for its threads while it holds the GIL, and a
+    thread may need the GIL to release objects that `torch._dynamo` has put there. A model that is
+    freed after `destroy_process_group` then hangs forever. The groups are still shut down.
     """
     make = module._new_process_group_helper
 
@@ -91,7 +91,7 @@ These functions do in a worker what its import would have done (torch 2.13).
 
 
 def renew() -> str:
-    """Let modules learn their rank and CPUs anew; returns the name of one that cannot, or ""."""
+    """Let modules learn their rank and CPUs again; return the name of one that cannot, or ""."""
     for name, learn in _RENEW.items():
         if name in sys.modules:
             try:

@@ -28,10 +28,10 @@ class PreloadedWorkers:
         kept: Preloader | None = None,
         make: Callable[[Loop, PreloadRequest, Callable[[str], None]], Preloader] = Preloader,
     ) -> None:
-        """Use the preloader that was kept of an earlier run if it fits, else another one.
+        """Use the preloader that was kept from an earlier run if it fits, else another one.
 
-        Then the workers of this run do not wait for it. A run of a held node that preloads nothing,
-        or that cannot start, keeps the preloader for the next run.
+        A preloader that fits saves the workers of this run the wait. A run of a held node that
+        preloads nothing, or that cannot start, keeps the preloader for the next run.
 
         Raises:
             DsrunError, ValueError: the workers cannot be started as requested.
@@ -79,7 +79,7 @@ class PreloadedWorkers:
         return self._next or self._preloader
 
     def prepare(self, count: int, then: Callable[[], None]) -> None:
-        """Call `then` once so many workers can be started without waiting."""
+        """Call `then` once this number of workers can be started without waiting."""
         self.waiting = True
 
         def ready() -> None:
@@ -114,7 +114,7 @@ class PreloadedWorkers:
         return spawn_cold(spec) if process is None else process
 
     def started(self, count: int) -> None:
-        """Continue after so many workers have been started."""
+        """Continue after this number of workers has been started."""
         if self._preloader is None:
             return
         if self._task.workers.warm:
@@ -123,7 +123,7 @@ class PreloadedWorkers:
             self._preloader.close()
 
     def cancel(self) -> None:
-        """Start no worker any more."""
+        """Start no more workers."""
         self.waiting = False
         if self._preloader is not None:
             self._preloader.dismiss()

@@ -43,10 +43,10 @@ class PreloaderPhase(Enum):
     """The phase of a preloader; phases only go forward.
 
     Attributes:
-        STARTING: it imports.
+        STARTING: it is importing modules.
         READY: workers can be forked from it.
         UNUSABLE: it has failed, and was ended.
-        CLOSED: it is not needed any more, and was ended.
+        CLOSED: it is no longer needed, and was ended.
     """
 
     STARTING = 1
@@ -56,13 +56,13 @@ class PreloaderPhase(Enum):
 
 
 class Preloader:
-    """The process, and its forks that are no workers yet.
+    """The process, and its forks that are not workers yet.
 
     Attributes:
-        request: what it was started with.
+        request: the request for the preloader.
         problem: why it is unusable, "" if it is not.
-        imported: what it has imported, once it is ready.
-        note: called with what the user should know.
+        imported: its report on the imports, once it is ready.
+        note: called with messages for the user.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Preloader:
 
     @property
     def pids(self) -> set[int]:
-        """Its pid, and those of forks that are no workers yet.
+        """The pids of the preloader, and of its forks that are not workers yet.
 
         A fork that has not sent its pid yet is known by its command line, which is still the
         preloader's.
@@ -113,9 +113,9 @@ class Preloader:
         return known | {pid for pid in children if _command(pid) == self._command}
 
     def when_ready(self, count: int, then: Callable[[], None]) -> None:
-        """Call `then` once so many forks wait for their orders, or will not; replaces another call.
+        """Call `then` once this number of forks waits for orders, or never will.
 
-        It is called at once if there is nothing to wait for.
+        It replaces an earlier call, and is made at once if there is nothing to wait for.
         """
         self._then, self._wanted = then, count
         if self.phase is PreloaderPhase.READY:
@@ -159,7 +159,7 @@ class Preloader:
         self._report_gone()
 
     def dismiss(self, gone: Callable[[], None] | None = None) -> None:
-        """End all forks that wait, and call `gone` once they are gone; nobody waits any more."""
+        """End all waiting forks, forget who waits for them, and call `gone` once they are gone."""
         if self.phase is not PreloaderPhase.STARTING:
             self._cancel_timer()
         self._then, self._wanted, self._gone = None, 0, gone
@@ -170,7 +170,7 @@ class Preloader:
         self._await_gone(self._loop.clock() + descendants.GIVE_UP)
 
     def close(self, gone: Callable[[], None] | None = None) -> None:
-        """End it; `gone` is called once nothing of it is left."""
+        """End the preloader; call `gone` once none of its processes is left."""
         if self.phase is not PreloaderPhase.UNUSABLE:
             self.phase = PreloaderPhase.CLOSED
         self._kill()
@@ -239,7 +239,7 @@ class Preloader:
         self._settle()
 
     def _read(self, pipe: OutputPipe) -> None:
-        """Keep the end of what it prints, for the case that it fails."""
+        """Keep the end of its output, in case it fails."""
         if pipe.read() == b"":
             self._loop.remove(pipe.fd)
             pipe.close()
@@ -262,7 +262,7 @@ class Preloader:
         return sum(one.phase in phases for one in self._forks)
 
     def _ask(self) -> None:
-        """Ask for the forks that are lacking."""
+        """Request the missing forks."""
         lacking = self._wanted - self._coming()
         try:
             for first in range(0, lacking, BATCH):

@@ -76,7 +76,7 @@ import os
 import sys
 
 FRESH = {name: value for name, value in globals().items() if name.startswith("__")}
-"""What Python puts into the `__main__` of any script, as this file is one."""
+"""Python's own names in the `__main__` of any script, of which this file is one."""
 
 if __name__ == "__main__":
     usual = frozenset(sys.modules)

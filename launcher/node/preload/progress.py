@@ -1,4 +1,4 @@
-"""Whether an import gets on. One that hardly uses the processor and reads nothing hangs."""
+"""Progress of an import: one that hardly uses the processor and reads nothing hangs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ READ = ("rchar", "read_bytes")
 
 
 class ProcessActivity(NamedTuple):
-    """What a process has done so far.
+    """The activity of a process so far.
 
     Attributes:
-        seconds: of processor time, with those of its children.
+        seconds: processor time, including that of its children.
         reads: counts of page faults that needed a disk, and of bytes read.
     """
 
@@ -64,7 +64,7 @@ class PreloadProgress:
 
 
 def activity(pid: int) -> ProcessActivity:
-    """Return what a process has done (proc(5), stat and io)."""
+    """Return the activity of a process (proc(5), stat and io)."""
     ticks, faults = 0, "0"
     with suppress(OSError):  # it has ended
         fields = processes.stat(pid)

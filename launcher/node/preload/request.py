@@ -1,4 +1,4 @@
-"""What a preloader is to import, and as whom."""
+"""The request for a preloader: its modules and the identity of the workers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class PreloadRequest(NamedTuple):
-    """What a preloader is started with.
+    """The settings of a preloader.
 
     Attributes:
         python: the interpreter of the workers.
-        modules: what it imports.
-        folders: where a worker looks first for modules.
-        workdir: the folder in which it runs.
-        env: its variables: those that are the same for all workers.
+        modules: the modules that it imports.
+        folders: the folders that a worker searches first for modules.
+        workdir: the folder that it runs in.
+        env: the variables that all workers have in common.
     """
 
     python: bytes
@@ -35,7 +35,7 @@ class PreloadRequest(NamedTuple):
 
 
 def request(setup: NodeSetup) -> PreloadRequest:
-    """Return what the task of a node needs.
+    """Return the preloader request for the task of a node.
 
     Raises:
         DsrunError, ValueError: its workers cannot be started as requested.
@@ -51,9 +51,9 @@ def request(setup: NodeSetup) -> PreloadRequest:
 
 
 def _folders(setup: NodeSetup) -> list[bytes]:
-    """Return what comes first on the path of a worker: the script's folder, not that of a link.
+    """Return the first folders on a worker's path: the script's own, not that of a link.
 
-    What PYTHONPATH begins with follows, if that is the workers' folder.
+    The first folder of PYTHONPATH follows, if it is the workers' folder.
     """
     first = [setup.workdir] if setup.program.folder_first else []
     if setup.program.module:

@@ -1,4 +1,4 @@
-"""Whether a process that has imported modules may be forked, so that its forks are sound."""
+"""Checks whether forks of a process that has imported modules are sound."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _end_pools() -> None:
 
 
 def forked() -> int:
-    """Return what fork(2) returns.
+    """Call fork(2), and return its result.
 
     Raises:
         OSError: there is no room for another process.
@@ -101,7 +101,7 @@ def _device(files: Collection[int]) -> str:
 
 
 def _connection(files: Collection[int]) -> str:
-    """Find what all forks would read from, or write to, together."""
+    """Find a descriptor that all forks would read from, or write to, together."""
     for fd in files:
         kind = stat.S_IFMT(os.fstat(fd).st_mode)
         if kind not in {stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK}:

@@ -1,4 +1,4 @@
-"""The preloader at work: imports what it is told, then forks a worker for each socket it gets."""
+"""The preloader at work: imports the requested modules, then forks a worker for each socket."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HIGH = 200
-"""Own descriptors begin here, so that what modules open has the numbers that it always has."""
+"""Own descriptors begin here, so that files opened by modules have their usual numbers."""
 
 
 def serve(fresh: dict[str, Any], usual: Collection[str]) -> Callable[[], object]:
-    """Return only in a worker: what it does now, in the namespace of `__main__`.
+    """Serve the node launcher; return only in a worker, with its program.
 
-    When a script begins, that namespace contains `fresh`, and these modules are imported.
+    The program runs in the namespace of `__main__`. When a script begins, that namespace contains
+    `fresh`, and the usual modules are imported.
     """
     line = _take_line()
     order = wire.receive(line)
@@ -83,7 +84,7 @@ def _fork(lines: Sequence[int], launcher: int) -> socket.socket | None:
 
 
 def _forked() -> int:
-    """Return what fork(2) returns; -1 if there is no room for another process."""
+    """Call fork(2), and return its result; -1 if there is no room for another process."""
     try:
         return safety.forked()
     except OSError:

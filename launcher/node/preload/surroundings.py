@@ -1,8 +1,8 @@
-"""What an import may change of its process for good, and how that is undone before it is a worker.
+"""Changes that an import may make to its process, and their reversal before it becomes a worker.
 
-A fork has from its parent what fork(2), signal(7), credentials(7) and sched(7) say: all of this.
-Variables are in `environment`. Only the standard library is used: the Python of the workers runs
-this, too.
+A fork inherits all these properties from its parent, according to fork(2), signal(7),
+credentials(7) and sched(7). Variables are in `environment`. Only the standard library is used: the
+Python of the workers runs this, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _scheduling() -> tuple[int, int]:
 
 
 def _handlers() -> list[tuple[object, bool, bool]]:
-    """Return what Python and what the kernel do at each signal (proc(5), SigCgt and SigIgn)."""
+    """Return Python's and the kernel's reaction to each signal (proc(5), SigCgt, SigIgn)."""
     masks = dict.fromkeys(("SigCgt", "SigIgn"), 0)
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
@@ -66,7 +66,7 @@ def _handlers() -> list[tuple[object, bool, bool]]:
 
 
 def _set_handlers(wanted: list[tuple[object, bool, bool]]) -> None:
-    """Set those that are others; what `faulthandler` has set is taken back by itself."""
+    """Restore handlers that have changed; those of `faulthandler` are restored by itself."""
     for number, before, now in zip(_CHANGEABLE, wanted, _handlers(), strict=True):
         if before == now:
             continue
@@ -82,7 +82,7 @@ def _set_faulthandler(enabled: bool) -> None:
 
 
 def _own(name: str) -> tuple[Callable[[], str], Callable[[str], None]]:
-    """Return how a file in /proc/self is read and written."""
+    """Return functions that read and write a file in /proc/self."""
     path = f"/proc/self/{name}"
 
     def read() -> str:
@@ -128,14 +128,14 @@ _PARTS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "its OOM score": _own("oom_score_adj"),
     "its core dumps": _own("coredump_filter"),
 }
-"""How each is read, and set. The working folder is that of the order."""
+"""Functions that read and set each property. The working folder is that of the order."""
 
 
 class ProcessSurroundings:
-    """What the process was like when this was made.
+    """The properties of the process when this object was made.
 
     Attributes:
-        cpus: those that it might use.
+        cpus: the CPUs that it might use.
     """
 
     def __init__(self) -> None:

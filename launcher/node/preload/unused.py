@@ -1,9 +1,9 @@
 """Preloaded modules that a program has not imported: they must not delay its end.
 
-Python takes apart every module in `sys.modules` at its end, and then exit(3) calls what libraries
-have registered: with torch each of the two takes several tenths of a second. So preloaded modules
-are kept elsewhere until one of them is imported. If none is, their libraries were never used, and
-what they have registered is not called.
+At its end, Python dismantles every module in `sys.modules`, and then exit(3) calls functions that
+libraries have registered: with torch, each of the two takes several tenths of a second. So
+preloaded modules are kept elsewhere until one of them is imported. If none is, their libraries were
+never used, and their registered functions are not called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages between a node launcher, its preloader and the forks of it.
+"""Messages between a node launcher, its preloader and the preloader's forks.
 
 A message is one packet on a socket (SOCK_SEQPACKET), with descriptors. Its JSON is in a memory file
 that is sent as the first of them: so a message may have any length, and sending one never waits for

@@ -1,1 +1,1 @@
-"""Where the processes of workers are in their code."""
+"""The stacks of workers' processes."""

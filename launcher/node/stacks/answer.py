@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> StacksAnswer:
-    """Return where these workers are, with what can be read in so many seconds."""
+    """Return the stacks of these workers that can be read within this number of seconds."""
     until = system.monotonic() + seconds
     for _ in range(3):  # nothing is open here, and no pipe must be a standard stream
         system.open_fd(os.devnull, os.O_RDWR)
@@ -60,7 +60,7 @@ def _state(member: Member, reading: Reading) -> ProcessState:
 
 
 def _network(workers: Sequence[Process], members: Sequence[Member]) -> tuple[NetworkUse, ...]:
-    """Return what those processes do on the network that run Python."""
+    """Return the network use of those processes that run Python."""
     known = network.sockets()
     ports = {one.spec.rank: one.spec.env.get(b"MASTER_PORT", b"") for one in workers}
     stores = {rank: int(port) if port.isdigit() else 0 for rank, port in ports.items()}
@@ -87,7 +87,7 @@ def _read(
 
 
 def _written(members: Iterable[Member], until: float) -> dict[int, Reading]:
-    """Return what those of these processes write themselves that can be asked."""
+    """Return the stacks that those of these processes write themselves that can do so."""
     able = [one for one in members if one.state in ANSWERS]
     return {
         pid: Reading(threads, "faulthandler") for pid, threads in faults.read(able, until).items()
@@ -100,9 +100,9 @@ def _told(
     readings: Mapping[int, Reading],
     frames: Mapping[int, tuple[str, ...]],
 ) -> dict[int, Reading]:
-    """Return what workers tell of their main threads, where nothing else could read them.
+    """Return the main threads' stacks that workers report, where nothing else could read them.
 
-    So without py-spy those can be read that run, as in a wait for a kernel of CUDA.
+    Without py-spy, this covers running processes, such as those waiting for a CUDA kernel.
     """
     pids = {one.pid for one in workers}
     able = [one for one in members if one.pid in pids and not _obstacle(one, pids)]

@@ -73,7 +73,7 @@ def _member(rank: int, pid: int) -> Member:
 
 
 def status(pid: int) -> dict[str, str]:
-    """Return what the kernel says of a process (/proc/PID/status in proc(5)), {} if it is gone."""
+    """Return the kernel's status of a process (/proc/PID/status in proc(5)), {} if it is gone."""
     with system.open_file(f"/proc/{pid}/status", "rb", buffering=0) as file:
         lines = file.read().decode("utf-8", "replace").split("\n")
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}

@@ -1,8 +1,9 @@
 """Stacks that Python itself writes on a signal (`faulthandler`), where py-spy cannot read them.
 
-The signal is sent only to processes that handle it and have the file of the hook open: others would
-die of it. So would those that run: faulthandler follows the frames of all threads without Python's
-lock, and meets half-made ones (a data loader's process died of 1 signal in 100, CPython 3.11).
+The signal is sent only to processes that handle it and have the file of the hook open: it would
+kill others. It could also kill running processes: faulthandler follows the frames of all threads
+without Python's lock, and meets half-made ones (a data loader's process died of 1 signal in 100,
+CPython 3.11).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ STEP = 0.005
 """Seconds between two looks at what has been written."""
 
 YOUNG = 0.5
-"""Seconds for which a process gets no signal: it may be about to execute a program, which would die
-of it."""
+"""Seconds for which a new process gets no signal: it may be about to execute a program, which would
+be killed."""
 
 REST = 0.03
 """Seconds for which no thread of a process has run when it gets the signal."""
@@ -75,7 +76,7 @@ def read(members: Iterable[Member], until: float) -> dict[int, tuple[ThreadStack
 
 
 def _turns(pid: int) -> Turns:
-    """Return how often each thread of a process has stopped running; {} if one runs now."""
+    """Return how many times each thread of a process stopped running; {} if one runs now."""
     turns: dict[str, tuple[str | None, ...]] = {}
     with suppress(OSError, ValueError, KeyError):  # one has ended, or the process
         for task in system.listdir(f"/proc/{pid}/task"):
@@ -94,9 +95,9 @@ def _rests(pid: int, before: Turns) -> bool:
 def _read(
     members: Iterable[Member], before: Mapping[int, Turns], until: float
 ) -> dict[int, tuple[ThreadStack, ...]]:
-    """Return what these processes write.
+    """Return the stacks that these processes write.
 
-    All processes of a worker write to the same file, so they are asked one after the other.
+    All processes of a worker write to one file, so they are asked one after the other.
     """
     by_rank: dict[int, list[int]] = {}
     for one in members:
@@ -113,7 +114,7 @@ def _read(
 
 
 def _texts(pids: Iterable[int], until: float) -> dict[int, str]:
-    """Have these processes write, all at once, and return what each has written."""
+    """Make these processes write, all at once, and return the text of each."""
     asked = {pid: file for pid in pids if (file := _ask(pid)) is not None}
     sizes = dict.fromkeys(asked, 0)
     settled = system.monotonic() + 4 * QUIET  # to begin may take longer
@@ -172,7 +173,7 @@ def handles(pid: int, number: int) -> bool:
 
 
 def parse(pid: int, text: str) -> Iterator[ThreadStack]:
-    """Yield the threads in what faulthandler has written; it begins with the newest."""
+    """Yield the threads in faulthandler's output, which begins with the newest."""
     blocks: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if match := _THREAD.match(line):

@@ -18,7 +18,7 @@ open file holds it, 0 for a process that cannot be seen from here (proc(5))."""
 
 
 def holders() -> dict[int, int]:
-    """Return the process that holds the lock for each that waits for one; {} if none is told."""
+    """Return the holder of the lock for each process that waits for one; {} for none."""
     return dict(held(lines_of(FILE)))
 
 

@@ -1,6 +1,6 @@
-"""What torch's flight recorder has of each worker: asked of the worker, or read from its dump.
+"""The records of torch's flight recorder for each worker: from the worker, or from its dump.
 
-With its answer a worker tells where its main thread is.
+A worker's answer includes the stack of its main thread.
 
 A worker answers by the thread that its hook has started, unless another thread holds Python's lock
 (GIL). NCCL's watchdog dumps when a collective has timed out.
@@ -43,7 +43,7 @@ def ask(workers: Iterable[Process]) -> dict[int, memory_files.MemoryFile]:
 def records(
     workers: Sequence[Process], asked: Mapping[int, memory_files.MemoryFile], until: float
 ) -> Records:
-    """Return what these workers have told, by rank, with what is there in time."""
+    """Return the records of these workers that arrive in time, by rank."""
     answers: dict[int, bytes] = {}
     while len(answers) < len(asked) and system.monotonic() < until:
         for rank in asked.keys() - answers.keys():
@@ -103,7 +103,7 @@ def _parsed(data: bytes) -> list[object]:
 
 
 def _dump(worker: Process) -> object:
-    """Return what NCCL's watchdog has dumped for this worker, None for nothing."""
+    """Return the dump of NCCL's watchdog for this worker, None if there is none."""
     prefix = worker.spec.env.get(DUMP.encode(), b"")
     if not prefix:
         return None

@@ -1,4 +1,4 @@
-"""How much of the stacks of a node goes into its answer. Pure."""
+"""Limits on the stacks in a node's answer. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _cut(stacks: StacksAnswer, limits: Limits) -> StacksAnswer:
 
 
 def _shortened(thread: ThreadStack, most: int) -> ThreadStack:
-    """Leave out frames in the middle: what matters is where it is, and how that began."""
+    """Leave out frames in the middle: the innermost and the outermost ones matter."""
     surplus = len(thread.frames) - most
     if surplus <= 0:
         return thread

@@ -38,12 +38,12 @@ class MemoryFile:
         system.truncate(self._fd, 0)
 
     def read(self, most: int) -> bytes:
-        """Return what is in it."""
+        """Return the content, up to `most` bytes."""
         return system.pread(self._fd, most, 0)
 
     @property
     def size(self) -> int:
-        """How many bytes are in it."""
+        """Return the size of the content in bytes."""
         return system.fstat(self._fd).st_size
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What processes wait for on the network, and what they have received, as the kernel has it.
+"""The waits of processes on the network, and the bytes they have received, from the kernel.
 
-A stack does not say what a call waits for: `accept` may serve clients or the process's own data
-loader, and the loop of asyncio may watch nothing at all. The kernel does: the descriptor is in
+A stack does not tell the object of a wait: `accept` may serve clients or the process's own data
+loader, and asyncio's loop may watch nothing at all. The kernel knows: the descriptor is in
 /proc/PID/task/TID/syscall (proc(5)), sock_diag(7) has the sockets of TCP, and /proc/net/unix those
 of servers behind a path, such as ZeroMQ's ipc and `uvicorn --uds`.
 """
@@ -74,7 +74,7 @@ _GLOO = 64, 10
 """Events and milliseconds of gloo's calls of epoll_wait (`gloo/transport/tcp/loop.cc`)."""
 
 _TORCH = ("pt_", "gloo", "NCCL")
-"""How the threads of torch are named that serve other ranks."""
+"""Prefixes of the names of torch's threads that serve other ranks."""
 
 
 class Sockets(NamedTuple):
@@ -96,12 +96,12 @@ class Sockets(NamedTuple):
 
 
 class _Wait(NamedTuple):
-    """What one thread waits for.
+    """The wait of one thread.
 
     Attributes:
-        inodes: of sockets.
-        gloo: whether it is gloo's thread.
-        known: whether this could be read.
+        inodes: the inodes of the awaited sockets.
+        gloo: whether it is a thread of gloo.
+        known: whether the wait could be read.
     """
 
     inodes: tuple[int, ...] = ()
@@ -152,11 +152,11 @@ def _unix_sockets() -> Iterator[_Named]:
 
 
 def use(rank: int, pid: int, known: Sockets, store: int) -> NetworkUse:
-    """Return what a process does on the network.
+    """Return the network use of a process.
 
     Args:
-        rank: of its worker.
-        pid: of the process.
+        rank: the rank of its worker.
+        pid: the pid of the process.
         known: the sockets of this machine.
         store: the port of torch's store, which is for the ranks alone.
     """
@@ -177,7 +177,7 @@ def use(rank: int, pid: int, known: Sockets, store: int) -> NetworkUse:
 
 
 def _awaits(inodes: Iterable[int], clients: set[int], known: Sockets, store: int) -> str:
-    """Return what threads wait for that wait for these sockets."""
+    """Return the kind of wait of threads that wait for these sockets."""
     found = {*inodes}
     if found & clients:
         return CLIENTS
@@ -200,7 +200,7 @@ def _sockets_of(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def _waits(pid: int, files: dict[int, int]) -> Iterator[tuple[int, _Wait]]:
-    """Yield what threads of a process wait for, without those with which torch serves ranks."""
+    """Yield the waits of a process's threads, without those with which torch serves ranks."""
     folder = f"/proc/{pid}/task"
     with suppress(OSError):  # it has ended
         for task in islice(system.listdir(folder), MOST_THREADS):
@@ -216,7 +216,7 @@ def _of_torch(comm: str) -> bool:
 
 
 def _wait(pid: int, call: str, files: dict[int, int]) -> _Wait:
-    """Return what a thread waits for, given its line of /proc/PID/task/TID/syscall."""
+    """Return the wait of a thread, given its line of /proc/PID/task/TID/syscall."""
     words = call.split()
     if not words or words[0] == "running" or not _CALLS:
         return _Wait(known=False)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME = "py-spy"
 
 OWN = f"({FOLDER}/sitecustomize.py:"
-"""What is in a frame of the worker's hook."""
+"""Text in a frame of the worker's hook."""
 
 AT_ONCE = max(16, os.cpu_count() or 1)
 """Most of them at a time: where workers use all CPUs, each gets its own share of them."""
@@ -42,19 +42,19 @@ LARGEST = 16 << 20
 NO_PYTHON = "it is not running Python"
 
 SHOWN = 200
-"""Characters of what it says."""
+"""Characters of its output that are quoted."""
 
 PAUSABLE = frozenset("RS")
 """States in which a process may be stopped for a moment, which reading native frames needs."""
 
 
 class Reading(NamedTuple):
-    """What was read of one process.
+    """The stacks read from one process.
 
     Attributes:
-        threads: their stacks.
-        source: what has read them, "" if nothing has.
-        problem: why there are none, "" if there are.
+        threads: the stacks of its threads.
+        source: the reader, "" if there is none.
+        problem: why there are no stacks, "" if there are.
     """
 
     threads: tuple[ThreadStack, ...] = ()
@@ -63,9 +63,9 @@ class Reading(NamedTuple):
 
 
 def find(worker: Process) -> bytes:
-    """Return py-spy on our own PATH, or beside the Python of the worker or our own; b"" for none.
+    """Return py-spy on our own PATH, or next to the Python of the worker or our own; b"" for none.
 
-    Beside other programs of workers, and on a worker's own PATH, somebody else may have put one.
+    Other users may have put one next to other programs of workers, or on a worker's own PATH.
     """
     folders = executable.own_folders(os.fsdecode(worker.spec.python))
     return os.fsencode(executable.find(NAME, folders))
@@ -74,11 +74,11 @@ def find(worker: Process) -> bytes:
 def read(
     members: Iterable[tuple[Member, bytes]], *, native: bool, until: float
 ) -> dict[int, Reading]:
-    """Return what is read of these processes by pid, given the program to read each with.
+    """Return the stacks of these processes by pid, given the program to read each with.
 
     Args:
         members: the most important ones first.
-        native: frames of C and C++ code as well.
+        native: whether to read frames of C and C++ code as well.
         until: when to stop, on the monotonic clock.
     """
     waiting = list(members)
@@ -115,7 +115,7 @@ class _Running:
         self.open = [*self._data]
 
     def read(self, fd: int) -> None:
-        """Read what it has printed."""
+        """Read its output."""
         block = system.read(fd, 1 << 20)
         self._data[fd] += block
         if len(self._data[fd]) > LARGEST:
@@ -125,7 +125,7 @@ class _Running:
             system.close(fd)
 
     def reading(self) -> Reading:
-        """Return what it has found, once it has ended."""
+        """Return its result, once it has ended."""
         with suppress(ChildProcessError):  # it was killed
             system.waitpid(self._process.pid, 0)
         try:

@@ -33,7 +33,7 @@ LONGEST = 10.0
 """The most seconds, however many processes there are, and however busy the CPUs."""
 
 NATIVE_SECONDS = 8.5
-"""The same for native frames: the symbols of every library of the process are read."""
+"""Seconds for native frames: the symbols of every library of the process are read."""
 
 MARGIN, MOST_MARGIN = 0.25, 1.0
 """Part of these seconds, and the most, in which the child then has to put its answer together."""

@@ -1,7 +1,7 @@
-"""What torch's flight recorder has written, as rows of STACKS. Pure.
+"""The records of torch's flight recorder, as rows of STACKS. Pure.
 
 The format is that of torch 2.4 to 2.13 (`torch/csrc/distributed/c10d/FlightRecorder.hpp`), as JSON
-or as a pickle. It comes from a worker, so nothing of it is relied upon.
+or as a pickle. It comes from a worker, so no part of it is trusted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUPS = 16
 """Groups of a worker that are kept."""
 
 MEMBERS = 256
-"""Ranks of a group that are told, at most; those of a larger one are left out."""
+"""Greatest number of ranks of a group that are reported; those of a larger group are left out."""
 
 FRAMES = 100
 """Frames of a stack."""
@@ -88,7 +88,7 @@ def _collective(
 
 
 def _state(entry: Mapping[str, Any]) -> str:
-    """Return how far it is; gloo never says "completed", but forgets what is over ("retired")."""
+    """Return an entry's state; gloo never says "completed", but forgets what ended ("retired")."""
     return "completed" if entry.get("retired") is True else _text(entry.get("state"))
 
 

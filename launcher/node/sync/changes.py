@@ -1,4 +1,4 @@
-"""What has to change in a copy, and what of a run's own is in the way."""
+"""The changes that a copy needs, and files of a run that are in the way."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class Changes(NamedTuple):
-    """How a copy becomes what the source is.
+    """The changes that turn a copy into the source.
 
     Attributes:
-        delete: what sync had placed, is as it left it, and is not wanted there any more.
+        delete: entries that sync placed, that are unchanged since, and no longer wanted.
         folders: folders to make, or whose permissions change.
-        place: files and links to put there.
-        keep: what stays, as sync has left it once.
-        reuse: an unchanged file of the copy for contents that it has already.
-        blocked: paths that a run has written or changed, and that the source wants otherwise.
+        place: files and links to place.
+        keep: entries that stay, as sync left them.
+        reuse: an unchanged file of the copy for contents that it already has.
+        blocked: paths that a run has written or changed, and that differ in the source.
     """
 
     delete: list[PlacedEntry]

@@ -1,7 +1,7 @@
-"""Changes a copy: first everything is received beside it, then renamed into place.
+"""Changes a copy: first everything is received next to it, then renamed into place.
 
-A journal names what is done meanwhile, so that an interrupted change is completed by the next sync,
-before anything runs there. Each step may be done twice.
+A journal lists the steps, so that an interrupted change is completed by the next sync, before
+anything runs there. Each step may be done twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def made_copy(folder: SyncFolder) -> Tree:
-    """Return what looks at the copy, after its folder is made.
+    """Make the folder of the copy, and return the tree of the copy.
 
     Raises:
         OSError: something else is in its place.
@@ -52,10 +52,10 @@ class Incoming:
         self._sources: dict[str, bytes] = {}
 
     def take(self, changes: Changes, read: Read) -> list[PlacedEntry]:
-        """Receive what is placed: `read` returns so many bytes of the missing contents in order.
+        """Receive the new entries: `read` returns bytes of the missing contents in order.
 
         Raises:
-            OSError: there is no room, or contents are not what the manifest names.
+            OSError: there is no room, or contents do not match the manifest.
         """
         self._sources = {digest: self._tree.at(path) for digest, path in changes.reuse.items()}
         return [self._take(at, entry, read) for at, entry in enumerate(changes.place)]
@@ -119,7 +119,7 @@ def commit(
 
 
 def complete(folder: SyncFolder) -> None:
-    """Do what the journal names, if there is one; some of it may be done already."""
+    """Do the steps of the journal, if there is one; some may be done already."""
     journal = folder.read(".journal")
     if journal is None:
         return

@@ -1,16 +1,16 @@
-"""The folder of a synced copy on this node: where it is, who uses it, and what is known of it.
+"""The folder of a synced copy on this node: its place, its users and its state.
 
 ::
 
     ~/.cache/dsrun/sync/NAME-KEY/   made by dsrun, for this user alone
         NAME/                       the copy, in which the workers run
-        .incoming/                  what is received, until all of it has arrived
-        .journal                    what is being changed; gone when that is done
-        .state                      what sync has placed, and how it left it
-        .sync.lock                  held by whoever changes any copy of this folder
+        .incoming/                  received files, until all have arrived
+        .journal                    the changes in progress; removed at their end
+        .state                      the entries that sync has placed, as it left them
+        .sync.lock                  held by the process that changes any copy of this folder
         .use.lock                   held by all runs in this copy; has the manifest's digest
 
-While a run is in a copy whose contents would have to change, another one is used: NAME-KEY~2.
+While a run is in a copy whose contents would have to change, another copy is used: NAME-KEY~2.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class PlacedEntry(NamedTuple):
 
 
 class CopyState(NamedTuple):
-    """What sync has placed in a copy.
+    """The entries that sync has placed in a copy.
 
     Attributes:
-        digest: of the manifest; "" for none.
+        digest: the digest of the manifest; "" for none.
         placed: the entries by path.
     """
 
@@ -91,7 +91,7 @@ class SyncFolder:
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
     def label(self, digest: str) -> None:
-        """Tell the runs that use it what it contains."""
+        """Tell the runs that use the copy about its contents."""
         os.pwrite(self._fd, digest.encode(), 0)
 
     def close(self) -> None:
@@ -99,11 +99,11 @@ class SyncFolder:
         os.close(self._fd)
 
     def state(self) -> CopyState:
-        """Return what was placed; nothing if that is not known."""
+        """Return the placed entries; none if they are unknown."""
         return _state(self.read(".state"))
 
     def read(self, name: str) -> Any:
-        """Return what is in a file of dsrun's own, None if there is none or it is damaged."""
+        """Return the content of one of dsrun's files, None if it is missing or damaged."""
         try:
             mark, value = read_json(files.read_own(os.path.join(self.path, name), LARGEST))
         except (FileNotFoundError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""What a run holds as long as its workers may run in a synced folder."""
+"""The lock that a run holds while its workers may run in a synced folder."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The program that keeps this node's copy of a folder, beside the runs; the runner feeds it.
 
-It reads a request, answers with lines of JSON, and reads what it has asked for: the manifest, then
-contents. When the copy is ready it waits for the end of its input, and holds the copy meanwhile:
-until then a child of the node launcher has locked it for the run.
+It reads a request, answers with lines of JSON, and reads the data that it has asked for: the
+manifest, then contents. When the copy is ready, it holds the copy until the end of its input: by
+then, a child of the node launcher has locked the copy for the run.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ NAMED = 20
 
 
 class SyncRequest(NamedTuple):
-    """What the runner asks for.
+    """The runner's request.
 
     Attributes:
-        name: of the folder.
-        key: tells the folder from others of that name.
-        source: the folder's path on the runner's machine, as `to_wire` makes it.
+        name: the name of the folder.
+        key: distinguishes the folder from others of that name.
+        source: the folder's path on the runner's machine, as encoded by `to_wire`.
         probe: the name of a file that is in the folder just now; "" if none could be made.
-        digest: of the manifest.
+        digest: the digest of the manifest.
     """
 
     name: str
@@ -81,7 +81,7 @@ def main(_arguments: Sequence[str]) -> int:
 
 
 class Conversation:
-    """What is said between the runner and this program."""
+    """The dialogue between the runner and this program."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
@@ -94,12 +94,12 @@ class Conversation:
         self._sink.flush()
 
     def run(self, root: str) -> None:
-        """Make a copy what the source is, and hold it until the input ends.
+        """Make a copy equal to the source, and hold it until the input ends.
 
         Raises:
             OSError: a copy cannot be made.
             EOFError: the input has ended early.
-            BadFrame: what has come is not valid.
+            BadFrame: the input is not valid.
         """
         request = self._request()
         if request.probe and os.path.lexists(_probe(request)):
@@ -128,7 +128,7 @@ class Conversation:
         return request
 
     def _update(self, folder: SyncFolder, digest: str) -> bool:
-        """Return whether the copy is what it should be; else the runner was told why not."""
+        """Return whether the copy is as it should be; if not, the runner knows the reason."""
         commit.complete(folder)
         state = folder.state()
         if state.digest == digest:

@@ -25,7 +25,7 @@ _KINDS = {stat.S_IFDIR: FOLDER, stat.S_IFREG: FILE, stat.S_IFLNK: LINK}
 
 
 class TreeEntry(NamedTuple):
-    """What is at a path: its kind, and for a file what tells whether it has been changed."""
+    """An entry at a path: its kind, and for a file the values that show whether it was changed."""
 
     kind: str
     size: int = 0
@@ -42,11 +42,11 @@ class Tree:
         self._folders: dict[str, bool] = {"": True}
 
     def at(self, path: str) -> bytes:
-        """Return where a path of the manifest is."""
+        """Return the place of a path of the manifest."""
         return os.path.join(self._root, from_wire(path))
 
     def look(self, path: str) -> TreeEntry | None:
-        """Return what is there, None for nothing; below a link there is nothing."""
+        """Return the entry at a path, None for nothing; below a link there is nothing."""
         parent = path.rpartition("/")[0]
         if parent not in self._folders:
             found = self.look(parent)
@@ -64,7 +64,7 @@ class Tree:
         return TreeEntry(kind, status.st_size, status.st_mtime_ns, status.st_ino)
 
     def target(self, path: str) -> str:
-        """Return what a link points to."""
+        """Return the target of a link."""
         return os.readlink(self.at(path)).decode("utf-8", "surrogateescape")
 
     def digest(self, path: str) -> str:

@@ -40,7 +40,7 @@ class AdapterLine(socket.socket):
 
 
 class AdapterListener:
-    """What debugpy takes for a listening TCP socket."""
+    """A Unix socket that debugpy takes for a listening TCP socket."""
 
     def __init__(self, listener: socket.socket, greeting: bytes) -> None:
         """Accept from `listener`; each adapter is sent the greeting first."""
@@ -118,7 +118,8 @@ def forget(folder: str) -> None:
 def main() -> None:
     """Leave no trace, then start debugpy; a worker that cannot be debugged runs all the same.
 
-    Until then SIGINT ends it at once: debugpy swallows KeyboardInterrupt in some places.
+    Until debugpy runs, SIGINT ends the worker at once: debugpy swallows KeyboardInterrupt in some
+    places.
     """
     fd, _, wait = os.environ.pop("DSRUN_DEBUG", "").partition(":")
     if not fd:
