@@ -71,7 +71,7 @@ class Membership:
         self._reconnector.look()
 
     def replace(self, lost: str, host: Host) -> None:
-        """Add a host in place of a lost one, which is not reached any more."""
+        """Add a host in place of a lost one, which is no longer reached."""
         node = next(node for node in self._nodes if node.name == lost)
         self._reconnector.drop(node)
         self._remove(node.number)
@@ -92,7 +92,7 @@ class Membership:
             self._reconnector.expect(node)
 
     def gone(self, node: RunNode) -> None:
-        """Handle the end of a node that was released; its host may be on the list again by now."""
+        """Handle the end of a node that was released; its host may be on the list again."""
         host = (self._listed or {}).get(node.name)
         if host is not None:
             self._bring_back(node, host)
@@ -137,10 +137,10 @@ SPARES = 4
 
 
 class NodeAdmission:
-    """Has nodes reached, and accepts those that fit the others.
+    """Has nodes reached, and accepts those that fit in with the others.
 
     Attributes:
-        membership: which hosts may take part.
+        membership: the choice of hosts that may take part.
     """
 
     def __init__(
@@ -178,17 +178,17 @@ class NodeAdmission:
         self._reconnector.expect(node)
 
     def drop(self, node: RunNode) -> None:
-        """Do not reach a node any more."""
+        """Stop reaching a node."""
         self._reconnector.drop(node)
 
     def close(self) -> None:
-        """Reach no node any more."""
+        """Stop reaching nodes."""
         self._closed = True
         self._reconnector.close()
 
     @property
     def only(self) -> bool:
-        """Whether all nodes that are left were reached later than the others."""
+        """True if all remaining nodes were reached later than the others."""
         return all(node.over for node in self._nodes if node not in self._reached)
 
     def on_node_end(self, node: RunNode, cause: str) -> None:

@@ -1,4 +1,4 @@
-"""The failures of a job: what they cost, and on which nodes they begin repeatedly."""
+"""The failures of a job: their cost, and the nodes where they begin repeatedly."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RestartBudget:
 
     @property
     def count(self) -> str:
-        """How much of the budget is spent, as in `1/3`."""
+        """The spent part of the budget, as in `1/3`."""
         return f"{len(self._recent())}/{self._limits.restarts}"
 
     def _recent(self) -> list[float]:
@@ -140,7 +140,7 @@ class Failures:
 
     @property
     def restarts(self) -> int:
-        """How many failures were survived."""
+        """The number of failures that were survived."""
         return self._budget.restarts
 
     @property

@@ -111,9 +111,9 @@ class HostWatch:
         self._again()
 
     def _update(self, text: bytes) -> str:
-        """Pass on the hosts of a list; return what is wrong with it, "" for nothing.
+        """Pass on the hosts of a list; return what is wrong with the list, "" for nothing.
 
-        A text that has not changed is not parsed again, as that is slow for thousands of hosts.
+        Unchanged text is not parsed again, as that is slow for thousands of hosts.
         """
         try:
             hosts = self._read(text)
@@ -136,7 +136,7 @@ def watch(run: Run) -> None:
 
 
 def list_hosts(view: Callable[[], RunView], handle: Handle, hosts: Sequence[Host]) -> bool:
-    """Have an elastic run use these hosts; return False where it cannot yet, before the start."""
+    """Make an elastic run use these hosts; return False before the start, when it cannot yet."""
     running = view().phase is RunPhase.RUNNING
     if running:
         handle(runner_rounds.list_hosts, hosts)

@@ -1,4 +1,4 @@
-"""Where the nodes of the next round meet: an address of the first one that all others reach.
+"""The meeting point of the next round: an address of its first node that all others reach.
 
 An address that a node has reached once is not probed again until one of the two is lost.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Probe: TypeAlias = Callable[[int, tuple[int, ...]], None]
-    """Has the second nodes try the addresses of the first."""
+    """Makes the second nodes try the addresses of the first."""
 
     Verdicts: TypeAlias = dict[int, Mapping[str, str]]
     """Of each node: "" for each address that it reaches, or why it does not."""
@@ -103,7 +103,7 @@ class Reachability:
         return None if self.awaited else ""
 
     def unreachable(self, members: Sequence[int]) -> dict[int, str]:
-        """Return which nodes do not reach the address that most of a round reach, and why."""
+        """Return the nodes that do not reach the address that most of a round reach, and why."""
         first, *others = members
         known = self._verdicts[first]
         fails = [
@@ -161,11 +161,11 @@ class MasterSelection:
 
     @property
     def pending(self) -> bool:
-        """Whether answers to probes are waited for."""
+        """True while answers to probes are awaited."""
         return bool(self.members and self.reachability.awaited)
 
     def cancel(self) -> None:
-        """Form the next round of whoever is to be in it by then."""
+        """Cancel this selection; the next round takes the nodes available then."""
         self.members = []
 
     def forget(self, node: int) -> None:
@@ -207,10 +207,10 @@ class MasterSelection:
             self._give_up(dict.fromkeys(sorted(self.reachability.awaited & nodes), why), set())
 
     def _unreachable(self, members: Sequence[int], present: AbstractSet[int]) -> dict[int, str]:
-        """Return which nodes to give up where no address is reached by all, and why.
+        """Return the nodes to give up if no address is reached by all, and why.
 
-        These are the nodes that do not reach the first one. But if most do not, or if only the
-        first is new, it is the first.
+        These are the nodes that do not reach the first node. But if most nodes do not, or if only
+        the first is new, it is the first node.
         """
         first, others = members[0], len(members) - 1
         fails = self.reachability.unreachable(members)

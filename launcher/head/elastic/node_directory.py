@@ -1,4 +1,4 @@
-"""What the rounds know of the nodes of a run, and which nodes fit a round."""
+"""The nodes of a run as the rounds see them, and their fitness for a round."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
         """Describes nodes by their number."""
 
         def name(self, number: int) -> str:
-            """Return what the user calls a node."""
+            """Return the user's name for a node."""
             ...
 
         def slots(self, number: int) -> int:
-            """Return how many workers it has."""
+            """Return the number of workers of a node."""
             ...
 
         def fits(self, size: int) -> bool:
-            """Return whether a round of so many workers is allowed."""
+            """Return whether a round of this number of workers is allowed."""
             ...
 
         def may_begin(self, members: Sequence[int]) -> bool:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
             ...
 
         def addresses(self, number: int) -> Sequence[str]:
-            """Return where others may reach it, the most likely address first."""
+            """Return the addresses at which others may reach a node, the most likely one first."""
             ...
 
 
@@ -60,9 +60,9 @@ class MasterAddresses:
         return (node is self._first and self._given) or LOCALHOST
 
     def addresses(self, node: RunNode) -> tuple[str, ...]:
-        """Return where other nodes may reach this one, the most likely address first.
+        """Return the addresses at which other nodes may reach this one, the most likely first.
 
-        What has worked at the start comes first, then addresses of the same kind: names that only
+        An address that worked at the start comes first, then addresses of its kind: names that only
         ssh resolves are of no use between nodes.
         """
         assert node.hello is not None
@@ -100,15 +100,15 @@ class RunNodes:
         self._health = health
 
     def name(self, number: int) -> str:
-        """Return what the user calls a node."""
+        """Return the user's name for a node."""
         return self._nodes[number].name
 
     def slots(self, number: int) -> int:
-        """Return how many workers it has."""
+        """Return the number of workers of a node."""
         return len(self._nodes[number].node.host.slots or ())
 
     def fits(self, size: int) -> bool:
-        """Return whether the elastic plan, if there is one, has a share for so many workers."""
+        """Return whether the elastic plan, if any, has a share for this number of workers."""
         return self._batches is None or not self._batches.misfit(size)
 
     def may_begin(self, members: Sequence[int]) -> bool:
@@ -116,7 +116,7 @@ class RunNodes:
         return self._health.passed(self._nodes[number] for number in members)
 
     def addresses(self, number: int) -> Sequence[str]:
-        """Return where others may reach it, the most likely address first."""
+        """Return the addresses at which others may reach a node, the most likely one first."""
         return self._master.addresses(self._nodes[number])
 
 

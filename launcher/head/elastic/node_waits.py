@@ -1,4 +1,4 @@
-"""How long a job waits for nodes: for enough of them, and for more of them."""
+"""The time that a job waits for nodes: for enough of them, and for more of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MinNodesWait:
         warn: Callable[[str], None],
         over: Callable[[], None],
     ) -> None:
-        """Call `over` at the end of the time; there is no more of it before there was a round."""
+        """Call `over` when the time is up; more time is given only after another round."""
         self._timers = timers
         self._limits = limits
         self._warn = warn
@@ -41,7 +41,7 @@ class MinNodesWait:
 
     @property
     def can_wait(self) -> bool:
-        """Whether there is, or would be, time to wait."""
+        """True if there is, or would be, time to wait."""
         return bool(self._limits.wait) and not self._over
 
     def _end_time(self) -> None:
@@ -69,7 +69,7 @@ class LostTogether:
         over: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
-        """Call `over` at the end of the time; losses so long before the last do not count."""
+        """Call `over` when the time is up; losses that long before the last one do not count."""
         self._timers = timers
         self._seconds = seconds
         self._over = over
@@ -116,7 +116,7 @@ class LostTogether:
 class ScaleUpDelay:
     """Runs from the start of each round until its workers are known to have started well.
 
-    That is so when one of them has printed something, or after `seconds`.
+    They have when one of them has printed something, or after `seconds`.
     """
 
     def __init__(
@@ -141,16 +141,16 @@ class ScaleUpDelay:
 
     @property
     def awaited(self) -> bool:
-        """Whether something waits for its end."""
+        """True if something waits for the end of the delay."""
         return self._timer is not None
 
     def begin(self) -> None:
-        """Begin anew: there is another round."""
+        """Start again: there is another round."""
         self._cancel()
         self._until = self._timers.clock() + self._seconds
 
     def wait(self, nodes: int) -> None:
-        """Call `over` at its end, when a round of so many nodes can begin."""
+        """Call `over` at the end of the delay, when a round of this number of nodes can begin."""
         if self._timer is None:
             when = f"in {self.left:.0f} s, or when a worker prints something"
             self._warn(f"a round of {counted(nodes, 'node')} begins {when} (--gain_delay)")

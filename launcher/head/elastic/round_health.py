@@ -13,10 +13,10 @@ FRESH = 60.0
 
 
 class RoundHealth:
-    """Has nodes checked that are to be in a round.
+    """Runs the health command on nodes that are about to be in a round.
 
-    A node is checked for each of its rounds; one that has just passed, as it came, is not checked
-    again.
+    A node is checked for each of its rounds, except for one that has just passed, when it
+    connected.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RoundHealth:
                 self._check(node)
 
     def began(self, nodes: Iterable[RunNode]) -> None:
-        """Have these nodes checked again for their next round."""
+        """Check these nodes again for their next round."""
         for node in nodes:
             node.passed_at = None
 

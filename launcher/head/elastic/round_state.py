@@ -1,4 +1,4 @@
-"""What each node of a job does, and what has happened to the current round."""
+"""The state of each node of a job, and that of the current round."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class NodeStates:
     """The state of each node; a node without one is gone. Those that leave are not counted."""
 
     def __init__(self, nodes: int) -> None:
-        """Begin with so many nodes, none of which is ready."""
+        """Start with this number of nodes, none of which is ready."""
         self._state = dict.fromkeys(range(nodes), MemberState.STARTING)
         self._nodes: dict[MemberState, set[int]] = {state: set() for state in MemberState}
         self._nodes[MemberState.STARTING] |= self._state.keys()
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of nodes that are not leaving."""
         return len(self._state) - len(self.leaving)
 
     def __contains__(self, node: int) -> bool:
@@ -85,12 +85,12 @@ class NodeStates:
 
 
 class RoundPhase(Enum):
-    """How far a round is.
+    """The phase of a round.
 
     Attributes:
-        RUNNING: nothing is known that ends it.
+        RUNNING: nothing known ends it.
         NOTICED: its nodes have been told that it will end soon.
-        ENDING: its nodes are to leave it, and to get ready for another.
+        ENDING: its nodes must leave it, and get ready for another round.
     """
 
     RUNNING = 1
@@ -122,11 +122,11 @@ class CurrentRound:
 
     @property
     def complete(self) -> bool:
-        """Whether all of its work is done."""
+        """True if all its work is done."""
         return bool(self.nodes) and len(self.finished) == len(self.nodes)
 
     def await_losses(self, timers: Timers, seconds: float, known: Callable[[], None]) -> None:
-        """Call `known` when all losses are known that were there when a worker of it has failed."""
+        """Call `known` when all losses that preceded a failure of one of its workers are known."""
         self.undecided += 1
 
         def settle() -> None:
@@ -136,10 +136,10 @@ class CurrentRound:
         timers.call_later(seconds, settle)
 
     def watch(self, timers: Timers, seconds: float, late: Callable[[], None]) -> None:
-        """Call `late` so many seconds from now, unless it is over by then."""
+        """Call `late` after this number of seconds, unless the round is over by then."""
         self._timers.append(timers.call_later(seconds, late))
 
     def end(self) -> None:
-        """Wait for nothing any more: another round has begun, or none will."""
+        """Cancel all timers: another round has begun, or none will."""
         for timer in self._timers:
             timer.cancel()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         """Carries out the decisions about rounds; nodes go by their number in the run."""
 
         def probe(self, first: int, nodes: tuple[int, ...]) -> None:
-            """Have each of `nodes` try the addresses of `first`, maybe the first of a round.
+            """Make each of `nodes` try the addresses of `first`, perhaps a round's first node.
 
             `Rounds.node_reached` follows for each.
             """
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
             """
 
         def stop_round(self, nodes: tuple[int, ...]) -> None:
-            """Have these nodes leave their round."""
+            """Make these nodes leave their round."""
 
         def notify(self, nodes: tuple[int, ...]) -> None:
-            """Have these nodes tell their workers that the round will end soon."""
+            """Make these nodes tell their workers that the round will end soon."""
 
         def release(self, node: int) -> None:
-            """End this node, which is not needed any more."""
+            """Release this node, which is no longer needed."""
 
         def drop(self, node: int, reason: str, *, for_good: bool) -> None:
             """Treat this node as lost, and reach it again unless that is `for_good`."""
@@ -125,12 +125,12 @@ class Rounds:
         """Wait for nodes to get ready.
 
         Args:
-            do: carries out what is decided.
-            later: makes a call of it once what is under way has ended.
-            nodes: how many there are, numbered from 0 on.
-            limits: how far the job may shrink, grow and fail.
+            do: carries out the decisions.
+            later: postpones a call to the end of the current step.
+            nodes: the number of nodes, numbered from 0 on.
+            limits: the limits for shrinking, growing and failing.
             directory: describes each node.
-            now: the time in seconds, as with all that happens.
+            now: the time in seconds, on the clock of all events.
         """
         self._do, self._later = do, later
         self._limits = limits
@@ -167,7 +167,7 @@ class Rounds:
         return answer
 
     def _then(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Have this done once what is under way has ended."""
+        """Make this call at the end of the current step."""
         self._outbox.append(partial(call, *args, **kwargs))
 
     @property
@@ -177,17 +177,17 @@ class Rounds:
 
     @property
     def restarts(self) -> int:
-        """How many failures were survived."""
+        """The number of failures that were survived."""
         return self._failures.restarts
 
     @property
     def alive(self) -> int:
-        """How many nodes there are, in a round or not."""
+        """The number of nodes, in a round or not."""
         return len(self._nodes)
 
     @property
     def starting(self) -> bool:
-        """Whether it is not known yet that the workers of the current round have started well."""
+        """True until the workers of the current round are known to have started well."""
         return self._scale_up.left > 0
 
     def is_leaving(self, node: int) -> bool:
@@ -276,7 +276,7 @@ class Rounds:
     def node_removed(self, node: int) -> bool:
         """Remove a node for good, if the job can do without it; return whether it can.
 
-        Its host is no longer on the list, or another one has the place of this lost node.
+        The node's host is no longer on the list, or another host has replaced this lost node.
         """
         rest = self.alive - len(self._retiring | {node})
         if node not in self._nodes:
@@ -296,14 +296,14 @@ class Rounds:
 
     @_event
     def size_limited(self, most: int) -> None:
-        """Form rounds of at most so many nodes from now on."""
+        """Form rounds of at most this number of nodes from now on."""
         self._most = most
         self._master.cancel()
         self._consider()
         self._try_form()
 
     def _keep_needed(self) -> None:
-        """Keep nodes that were to be removed, as far as the job cannot do without them any more."""
+        """Keep nodes that were to be removed, if the job cannot do without them any longer."""
         missing = self._limits.least - (self.alive - len(self._retiring))
         for node in sorted(self._retiring)[: max(missing, 0)]:
             self._retiring.discard(node)
@@ -328,8 +328,8 @@ class Rounds:
     def node_finished(self, node: int, generation: int) -> None:
         """Count a node whose workers in the round of this number have all ended with code 0.
 
-        The job is done once that is so on every node of the round. Until then a failure or a loss
-        leads to another round, in which this node takes part.
+        The job is done once all nodes of the round are counted. Until then, a failure or a loss
+        leads to another round, which includes this node.
         """
         if generation != self.generation or node not in self._nodes.running:
             return
@@ -390,10 +390,10 @@ class Rounds:
         return self._survive(why, code, None)
 
     def _survive(self, what: str, code: int, node: int | None, *, final: bool = False) -> bool:
-        """Count a worker's failure, or one of no node; return whether another round follows.
+        """Count a failure, of a worker or of no node; return whether another round follows.
 
-        One counts in a round: what fails while it ends anyway may well have failed because of that.
-        There is no other round after a `final` one.
+        Only one failure counts in a round: failures while it ends may be consequences. After a
+        `final` failure, there is no other round.
         """
         if self._current.phase is RoundPhase.ENDING:
             return True
@@ -430,9 +430,10 @@ class Rounds:
 
     @_event
     def node_vanishing(self, node: int, seconds: float) -> None:
-        """Form no round before the workers of a node have ended: they have ranks of this one.
+        """Form no round before the workers of a node have ended: they have ranks of this round.
 
-        The node is about to be lost; in so many seconds they have ended, whatever happens.
+        The node is about to be lost; after this number of seconds its workers have ended in any
+        case.
         """
         may_work = self._nodes.running | self._nodes.leaving & self._current.nodes
         if node in may_work - self._current.finished:
@@ -453,9 +454,9 @@ class Rounds:
     # -- changes ----------------------------------------------------------------------------
 
     def _consider(self) -> None:
-        """Begin a change that can wait, if the next round would be another one.
+        """Start a change that can wait, if the next round would differ.
 
-        A round in which a node has finished is not changed any more for that.
+        A round in which a node has finished is not changed for that reason.
         """
         current = self._current
         if self._ending or self._closed or not self._nodes.running or current.finished:
@@ -477,7 +478,7 @@ class Rounds:
         current.phase = RoundPhase.NOTICED
 
         def due() -> None:
-            """Stop the round, unless something else has ended it by now."""
+            """Stop the round, unless something else has ended it in the meantime."""
             if self._current is current and current.phase is RoundPhase.NOTICED:
                 current.phase = RoundPhase.RUNNING
                 if set(self._choose()) != self.members and not current.finished:
@@ -487,7 +488,7 @@ class Rounds:
         self._timers.call_later(self._limits.notice, due)
 
     def _stop_round(self, but: int | None = None) -> None:
-        """Call the nodes that still run to leave the round, except one that leaves by itself."""
+        """Tell the nodes that still run to leave the round, except one that leaves on its own."""
         if self._current.phase is RoundPhase.ENDING:
             return
         self._current.phase = RoundPhase.ENDING
@@ -612,14 +613,14 @@ class Rounds:
             self._then(self._do.end_too_few)
 
     def _await_late(self) -> None:
-        """Wait for nodes that were in no round, but not for ever."""
+        """Wait for nodes that were in no round, but not forever."""
         if not self._current.watched:
             self._current.watched = True
             why = f"it was not ready for a round within {NEWCOMERS:g} s"
             self._watch(NEWCOMERS, self._nodes.starting, why)
 
     def _end_wait(self) -> None:
-        """Give up, unless there are enough nodes by now for a round that may not begin yet."""
+        """Give up, unless there are now enough nodes for a round that may not begin yet."""
         if self.alive < self._limits.least:
             self._then(self._do.end_too_few)
         else:

@@ -80,7 +80,7 @@ class RunnerRounds:
 
     @property
     def observer(self) -> Observer | None:
-        """What is to observe the run; None for nothing."""
+        """The observer of the run for this policy; None for none."""
         return self._filter.on_event if self._filter else None
 
     # -- the start --------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class RunnerRounds:
 
     @property
     def starting(self) -> bool:
-        """Whether the first output shows that the workers of a round have started well."""
+        """True while a first output would show that the workers of a round have started well."""
         return self._rounds.starting
 
     def on_output(self, node: RunNode, rank: int) -> None:
@@ -235,7 +235,7 @@ class RunnerRounds:
         self._admission.on_node_end(node, cause)
 
     def resize(self, nodes: int) -> None:
-        """Form rounds of at most so many nodes from now on."""
+        """Form rounds of at most this number of nodes from now on."""
         self.warn(f"resizing to {counted(nodes, 'node')}, as dsrun-job requested")
         self._tell(self._rounds.size_limited, nodes)
 
@@ -251,7 +251,7 @@ class RunnerRounds:
         self._tell(self._rounds.node_finished, node.number, finished.generation)
 
     def on_done(self, node: RunNode) -> None:
-        """Handle a node that has ended by itself, or that was released or lost."""
+        """Handle a node that has ended on its own, or that was released or lost."""
         self._tell(self._rounds.workers_gone, node.number)
         if node.lost:
             return
@@ -263,7 +263,7 @@ class RunnerRounds:
             self.membership.gone(node)
 
     def close(self) -> None:
-        """Form no other round, and reach no node any more."""
+        """Form no other round, and stop reaching nodes."""
         self._running, self._closed = False, True
         self._tell(self._rounds.job_stopped)
         self._admission.close()
@@ -271,7 +271,7 @@ class RunnerRounds:
     # -- what the rounds decide (`RoundActions`) ----------------------------------------------
 
     def probe(self, first: int, nodes: tuple[int, ...]) -> None:
-        """Have each of `nodes` try the addresses of `first`."""
+        """Make each of `nodes` try the addresses of `first`."""
         one = self._nodes[first]
         probe = messages.Probe(self._master.addresses(one), self._joins[one].probe)
         self._send(nodes, messages.pack(frames.PROBE, probe))
@@ -293,16 +293,16 @@ class RunnerRounds:
         self._decide(run_rounds.form_round, self._run, formed)
 
     def stop_round(self, nodes: tuple[int, ...]) -> None:
-        """Have these nodes leave their round."""
+        """Make these nodes leave their round."""
         self._send(nodes, frames.pack(frames.LEAVE_ROUND))
 
     def notify(self, nodes: tuple[int, ...]) -> None:
-        """Have these nodes tell their workers that the round will end soon."""
+        """Make these nodes tell their workers that the round will end soon."""
         self.warn(f"the nodes of the job will change in {self._limits.notice:g} s")
         self._send(nodes, frames.pack(frames.CHANGE_SOON))
 
     def release(self, node: int) -> None:
-        """End this node, which is not needed any more."""
+        """Release this node, which is no longer needed."""
         one = self._nodes[node]
         self.warn(f"removing {one.name} from the job")
         self._decide(run_rounds.release, self._run, one)
@@ -351,7 +351,7 @@ def policy(run: RunState) -> RunnerRounds:
 
 
 def resize(run: RunState, nodes: int) -> None:
-    """Form rounds of an elastic run of at most so many nodes from now on."""
+    """Limit the rounds of an elastic run to this number of nodes from now on."""
     _rounds_of(run).resize(nodes)
 
 
@@ -361,7 +361,7 @@ def list_hosts(run: RunState, hosts: Sequence[Host]) -> None:
 
 
 def replace_host(run: RunState, lost: str, host: Host) -> None:
-    """Have a host in later rounds of an elastic run in place of a lost node of this name."""
+    """Use a host in later rounds of an elastic run in place of a lost node of this name."""
     _rounds_of(run).membership.replace(lost, host)
 
 
@@ -371,7 +371,7 @@ def _rounds_of(run: RunState) -> RunnerRounds:
 
 
 def _filter(limits: ElasticPolicy) -> RestartFilter | None:
-    """Return what decides which failures are worth a restart; None if all are."""
+    """Return the filter for failures that are worth a restart; None if all are."""
     if not limits.restart_on:
         return None
     from .restart_filter import RestartFilter

@@ -38,7 +38,7 @@ class TorchRendezvous(NoRestarts):
         self._world_size = self._number = 0
 
     def on_start(self, _start: AllReady, _first: RunNode, _probes: Mapping[RunNode, int]) -> None:
-        """Log what it waits for."""
+        """Log the nodes that the rendezvous waits for."""
         rdzv = self._rendezvous
         self._run.log(f"{rdzv.words}, --rdzv_id {rdzv.run_id}: waiting for {rdzv.nodes}")
 
@@ -57,7 +57,7 @@ class TorchRendezvous(NoRestarts):
         self._run.log(_place(ranks, len(node.node.slots or ())))
 
     def on_failure(self, node: RunNode, ended: messages.WorkerExit) -> None:
-        """Record the end of a worker; torch's agent decides what follows from it."""
+        """Record the end of a worker; torch's agent decides on the reaction."""
         self._record.exited(node, ended)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
@@ -82,7 +82,7 @@ def policy(run: RunState) -> TorchRendezvous:
 
 
 def _place(ranks: Ranks, count: int) -> str:
-    """Return which ranks are on this node, and the master's address."""
+    """Return the ranks on this node, and the master's address, in words."""
     last = ranks.first_rank + count - 1
     here = f"ranks {ranks.first_rank}-{last}" if count > 1 else f"rank {last}"
     again = f"; restart {ranks.restarts}/{ranks.max_restarts}" if ranks.restarts else ""

@@ -1,1 +1,1 @@
-"""What is watched while a job runs: hangs, rules on its output, slow ranks."""
+"""The watches on a running job: for hangs, rules on its output, and slow ranks."""

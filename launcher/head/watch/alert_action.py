@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..run.run import Handle
 
 STOPPED = "stopped the job"
-"""What dsrun has done, at the head of the report."""
+"""dsrun's reaction, at the head of the report."""
 
 
 class AlertAction:
@@ -41,13 +41,13 @@ class AlertAction:
         self._handle = handle
 
     def perform(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
-        """Report what was found, stop the job for it, or restart its workers.
+        """Report a finding, stop the job because of it, or restart its workers.
 
         Args:
-            kind: what was found, as a word for programs: `hang`, `rule` or `slow`.
-            then: what follows, one of `ALERT_ACTIONS`.
-            sentence: what was found.
-            sign: what the verdict is drawn from if the job ends for it, as in `Loss`.
+            kind: the finding, as a word for programs: `hang`, `rule` or `slow`.
+            then: the reaction, one of `ALERT_ACTIONS`.
+            sentence: the finding in words.
+            sign: evidence for the diagnosis if the job ends because of it, as in `Loss`.
         """
         if not self._running():
             return
@@ -62,5 +62,5 @@ class AlertAction:
 
 
 def _give_up(sentence: str, sign: str) -> GiveUp:
-    """Return what ends the job, with this as the cause."""
+    """Return the reason to end the job, with this as the cause."""
     return GiveUp(sentence, NO_PROGRESS, STOPPED, sign)

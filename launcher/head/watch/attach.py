@@ -1,7 +1,7 @@
-"""What watches a run, what tells other programs of it, and what draws it.
+"""Attaches watches, reports to other programs, and the painter to a run.
 
 The functions here have the whole run (`head/doors` names them). They give each watch and hook the
-values that it uses, and have it observe the run.
+values that it uses, and let it observe the run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def alert_action(run: Run) -> AlertAction:
-    """Return what acts on the findings about a run."""
+    """Return the reactions to findings about a run."""
     from .alert_action import AlertAction
 
     def warn(text: str) -> None:
@@ -130,12 +130,13 @@ def painter(
     programs: Mapping[str, Program],
     observe: Callable[[Observer], None] = lambda _: None,
 ) -> Callable[[Ending], str]:
-    """Return what draws a picture of a run once it has ended, or was refused.
+    """Return a function that draws a picture of a run once it has ended, or was refused.
 
     Args:
-        clock: that of the loop.
-        programs: what it runs, by role, "" without roles; none if that is not known.
-        observe: has a function called with every event of the run; one that was refused has none.
+        clock: the clock of the loop.
+        programs: the programs of the run, by role, "" without roles; none if unknown.
+        observe: registers a function that is called with every event of the run; a run that was
+            refused has none.
     """
     timeline = import_module("..picture.timeline", __package__).Timeline(clock)
     observe(timeline.on_event)
@@ -145,12 +146,12 @@ def painter(
 def roles_painter(
     clock: Callable[[], float], programs: Mapping[str, Program], ends: Mapping[str, str]
 ) -> tuple[Callable[[ObservedRun], None], Callable[[Ending], str]]:
-    """Return what observes each run of a role before it begins, and the same as `painter`.
+    """Return an observer of each role's run before it begins, and a function as from `painter`.
 
     Args:
-        clock: that of the loop.
-        programs: what each role runs, by its name.
-        ends: how the clean end of each role counts, by its name.
+        clock: the clock of the loop.
+        programs: the program of each role, by its name.
+        ends: the effect of the clean end of each role, by its name.
     """
     kind = import_module("..picture.roles_timeline", __package__).RolesTimeline
     timeline = kind(clock, ends)
@@ -180,14 +181,14 @@ def report_text(
     draw: Callable[[Ending], str] | None = None,
     programs: Mapping[str, Program] = {},
 ) -> str:
-    """Return what --report_file has: a picture, or JSON.
+    """Return the content for --report_file: a picture, or JSON.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         ending: how the job ended.
-        clock: that of the loop.
-        draw: from `painter`; None for a run that was refused.
-        programs: what that would have run, as for `painter`.
+        clock: the clock of the loop.
+        draw: the function from `painter`; None for a run that was refused.
+        programs: the programs of such a run, as for `painter`.
     """
     if is_page(path):
         return (draw or painter(clock, programs))(ending)

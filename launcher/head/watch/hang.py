@@ -47,16 +47,16 @@ SOONEST = 0.05
 
 
 class HangReport(NamedTuple):
-    """Where a hang is told.
+    """The means to report a hang.
 
     Attributes:
         job_id: the job.
-        policy: what the user wants to be watched.
-        hangs: gets all that are found, for the report of the job.
+        policy: the watches that the user has requested.
+        hangs: gets all hangs that are found, for the report of the job.
         log: prints a message, given its text and level.
-        tell: tells observers of an event.
-        act: acts on it, given its kind, one of `ALERT_ACTIONS` and what was found.
-        take_stacks: asks where all ranks are.
+        tell: passes an event to the observers.
+        act: reacts to a hang, given its kind, one of `ALERT_ACTIONS` and a sentence.
+        take_stacks: asks for the stacks of all ranks.
     """
 
     job_id: str
@@ -140,7 +140,7 @@ class HangWatch:
         self._sampling = None
 
     def _rest(self, seconds: float = SOONEST) -> None:
-        """Look at the clock after so many seconds."""
+        """Check the clock after this number of seconds."""
         self._timer.cancel()
         self._expected = self._loop.clock() + seconds
         self._timer = self._loop.call_later(seconds, self._look_at_clock)

@@ -1,4 +1,4 @@
-"""A hang that was found: what is said of it, what follows, and whether the job goes on."""
+"""A hang that was found: its report, the reaction, and whether the job goes on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 KIND = "hang"
-"""Of the events that tell of it."""
+"""The kind of the events about a hang."""
 
 STOPPED = frozenset("TtD")
 """States of a process in which it does nothing, and that can end where it is (proc(5))."""
@@ -47,11 +47,11 @@ class HangIncident:
         ended: Mapping[int, str],
         now: float,
     ) -> None:
-        """Tell of it, and do what the user has chosen.
+        """Report the hang, and react as the user has chosen.
 
         Args:
-            report: where to tell.
-            known: who waits for whom.
+            report: the means to report it.
+            known: which ranks wait for which.
             views: all ranks.
             ended: the ranks that have ended with code 0, with their hosts.
             now: the time on the runner's clock.
@@ -75,13 +75,13 @@ class HangIncident:
         self._report.act(KIND, self._then, self._hang.sentence)
 
     def _on_saved(self, views: Mapping[int, RankView]) -> None:
-        """Say where the stacks are, or how to see them."""
+        """Print where the stacks are, or how to see them."""
         if not self._show_folders(views):
             job = self._report.job_id
             self._report.log(f"to see where all ranks are: dsrun-job stacks {job}", "info")
 
     def _show_folders(self, views: Mapping[int, RankView]) -> bool:
-        """Say where the stacks have been written; return whether they have."""
+        """Print where the stacks were written; return whether they were."""
         folders: dict[str, list[str]] = {}
         for view in views.values():
             if view.saved and view.host not in folders.setdefault(view.saved, []):
@@ -104,7 +104,7 @@ class HangIncident:
         return bool(self._moved(idle_times)) and (first or now >= self._looked + rest)
 
     def _moved(self, idle_times: RankIdleTimes) -> list[int]:
-        """Return which of the odd ranks, or of all if none is odd, have done something since."""
+        """Return those odd ranks, or those of all ranks if none is odd, that were active since."""
         running = [rank for rank in self._hang.ranks if rank in idle_times.ranks] or [
             *idle_times.ranks
         ]
@@ -145,7 +145,7 @@ class HangIncident:
         self._report.tell(AlarmOver(KIND, sentence))
 
     def over(self, now: float) -> float:
-        """Record that the job does not hang any more; return for how long it has."""
+        """Record that the job has stopped hanging; return the seconds for which it hung."""
         self._stands = False
         hangs, lasted = self._report.hangs, now - self._hang.at + self._hang.seconds
         hangs[hangs.index(self._hang)] = self._hang._replace(lasted=lasted)
@@ -160,7 +160,7 @@ def is_elsewhere(before: RankView, now: RankView) -> bool:
 
 
 def places_of(known: WaitExplanation, views: Mapping[int, RankView]) -> Hashable:
-    """Return where the odd ranks are, or all if none is odd."""
+    """Return the places of the odd ranks, or of all ranks if none is odd."""
     return tuple((rank, place_of(views[rank])[:3]) for rank in known.odd or views)
 
 

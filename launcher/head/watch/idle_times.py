@@ -1,4 +1,4 @@
-"""How long each rank has been idle, from the reports of its node. Pure."""
+"""The time for which each rank has been idle, from the reports of its node. Pure."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ NEVER = float("-inf"), float("-inf")
 
 
 class LookAnswer(NamedTuple):
-    """What a rank does to say where it is, in one look; times as below.
+    """The activity of a rank in answering one request for stacks; times as below.
 
     Attributes:
-        asked: when it was asked.
-        since: when its node first reported that it did anything after that; infinity before.
+        asked: the time of the request.
+        since: the time when its node first reported activity after that; infinity before.
         moved: bytes that it has moved since.
-        rested: whether it had been idle for long: what a rank that works does is not its answer.
+        rested: whether it had been idle for long: the activity of a working rank is not its answer.
     """
 
     asked: float = float("-inf")
@@ -50,15 +50,16 @@ class LookAnswer(NamedTuple):
 
 
 class RankIdleTime(NamedTuple):
-    """What is known of one rank; times are on the runner's monotonic clock.
+    """The known activity of one rank; times are on the runner's monotonic clock.
 
     Attributes:
-        since: when it last did anything: no CPU work, input, output or line of output after that.
-        still: when it last printed, read or wrote anything; it may have used the CPU since.
-        at: when its node last reported it.
+        since: the time of its last activity: CPU work, input, output or a line of output.
+        still: the time when it last printed, read or wrote anything; it may have used the CPU
+            since.
+        at: the time of its node's last report.
         gap: seconds between the last two reports.
-        traced: whether a debugger was attached in both; what reads stacks is, for a moment.
-        answer: its answer when stacks were last asked for.
+        traced: whether a debugger was attached in both; a reader of stacks is attached briefly.
+        answer: its answer to the last request for stacks.
     """
 
     host: str
@@ -127,7 +128,7 @@ class RankIdleTimes:
     def _is_by_look(
         self, last: RankIdleTime, row: RankActivity, now: float, answer: LookAnswer
     ) -> bool:
-        """Return whether a rank has moved what it answers, at the time at which it was asked."""
+        """Return whether a rank has moved just its answer, at the time of the request."""
         began, ended = self._read
         return (
             answer.rested
@@ -139,7 +140,7 @@ class RankIdleTimes:
         )
 
     def _answer(self, last: RankIdleTime, row: RankActivity, now: float) -> LookAnswer:
-        """Return what a rank has done since stacks were asked for, with this report."""
+        """Return a rank's activity since the request for stacks, including this report."""
         asked, moved = self._read[0], abs(row.moved - last.row.moved)
         before = last.answer
         if before.asked != asked:
@@ -197,7 +198,7 @@ class RankIdleTimes:
         return any(times.traced and not self._is_stale(times, now) for times in idle_times)
 
     def _is_stale(self, times: RankIdleTime, now: float) -> bool:
-        """Return whether a node has said nothing of a rank for so long that nothing is known."""
+        """Return whether a node's last report on a rank is too old to tell its state."""
         return now - times.at > STALE * max(times.gap, self._interval) + DELAY
 
 
@@ -206,7 +207,7 @@ def _prints(last: RankActivity, row: RankActivity) -> bool:
 
 
 def _is_little(last: RankActivity, row: RankActivity, seconds: float) -> bool:
-    """Return whether a rank has worked as little as to answer takes."""
+    """Return whether a rank's activity is no more than answering a request needs."""
     cpu = row.cpu - last.cpu <= max(LOOK_CPU, LOOK_SHARE * seconds)
     return cpu and not _waits_for_cpu(last, row, seconds)
 

@@ -1,8 +1,9 @@
-"""Whether a job hangs, from two looks at all its ranks with some time between. Pure.
+"""Decides whether a job hangs, from two views of all its ranks some time apart. Pure.
 
-A job hangs if none of its ranks does anything, and there is a reason for it besides that: ranks
-wait for another one, or a process cannot run, or waits for what nobody will do. A rank that waits
-for others may use the CPU for that, or print something in another thread: its stack shows it.
+A job hangs if none of its ranks is active, and there is a further reason to think so: ranks wait
+for another rank, or a process cannot run, or waits for an event that nobody will cause. A rank that
+waits for others may use the CPU for that, or print something in another thread: its stack shows the
+wait.
 """
 
 from __future__ import annotations
@@ -77,12 +78,12 @@ class Stay(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What two looks have shown.
+    """The result of comparing two views.
 
     Attributes:
-        hang: who waits for whom, None if the job does not hang.
-        working: the ranks that speak against a hang because they do something.
-        again: seconds after which it may be one, if that is known, or else 0.0.
+        hang: which ranks wait for which, None if the job does not hang.
+        working: the active ranks, which speak against a hang.
+        again: seconds after which it may be a hang, if that is known; else 0.0.
     """
 
     hang: WaitExplanation | None
@@ -97,14 +98,14 @@ def judge(
     passed: float,
     stays: Mapping[int, Stay],
 ) -> Judgement:
-    """Return whether a job has hung for so many seconds.
+    """Return whether a job has hung for the timeout.
 
     Args:
         before: the ranks at an earlier time.
-        now: the ranks; the `idle` of each is the time for which it has done nothing.
+        now: the ranks; the `idle` of each is the time for which it has been inactive.
         timeout: seconds.
         passed: seconds from the earlier time to this one.
-        stays: for how long each rank has been where it is.
+        stays: the time for which each rank has been at its place.
     """
     least = RECEIVING * max(passed, 1.0)
     working = tuple(
@@ -129,7 +130,7 @@ def judge(
 
 
 def _doubt(known: WaitExplanation, now: Views, outside: Outside) -> str:
-    """Return what it may be in place of a hang, "" if nothing speaks for that."""
+    """Return what else it may be than a hang, "" if no evidence suggests that."""
     if outside:
         return MAY_BE_A_SERVER
     if known.reason in UNREAD and any(_is_unread(now[rank]) for rank in known.odd):
@@ -166,9 +167,9 @@ def unfinished(view: RankView) -> float:
 
 
 def _stands(before: RankView | None, now: RankView, timeout: float, least: float) -> bool:
-    """Return whether a rank has got nowhere between the two looks.
+    """Return whether a rank has made no progress between the two views.
 
-    One that has received at least so many bytes does something.
+    A rank that has received at least this number of bytes is active.
     """
     if before is None or before.pid != now.pid or has_moved(before, now):
         return False
@@ -198,7 +199,7 @@ def main_frames(view: RankView) -> tuple[str, ...]:
 
 
 def received(before: RankView, now: RankView) -> int:
-    """Return how many bytes the connections of a rank have received between two looks."""
+    """Return the number of bytes that a rank's connections have received between two views."""
     there, here = (sum(one.received for one in view.network) for view in (before, now))
     return abs(here - there)
 
@@ -247,14 +248,14 @@ def _is_hang(known: WaitExplanation, before: Views, views: Views) -> bool:
 
 
 def _is_silent(views: Views, seconds: float) -> bool:
-    """Return whether all ranks have done nothing for so long, and wait for what does not come."""
+    """Return whether all ranks have been inactive for this time, and wait for an event."""
     places = [place_of(view) for view in views.values()]
     waits = any(one.known and one.kind not in PATIENT for one in places)
     return waits and all(view.idle >= seconds for view in views.values())
 
 
 def _may_go_on(known: WaitExplanation, views: Views) -> bool:
-    """Return whether no rank waits for another, and some rank may be given what it waits for."""
+    """Return whether no rank waits for another, and some rank's wait may be served."""
     kinds = {rank: place_of(view).kind for rank, view in views.items()}
     others = FOR_OTHERS | PERHAPS_FOR_OTHERS - LOCKED
     if known.reason in ALONE or others.intersection(kinds.values()):

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from re import Match, Pattern
 
 LIMIT = 4096
-"""Bytes of a line that count; what follows is ignored, as it costs memory and time."""
+"""Bytes of a line that count; the rest is ignored, as it costs memory and time."""
 
 
 class OutputLines:
@@ -45,9 +45,9 @@ def _bounded(text: bytes) -> bytes:
 
 
 def matches(pattern: Pattern[bytes], lines: bytes) -> Sequence[Match[bytes]]:
-    """Return what a pattern with MULTILINE matches, in no case across the end of a line.
+    """Return the matches of a pattern with MULTILINE, never across the end of a line.
 
-    All lines are searched at once; one by one only if a match would be another one then.
+    All lines are searched at once; one by one only if the matches could differ.
     """
     found = list(pattern.finditer(lines))
     alone = rb"\A" in pattern.pattern or rb"\Z" in pattern.pattern

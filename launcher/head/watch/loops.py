@@ -1,7 +1,7 @@
-"""Whether ranks compute for ever while the others wait for them. Pure.
+"""Detects ranks that compute forever while the others wait for them. Pure.
 
-From outside an endless loop looks like a long computation. So it takes longer than for other hangs
-until something is said, and nothing but a line follows.
+From outside, an endless loop looks like a long computation. So it takes longer than for other hangs
+until a line is printed, and nothing else follows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Views = Mapping[int, RankView]
 
 FOUND = {Reason.BEHIND, Reason.OUTSIDE}
-"""How ranks for which others wait are found. torch records nothing more of a rank that holds the
+"""How ranks for which others wait are found. torch records nothing more about a rank that holds the
 interpreter's lock."""
 
 MAY_BE_A_LOOP = "it may be in an endless loop"
@@ -44,7 +44,7 @@ class _BusyRank(NamedTuple):
 
 
 class Loops:
-    """The ranks that have computed in the same functions in all looks."""
+    """The ranks that have computed in the same functions in all views."""
 
     def __init__(self, timeout: float) -> None:
         """Name those that have done so for several times these seconds."""
@@ -106,7 +106,7 @@ def _computes(view: RankView) -> bool:
 
 
 def goes_round(before: RankView, now: RankView) -> bool:
-    """Return whether a rank is in the same functions in two looks, and has received nothing."""
+    """Return whether a rank is in the same functions in two views, and has received nothing."""
     there, here = (
         [(one.function, one.file) for one in map(parsed, main_frames(view))]
         for view in (before, now)

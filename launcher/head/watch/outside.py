@@ -1,8 +1,8 @@
-"""Whether a rank waits for somebody outside of the job: a person, a debugger, a client. Pure.
+"""Detects ranks that wait for somebody outside of the job: a person, a debugger, a client. Pure.
 
-A server that nobody asks anything stands as still as a job that hangs. It is told by what it does:
-its main thread, or another one for which that waits, waits for clients. Many libraries have such
-threads as well, which serve the job's own processes; these do not count.
+A server without requests is as inactive as a job that hangs. It is recognized by its waits: its
+main thread, or a thread for which that waits, waits for clients. Many libraries also have such
+threads, which serve the job's own processes; these do not count.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HANDED_OVER = {
     *(Kind.LOCK, Kind.QUEUE, Kind.THREAD, Kind.NATIVE),
     *(Kind.SLEEP, Kind.SIGNAL, Kind.IO, Kind.CODE),
 }
-"""How the main thread of a server waits for requests that another thread receives."""
+"""Waits of a server's main thread for requests that another thread receives."""
 
 FROM_ONE = re.compile(r"(i?broadcast|scatter|i?recv|batch_isend_irecv).*")
 """Calls in which ranks wait for what a certain other one sends, as those of a server wait for
@@ -46,7 +46,7 @@ requests."""
 
 
 class Outside(IntEnum):
-    """Whether ranks wait for somebody outside of the job.
+    """Waits of ranks for somebody outside of the job.
 
     Attributes:
         READS: they wait for input, or on a connection that they have made.
@@ -85,7 +85,7 @@ def _outside(view: RankView, *, served: bool) -> Outside:
 
 
 def _others_await(view: RankView) -> set[str]:
-    """Return what its other threads, and the processes below it, wait for there."""
+    """Return the waits of its other threads, and of the processes below it, on the network."""
     below = {one.awaits for one in view.network if one.pid != view.pid}
     return below | {one.others for one in view.network}
 

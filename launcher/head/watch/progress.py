@@ -43,7 +43,7 @@ class Progress:
         self._find(self._on_first)
 
     def on_event(self, event: RunEvent) -> None:
-        """See when a round begins, and what ends it."""
+        """Note the beginning and the end of a round."""
         match event:
             case Round():
                 self._hosts, self._ended = event.hosts, False

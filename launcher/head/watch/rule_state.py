@@ -1,4 +1,4 @@
-"""How one rule stands in the present round. Pure: lines and times are passed in."""
+"""The state of one rule in the present round. Pure: lines and times are passed in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 120
 """Characters of a line that are shown."""
 
 NO_NUMBER = "no number"
-"""What is wrong if the expression has captured something else: nothing follows from that."""
+"""The fault if the expression has captured something else than a number: no reaction follows."""
 
 
 class RuleFinding(NamedTuple):
@@ -41,7 +41,7 @@ class RuleFinding(NamedTuple):
 class RuleState:
     """One rule, from round to round.
 
-    What is wrong with numbers is said once in a round, what is missing whenever it is missed again.
+    A fault in numbers is reported once in a round, a missing line each time it is missed again.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -50,7 +50,7 @@ class RuleState:
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
-        """Begin anew: workers have been started."""
+        """Start again: workers have been started."""
         self._since = now
         self._last = ""
         self._missing = False
@@ -97,7 +97,7 @@ class RuleState:
                 yield self._finding(line, kind, broken=kind != NO_NUMBER)
 
     def _finite(self, _rank: int, value: float | None) -> tuple[str, str]:
-        """Return what is wrong with a number, as a word and as a verb; "" for nothing."""
+        """Return the fault of a number, as a word and as a verb; "" for none."""
         if value is None:
             return NO_NUMBER, "is not a number"
         return NOT_FINITE, "" if math.isfinite(value) else f"is {value}"
@@ -116,7 +116,7 @@ class RuleState:
 
     @property
     def matched(self) -> bool:
-        """Whether such a line has come in this round."""
+        """True if such a line has appeared in this round."""
         return bool(self._last)
 
     @property
@@ -126,7 +126,7 @@ class RuleState:
         return self._since + limit if limit and not self._missing else math.inf
 
     def missed(self, now: float) -> Iterator[RuleFinding]:
-        """Look whether a line should have come by now."""
+        """Yield a finding if a line is overdue."""
         if now < self.due:
             return
         limit = duration(self.due - self._since)

@@ -66,7 +66,7 @@ class RuleWatch:
         self._due = 0.0
 
     def on_event(self, event: RunEvent) -> None:
-        """Look at output as it comes; nothing is awaited any more once a worker has ended."""
+        """Examine output as it arrives; once a worker has ended, no line is awaited."""
         if type(event) is RankOutput:
             self._on_output(event)
         elif type(event) is self._begins:
@@ -131,7 +131,7 @@ class RuleWatch:
         self._timer = self._loop.call_later(self._due - now, self._look)
 
     def _look(self) -> None:
-        """Look whether a line should have come by now."""
+        """Check for overdue lines."""
         now = self._loop.clock()
         late = now - self._due
         for state in tuple(self._states):

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     Subject: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
 
 TIMES = 4
-"""Spans in a row with the same sure finding before it is told, and without before it is over.
+"""Consecutive spans with a sure finding before it is reported, and without before it is over.
 
-An evaluation on one rank, or a checkpoint, is part of one span only: no step ends meanwhile.
+An evaluation on one rank, or a checkpoint, is part of one span only: no step ends during that time.
 """
 
 WINDOW = 10
-"""Steps of the first rank in which another one falls behind, twice."""
+"""Steps of the first rank in which another rank falls behind, twice."""
 
 
 class Streak:
@@ -62,7 +62,7 @@ class Streak:
 
 
 def _subject(finding: SlowFinding | None) -> Subject:
-    """Return what is slow, whatever the cause."""
+    """Return the slow ranks and hosts, whatever the cause."""
     return (finding.ranks, finding.hosts) if finding is not None else ((), ())
 
 

@@ -16,10 +16,11 @@ BUSY = 0.7
 """Share of the time for which a rank is busy at least if all others wait for it."""
 
 IDLER, MUCH_IDLER = 0.7, 0.5
-"""The most that another one is busy, of what the slow one is: to count at all, and in full."""
+"""Greatest share of a slow rank's busy time for which another rank may be busy: to count at all,
+and in full."""
 
 SURE = 3
-"""The weight of a finding that counts in full; of another one it is 1."""
+"""The weight of a finding that counts in full; that of any other finding is 1."""
 
 CAUSE = 0.15
 """Share of the time from which on something is the cause."""
@@ -31,8 +32,8 @@ SENT = 64 * 1024
 """Bytes in a span from which on a link is compared with others."""
 
 LOADED, NOTICED = 0.3, 0.1
-"""Shares of the time for which bytes are on the way over a link for which ranks wait: over one of
-those that are slow for the same reason, and over each."""
+"""Shares of the time for which bytes are in transit over a slow link for which ranks wait: over one
+of several that are slow for one reason, and over each."""
 
 SLOWER = 5.0
 """How many times faster other links are than a slow one."""
@@ -41,18 +42,18 @@ BEHIND = 0.2
 """Seconds by which a slow rank falls behind in each second, if the others do not wait for it."""
 
 TOGETHER = 0.05
-"""The same for all others, at most."""
+"""The largest such share for all other links."""
 
 
 class SlowFinding(NamedTuple):
-    """What is slow.
+    """A slow rank, host or link.
 
     Attributes:
-        ranks: the slow ones, () for a link.
-        hosts: where they are, or the ends of the link.
-        cause: why, as the report has it.
-        sentence: for people.
-        weight: how much it counts among findings of the same in a row.
+        ranks: the slow ranks, () for a link.
+        hosts: the hosts of these ranks, or the ends of the link.
+        cause: the reason, as in the report.
+        sentence: the finding, for people.
+        weight: its weight among equal findings in a row.
     """
 
     ranks: tuple[int, ...]
@@ -63,7 +64,7 @@ class SlowFinding(NamedTuple):
 
 
 def slow(span: Span) -> SlowFinding | None:
-    """Return what is slow in a span, None if nothing stands out."""
+    """Return the slow ranks or link of a span, None if nothing stands out."""
     ranks = tuple(rank for rank, one in span.ranks.items() if one.busy >= BUSY)
     others = [one.busy for one in span.ranks.values() if one.busy < BUSY]
     if ranks and others and _belong_together(span, ranks):
@@ -110,10 +111,10 @@ def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[SlowCause, str]
 
 
 def _lacks_cpu(span: Span, ranks: Sequence[int], waited: float) -> bool:
-    """Return whether these ranks stand out by waiting for a CPU, not by what they run.
+    """Return whether these ranks stand out by waiting for a CPU, not by their own work.
 
-    A rank that only lacks a CPU runs no longer than the others in each step. Where all CPUs are
-    busy, all ranks wait, in proportion to what they run.
+    A rank that only lacks a CPU runs no longer than the others in each step. If all CPUs are busy,
+    all ranks wait, in proportion to their work.
     """
     others = [one for rank, one in span.ranks.items() if rank not in ranks]
     ran = _mean(span.ranks[rank].ran for rank in ranks)

@@ -1,4 +1,4 @@
-"""What ranks and links did between two steps of a job, from the ACTIVITY of its nodes. Pure."""
+"""The activity of ranks and links between two steps of a job, from its nodes' ACTIVITY. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST = 0.9
 
 
 class RankSpan(NamedTuple):
-    """What a rank did; shares of the time.
+    """The activity of a rank, as shares of the time.
 
     Attributes:
         busy: its main thread ran, or was ready to, or waited for a disk.
@@ -38,12 +38,12 @@ class RankSpan(NamedTuple):
 
 
 class LinkSpan(NamedTuple):
-    """What went from one host to another.
+    """The traffic from one host to another.
 
     Attributes:
         sent: bytes.
-        busy: seconds for which bytes were on the way.
-        seconds: of the span.
+        busy: seconds for which bytes were in transit.
+        seconds: the length of the span.
         resent: segments that were sent again.
     """
 
@@ -97,9 +97,9 @@ class Spans:
         self._began: tuple[float, int] | None = None
 
     def add(self, host: str, activity: Activity, now: float, steps: int) -> Span | None:
-        """Note a report; return a span if this is the last one that it needs.
+        """Note a report; return a span if this is the last report that it needs.
 
-        `steps` is how many steps the job has made by now.
+        `steps` is the number of steps that the job has made.
         """
         if not activity.ranks:
             return None

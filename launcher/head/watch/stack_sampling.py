@@ -1,8 +1,8 @@
 """When to sample the stacks of all ranks, and whether the samples show a hang. Pure.
 
-The first look is when some rank has done nothing for half of the time, the judgement when it has
-for all of it. If a rank turns out to work, the next judgement is when that rank has done nothing
-for as long, or after half of the time: what uses the CPU may wait all the same.
+The first sample is taken when some rank has been inactive for half of the timeout, and judged when
+a rank has been for all of it. If a rank turns out to work, the next judgement is when that rank has
+been inactive for the timeout, or after half of it: a rank may wait and still use the CPU.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StackSampling:
     """From the first look until the job is known to work."""
 
     def __init__(self, timeout: float) -> None:
-        """Judge what has stood still for so many seconds."""
+        """Report ranks that stand still for this number of seconds."""
         self._timeout = timeout
         self.drop()
 

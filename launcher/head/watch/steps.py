@@ -1,7 +1,7 @@
-"""The steps of a job, from lines such as "step 12": which rank has printed them, and when. Pure.
+"""The steps of a job, from lines such as "step 12", with the rank and time of each. Pure.
 
-A line counts if it is the third with the same words in which a whole number has grown by the same:
-words and number are then a series, and lines of several ranks with the same value match.
+A line counts if it is the third with its words in which a whole number has grown by a constant
+amount: words and number are then a series, and lines of several ranks with equal values match.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Series:
 
     @property
     def count(self) -> int:
-        """How many values a rank has printed, at most."""
+        """The largest number of values that a rank has printed."""
         return max((mark.printed for mark in self.marks.values()), default=0)
 
     def lags(self, now: float) -> dict[int, float]:
@@ -125,7 +125,7 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """How many steps the job has made."""
+        """The number of steps that the job has made."""
         return max((one.count for one in self._series.values()), default=0)
 
     @property

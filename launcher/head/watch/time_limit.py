@@ -28,10 +28,10 @@ class TimeLimit:
         self._armed = False
 
     def call(self, function: Callable[[], Found]) -> Found:
-        """Return what a function returns.
+        """Return the result of a function.
 
         Raises:
-            TooSlow: it has taken too long, and was interrupted.
+            TooSlow: the function has taken too long, and was interrupted.
         """
         before = signal.signal(signal.SIGVTALRM, self._on_time)
         self._armed = True
