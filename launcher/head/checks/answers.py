@@ -20,16 +20,16 @@ INVALID = "its answer is not valid"
 
 
 class Answer(NamedTuple):
-    """What a node has answered.
+    """The answer of a node.
 
     Attributes:
-        hello: as it would be in a job; None if there is none.
-        error: why, in words.
-        files: the sizes of the Python files by name, if that was asked.
-        report: what is only for people, by name, if that was asked.
+        hello: the HELLO that it would send in a job; None if there is none.
+        error: why there is none, in words.
+        files: the sizes of the Python files by name, if requested.
+        report: further facts for people, by name, if requested.
         notes: lines for the user.
-        sent: when it was asked, in seconds since the epoch.
-        arrived: when the answer came.
+        sent: the time of the question, in seconds since the epoch.
+        arrived: the time of the answer.
     """
 
     hello: Hello | None = None
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What the node has reported of itself."""
+        """The problems that the node has reported about itself."""
         return self.hello.problems if self.hello else ()
 
 
@@ -63,7 +63,7 @@ class HostQuestion:
         self._sent = 0.0
 
     def ask(self, tasks: Mapping[str, NodeJob], options: Sequence[str], seconds: float) -> None:
-        """Ask the nodes of these tasks; `seconds` are the most that they may take."""
+        """Ask the nodes of these tasks, and wait at most this number of `seconds`."""
         self._waiting = set(tasks)
         self._sent = time.time()
         words = dict.fromkeys(tasks, options)
@@ -127,7 +127,7 @@ def without_files(first: Answer, again: Answer) -> Answer:
 
 
 class _FactsLine(NamedTuple):
-    """What the program `facts` prints."""
+    """A line that the program `facts` prints."""
 
     hello: Hello
     notes: tuple[str, ...]
@@ -136,7 +136,7 @@ class _FactsLine(NamedTuple):
 
 
 def _parsed(line: bytes, sent: float) -> Answer:
-    """Return the answer in a line; every field of it is checked."""
+    """Return the answer in a line; all its fields are checked."""
     try:
         said = messages.unpack(_FactsLine, line)
     except frames.BadFrame as error:

@@ -23,11 +23,11 @@ CHECKS = (
 def findings(
     compared: Sequence[ComparedNode], files: Mapping[str, list[str]] | None = None
 ) -> list[Finding]:
-    """Return what is wrong, errors first; findings with the same text are one.
+    """Return all findings, errors first; findings with equal text are merged.
 
     Args:
         compared: the nodes; in a tie, the first node's value is right.
-        files: which files differ, by the first of the nodes where they do (`versions.differing`).
+        files: the differing files, by the first of the nodes that have them (`versions.differing`).
     """
     if not compared:
         return []
@@ -50,10 +50,10 @@ def joined(found: Sequence[Finding]) -> list[Finding]:
 
 
 def newcomer(one: ComparedNode, present: Sequence[ComparedNode]) -> list[Finding]:
-    """Return what is wrong with a node that joins others, which agree.
+    """Return the findings about a node that joins others, which agree.
 
-    What they have told of their code may be old: in a shared folder it has changed for all. So
-    another script is only a warning here, and other files are nothing.
+    The facts of the others about their code may be old: in a shared folder, it has changed for all.
+    So a differing script is only a warning here, and other differing files are ignored.
     """
     found = findings([*present, one])
     own = [each._replace(nodes=(one.name,)) for each in found if one.name in each.nodes]

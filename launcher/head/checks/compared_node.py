@@ -22,13 +22,13 @@ class ComparedNode(NamedTuple):
 
     Attributes:
         name: the host's name, as the user wrote it.
-        facts: what it has told.
-        workers: how many run there, 0 if not known.
-        slots: which of its devices they use; None for all.
-        accelerator: the kind of its devices, "" if not known.
-        ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
-            None if not known.
-        needs_torch: whether its workers will import torch, as far as that is known.
+        facts: the facts that it has reported.
+        workers: the number of workers there, 0 if unknown.
+        slots: the devices that they use; None for all.
+        accelerator: the kind of its devices, "" if unknown.
+        ahead: how many seconds its wall clock is ahead of this machine's, at least and at most;
+            None if unknown.
+        needs_torch: whether its workers will import torch, as far as is known.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ComparedNode(NamedTuple):
 
     @property
     def has_gpus(self) -> bool:
-        """Whether it has devices with libraries and a driver of their own."""
+        """True if it has devices with their own libraries and driver."""
         return bool(self.facts.devices) or self.accelerator not in {"", "cpu"}
 
 

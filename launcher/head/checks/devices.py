@@ -1,4 +1,4 @@
-"""Whether the devices of all nodes are alike, healthy and free. Pure."""
+"""Checks that the devices of all nodes are alike, healthy and free. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FREE = 0.8
 
 
 def check(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
-    """Yield what is wrong with devices that the job uses."""
+    """Yield findings about devices that the job uses."""
     having = [one for one in compared if one.facts.devices]
     for outlier in outliers(having, _models):
         yield finding("device-model", outlier.nodes, outlier.words("devices:"))

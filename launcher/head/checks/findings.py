@@ -1,4 +1,4 @@
-"""What the quick check can find: the table, and one finding. docs/checks.md shows the table."""
+"""The possible findings of the quick check: the table, and one finding. docs/checks.md shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Severity(Enum):
-    """What follows from a finding: an error ends the start, a warning is a line."""
+    """The effect of a finding: an error prevents the start, a warning is a line."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,9 +22,9 @@ class FindingRule(NamedTuple):
     """One row of the table.
 
     Attributes:
-        severity: error only for what certainly breaks a job, or ruins it silently.
-        condition: when there is a finding.
-        advice: what to do.
+        severity: error only for findings that certainly break a job, or ruin it silently.
+        condition: the condition for the finding.
+        advice: the remedy.
     """
 
     severity: Severity

@@ -33,7 +33,7 @@ WITHIN = "it leads back to the machine itself"
 
 
 class AddressTrial(NamedTuple):
-    """Whether a node reaches an address of another one."""
+    """The result of a node's trial of an address of another node."""
 
     by: int
     to: int
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 
 class InterfaceChoice(NamedTuple):
-    """What was found for a node whose default does not work.
+    """The interface found for a node whose default does not work.
 
     Attributes:
-        node: its number.
-        variables: what its workers get; {} if no address of it works.
+        node: the number of the node.
+        variables: variables for its workers; {} if none of its addresses works.
         address: a default that is not reached.
-        why: not, in words.
+        why: why that is so, in words.
     """
 
     node: int
@@ -148,7 +148,7 @@ def bad(networks: Sequence[Network], verdicts: Verdicts) -> set[int]:
 
 
 def choices(networks: Sequence[Network], verdicts: Verdicts) -> list[InterfaceChoice]:
-    """Return what nodes whose defaults do not work are to use instead."""
+    """Return the interfaces for the nodes whose defaults do not work."""
     found = []
     for node, network in enumerate(networks):
         faults = {
@@ -184,7 +184,7 @@ def _fault(node: int, address: str, verdicts: Verdicts) -> str:
 
 
 def words(names: Sequence[str], found: Sequence[InterfaceChoice]) -> list[str]:
-    """Return what to tell the user: a line for what is set, and one for what does not work."""
+    """Return lines about variables that are set, and about defaults that do not work."""
     helped = [one for one in found if one.variables]
     helpless = [one for one in found if not one.variables]
     lines = []

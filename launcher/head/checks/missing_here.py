@@ -1,4 +1,4 @@
-"""What to do about a script or a folder that nodes lack and this machine has."""
+"""Advice on a script or a folder that nodes lack, but this machine has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LACKS = re.compile(
     r"no such (?P<kind>script|folder): (?P<path>/.*?)(?: \(--workdir names another\))?"
 )
-"""What `node.checks.preflight` says of them."""
+"""Messages of `node.checks.preflight` about such scripts and folders."""
 
 
 def advised(problems: Sequence[str]) -> list[str]:
@@ -28,7 +28,7 @@ def _advice(line: str) -> str:
 
 
 def with_names(problems: Sequence[str]) -> list[str]:
-    """Return the same, with the scripts that are here where the one that nodes lack is not."""
+    """Return the problems, with the scripts that are here if the one that nodes lack is not."""
     return [f"{line}{_advice(line) or _names(line)}" for line in problems]
 
 

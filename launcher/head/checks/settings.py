@@ -1,4 +1,4 @@
-"""Whether clocks, limits, memory and variables are the same on all nodes, and suffice. Pure."""
+"""Checks that clocks, limits, memory and variables are equal on all nodes, and suffice. Pure."""
 
 from __future__ import annotations
 

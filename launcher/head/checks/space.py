@@ -1,4 +1,4 @@
-"""Whether there is room where a job writes. Pure."""
+"""Checks for free space in the folders that a job writes to. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
 
 
 def _by_disk(one: ComparedNode) -> list[list[Space]]:
-    """Return the folders of a node by file system: those with the same figures are on one."""
+    """Return the folders of a node by file system: those with equal figures share one."""
     disks: dict[tuple[int, int, int, bool], list[Space]] = {}
     for space in one.facts.spaces:
         if space.total and (space.writable or space.role == "tmp"):

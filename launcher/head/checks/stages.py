@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 UNRESOLVED = "its name does not resolve"
-"""What the cause says of a host of which nothing else can be seen."""
+"""The cause for a host about which nothing else is known."""
 
 STAGES = (
     UNRESOLVED,
@@ -19,7 +19,7 @@ STAGES = (
     r"(no Python at|no permission to run|Python \S+ or newer|is Python)\b|: Python /\S+: ",
     r"no such (folder|script|program)|\bmay not (enter|list|read|execute) ",
 )
-"""What causes and problems say in each stage: name, sshd, host key, key, Python, files."""
+"""Words of causes and problems in each stage: name, sshd, host key, key, Python, files."""
 
 
 def in_order(lines: Iterable[str]) -> list[str]:

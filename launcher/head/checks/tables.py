@@ -27,7 +27,7 @@ OWN = ("hostname", "machine", "free.", "device.", "network.")
 
 
 class CheckedState(NamedTuple):
-    """What was found of a node: in a few words, and a colour (SGR)."""
+    """The result for a node: in a few words, and a colour (SGR)."""
 
     words: str
     colour: str
@@ -79,11 +79,11 @@ def _cells(answer: Answer) -> tuple[str, ...]:
 
 
 def pythons(answers: Mapping[str, Answer], origin: str) -> list[str]:
-    """Return which Python the workers of which nodes run on, one line each.
+    """Return the Python of the workers on each node, one line each.
 
     Args:
-        answers: of the nodes, by name.
-        origin: where the Python comes from, as in `Origin`.
+        answers: the answers of the nodes, by name.
+        origin: the origin of the Python, as in `Origin`.
     """
     known = {name: one.hello.python for name, one in answers.items() if one.hello}
     whose = "dsrun's own" if origin == OWN_PYTHON else origin

@@ -1,4 +1,4 @@
-"""What dsrun-check has found of some nodes, and what follows from it. Pure."""
+"""The findings of dsrun-check about some nodes, and their consequences. Pure."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class CheckVerdict(NamedTuple):
 
     @property
     def errors(self) -> list[str]:
-        """What is an error, one line each, in the order in which they can be mended."""
+        """The errors, one line each, in the order in which they can be mended."""
         unfit = in_order([*by_cause(self.causes), *self.problems])
         found = [_line(one) for one in self.found if self._is_error(one)]
         return [plain(line) for line in (*unfit, *found)]
 
     @property
     def warnings(self) -> list[str]:
-        """What is a warning, one line each."""
+        """The warnings, one line each."""
         return [plain(_line(one)) for one in self.found if not self._is_error(one)]
 
     def usable(self, name: str) -> bool:
@@ -68,7 +68,7 @@ class CheckVerdict(NamedTuple):
         return answer is not None and answer.hello is not None and not answer.hello.problems
 
     def state(self, name: str) -> CheckedState:
-        """Return what was found of a node."""
+        """Return the result for a node."""
         if name in self.causes:
             return CheckedState("not reached" if name in self.missing else "no answer", RED)
         mine = [one for one in self.found if name in one.nodes]

@@ -1,4 +1,4 @@
-"""Whether all nodes have the same Python, packages, driver and code. Pure."""
+"""Checks that all nodes have equal Python, packages, driver and code. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 5
 
 
 def check(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
-    """Yield what differs."""
+    """Yield findings about differences."""
     yield from _python(compared)
     yield from _torch(compared)
     yield from _packages(compared)
@@ -58,7 +58,7 @@ def _torch(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
 
 
 def no_torch(facts: Facts) -> tuple[str, str]:
-    """Return what is said of a Python without torch, and what to do."""
+    """Return the message about a Python without torch, and the remedy."""
     python = python_of(facts)
     return f"torch is not installed for {python}", f"{python} -m pip install torch (or --python)"
 

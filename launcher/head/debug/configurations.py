@@ -1,4 +1,4 @@
-"""What an editor needs to know to debug the ranks of a job: its `launch.json`."""
+"""The settings with which an editor can debug the ranks of a job: its `launch.json`."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ class Configurations:
         self._file = LatestFile(self._path, self._failed, self._log)
 
     def _failed(self, why: str) -> None:
-        """Print it; the thread that writes calls this."""
+        """Print the failure; the thread that writes calls this."""
         self._log(f"--debug_file {plain(self._path)}: {why}", "warning")

@@ -18,10 +18,10 @@ BACKLOG = 8
 
 
 class DebugPort:
-    """A free port on loopback, for this user and root; it stays the same for the whole job.
+    """A free port on loopback, for this user and root; it stays unchanged for the whole job.
 
     Attributes:
-        port: its number.
+        port: the number of the port.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class Editor:
             self.leave()
 
     def _write(self, node: NodeConnection) -> None:
-        """Write what the socket takes; the program may print as much more."""
+        """Write as much as the socket takes; the program may then print as much again."""
         count = len(self._unsent)
         if self._line.fileno() >= 0:
             try:
@@ -145,7 +145,7 @@ class Editor:
         self._unsent.clear()
 
     def _end(self, why: str) -> None:
-        """Handle the end of the program: the editor still gets what it has printed."""
+        """Handle the end of the program: the editor still gets the rest of its output."""
         self._why = why
         if self._unsent:
             self.leave()

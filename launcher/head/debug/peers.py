@@ -35,13 +35,13 @@ def owner(line: socket.socket) -> int | None:
 def uid_of(table: Iterable[str], local: tuple[str, int], remote: tuple[str, int]) -> int | None:
     """Return the user of the socket that connects two addresses, None if there is none. Pure.
 
-    A socket that its process has closed has the user 0 there, whoever that was, and no inode: it
+    A socket that its process has closed has the user 0 there, whoever had it, and no inode: it
     counts as none.
 
     Args:
         table: the lines of a table (proc(5)).
         local: address and port of its own end.
-        remote: those of the other end.
+        remote: address and port of the other end.
     """
     ends = {(_hex(local, wide), _hex(remote, wide)) for wide in (False, True)}
     for row in map(str.split, table):

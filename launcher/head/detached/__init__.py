@@ -1,1 +1,1 @@
-"""Jobs without a terminal: how they let go of it, and what stays of them."""
+"""Jobs without a terminal: how they leave it, and their kept records."""

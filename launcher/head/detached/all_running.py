@@ -55,7 +55,7 @@ class _Workers:
 
     @property
     def _all(self) -> bool:
-        """Whether all have started: with torch's rendezvous those of this runner's own nodes."""
+        """True if all workers have started; with torch's rendezvous, only this runner's."""
         run = self._view()
         if run.plan.rendezvous is None:
             return len(self._started) >= self._size

@@ -41,7 +41,7 @@ class DetachedConsole:
 
     @property
     def on_broken_pipe(self) -> Callable[[], None]:
-        """What the screen calls once its reader has gone."""
+        """The function that the screen calls once its reader has gone."""
         return _nothing if self._screen is None else self._screen.on_broken_pipe
 
     @on_broken_pipe.setter
@@ -53,7 +53,7 @@ class DetachedConsole:
         """Label nothing: output is not printed here."""
 
     def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
-        """Fold nothing, likewise."""
+        """Fold no lines."""
 
     def feed(self, _rank: int, _stream: int, _data: bytes, written: Callable[[], None]) -> None:
         """Take output, which observers have seen."""

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Detachment:
-    """What a detached job has in place of a terminal: a console, and a folder.
+    """A detached job's replacement for a terminal: a console, and a folder.
 
     Attributes:
         console: the terminal until all workers run, then nobody.
-        complete: whether the job has let go of the terminal.
+        complete: whether the job has left the terminal.
     """
 
     def __init__(self, loop: Loop, folder: str, screen: Console, level: str) -> None:
@@ -49,7 +49,7 @@ class Detachment:
         self.console.leave(then)
 
     def keep(self, ending: Ending, log: Callable[[str, str], None]) -> None:
-        """Write how the job has ended, which waits for the disk; `log` is told if it cannot be."""
+        """Write how the job has ended, which waits for the disk; pass a failure to `log`."""
         try:
             self._keeper.end(ending)
         except OSError as error:

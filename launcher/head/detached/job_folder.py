@@ -1,6 +1,6 @@
-"""The folder of a detached job: what it is, what it prints, and how it has ended.
+"""The folder of a detached job: its description, its output, and its end.
 
-They are in `$XDG_STATE_HOME/dsrun/jobs`, one for each job, for this user alone.
+The folders are in `$XDG_STATE_HOME/dsrun/jobs`, one for each job, for this user alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOTALS = {
     "world_size": "Size | None",
     "hosts": "tuple[str, ...] | None",
 }
-"""What is used of a report, if it has that."""
+"""The fields of a report that are used, if it has them."""
 
 MOST_JOBS = 100
 """Jobs that have ended and are kept."""
@@ -60,7 +60,7 @@ MOST_AGE = 30 * 86400.0
 """Seconds for which they are kept."""
 
 BRIEF = ("format", "job_id", "exit_code", "seconds", "world_size", "hosts", "cause")
-"""What is kept of a report if there is no room for more."""
+"""The fields of a report that are kept if there is no room for more."""
 
 MOST_TEXT = 2000
 """Characters of its text that are kept then."""
@@ -70,17 +70,17 @@ UNFINISHED = 86400.0
 
 
 class About(NamedTuple):
-    """What a job is, from its start on.
+    """The description of a job, known from its start on.
 
     Attributes:
-        version: of dsrun.
-        since: when it was started, in seconds since 1970.
-        program: script and arguments, as a shell reads them.
+        version: the version of dsrun.
+        since: the time of its start, in seconds since 1970.
+        program: script and arguments, in shell syntax.
         nodes: the number of nodes of the plan.
-        world_size: the number of ranks, 0 if that was not known.
+        world_size: the number of ranks, 0 if it was unknown.
         hold: the hold that runs it, "" for a runner of its own.
-        roles: how the clean end of each of its roles counts, by name; empty for one program.
-        process: what runs it.
+        roles: the effect of the clean end of each of its roles, by name; empty for one program.
+        process: the process that runs it.
     """
 
     job_id: str
@@ -97,14 +97,14 @@ class About(NamedTuple):
 
 
 class KeptEnd(NamedTuple):
-    """How a job has ended.
+    """The end of a job.
 
     Attributes:
-        at: when, in seconds since 1970.
+        at: the time, in seconds since 1970.
         code: the exit code of dsrun.
         text: the report in words, as a terminal shows it; "" if there is nothing to say.
-        report: as for --report_file.
-        last: the newest line of output, with its rank before it.
+        report: the report as for --report_file.
+        last: the latest line of output, preceded by its rank.
         unkept: why some of its output could not be saved, "" if all was written.
     """
 
@@ -122,7 +122,7 @@ class KeptEnd(NamedTuple):
 
 
 class JobState(Enum):
-    """What is known of a job."""
+    """The known state of a job."""
 
     RUNS = "running"
     ENDED = "ended"
@@ -133,7 +133,7 @@ class JobState(Enum):
 
 
 class Damage(DsrunError):
-    """What is in a folder cannot be read; the text says what, and why."""
+    """A folder's content cannot be read; the text says which, and why."""
 
     exit_code = OUTPUT
 
@@ -146,9 +146,9 @@ class JobFolder(NamedTuple):
     """The folder of one job.
 
     Attributes:
-        path: where it is.
-        about: what it is.
-        is_over: whether the job has ended, but how could not be written.
+        path: the path of the folder.
+        about: the description of the job.
+        is_over: whether the job has ended, but its end could not be written.
     """
 
     path: str
@@ -157,14 +157,14 @@ class JobFolder(NamedTuple):
 
     @property
     def end(self) -> KeptEnd | None:
-        """How it has ended; None if that is not known."""
+        """The end of the job; None if it is unknown."""
         with suppress(Damage):
             return _end(self.path)
         return None
 
     @property
     def damage(self) -> str:
-        """What else of it cannot be read, and why; "" if all can be."""
+        """The unreadable content, and the reason; "" if all can be read."""
         try:
             _end(self.path)
             _check_journal(self.journal)
@@ -174,7 +174,7 @@ class JobFolder(NamedTuple):
 
     @property
     def now(self) -> JobFolder:
-        """The same folder, read again; as it was if it is gone."""
+        """This folder, read again; unchanged if it is gone."""
         return open_folder(self.path) or self
 
     @property
@@ -184,10 +184,10 @@ class JobFolder(NamedTuple):
 
     @property
     def state(self) -> JobState:
-        """Whether it runs, as far as is known here: KILLED if its process ended without a word.
+        """The state of the job, as far as known here: KILLED if its process ended without a word.
 
         ELSEWHERE if that process is on another machine, UNKNOWN if the end could not be kept, and
-        DAMAGED if it was, but cannot be read.
+        DAMAGED if it was kept, but cannot be read.
         """
         if self.end is not None:
             return JobState.ENDED
@@ -273,10 +273,10 @@ def restore(path: str, about: About) -> None:
 
 
 def finish(path: str, end: KeptEnd) -> None:
-    """Write how a job has ended; on a full disk only what matters most, in place of the output.
+    """Write how a job has ended; on a full disk only the essential part, in place of the output.
 
     Raises:
-        OSError: it cannot be written; the folder says so as far as possible.
+        OSError: the end cannot be written; the folder then records that, if possible.
     """
     try:
         _write(path, END, end._asdict())
@@ -311,9 +311,9 @@ def _write(path: str, name: str, fields: Mapping[str, object]) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a folder with its files, or what is in its place, as far as they are there.
+    """Remove a folder with its files, or the file in its place, if they exist.
 
-    Folders in it go only if they are empty, and no link is followed.
+    Folders in it are removed only if they are empty, and no link is followed.
     """
     with suppress(OSError):
         if not stat.S_ISDIR(os.lstat(path).st_mode):
@@ -335,7 +335,7 @@ def find(parent: str) -> list[JobFolder]:
 
 
 def find_all(parent: str) -> tuple[list[JobFolder], list[DamagedFolder]]:
-    """Return the same, and the folders that cannot be read."""
+    """Return the readable folders, and those that cannot be read."""
     jobs, damaged = [], []
     try:
         names = sorted(name for name in os.listdir(parent) if re.fullmatch(JOB_ID, name))
@@ -399,7 +399,7 @@ def _end(path: str) -> KeptEnd | None:
     """Return how a job has ended; None if that is not written.
 
     Raises:
-        Damage: it cannot be read.
+        Damage: the file cannot be read.
     """
     fields = _read(path, END)
     if fields is None:
@@ -490,9 +490,9 @@ def prune(parent: str, now: float) -> None:
 
 
 def surplus(known: Sequence[JobFolder], now: float) -> list[JobFolder]:
-    """Return those that are to be removed: none of a job that may still run.
+    """Return the folders to remove: none of a job that may still run.
 
-    A job of another machine, which may be gone for ever, is known by when it was last heard of.
+    A job of another machine, which may be gone forever, is judged by the time of its last sign.
     """
     states = [(one, one.state) for one in known]
     ended = [one for one, state in states if state not in {JobState.RUNS, JobState.ELSEWHERE}]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 MESSAGE, STDOUT, STDERR, EVENT = range(4)
-"""What an entry has: a message of dsrun as text, output of a rank, or an event as JSON."""
+"""The kinds of entries: a message of dsrun as text, output of a rank, or an event as JSON."""
 
 OUTPUT = {STDOUT, STDERR}
 
@@ -85,9 +85,9 @@ def size(entry: JournalEntry) -> int:
 
 
 def unpack(data: bytes, at: int = 0) -> Iterator[tuple[JournalEntry, int]]:
-    """Yield the whole entries from a place on, each with the place behind it.
+    """Yield the whole entries from a position on, each with the position after it.
 
-    A journal may end within an entry, as its writer was killed; what is damaged ends it as well.
+    A journal may end within an entry if its writer was killed; a damaged entry also ends it.
     """
     while at + _HEAD.size <= len(data):
         number, seconds, rank, kind, *sizes = _HEAD.unpack_from(data, at)
@@ -114,7 +114,7 @@ def entries(data: bytes) -> list[JournalEntry]:
 
 
 def room(ranks: int) -> int:
-    """Return how many bytes are kept of each of so many ranks."""
+    """Return the number of bytes kept of each rank, given the number of ranks."""
     return max(LEAST, min(PER_RANK, WHOLE // max(ranks, 1)))
 
 
@@ -139,5 +139,5 @@ def shortened(known: Sequence[JournalEntry]) -> list[JournalEntry]:
 
 
 def output(known: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
-    """Yield what ranks have printed."""
+    """Yield the output of ranks."""
     return (entry for entry in known if entry.kind in OUTPUT)

@@ -65,7 +65,7 @@ class JournalWriter:
             self._changed.notify()
 
     def close(self, seconds: float) -> None:
-        """Write what waits, shorten the journal and end; waits at most so long."""
+        """Write waiting entries, shorten the journal and end; wait at most `seconds`."""
         with self._changed:
             self._closed = True
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""Keeps what a detached job prints, what happens to it and how it ends, in its folder."""
+"""Keeps a detached job's output, its events and its end, in its folder."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class JobKeeper:
         self._loop.call_soon_threadsafe(lambda: self._warn(f"{told} and its later output is lost"))
 
     def end(self, ending: Ending) -> None:
-        """Write how the job has ended; waits for the disk. One that has not started leaves nothing.
+        """Write how the job has ended, waiting for the disk; leave nothing if it never started.
 
-        A folder that was removed meanwhile is made again, for those who wait for the end. Folders
-        of other jobs that are too old, or too many, are removed.
+        If the folder was removed, it is made again, for commands that wait for the end. Folders of
+        other jobs that are too old, or too many, are removed.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the end cannot be written.
         """
         self._journal.close(LAST_WAIT)
         if not self._started:

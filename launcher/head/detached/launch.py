@@ -38,7 +38,7 @@ def run(
     Args:
         parent: is told once all workers run; if it ends before, so does the job.
         spec: the job.
-        start: its plan and its prepared backends.
+        start: the plan and its prepared backends.
         backend_for: returns the backend for a node that joins later.
 
     Raises:
@@ -53,7 +53,7 @@ def run(
 
 
 def run_roles(parent: Parent, spec: RolesSpec, start: PreparedStart) -> int:
-    """Run a job of several roles likewise; the parent is told once the workers of all roles run."""
+    """Run a job of several roles; the parent is told once the workers of all roles run."""
     from ..roles import launch as roles
 
     def conduct(loop: Loop, console: Any, terminal: _Terminal) -> Ending:
@@ -112,12 +112,12 @@ class _Terminal:
         *,
         reconnects: bool,
     ) -> None:
-        """Prepare.
+        """Prepare the terminal of a detached job.
 
         Args:
-            loop: of the job.
+            loop: the loop of the job.
             parent: is told once all workers run.
-            detachment: what the job has in place of the terminal from then on.
+            detachment: replaces the terminal from then on.
             spec: the job.
             parts: each backend with the nodes it starts.
             reconnects: whether the job connects again to nodes that were lost.

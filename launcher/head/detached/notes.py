@@ -1,4 +1,4 @@
-"""What ends a detached job although the terminal does not: told at its start."""
+"""Events that end a detached job although the terminal does not, for a note at its start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEDULERS = {
     "LSB_JOBID": ("LSF job", "script or interactive shell"),
     "COBALT_JOBID": ("Cobalt job", "script or interactive shell"),
 }
-"""For the variable of a scheduler: what it calls a job, and whose end is that of the job."""
+"""For each scheduler's variable: its name for a job, and whose end is that of the job."""
 
 
 def of_scheduler(spec: JobSpec, environ: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ START_TIME = 19
 
 
 class Life(Enum):
-    """Whether a process runs."""
+    """The known state of a process."""
 
     RUNS = "runs"
     ENDED = "has ended"
@@ -27,14 +27,14 @@ class Life(Enum):
 
 
 class ProcessIdentity(NamedTuple):
-    """A process, as it is known for ever and on every machine.
+    """The identity of a process, unique for all time and on all machines.
 
     Attributes:
         machine: the host name.
         boot: the id of the boot of that machine, "" if it has none.
         namespace: the PID namespace.
-        pid: the pid in it.
-        start: when it was started, in clock ticks since the boot.
+        pid: the pid in that namespace.
+        start: the start time, in clock ticks since the boot.
     """
 
     machine: str

@@ -1,6 +1,6 @@
-"""What explains the failures of a job, by the table. Pure.
+"""Explains the failures of a job, by the table. Pure.
 
-What is not certain is left unknown: a program that prints an exception and goes on, two rows that
+Uncertain causes are left unknown: a program that prints an exception and goes on, two rows that
 disagree, or the end of a rank that may be the consequence of another's.
 """
 
@@ -38,7 +38,7 @@ LAST = 8
 """Last lines that may say why a program did not begin; those of schedulers may be further up."""
 
 OF_A_LOADER = said("in DataLoader worker process")
-"""What torch says of an exception of a data loader, which a sample may be behind."""
+"""torch's words for an exception in a data loader, which a sample may have caused."""
 
 WARNED = (
     said("NCCL error", " NCCL WARN "),
@@ -89,10 +89,10 @@ def explain(
     done: Sequence[Done] = (),
     unended: Iterable[WorkerFailure] = (),
 ) -> RowMatch | None:
-    """Return what explains the first of these failures, None for nothing.
+    """Return the explanation of the first of these failures, None for none.
 
-    If it may be a consequence, what is behind it is looked for among the other failures, the
-    workers that had raised an exception and not ended, and those that were done before it.
+    If it may be a consequence, its cause is looked for among the other failures, the workers that
+    had raised an exception and not ended, and those that were done before it.
     """
     first, *others = sorted(failures, key=lambda failure: failure.at)
     found = diagnose(first)
@@ -116,7 +116,7 @@ def _left_alone(found: RowMatch, done: Done) -> RowMatch:
 
 
 def _cause(other: WorkerFailure, words: str) -> RowMatch | None:
-    """Return how another rank has failed, if that is no consequence itself."""
+    """Return the explanation of another rank's failure, unless that is a consequence itself."""
     found = diagnose(other, logs=True) or _unexplained(other)
     if found is None or found.row.echo:
         return None
@@ -137,9 +137,9 @@ def _unexplained(failure: WorkerFailure) -> RowMatch | None:
 
 @lru_cache(16)  # the report asks more than once
 def diagnose(failure: WorkerFailure, *, logs: bool = False) -> RowMatch | None:
-    """Return the row that explains a failure by itself, None for none.
+    """Return the row that explains a failure on its own, None for none.
 
-    If `logs`, the output may be of a program that goes on, which logs exceptions in a line.
+    With `logs`, the output may be that of a program that goes on, and logs exceptions in a line.
     """
     said = said_by(failure)
     number = _signal(failure.code)
@@ -166,7 +166,7 @@ def _signal(code: int) -> int:
 
 
 def said_by(failure: WorkerFailure) -> LastWords:
-    """Return what a worker has said last, on any stream or to torch's `record`."""
+    """Return the last words of a worker, on any stream or to torch's `record`."""
     errors = last_words(failure.stderr, failure.code)
     if errors.raised:
         return errors
@@ -175,7 +175,7 @@ def said_by(failure: WorkerFailure) -> LastWords:
 
 
 def _by_exception(failure: WorkerFailure, raised: Sequence[RaisedException]) -> RowMatch | None:
-    """Return what explains the exception that has ended a program, or one that is behind it."""
+    """Return the explanation of the exception that ended a program, or of its cause."""
     certain = [_of_raised(failure, each) for each in raised if each.certain]
     found = [one for one in certain if one]
     if found and found[0].row.echo:  # such as a barrier while an exception was handled
@@ -187,13 +187,13 @@ def _by_exception(failure: WorkerFailure, raised: Sequence[RaisedException]) -> 
 
 
 def _by_bare(failure: WorkerFailure, lines: Sequence[str]) -> RowMatch | None:
-    """Return what explains an exception of which only the last lines are shown."""
+    """Return the explanation of an exception of which only the last lines are shown."""
     found = bare(lines) if failure.code in CODES_OF_EXCEPTIONS else None
     return _of_raised(failure, found) if found else None
 
 
 def _weight(found: RowMatch) -> int:
-    """Return how much is known: a class counts more than none, and a consequence least."""
+    """Return the weight of a match: a class counts more than none, and a consequence least."""
     return 0 if found.row.echo else 1 + (found.row.kind is not FailureClass.UNKNOWN)
 
 
@@ -226,7 +226,7 @@ def _tells(row: Row, raised: RaisedException, more: str) -> bool:
 def _evident(row: Row, raised: RaisedException) -> str:
     """Return the line of an exception by which a row has recognized it, and its place.
 
-    NCCL's own account stands behind what torch says of it.
+    NCCL's own account follows torch's words about it.
     """
     lines = raised.text.split("\n")
     last = [line for before, line in pairwise(lines) if before.startswith(NCCL_ACCOUNT)]
@@ -286,7 +286,7 @@ def _found(
 
 
 def evidence_of(failure: WorkerFailure, name: str) -> str:
-    """Return what the node has found of this name, "" for nothing."""
+    """Return the node's evidence of this name, "" for none."""
     found = (text.partition(": ") for text in failure.evidence)
     return next((plain(text) for kind, _, text in found if name and kind == name), "")
 

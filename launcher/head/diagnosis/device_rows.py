@@ -63,7 +63,7 @@ _SIZES = (
         "out of GPU memory on {gpu}: {tried} requested, but it has only {total}",
     ),
 )
-"""How versions of torch name sizes when a device's memory is used up, and the sentence for each."""
+"""Names of sizes in torch's messages about exhausted device memory, and the sentence for each."""
 
 ABSURD_SIZE_ROWS = (
     Row(
@@ -306,7 +306,7 @@ DEVICE_LINES = (
     ),
     *(row for row in DEVICE_ROWS if row.name in {"device-ecc", "device-lost", "driver-old"}),
 )
-"""Those whose words mean the same without an exception."""
+"""Rows whose words have this meaning even without an exception."""
 
 _NO_INTERFACE = said(
     "no socket interface found",
@@ -505,4 +505,4 @@ NCCL_LINES = tuple(
     for row in NCCL_ROWS
     if row.name in _WARNED or (row.name == "nccl-link" and "NCCL WARN" in row.pattern)
 )
-"""Those whose words mean the same without an exception."""
+"""Rows whose words have this meaning even without an exception."""

@@ -24,13 +24,13 @@ ELSEWHERE = (
     "check that its folder exists and is in PYTHONPATH (--sync DIR copies one), or install it on"
     " all nodes; dsrun-check compares packages"
 )
-"""What to do about a module that no node has installed, and that another folder may have."""
+"""Advice on a module that no node has installed, and that another folder may have."""
 
 _MODULE = re.compile(r"No module named '?([\w]+)")
 
 
 def missing_here(found: RowMatch, facts: NodeFacts) -> str:
-    """Return which other nodes have the module that is missing on this one, "" for none."""
+    """Return the other nodes that have the module that is missing on this one, "" for none."""
     module = _missing_module(found)
     name = module.lower()
     having = {host: one.versions[name] for host, one in facts if name in one.versions}
@@ -49,7 +49,7 @@ def _missing_module(found: RowMatch) -> str:
 
 
 def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) -> Verdict | None:
-    """Return what to install for which Python if no node has it; None if that is not known."""
+    """Return the package to install for a Python if no node has it; None if that is unknown."""
     module, here = _missing_module(found), dict(facts).get(found.host)
     of_python = program is not None and not program.no_python
     if not (module and of_python and here) or any(module in one.versions for _, one in facts):
@@ -70,7 +70,7 @@ def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) ->
 
 
 def _elsewhere(module: str, host: str, facts: NodeFacts) -> tuple[str, str] | None:
-    """Return in which folder other nodes have a module, and what to do; None if they have none."""
+    """Return the folder in which other nodes have a module, and advice; None if they have none."""
     folder = next((one.modules[module] for _, one in facts if module in one.modules), "")
     having = [name for name, one in facts if one.modules.get(module) == folder and name != host]
     if not folder or not having:

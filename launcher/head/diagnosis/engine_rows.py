@@ -85,4 +85,4 @@ ENGINE_LINES = (
         r"|\d{4}-\d\d-\d\d\S{0,30} +ERROR [\w:.]{1,60}: Not enough memory)"
     ),
 )
-"""Those whose words mean the same without an exception."""
+"""Rows whose words have this meaning even without an exception."""

@@ -1,4 +1,4 @@
-"""What a program has said last: the exception that ended it, and its last lines. Pure."""
+"""The last words of a program: the exception that ended it, and its last lines. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AFTER, AFTER_CODE = 12, 3
 code that Python does not choose itself."""
 
 ABORTED = (-6, 134)
-"""How programs end that C++ ends because of an exception: by SIGABRT."""
+"""Exit codes of programs that C++ ends because of an exception: by SIGABRT."""
 
 LONGEST = 4000
 """Characters of an exception's message that are looked at."""
@@ -50,23 +50,23 @@ _EXCEPTION = re.compile(r"^ *(?:\w+\.)*([A-Za-z_]\w*)(?::(?: .*)?)?$")
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '(?:\w+::)*(\w+)")
 
 _CONTEXT = said("During handling of the above exception")
-"""What stands between an exception and the next one, of which it need not be the cause."""
+"""The text between an exception and the next one, of which it need not be the cause."""
 
 _LINKS = said("The above exception was the direct cause", "Original Traceback", "-- Process ")
-"""What stands between an exception and one that is its cause, or the same."""
+"""The text between an exception and another one that is its cause, or a copy."""
 
 _HARMLESS = said("Exception ignored in", "--- Logging error ---", "Exception in thread")
-"""What stands before a traceback that ends nothing."""
+"""The text before a traceback that ends nothing."""
 
 _NOISE = said(
     *("frame #", "Exception raised from", "C++ CapturedTraceback", "[W", "[E", "[I", "#"),
     *("CUDA kernel errors might", "For debugging consider", "Compile with `TORCH_USE_CUDA_DSA`"),
     "Search for `cudaError",
 )
-"""How lines begin that libraries print after an exception."""
+"""Beginnings of lines that libraries print after an exception."""
 
 _CHATTER = said("wandb: ", " NCCL INFO ", "torch.distributed.elastic", "torch/distributed/elastic/")
-"""What is in lines that say nothing of a failure, however many follow it."""
+"""Texts in lines that tell nothing about a failure, however many follow it."""
 
 # Exceptions by which a program that starts others only says that one of them has failed.
 _OF_ANOTHER = re.compile(
@@ -79,10 +79,10 @@ _BARE = re.compile(
 )
 
 (_ACCOUNT,) = said("Last error:")
-"""What stands before the last line of an exception of NCCL."""
+"""The text before the last line of an exception of NCCL."""
 
 _INTERFACE = said("NCCL_SOCKET_IFNAME set ")
-"""What is said of a failure in a line that else says nothing."""
+"""The words about a failure in a line that otherwise tells nothing."""
 
 _STARTERS = ("accelerate/commands/launch.py", "torch/distributed/launch.py")
 """Where `accelerate launch` and torch.distributed.launch raise a CalledProcessError of the script
@@ -93,11 +93,11 @@ class RaisedException(NamedTuple):
     """An exception.
 
     Attributes:
-        name: of its class, without the module.
-        text: the line that shows it, and those of its message that follow.
-        place: where it was raised, such as `train.py:12`; "" if not known.
-        certain: whether it ended the program, or is the cause of what did. Else it had been raised
-            before, and was being handled.
+        name: the name of its class, without the module.
+        text: the line that shows it, and the lines of its message that follow.
+        place: the place where it was raised, such as `train.py:12`; "" if unknown.
+        certain: whether it ended the program, or is the cause of the exception that did. Otherwise
+            it had been raised before, and was being handled.
     """
 
     name: str
@@ -107,7 +107,7 @@ class RaisedException(NamedTuple):
 
 
 class LastWords(NamedTuple):
-    """What a program has said last.
+    """The last words of a program.
 
     Attributes:
         raised: the exception that ended it, then those that belong to it, the nearest first.
@@ -119,7 +119,7 @@ class LastWords(NamedTuple):
 
 
 def last_words(text: str, code: int) -> LastWords:
-    """Return what a program has said last, given its exit code."""
+    """Return the last words of a program, given its output and exit code."""
     whole = _clean(text)
     lines = _own(whole)
     kept = tuple(line for line in lines if line.strip() and not _is_chatter(line))[-LINES:]
@@ -246,7 +246,7 @@ def _exception(lines: Sequence[str], frame: int, end: int, limit: int) -> Raised
 
 
 def _unrelated(lines: Sequence[str]) -> int:
-    """Return how many lines belong neither to a message nor to what libraries print at the end."""
+    """Return the number of lines that belong neither to a message nor to libraries' last output."""
     return sum(
         bool(line.strip()) and not line.startswith((" ", "\t")) and not _is_noise(line)
         for line in lines

@@ -557,4 +557,4 @@ NETWORK_LINES = (
         if row.name == "gloo-no-connection"
     ),
 )
-"""Those whose words mean the same without an exception."""
+"""Rows whose words have this meaning even without an exception."""

@@ -26,7 +26,7 @@ _THEIRS = (
     r"^(?:(?:slurmstepd|srun|salloc)\S{0,80}: |\[[\dT:.-]{1,30}\] error: |=>> PBS: "
     r"|TERM_[A-Z]{1,20}: )"
 )
-"""How lines of schedulers begin: what stands within a line may be a text that a program quotes."""
+"""Beginnings of schedulers' lines: text within a line may be a quotation by a program."""
 
 SCHEDULER_ROWS = (
     Row(
@@ -107,7 +107,7 @@ _NOTICE = (
     r"(?:interrupt|preempt|reclaim|interruption|preemption)(?:ed)?\b"
     r"|(?:this |the )?node(?: [\w.-]{1,60})? (?:is being|will be) preempted\b)"
 )
-"""How a line begins by which a program tells of a cloud's notice; one that quotes it has more."""
+"""The beginning of a line in which a program reports a cloud's notice; a quotation has more."""
 
 NOTICE_ROWS = (
     Row(

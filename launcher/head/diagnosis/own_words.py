@@ -1,7 +1,7 @@
-"""Whether words in an exception tell of it, or are only quoted by the program that raises it. Pure.
+"""Distinguishes words of an exception about itself from text that its program quotes. Pure.
 
-Exceptions of libraries are taken at their word. One of a program's own class may speak of anything,
-such as of a log that it compares, so only the beginning of its message counts.
+Exceptions of libraries are taken at their word. An exception of a program's own class may speak of
+anything, such as of a log that it compares, so only the beginning of its message counts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CLASSES = frozenset(_NAMES.split())
 """Their names where a program such as rich leaves out the package."""
 
 _MESSAGE = re.compile(r"(?:The |An? |\[[^\]\n]{0,80}\] ?|[\w.]{1,80}(?:Error|Exception): )*")
-"""What may stand before the words with which a message begins."""
+"""Text that may precede the words with which a message begins."""
 
 _TELLS = (
     *("error", "exception", "failure", "failed", "reason", "failed with", "died with"),

@@ -218,7 +218,7 @@ ARGUMENT_ROWS = (
         pattern=r": '(?P<argument>--?(?!nan\b|inf\b)[A-Za-z][^'\n]*)'$",
     ),
 )
-"""What a program was given; before the rows of its data."""
+"""Rows about a program's arguments; they precede the rows about its data."""
 
 USE_ROWS = (
     Row("none", said=said("'NoneType' object"), raised=("AttributeError", "TypeError")),
@@ -418,7 +418,7 @@ USER_ROWS = tuple(
     for row in INSTALL_ROWS
     if row.name in {"no-user", "no-group"}
 )
-"""How Python tells of users and groups without an entry."""
+"""Python's messages about users and groups without an entry."""
 
 START_ROWS = (
     Row(

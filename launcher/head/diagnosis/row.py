@@ -1,4 +1,4 @@
-"""What a row of the table of failures is. Pure."""
+"""A row of the table of failures. Pure."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ PERHAPS = Retry.UNKNOWN
 
 
 class Row(NamedTuple):
-    """How a failure is recognized, and what is said of it.
+    """A pattern for a failure, and its explanation.
 
     Attributes:
-        name: of the row, for tests.
+        name: the name of the row, for tests.
         said: one of these is in the text, in this case; () for any text.
-        sentence: what has happened, with `{name}` for a group of the pattern; "" if the program's
-            own words are enough.
-        advice: what to do, or "".
+        sentence: the explanation, with `{name}` for a group of the pattern; "" if the program's own
+            words are enough.
+        advice: the remedy, or "".
         raised: names of the exception's class; () for any.
         pattern: a regular expression that the text must match, too.
-        needs: what the node must have found, as the first word of its evidence.
-        finds: what the node may have found, which is said in place of the sentence.
-        codes: the exit codes of such a program; () for all. Only of lines.
+        needs: the evidence that the node must have found, by its first word.
+        finds: evidence that the node may have found, which replaces the sentence.
+        codes: the exit codes of such a program; () for all. Only for lines.
         signals: the signals that end such a worker; () for all failures.
-        echo: whether the end of another rank may be behind it.
+        echo: whether the end of another rank may be the cause.
         apart: whether it is a line of a scheduler, which counts more than an exception.
-        by_sample: whether data may be behind it if a data loader raises it.
+        by_sample: whether data may be the cause if a data loader raises it.
     """
 
     name: str
@@ -58,7 +58,7 @@ def said(*texts: str) -> tuple[str, ...]:
 
 
 def fits(row: Row, text: str, name: str = "") -> Mapping[str, str] | None:
-    """Return what a row's pattern finds in a text, None if the row does not fit."""
+    """Return the groups that a row's pattern captures, None if the row does not fit."""
     if row.raised and name not in row.raised:
         return None
     if row.said and not any(one in text for one in row.said):

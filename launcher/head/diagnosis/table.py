@@ -24,7 +24,7 @@ from .node_rows import AGENT_ROWS, NOTICE_ROWS, SCHEDULER_ROWS, SIGNAL_ROWS, XID
 from .program_rows import ARGUMENT_ROWS, INSTALL_ROWS, START_ROWS, USE_ROWS, USER_ROWS
 
 CODES_OF_EXCEPTIONS = (1, 134, -6)
-"""How programs end by an exception: a program that chooses another code has gone on after it."""
+"""Exit codes of programs that an exception ends; one that chooses another code has gone on."""
 
 EXCEPTIONS = (
     *AGENT_ROWS,

@@ -25,7 +25,7 @@ EXTRACT = (
 
 
 SHARED = b"in a shared folder: nothing was copied\n"
-"""How the line of a host ends that has the files already."""
+"""The end of the line of a host that already has the files."""
 
 
 def shares(errors: Iterable[bytes]) -> bool:
@@ -42,14 +42,14 @@ class Copied(NamedTuple):
 
 
 def plan(paths: Sequence[str], to: str) -> tuple[str, list[Copied]]:
-    """Return the folder in which hosts unpack the archive, and what goes into it.
+    """Return the folder in which hosts unpack the archive, and the content of the archive.
 
     Args:
         paths: files and folders of this machine.
-        to: the folder for them on the hosts; "" for the same absolute paths as here.
+        to: the folder for them on the hosts; "" for the absolute paths of this machine.
 
     Raises:
-        UsageError: a path does not exist, or two would have the same name there.
+        UsageError: a path does not exist, or two would have one name there.
     """
     files = []
     for path in paths:
@@ -78,7 +78,7 @@ def extract_argv(folder: str, files: Sequence[Copied]) -> tuple[str, ...]:
 
 
 def _identity(path: str) -> str:
-    """Return what no other file has: the inode with the time of its last change, and the size."""
+    """Return an identity of a file: the inode with the time of its last change, and the size."""
     status = os.stat(path)
     return f"{status.st_ino} {int(status.st_ctime)} {status.st_size}"
 

@@ -33,7 +33,7 @@ QUICK = {
 """Options that save time; all other algorithms, and logins without a prompt, stay possible."""
 
 REFUSED = "Bad SSH2 "
-"""What an `ssh` prints that is older than OpenSSH 8, or allows only certain algorithms."""
+"""The message of an `ssh` that is older than OpenSSH 8, or allows only certain algorithms."""
 
 
 class Clients:

@@ -1,4 +1,4 @@
-"""What a transport reports about the hosts on which it runs a command."""
+"""The reports of a transport about the hosts on which it runs a command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HostNote(NamedTuple):
 
 
 class HostCommand(NamedTuple):
-    """What is run on every host.
+    """The command that is run on every host.
 
     Attributes:
         argv: the program and its arguments.
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
             ...
 
         def backlog(self) -> int:
-            """Return how many bytes of input the slowest host has yet to take."""
+            """Return the number of bytes of input that the slowest host has yet to take."""
             ...
 
         def pause(self, paused: bool) -> None:

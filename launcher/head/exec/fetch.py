@@ -1,4 +1,4 @@
-"""What `--fetch` runs on each host, and where its files go."""
+"""The command that `--fetch` runs on each host, and the place of its files."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def pack_argv(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def names(paths: Sequence[str]) -> list[str]:
-    """Return the names that these files of a host get here.
+    """Return the local names for these files of a host.
 
     Raises:
-        UsageError: a path has no name of its own, or two have the same.
+        UsageError: a path has no name of its own, or two have equal names.
     """
     trimmed = [path.rstrip("/") for path in paths]
     found = [os.path.basename(path) for path in trimmed]
@@ -66,7 +66,7 @@ class FetchedArchives:
 
     @property
     def files(self) -> int:
-        """How many files were written, of all hosts together."""
+        """The number of files written, of all hosts together."""
         return sum(unpacker.files for unpacker in self._unpackers.values())
 
     def finish(self, results: Mapping[str, HostResult]) -> None:

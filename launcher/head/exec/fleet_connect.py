@@ -82,7 +82,7 @@ class FleetConnect:
                     self._failed(node, cause or node.lost)
 
     def _failed(self, node: NodeConnection, cause: str) -> None:
-        """Note that a node does not come; later, its loss is reported by what uses it."""
+        """Note that a node cannot be connected; a later loss is reported by the node's users."""
         if node in self.waiting:
             del self.waiting[node]
             self._on_failed(node, cause)

@@ -53,7 +53,7 @@ class FleetHosts:
         self._commands.send(data)
 
     def backlog(self) -> int:
-        """Return how many bytes of input the slowest host has yet to take."""
+        """Return the number of bytes of input that the slowest host has yet to take."""
         return self._commands.unread if self._begun else NOT_READY
 
     def pause(self, paused: bool) -> None:
@@ -73,7 +73,7 @@ class FleetHosts:
         self._commands.stop()
 
     def close(self) -> None:
-        """Have all node launchers exit."""
+        """Make all node launchers exit."""
         self._fleet.close(SessionEnd(0, ""))
         self._fleet.disconnect()
 

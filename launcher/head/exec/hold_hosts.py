@@ -70,7 +70,7 @@ class HoldHosts:
             self._input.finish()
 
     def backlog(self) -> int:
-        """Return how many bytes of input the hold has yet to take."""
+        """Return the number of bytes of input that the hold has yet to take."""
         return self._input.backlog if self._input is not None else 0
 
     def pause(self, paused: bool) -> None:
@@ -81,7 +81,7 @@ class HoldHosts:
             self._loop.add_reader(self._client.fileno(), self._read)
 
     def stop(self) -> None:
-        """Have the hold end the command; its end on each host is reported as ever."""
+        """Make the hold end the command; its end on each host is reported as usual."""
         try:
             self._client.send({"do": "exec_stop"})
         except LostError as error:

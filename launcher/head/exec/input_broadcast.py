@@ -85,7 +85,7 @@ def from_descriptor(loop: Loop, transport: Transport, fd: int) -> InputBroadcast
 
 
 def from_blocks(loop: Loop, transport: Transport, blocks: Iterator[bytes]) -> InputBroadcast:
-    """Return the broadcast of what is made as it is sent; an empty block is not its end."""
+    """Return the broadcast of blocks that are made as they are sent; an empty block is skipped."""
     full = filter(None, blocks)
     return InputBroadcast(loop, transport, lambda: next(full, b""))
 

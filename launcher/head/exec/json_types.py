@@ -6,14 +6,14 @@ from typing import TypedDict
 
 
 class _WholeOutput(TypedDict):
-    """What every host has.
+    """The fields of every host.
 
     Attributes:
         node: the name of the host.
         exit_code: the command's exit code, 128 + N if signal N ended it; None if it has none.
         error: why there is no exit code; None if there is one.
-        stdout: what the command wrote to standard output; what is not UTF-8 is replaced.
-        stderr: what the command wrote to standard error; what is not UTF-8 is replaced.
+        stdout: output of the command on standard output; bytes that are not UTF-8 are replaced.
+        stderr: output of the command on standard error; bytes that are not UTF-8 are replaced.
     """
 
     node: str
@@ -24,7 +24,7 @@ class _WholeOutput(TypedDict):
 
 
 class HostOutputJson(_WholeOutput, total=False):
-    """What the command has written on one host, and how it has ended there.
+    """The output of the command on one host, and its end there.
 
     Attributes:
         stdout_base64: the exact bytes of stdout in base64, if they are not UTF-8.
@@ -36,7 +36,7 @@ class HostOutputJson(_WholeOutput, total=False):
 
 
 class Exec(TypedDict):
-    """What a command has written on each host, and how it has ended there.
+    """The output of a command on each host, and its end there.
 
     Attributes:
         exit_code: the largest exit code of all hosts; 69 counts for a host that could not be

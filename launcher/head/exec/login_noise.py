@@ -10,8 +10,8 @@ class LoginNoiseFilter:
     """One stream of a session.
 
     Attributes:
-        noise: what came before the mark, at most `NOISE` bytes of it.
-        found: whether the mark has come.
+        noise: the bytes before the mark, at most `NOISE` of them.
+        found: whether the mark has arrived.
     """
 
     def __init__(self, mark: str) -> None:
@@ -20,7 +20,7 @@ class LoginNoiseFilter:
         self.found = False
 
     def feed(self, data: bytes) -> bytes:
-        """Return what belongs to the command of these bytes."""
+        """Return the part of these bytes that belongs to the command."""
         if self.found:
             return data
         before, mark, behind = (self.noise + data).partition(self._line)

@@ -28,7 +28,7 @@ class InPipe:
 
     @property
     def open(self) -> bool:
-        """Whether its end has not come yet."""
+        """True until the end of the stream."""
         return self._fd >= 0
 
     def pause(self, paused: bool) -> None:
@@ -46,7 +46,7 @@ class InPipe:
             self._fd = -1
 
     def drain(self) -> None:
-        """Read what is there now, then close it."""
+        """Read the available data, then close the pipe."""
         while self.open and self._read():
             pass
         self.close()

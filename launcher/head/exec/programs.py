@@ -66,7 +66,7 @@ TAIL = 2000
 
 
 class ProgramOutput:
-    """What one program prints on one host, until its end."""
+    """The output of one program on one host, until its end."""
 
     def __init__(self, host: str, on_line: OnLine, on_end: OnEnd) -> None:
         self._host = host

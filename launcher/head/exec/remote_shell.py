@@ -1,7 +1,7 @@
-"""What is sent to a host's shell so that it runs one command and ends it with the session. Pure.
+"""Text for a host's shell that runs one command, and ends it with the session. Pure.
 
 The login shell, whatever it is, only runs `BOOT`; a POSIX shell reads the rest from its standard
-input. What a start-up file prints comes before the mark and is not the command's output. When the
+input. Output of a start-up file comes before the mark and is not the command's output. When the
 session's input ends, the session is over: the command's process group gets SIGTERM, and SIGKILL
 after `GRACE`.
 """
@@ -55,7 +55,7 @@ def remote_line() -> str:
 
 
 def script(command: HostCommand, mark: str, *, reads: bool) -> bytes:
-    """Return what is sent first: one line that runs a command.
+    """Return the first text to send: one line that runs a command.
 
     Args:
         command: the command.

@@ -1,4 +1,4 @@
-"""What a command has written on each host, and how it has ended."""
+"""The output of a command on each host, and its end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Captured:
 
     @property
     def key(self) -> Hashable:
-        """What is equal for equal outputs; b"" for an empty one."""
+        """A key that is equal for equal outputs; b"" for an empty one."""
         return bytes(self._data) if self._file is None else self._file.digest
 
     def blocks(self) -> Iterator[bytes]:

@@ -64,12 +64,12 @@ class ShellSession:
 
     @property
     def began(self) -> bool:
-        """Whether the command has been reached."""
+        """True if the command has been reached."""
         return any(stream.found for stream in self._filters.values())
 
     @property
     def noise(self) -> str:
-        """What was printed before the command began."""
+        """The output before the command began."""
         both = (self._filters[2].noise, self._filters[1].noise)
         return "\n".join(text.decode("utf-8", "replace") for text in both)
 

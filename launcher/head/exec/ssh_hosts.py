@@ -35,7 +35,7 @@ LOST = re.compile(
     r"^(Connection (to|reset|closed)|client_loop:|Timeout, server|packet_write_wait:"
     r"|Received disconnect|.*Broken pipe)"
 )
-"""How the line begins that `ssh` prints last when an established connection ends."""
+"""The beginning of `ssh`'s last line when an established connection ends."""
 
 STOPPED = "stopped before the command began"
 """The cause for hosts that were not reached when the command was ended."""
@@ -79,7 +79,7 @@ class SshHosts:
             self._sessions[host].send(made)
 
     def backlog(self) -> int:
-        """Return how many bytes of input the slowest host has yet to take."""
+        """Return the number of bytes of input that the slowest host has yet to take."""
         waiting = {host.name for host in self._waiting} & self._command.readers
         reading = [self._sessions[host] for host in self._command.readers & self._sessions.keys()]
         if waiting or not all(session.began for session in reading):

@@ -62,7 +62,7 @@ ADVICE = {
 
 
 class _Group(NamedTuple):
-    """The nodes that take part, and what they use."""
+    """The nodes that take part, and their settings."""
 
     names: tuple[str, ...]
     backend: str
@@ -156,11 +156,11 @@ def blamed(wrong: Sequence[tuple[str, ...]], reduced: Sequence[tuple[str, ...]])
 
 
 class _Work:
-    """Asks the nodes of a group to reduce, and keeps what they report.
+    """Asks the nodes of a group to reduce, and keeps their reports.
 
     Attributes:
-        names: of the nodes, by their places.
-        failed: why it failed on nodes, by name; then nothing more is asked.
+        names: the names of the nodes, by their places.
+        failed: why it failed on nodes, by name; after a failure, nothing more is asked.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -171,7 +171,7 @@ class _Work:
     def ask(
         self, do: str, requests: Mapping[str, Any], seconds: float, doing: str
     ) -> Generator[StepRequest, Answers, Found]:
-        """Return what was reduced, for each group the worst report of its members."""
+        """Return the results, for each group the worst report of its members."""
         answers = yield StepRequest(do, requests, Reductions, seconds, doing)
         found: Found = {}
         for name, answer in answers.items():
@@ -227,7 +227,7 @@ class _Work:
         ]
 
     def faults(self) -> list[MeasuredFault]:
-        """Return what was wrong, or has failed."""
+        """Return the wrong results and the failures."""
         wrong = []
         if counts := {nodes: one.wrong for nodes, one in self._seen.items() if one.wrong}:
             text = f"up to {max(counts.values())} elements of an all-reduce sum are wrong"

@@ -1,4 +1,4 @@
-"""What one step has found because of what another one has named. Pure."""
+"""Removes findings of one step that follow from those of another. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ FAILED = "failed_collective"
 def without_consequences(results: Mapping[str, StepResult]) -> dict[str, StepResult]:
     """Return the results without blame for a collective that a cut link has failed.
 
-    It fails on all nodes, whichever of them do not reach each other: that becomes a note.
+    Such a collective fails on all nodes, whichever of them do not reach each other; that becomes a
+    note.
     """
     found = dict(results)
     network, collectives = found.get("network"), found.get("collectives")

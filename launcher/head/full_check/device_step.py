@@ -1,7 +1,7 @@
-"""The step of the full check that tests each node by itself: cores, memory, disks and devices.
+"""The step of the full check that tests each node alone: cores, memory, disks and devices.
 
-All nodes are tested at once. What is suspicious is measured again, while the other nodes wait, in
-turn with a node that is not; only what is slow each time is named.
+All nodes are tested at once. Suspicious values are measured again, while the other nodes wait, in
+turn with a node without any; only values that are low each time are reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONGEST = {"cpu": 20.0, "memory": 20.0, "disk": 60.0, "device": 120.0}
 """Each test, in their order, and the seconds after which a node has not answered."""
 
 TIMES = 4
-"""How often a suspicious value has to be low."""
+"""How many times a suspicious value must be low."""
 
 MOST = 8
 """Turns in which suspicious nodes are measured again; if there are more, several share one."""

@@ -140,14 +140,14 @@ ADVICE = {
     "slow_disk": "look for a full or failing disk (df, dmesg), or name another folder",
     "slow_device": "check its clocks, temperature and power limit (nvidia-smi -q)",
 }
-"""What to do, for each fault of a test."""
+"""Advice for each fault of a test."""
 
 POOLED = "device"
 """Parts that begin with this word are compared with each other, also on one node."""
 
 
 class Compared(NamedTuple):
-    """A value of a node, and the median of what it was compared with."""
+    """A value of a node, and the median of the values that it was compared with."""
 
     name: str
     place: Place
@@ -162,7 +162,7 @@ class Compared(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much it is of the others' median, 1 if it is good anyway."""
+        """The value as a share of the others' median, 1 if it is good anyway."""
         enough = self.test.enough is not None and self.value >= self.test.enough
         return 1.0 if enough or self.others <= 0 else self.value / self.others
 
@@ -197,7 +197,7 @@ def _compared(group: Sequence[tuple[str, Measured]]) -> Iterable[Compared]:
 
 
 def suspects(found: Mapping[str, Sequence[Measured]]) -> dict[str, list[Compared]]:
-    """Return what is to be measured again, by node, the most suspicious node first."""
+    """Return the values to measure again, by node, the most suspicious node first."""
     by_node: dict[str, list[Compared]] = {}
     for one in compare(found):
         if one.share < one.test.suspect:
@@ -210,12 +210,12 @@ def confirmed(
     again: Sequence[Sequence[Measured]],
     reference: Sequence[Sequence[Measured]],
 ) -> list[Compared]:
-    """Return what was slow whenever it was measured, with the best of these values.
+    """Return the values that were low in each measurement, with the best of them.
 
     Args:
-        suspicions: of one node.
-        again: what was measured there, once for each time.
-        reference: what was measured on another node in between.
+        suspicions: the suspicious values of one node.
+        again: the measurements there, one list for each time.
+        reference: the measurements on another node in between.
     """
     kept = []
     for one in suspicions:

@@ -131,7 +131,7 @@ class _StepPart:
         self._stop()
 
     def _advance(self, answers: Mapping[str, Any] | None) -> None:
-        """Have the script go on; `None` begins it."""
+        """Continue the script; `None` starts it."""
         try:
             ask = self._script.send(answers) if answers is not None else next(self._script)
         except StopIteration as end:

@@ -57,7 +57,7 @@ LinkRow: TypeAlias = MeasuredLink | FailedLink
 
 
 class NetworkJson(TypedDict):
-    """What the step `network` has measured.
+    """The measurements of the step `network`.
 
     Attributes:
         links: all links that were measured.
@@ -87,10 +87,10 @@ class Value(TypedDict):
 
 
 class DevicesJson(TypedDict):
-    """What the step `devices` has measured.
+    """The measurements of the step `devices`.
 
     Attributes:
-        values: what was measured on nodes, as docs/full_check.md describes it.
+        values: the values measured on nodes, as docs/full_check.md describes them.
     """
 
     values: list[Value]
@@ -113,10 +113,10 @@ class AllReduce(TypedDict):
 
 
 class Collectives(TypedDict):
-    """What the step `collectives` has measured.
+    """The measurements of the step `collectives`.
 
     Attributes:
-        backend: of torch: gloo or nccl; "" without torch.
+        backend: the backend of torch: gloo or nccl; "" without torch.
         all: all nodes together.
         pairs: pairs of nodes.
     """

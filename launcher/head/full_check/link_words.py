@@ -1,4 +1,4 @@
-"""What is said about a node or a link that is worse than the others. Pure."""
+"""The words about a node or a link that is worse than the others. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _SAY: dict[str, Callable[[str, Measured, Measured], str]] = {
     "latency": _latency,
     "bandwidth": _bandwidth,
 }
-"""What is said of each metric of `verdict.METRICS`, by name."""
+"""The words about each metric of `verdict.METRICS`, by name."""
 
 ADVICE = {
     "reach": "check for a firewall, route or cable that keeps the nodes apart",
@@ -70,7 +70,7 @@ ADVICE = {
     "latency": "check the route between the nodes, and the other traffic on it",
     "bandwidth": "check the interface's speed (ethtool), the cable and the switch's limits",
 }
-"""What to do about each."""
+"""Advice for each."""
 
 
 def _elsewhere(show: Callable[[Measured], str], others: Measured) -> str:

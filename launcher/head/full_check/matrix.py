@@ -26,13 +26,13 @@ YELLOW, RED, PLAIN = "\x1b[33m", "\x1b[31m", "\x1b[0m"
 
 
 class Matrix(NamedTuple):
-    """Values from each node (row) to each other one (column).
+    """Values from each node (row) to each other node (column).
 
     Attributes:
-        title: what they are, with their unit.
+        title: the quantity, with its unit.
         names: the nodes, in order.
-        values: by node and other node; what was not measured is missing.
-        low: whether low values are the good ones.
+        values: by node and other node; unmeasured values are missing.
+        low: whether low values are good.
     """
 
     title: str
@@ -79,7 +79,7 @@ def number(value: float) -> str:
 
 
 def lines(matrix: Matrix, width: int, *, colour: bool) -> list[str]:
-    """Return the title, the heads of the columns and a line for each row, in so many columns."""
+    """Return the title, the column heads and a line for each row, within this width."""
     small = folded(matrix, max(2, (width - LABEL - 4) // CELL))
     numbered = any(len(name) > CELL - 2 for name in small.names)
     heads = [f"{at}" if numbered else name for at, name in enumerate(small.names, 1)]

@@ -34,14 +34,14 @@ GROUP = 4
 """Nodes among which something is measured again: all links between them, one at a time."""
 
 TRIES = 4
-"""How often what is bad by little is measured again."""
+"""How many times slightly bad values are measured again."""
 
 MOST = 8
 """Suspects that are measured again, so that the check ends in time."""
 
 
 class Effort(NamedTuple):
-    """How long a link is measured: streams each way, and the seconds of each."""
+    """The effort for a link: streams each way, and the seconds of each."""
 
     streams: int
     seconds: float
@@ -51,7 +51,7 @@ SIDE_BY_SIDE, ALONE = Effort(2, 0.1), Effort(3, 0.1)
 
 
 class _Doors:
-    """How the nodes that listen are called."""
+    """The addresses of the nodes that listen."""
 
     def __init__(self, tokens: Mapping[str, str], listening: Mapping[str, Listening]) -> None:
         self._tokens = tokens

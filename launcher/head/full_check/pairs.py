@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     Pair: TypeAlias = tuple[str, str]
 
 ALL = 16
-"""Up to so many nodes, every pair is measured."""
+"""The largest number of nodes of which every pair is measured."""
 
 SOME = 9
 """Rounds with more nodes: each node is then measured with as many others."""

@@ -1,4 +1,4 @@
-"""What a step of the full check is: a program on all nodes, and a script that asks it.
+"""A step of the full check: a program on all nodes, and a script that asks it.
 
 A script is a generator: it yields a `StepRequest`, is sent the answers by the nodes' names, and
 returns a `StepResult`. So it reads as a sequence, and a test plays it without nodes::
@@ -53,13 +53,13 @@ class StepFailed(NamedTuple):
 
 
 class MeasuredFault(NamedTuple):
-    """What the full check names, after it has measured it again.
+    """A fault that the full check reports, after it has measured it again.
 
     Attributes:
-        code: which fault it is, such as `slow_link`; docs/full_check.md lists them.
-        nodes: the nodes it is about: one, or the two ends of a link.
-        text: what was measured, and against what.
-        advice: what to do.
+        code: the kind of fault, such as `slow_link`; docs/full_check.md lists them.
+        nodes: the nodes concerned: one, or the two ends of a link.
+        text: the measured value, and the value it was compared with.
+        advice: the remedy.
     """
 
     code: str
@@ -69,13 +69,13 @@ class MeasuredFault(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What a step has found.
+    """The result of a step.
 
     Attributes:
-        faults: what is wrong, the worst first.
+        faults: the faults, the worst first.
         measured: all values in JSON, one of `json_types.MeasuredValues`; numbers are in the units
             that their names end with.
-        notes: lines about what could not be measured, and why.
+        notes: lines about values that could not be measured, and why.
     """
 
     faults: tuple[MeasuredFault, ...]
@@ -87,7 +87,7 @@ class Step(NamedTuple):
     """One part of the full check.
 
     Attributes:
-        name: what it measures, such as `network`; the result has it under this name.
+        name: the measured subject, such as `network`; the result has it under this name.
         program: the program on the nodes, a key of `node.programs.PROGRAMS`.
         script: given the nodes' names in order, asks the programs and judges their answers.
     """

@@ -1,4 +1,4 @@
-"""What the full check has measured besides matrices, in a few lines. Pure."""
+"""The measurements of the full check besides matrices, in a few lines. Pure."""
 
 from __future__ import annotations
 

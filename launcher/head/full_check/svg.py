@@ -22,7 +22,7 @@ SIDE, SMALL_SIDE = 44, 14
 """Pixels of a cell with its value, and of one without."""
 
 FEW = 16
-"""Up to so many rows, cells show their values."""
+"""The largest number of rows with which cells show their values."""
 
 LETTER, LINE, MARGIN = 7, 20, 16
 """Pixels of a letter, of a line of text, and at the border."""

@@ -28,8 +28,8 @@ DEVIATIONS = 4 * 1.4826
 """Median absolute deviations from the others: 4 standard deviations of a normal distribution."""
 
 MINORITY = 3
-"""At most one link in so many is bad by comparison; if there are more, they are compared again with
-each other."""
+"""At most one link in this number is bad by comparison; if there are more, they are compared again
+with each other."""
 
 UNREACHED = 1e9
 
@@ -95,7 +95,7 @@ METRICS = (
 """The most serious first. docs/full_check.md has the values."""
 
 SURE = tuple(one._replace(factor=one.factor * 2, amount=one.amount * 2) for one in METRICS)
-"""What is bad by these needs no further measurement."""
+"""A value that is bad by these factors needs no further measurement."""
 
 
 def loss(link: Link) -> tuple[float, float]:

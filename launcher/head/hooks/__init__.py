@@ -1,1 +1,1 @@
-"""What tells other programs about a run: metrics and events."""
+"""Reports to other programs about a run: metrics and events."""

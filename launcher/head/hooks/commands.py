@@ -1,4 +1,4 @@
-"""`--on_event`: a shell command for every event of a job, one after another, beside the job."""
+"""`--on_event`: a shell command for every event of a job, one after another, during the job."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EventCommands:
         self._queue.close(LAST_WAIT)
 
     def on_event(self, event: RunEvent) -> None:
-        """Run the command for an event, if it is one of those that programs are told of."""
+        """Run the command for an event, if programs are told of such events."""
         fields = event_json(event, self._job_id, self._loop.clock() - self._record.began)
         if fields is not None:
             self._queue.put(fields)
@@ -101,7 +101,7 @@ class CommandQueue:
             self._ready.notify()
 
     def close(self, seconds: float) -> None:
-        """Wait for the commands for all values at most so many seconds, then end them."""
+        """Wait at most this number of seconds for the commands for all values, then end them."""
         self.end()
         self._thread.join(seconds)
         with self._ready:
@@ -187,7 +187,7 @@ class CommandQueue:
 
 
 def queue_of(spec: JobSpec, log: Log) -> CommandQueue:
-    """Return what runs the command of a job; `log` is as in `CommandQueue`."""
+    """Return the queue that runs the command of a job; `log` is as in `CommandQueue`."""
     own = os.environ if spec.environ is None else spec.environ
     return CommandQueue(spec.hooks, {**own, "DSRUN_JOB_ID": spec.job_id}, log)
 
@@ -203,7 +203,7 @@ def _end(file: IO[bytes]) -> bytes:
 
 
 def _has_ended(pid: int, seconds: float) -> bool:
-    """Wait for the end of a child; return whether it came within so many seconds."""
+    """Wait for the end of a child; return whether it came within this number of seconds."""
     fd = os.pidfd_open(pid)
     try:
         return bool(ready([fd], seconds))

@@ -1,4 +1,4 @@
-"""What is counted in a run, from its events."""
+"""Counters of a run, from its events."""
 
 from __future__ import annotations
 

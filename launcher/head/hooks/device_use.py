@@ -1,4 +1,4 @@
-"""How the devices of nodes are used, as metrics: the nodes are asked again for each text."""
+"""The use of the nodes' devices, as metrics: the nodes are asked again for each text."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ASKED = {"cuda"}
 
 
 class DeviceUse:
-    """What the nodes have last told of their devices; no metric before that."""
+    """The nodes' last report on their devices; no metric before that."""
 
     def __init__(self, ask_usage: AskUsage) -> None:
-        """Ask with the method of `NodeQueries`."""
+        """Ask with `ask_usage`, the method of `NodeQueries`."""
         self._ask_usage = ask_usage
         self._question: NodeQuestion | None = None
         self._used: dict[str, list[DeviceUsage]] = {}
 
     def ask(self, nodes: Iterable[RunNode]) -> None:
-        """Ask those of these nodes that have such devices, unless answers are due."""
+        """Ask those of these nodes that have such devices, unless answers are outstanding."""
         if self._question is not None and not self._question.over:
             return
         having = {

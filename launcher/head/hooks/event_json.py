@@ -117,4 +117,4 @@ EVENTS: dict[type, Callable[[Any], json_types.Event | None]] = {
     AlarmOver: _alarm_over,
     JobEnded: _end,
 }
-"""How each event is written; those that are not in the table are not told."""
+"""The JSON form of each event; events that are not in the table are not reported."""

@@ -15,8 +15,8 @@ class Metric(NamedTuple):
     """One metric.
 
     Attributes:
-        name: without the prefix of all metrics; the name of a counter ends in `_total`.
-        help: what it is, with its unit.
+        name: the name without the prefix of all metrics; the name of a counter ends in `_total`.
+        help: the meaning, with its unit.
         samples: (labels, value) of each time series.
     """
 
@@ -26,7 +26,7 @@ class Metric(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Its type in the format."""
+        """The type in the format."""
         return "counter" if self.name.endswith("_total") else "gauge"
 
 

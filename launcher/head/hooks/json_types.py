@@ -24,11 +24,11 @@ class EventOrigin(TypedDict):
 
 
 class _EveryEvent(EventOrigin):
-    """What every event has.
+    """The fields of every event.
 
     Attributes:
-        time: when it happened, in seconds since 1970.
-        left_out: how many events before this one were left out, as too many waited.
+        time: the time of the event, in seconds since 1970.
+        left_out: the number of events before this one that were left out, as too many waited.
     """
 
     time: float
@@ -36,7 +36,7 @@ class _EveryEvent(EventOrigin):
 
 
 class EveryEvent(_EveryEvent, total=False):
-    """What every event has, and that of one role, in a job of several, besides.
+    """The fields of every event, and the field of events of one role, in a job of several.
 
     Attributes:
         role: the name of the role; its ranks and hosts are meant.
@@ -64,15 +64,15 @@ class StartJson(TypedDict):
 
 
 class FailureJson(TypedDict):
-    """A rank has failed by itself.
+    """A rank has failed on its own.
 
     Attributes:
-        event: what has happened.
+        event: the kind of event.
         rank: the rank.
-        host: its node.
-        pid: its process there.
-        exit_code: its exit code; 128 + N for signal N.
-        hint: what its node knows about the cause; "" for nothing.
+        host: the host's name.
+        pid: the pid on the host.
+        exit_code: the exit code; 128 + N for signal N.
+        hint: the likely cause as the node sees it; "" if unknown.
     """
 
     event: Literal["failure"]
@@ -132,12 +132,12 @@ class AlarmJson(TypedDict):
 
 
 class OverJson(TypedDict):
-    """What a watch has found wrong is so no more.
+    """The end of an alarm, for example because the job goes on after a hang.
 
     Attributes:
-        event: what has happened.
-        kind: the event of what was found.
-        sentence: what was found, for people.
+        event: the kind of event.
+        kind: the event of the finding.
+        sentence: a description of the change, for people.
     """
 
     event: Literal["over"]

@@ -48,7 +48,7 @@ class LatestFile:
             self._ready.notify()
 
     def close(self, seconds: float) -> None:
-        """Wait until the last text is written, at most so many seconds."""
+        """Wait until the last text is written, at most this number of seconds."""
         with self._ready:
             self._closed = True
             self._ready.notify()

@@ -1,4 +1,4 @@
-"""`--metrics_file`: what a job does, as metrics in a file, written anew every few seconds."""
+"""`--metrics_file`: the activity of a job, as metrics in a file, replaced every few seconds."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class Goodput:
         self._all = 0 < run.world_size <= len(run.workers.running)
 
     def interrupt(self) -> None:
-        """Do the same for ranks of which one has just ended."""
+        """Add the time until now for ranks of which one has just ended."""
         now = self._clock()
         self.seconds += now - self._looked if self._all else 0.0
         self._looked, self._all = now, False

@@ -36,7 +36,7 @@ class Relay:
 
     @property
     def on_broken_pipe(self) -> Callable[[], None]:
-        """What the screen calls once its reader has gone."""
+        """The function that the screen calls once its reader has gone."""
         return self._screen.on_broken_pipe if self._screen is not None else _nothing
 
     @on_broken_pipe.setter
@@ -56,21 +56,21 @@ class Relay:
 
     @property
     def has_lost_output(self) -> bool:
-        """Whether a screen could not print output."""
+        """True if a screen could not print output."""
         return self._screen is not None and self._screen.has_lost_output
 
     @property
     def folds(self) -> bool:
-        """Whether the screen is to print the same line of several ranks once."""
+        """True if the screen should print equal lines of several ranks once."""
         return self._screen is not None and self._screen.folds
 
     def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
-        """Have the screen do that."""
+        """Let the screen fold lines."""
         if self._screen is not None:
             self._screen.fold(ranks, label)
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
-        """Tell how to label these streams of a rank, and that others are not shown."""
+        """Pass on the labels of these streams of a rank; its other streams are not shown."""
         if self._screen is not None:
             self._screen.label(rank, text, streams)
         else:

@@ -45,7 +45,7 @@ class LocalCaller:
     Attributes:
         on_close: called once the connection has ended, whoever ended it.
         asked: whether it has sent a request.
-        verbs: what it can ask.
+        verbs: the requests that it can make.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class LocalCaller:
 
     @property
     def open(self) -> bool:
-        """Whether the connection is open."""
+        """True if the connection is open."""
         return self._connection.open
 
     @property

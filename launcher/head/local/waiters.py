@@ -1,4 +1,4 @@
-"""Those who wait for the end of a job: they are told of it, and the job never waits for them."""
+"""Clients that wait for the end of a job: they are told of it, and the job never waits for them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MOST = 48
 class Waiters:
     """Callers that wait for the end of one job.
 
-    Each brings a file, which takes a report of any length at once: a socket takes only so much of
-    what its reader has not read yet.
+    Each brings a file, which takes a report of any length at once: a socket takes only a limited
+    amount of unread data.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a picture says of the job itself: whoever gets the file can tell what ran. Pure."""
+"""A picture's facts about the job itself, which tell its readers what ran. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PictureHead(NamedTuple):
 
     @property
     def facts(self) -> dict[str, str]:
-        """What is shown, by what it is called; without secrets, and what is not known left out."""
+        """The facts to show, by name; without secrets and unknown facts."""
         moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since))
         known = {
             "program": ", ".join(_programs(self.command)),

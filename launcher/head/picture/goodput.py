@@ -1,4 +1,4 @@
-"""How much of its time a job has worked, and what has cost the rest. Pure."""
+"""The share of its time that a job has worked, and the causes that cost the rest. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def seconds_by_cause(
 
 
 def _whole(spans: Iterable[WorkerSpan], size: int, ended: float) -> Sequence[tuple[float, float]]:
-    """Return the times in which at least so many ranks ran."""
+    """Return the times in which at least this number of ranks ran."""
     changes: list[tuple[float, int]] = []
     for one in spans:
         changes += [(one.began, 1), (one.ended if one.ended is not None else ended, -1)]

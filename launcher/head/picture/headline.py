@@ -1,4 +1,4 @@
-"""What stands above a picture: how the job does or has ended, each sentence once. Pure."""
+"""The text above a picture: how the job does or has ended, each sentence once. Pure."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Headline(NamedTuple):
 
 
 def headline(report: Mapping[str, object], text: str, rounds: int, restarts: int) -> Headline:
-    """Return what stands above the picture of a job.
+    """Return the text above the picture of a job.
 
     Args:
-        report: as for --report_file.
+        report: the report as for --report_file.
         text: the report in words, "" for a job that ended well or still runs.
-        rounds: the number of the newest round, 0 without rounds.
-        restarts: how often workers were restarted after a failure.
+        rounds: the number of the latest round, 0 without rounds.
+        restarts: the number of restarts of workers after failures.
     """
     title, _, box = plain(text).partition("\n")
     verdict = report.get("verdict")

@@ -1,8 +1,8 @@
 """The picture of a job as one HTML file, which needs no network and no other file. Pure.
 
-What programs and hosts have said is data in it: a block of JSON that a browser does not run, shown
-by a script that makes text of it. A content security policy allows this script and this style, by
-their hashes, and nothing else.
+Text from programs and hosts is data in it: a block of JSON that a browser does not run, shown as
+text by a script. A content security policy allows this script and this style, by their hashes, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _page(
 def _data(
     report: Mapping[str, object], text: str, timeline: AnyTimeline, keep: int
 ) -> dict[str, object]:
-    """Return what the page shows, as JSON values."""
+    """Return the data that the page shows, as JSON values."""
     numbers = {host: number for number, host in enumerate(timeline.hosts)}
     marks, ended = timeline.all_marks, timeline.now
     spans = _served(timeline) if report.get("exit_code") == 0 else timeline.all_spans
@@ -131,13 +131,13 @@ def _data(
 
 
 def _rounds(timeline: AnyTimeline) -> dict[str, int]:
-    """Return how many rounds and restarts there were, if there were any."""
+    """Return the numbers of rounds and restarts, if there were any."""
     found = {"rounds": timeline.round, "restarts": timeline.restarts}
     return {name: count for name, count in found.items() if count}
 
 
 def _tail(timeline: AnyTimeline, rank: int, keep: int) -> list[tuple[str, str]]:
-    """Return the newest output of a rank: of each of its lives, which it is and what it printed."""
+    """Return the latest output of a rank, as the name and the text of each of its lives."""
     return [(life, plain(text[-keep:])) for life, text in timeline.tail(rank)] if keep else []
 
 

@@ -1,4 +1,4 @@
-"""Makes the timeline of a job from what was kept of it. Pure."""
+"""Makes the timeline of a job from its kept records. Pure."""
 
 from __future__ import annotations
 

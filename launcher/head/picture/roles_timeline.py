@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .timeline import TimelineMark, WorkerSpan
 
 MOST_RANKS = 1 << 20
-"""What no role has more ranks than: the ranks of each role are numbered from a multiple of it."""
+"""Limit on the ranks of a role: the ranks of each role are numbered from a multiple of it."""
 
 
 class RolesTimeline:
@@ -61,18 +61,18 @@ class RolesTimeline:
 
     @property
     def findings(self) -> list[str]:
-        """What the quick check has warned of."""
+        """The warnings of the quick check."""
         every = self.parts.values()
         return list(dict.fromkeys(line for one in every for line in one.findings))
 
     @property
     def dropped(self) -> int:
-        """How many spans and marks were dropped."""
+        """The number of spans and marks that were dropped."""
         return sum(one.dropped for one in self.parts.values())
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many roles, hosts and ranks there are."""
+        """The numbers of roles, hosts and ranks."""
         every = self.parts.values()
         hosts = {host for one in every for host in one.hosts}
         ranks = sum(one.world_size for one in every)
@@ -90,7 +90,7 @@ class RolesTimeline:
 
     @property
     def restarts(self) -> int:
-        """How often workers of all roles were restarted after a failure."""
+        """The number of restarts of workers of all roles after failures."""
         return sum(one.restarts for one in self.parts.values())
 
     @property
@@ -100,12 +100,12 @@ class RolesTimeline:
 
     @property
     def working_spans(self) -> list[WorkerSpan]:
-        """Those of the roles whose end is the end of the job."""
+        """The spans of the roles whose end is the end of the job."""
         return [span for role in self._working for span in self._spans(role)]
 
     @property
     def all_marks(self) -> list[TimelineMark]:
-        """What happened, in order of time."""
+        """All marks, in order of time."""
         every = self.parts.items()
         found = (self._mark(role, mark) for role, one in every for mark in one.all_marks)
         return sorted(found, key=lambda mark: mark.at)

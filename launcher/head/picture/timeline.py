@@ -1,4 +1,4 @@
-"""What happened in a job, and when: the data of its picture.
+"""The events of a job, with their times: the data of its picture.
 
 Everything here is bounded: a job may run for weeks, fail often and print a lot.
 """
@@ -45,7 +45,7 @@ TAILS = 2 << 20
 LEAST = 256
 
 CHECKPOINT = b"ckp"
-"""What a line has in it that tells of a checkpoint, or of a file `x.ckpt`."""
+"""Part of a line that reports a checkpoint, or a file `x.ckpt`."""
 
 WRITTEN = (b"sav", b"wrote", b"writ")
 """And one of these, whatever the case."""
@@ -74,11 +74,11 @@ class WorkerSpan(NamedTuple):
 
 
 class TimelineMark(NamedTuple):
-    """Something that happened at one time, or lasted until `until`.
+    """An event at one time, or one that lasted until `until`.
 
     Attributes:
         kind: `round`, `failure`, `loss`, `hang`, `slow`, `rule` or `checkpoint`.
-        rank: whose it is, None if it is not a rank's; `host` likewise, "" for none.
+        rank: the rank concerned, None if there is none; so also `host`, "" for none.
     """
 
     at: float
@@ -90,7 +90,7 @@ class TimelineMark(NamedTuple):
 
 
 class BoundedList:
-    """A list that keeps its first and its newest entries, and counts what it has dropped."""
+    """A list that keeps its first and its latest entries, and counts the dropped ones."""
 
     def __init__(self, most: int) -> None:
         self._half = most // 2
@@ -169,7 +169,7 @@ class Timeline:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many hosts and ranks there are."""
+        """The numbers of hosts and ranks."""
         return {"hosts": len(self.hosts), "ranks": self.world_size}
 
     def number(self, rank: int) -> int:
@@ -178,13 +178,13 @@ class Timeline:
 
     @property
     def all_marks(self) -> list[TimelineMark]:
-        """What happened, in order of time."""
+        """All marks, in order of time."""
         kept = [mark for bounded in self.marks.values() for mark in bounded.entries]
         return sorted([*kept, *self._wrong.values()], key=lambda mark: mark.at)
 
     @property
     def dropped(self) -> int:
-        """How many spans and marks were dropped."""
+        """The number of spans and marks that were dropped."""
         return self.spans.dropped + sum(one.dropped for one in self.marks.values())
 
     def serves(self, _rank: int) -> bool:
@@ -192,9 +192,9 @@ class Timeline:
         return False
 
     def tail(self, rank: int) -> list[tuple[str, str]]:
-        """Return the newest output of a rank: of each of its lives, its name and what it printed.
+        """Return the latest output of a rank, as the name and the text of each of its lives.
 
-        What is not UTF-8 is replaced.
+        Bytes that are not UTF-8 are replaced.
         """
         lives = self._tails.get(rank, [])
         return [(life, data.decode("utf-8", "replace")) for life, data in lives if data]
@@ -233,7 +233,7 @@ class Timeline:
             self.begin_life(rank, f"round {self.round}" if self.round else again)
 
     def begin_life(self, rank: int, life: str) -> None:
-        """Part what a rank prints from now on from what it has printed, by the name of its life."""
+        """Start another life of a rank, with this name, for its output from now on."""
         lives = [one for one in self._tails.get(rank, []) if one[1]]
         self._tails[rank] = [*lives, (life, b"")]
 
@@ -289,7 +289,7 @@ class Timeline:
 
 
 def _newest(lives: list[tuple[str, bytes]], keep: int) -> list[tuple[str, bytes]]:
-    """Return so many bytes of the newest output of a rank, by its lives."""
+    """Return this number of bytes of the latest output of a rank, by its lives."""
     kept = list[tuple[str, bytes]]()
     for life, data in reversed(lives):
         if keep or not kept:

@@ -22,11 +22,11 @@ LONGEST_NAME = 200
 
 
 class InvalidRequest(Exception):
-    """A request that no ShardQueue makes; the text says what is wrong with it."""
+    """A request that no ShardQueue makes; the text says what is wrong."""
 
 
 class Queue:
-    """One queue, and the callers that wait for a shard of it.
+    """One queue, and the callers that wait for a shard from it.
 
     Attributes:
         rank: the rank that opened it first, for messages.

@@ -1,4 +1,4 @@
-"""Ask the nodes of a run where its ranks are."""
+"""Ask the nodes of a run for the stacks of its ranks."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def collect(
     native: bool = False,
     save: bool = False,
 ) -> NodeQuestion:
-    """Ask where the running workers are; `answered` gets a view of each, called from the loop.
+    """Ask for the stacks of the running workers; `answered` gets a view of each, from the loop.
 
-    Ranks of nodes that have not answered in time, or are not connected, have that as their
-    `problem`. Whoever drops the question that is returned gets no answer.
+    If a node has not answered in time, or is not connected, its ranks have that as their `problem`.
+    Dropping the returned question cancels the answer.
 
     Args:
-        fleet: asks.
-        nodes: those of the run.
-        workers: those of the run.
+        fleet: asks the nodes.
+        nodes: the nodes of the run.
+        workers: the workers of the run.
         answered: gets the views by rank.
-        ranks: which ones; all by default.
-        native: with frames of native code, which takes seconds.
-        save: have the nodes write the stacks into the log folder, too.
+        ranks: the ranks to ask for; all by default.
+        native: whether to include frames of native code, which takes seconds.
+        save: whether the nodes also write the stacks into the log folder.
     """
     wanted = frozenset(ranks)
     asked = [one for one in workers.running if not wanted or one.rank in wanted]
@@ -94,7 +94,7 @@ def views(
 
 
 def _view(worker: RunningWorker, stacks: StacksAnswer) -> RankView:
-    """Return what a node has told of a worker."""
+    """Return a node's answer about a worker."""
     processes = tuple(one for one in stacks.processes if one.rank == worker.rank)
     pids = {one.pid for one in processes}
     return RankView(

@@ -62,7 +62,7 @@ class Reason(Enum):
 
 
 class WaitExplanation(NamedTuple):
-    """What is known about who waits for whom.
+    """The explanation of waits between ranks.
 
     Attributes:
         sentence: one sentence without a full stop at its end; may have text of workers, so it goes
@@ -70,8 +70,8 @@ class WaitExplanation(NamedTuple):
         reason: why these ranks are odd.
         odd: the ranks that others wait for; () if none can be named.
         waiting: the ranks that wait for other ranks, by their stacks or collectives.
-        sure: whether the odd ranks follow from what was seen; otherwise it is only likely.
-        doubt: what it may be instead of a hang, in words, or "".
+        sure: whether the odd ranks follow from the evidence; otherwise they are only likely.
+        doubt: another explanation than a hang, in words, or "".
     """
 
     sentence: str
@@ -116,7 +116,7 @@ class JobSnapshot(NamedTuple):
         return self.waiting or self.perhaps
 
     def others(self, some: Sequence[int]) -> str:
-        """Return where the waiting ranks wait, as the first part of a sentence about `some`."""
+        """Return the places of the waiting ranks, as the first part of a sentence about `some`."""
         rest = [rank for rank in self.waiters if rank not in some]
         return f"{at_places(rest, self.places)}; " if rest else ""
 
@@ -129,7 +129,7 @@ class JobSnapshot(NamedTuple):
 
 
 def explain(views: Mapping[int, RankView]) -> WaitExplanation:
-    """Return who waits for whom among the ranks of a job."""
+    """Return the explanation of the waits among the ranks of a job."""
     snapshot = _snapshot(views)
     found = next(one for rule in RULES if (one := rule(snapshot)) is not None)
     if found.reason is Reason.SILENT or not snapshot.silent:
@@ -212,7 +212,7 @@ def _behind(snapshot: JobSnapshot) -> WaitExplanation | None:
 
 
 def _more_wait(found: Behind) -> int:
-    """Return how many more ranks wait in a collective than have not come to it."""
+    """Return the number of ranks that wait in a collective, minus those that are missing there."""
     return len(found.waiting) - len(found.missing)
 
 

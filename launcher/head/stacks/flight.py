@@ -23,7 +23,7 @@ SAME_SIZES = {
     *("all_reduce", "allreduce", "broadcast", "reduce", "reduce_scatter", "allreduce_coalesced"),
     *("_all_gather_base", "_allgather_base", "_reduce_scatter_base", "all_reduce_coalesced"),
 }
-"""Operations for which the inputs of all ranks must have the same sizes and types."""
+"""Operations for which all ranks' inputs must have equal sizes and types."""
 
 
 class Behind(NamedTuple):
@@ -31,8 +31,8 @@ class Behind(NamedTuple):
 
     Attributes:
         missing: the ranks that have not come.
-        waiting: those that wait there.
-        one: the collective, as one of these has it.
+        waiting: the ranks that wait there.
+        one: the collective, as recorded by one of these.
     """
 
     missing: tuple[int, ...]
@@ -41,11 +41,11 @@ class Behind(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """The ranks of a group call different things as the same collective.
+    """The ranks of a group call different operations as one collective.
 
     Attributes:
-        number: of the collective in the group.
-        calls: what is called, in words, and the ranks that do so, the most frequent first.
+        number: the number of the collective in the group.
+        calls: the operations, in words, with the ranks that call them, the most frequent first.
     """
 
     group: str
@@ -87,9 +87,9 @@ def _differing(group: str, number: int, ranks: Recorded) -> Mismatch | None:
 
 
 def behind(views: Mapping[int, RankView]) -> Iterator[Behind]:
-    """Yield of each group who has not come to its first collective that is not over.
+    """Yield for each group the ranks that have not come to its first unfinished collective.
 
-    With a device, ranks can have called later ones as well, which wait for the same one there.
+    With a device, ranks can also have called later ones, which wait for the first one there.
     """
     for ranks in _groups(views).values():
         unfinished = [

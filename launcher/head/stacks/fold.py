@@ -30,12 +30,12 @@ class Stack(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What is shown of a rank; ranks with equal pictures are shown once.
+    """The displayed state of a rank; ranks with equal pictures are shown once.
 
     Attributes:
-        does: what it does, in words, as one rank.
-        several: the same for several ranks.
-        stacks: those that are shown.
+        does: the activity, in words for one rank.
+        several: the activity, in words for several ranks.
+        stacks: the displayed stacks.
     """
 
     does: str
@@ -44,12 +44,13 @@ class Picture(NamedTuple):
 
 
 def fold(views: Mapping[int, RankView], *, whole: bool = False) -> dict[Picture, list[int]]:
-    """Return what is shown, each with its ranks, the most frequent last.
+    """Return the pictures, each with its ranks, the most frequent last.
 
     Args:
         views: the ranks.
-        whole: all threads of all processes with all frames; otherwise main threads, and what ranks
-            may wait for in their own processes, without what is within libraries.
+        whole: whether to show all threads of all processes with all frames; otherwise main threads,
+            and the objects of waits within the ranks' own processes, without frames inside
+            libraries.
     """
     groups: dict[Picture, list[int]] = {}
     for rank, view in sorted(views.items()):
@@ -135,7 +136,7 @@ def _without_internals(frames: Sequence[Frame]) -> Iterator[Frame]:
 
 
 def _ends(part: Sequence[Frame], *, innermost: bool) -> Iterable[Frame]:
-    """Return what is shown of consecutive frames of libraries: native ones all, if innermost."""
+    """Return the displayed ones of consecutive library frames: all native ones, if innermost."""
     native = [one for one in part if one.native and not one.function.startswith("0x")]
     python = [one for one in part if not one.native]
     called = [one for one in python if one.name not in DECORATORS] or python

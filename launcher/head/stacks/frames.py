@@ -43,12 +43,12 @@ class Frame(NamedTuple):
 
     @property
     def native(self) -> bool:
-        """Whether it is of C or C++ code."""
+        """True for a frame of C or C++ code."""
         return not self.line or self.file.endswith(_SOURCES)
 
     @property
     def user(self) -> bool:
-        """Whether it is the user's own code, as far as its path shows."""
+        """True for a frame of the user's own code, judging by its path."""
         return not (self.native or _PACKAGES.match(self.file) or _OTHERS.match(self.file))
 
     @property

@@ -11,11 +11,11 @@ from .places import Kind
 
 
 class PlaceJson(TypedDict):
-    """Where a thread is.
+    """The place of a thread in its code.
 
     Attributes:
-        kind: what kind of waiting it is.
-        function: the function of the user, or the one of a library in which it waits for other
+        kind: the kind of wait.
+        function: the function of the user, or the library function in which it waits for other
             ranks.
         where: file and line in the user's code.
     """
@@ -96,15 +96,15 @@ class Rank(TypedDict):
     """One rank.
 
     Attributes:
-        rank: its number.
-        host: its host.
+        rank: the rank.
+        host: the host's name.
         pid: the pid of the worker there.
-        idle: seconds for which it has done nothing, 0 if that is not known.
-        problem: why nothing is known of it, "" otherwise.
-        saved: the folder on its host where its stacks were written, "" for nowhere.
-        place: where its main thread is, None if not known.
-        processes: the worker, and what it has started.
-        collectives: of each process group the newest few collectives, if torch records them.
+        idle: seconds for which it has been inactive, 0 if unknown.
+        problem: why nothing is known about it, "" otherwise.
+        saved: the folder on its host where its stacks were written, "" for none.
+        place: the place of its main thread, None if unknown.
+        processes: the worker, and the processes it has started.
+        collectives: the latest few collectives of each process group, if torch records them.
     """
 
     rank: int
@@ -119,15 +119,15 @@ class Rank(TypedDict):
 
 
 class StacksJson(TypedDict):
-    """Where the ranks of a job are in their code.
+    """The places of a job's ranks in their code.
 
     Attributes:
         job_id: the id of the job.
-        sentence: who waits for whom, for people.
+        sentence: which ranks wait for which, for people.
         reason: why ranks are odd, as docs/stacks.md says.
         odd: the ranks that others wait for; empty if none can be named.
         waiting: the ranks that wait for other ranks.
-        sure: whether the odd ranks follow from what was seen; otherwise it is only likely.
+        sure: whether the odd ranks follow from the evidence; otherwise they are only likely.
         ranks: the running ranks that were asked for.
     """
 

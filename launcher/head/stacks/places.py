@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a rank does; the value says so, with `{s}` for one rank, and the place follows.
+    """The activity of a rank; the value describes it, with `{s}` for one rank, before the place.
 
-    `{held}` is who holds the lock, if that is known.
+    `{held}` is the holder of the lock, if that is known.
     """
 
     COLLECTIVE = "wait{s} in"
@@ -72,7 +72,7 @@ DECORATORS = {"wrapper", "inner", "inner_func", "decorate_context", "_fn", "__ca
 """Functions of libraries that only surround others."""
 
 CONSTRUCTED = {"__init__", "_wrapped_call_impl", "_call_impl"}
-"""How a model is built or called: for a wait within, this says nothing."""
+"""Functions that build or call a model: for a wait within, they tell nothing."""
 
 _COLLECTIVES = (
     "(all_|_?reduce|broadcast|_?gather|scatter|barrier|monitored_barrier|send|recv|isend|irecv"
@@ -136,7 +136,7 @@ KERNEL: tuple[tuple[Kind, str], ...] = (
     (Kind.IO, "(pipe_|anon_pipe|unix_stream|sk_wait|tcp_|inet_csk|wait_woken|.*skb_wait).*"),
     (Kind.IO, "(n_tty_|poll_schedule|do_select|do_poll|do_epoll|ep_poll).*"),
 )
-"""What the kernel function says in which a process waits, where its frames say nothing."""
+"""Kinds of waits by the kernel function in which a process waits, where its frames tell nothing."""
 
 
 class Place(NamedTuple):
@@ -163,11 +163,11 @@ class Place(NamedTuple):
     holder: int = 0
 
     def words(self, *, several: bool = False, for_long: bool = False) -> str:
-        """Return what it does there, such as `waits in all_reduce (train.py:41)`.
+        """Return the activity there, such as `waits in all_reduce (train.py:41)`.
 
         Args:
-            several: whether several ranks do.
-            for_long: whether a time follows for which they have.
+            several: whether the subject is several ranks.
+            for_long: whether the duration of the activity follows.
         """
         verb = "are" if several else "is"
         if not self.known:
@@ -184,7 +184,7 @@ NOWHERE = Place(Kind.CODE, "", "", known=False)
 
 
 def place_of(view: RankView) -> Place:
-    """Return where a rank is: its main thread, or the one for which that waits."""
+    """Return the place of a rank: its main thread's, or that of the thread which that awaits."""
     places = [of_thread(one) for one in view.threads_of(view.pid)]
     place = of_process(view, view.pid)
     if place.kind is Kind.THREAD:
@@ -195,13 +195,13 @@ def place_of(view: RankView) -> Place:
 
 
 def awaits(view: RankView) -> str:
-    """Return what the main thread of a rank waits for on the network."""
+    """Return the network wait of a rank's main thread."""
     found = (one.awaits for one in view.network if one.pid == view.pid)
     return next(found, NETWORK_UNKNOWN)
 
 
 def of_process(view: RankView, pid: int) -> Place:
-    """Return where the main thread of one of a rank's processes is."""
+    """Return the place of the main thread of one of a rank's processes."""
     process = next((one for one in view.processes if one.pid == pid), None)
     threads = view.threads_of(pid)
     if process is None or not threads:
@@ -228,7 +228,7 @@ def operation(one: Collective) -> str:
 
 
 def of_thread(thread: ThreadStack, waits_in: str = "") -> Place:
-    """Return where a thread is; `waits_in` is the kernel function in which its process waits."""
+    """Return the place of a thread; `waits_in` is the kernel function where its process waits."""
     frames = since_fork(parsed(one) for one in thread.frames)
     if not frames:
         return NOWHERE

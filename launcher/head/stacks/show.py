@@ -78,7 +78,7 @@ def _line(text: str) -> str:
 
 
 def as_json(job_id: str, views: Mapping[int, RankView]) -> dict[str, Any]:
-    """Return what `dsrun-job stacks --json` prints."""
+    """Return the output of `dsrun-job stacks --json`."""
     found = explain(views)
     fields: StacksJson = {
         "job_id": job_id,

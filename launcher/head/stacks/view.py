@@ -1,4 +1,4 @@
-"""What is known of one rank at one moment: its processes, stacks and collectives. Pure."""
+"""The state of one rank at one moment: its processes, stacks and collectives. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
 
 class RankView(NamedTuple):
-    """A rank as it is seen from the runner.
+    """A rank as seen from the runner.
 
     Attributes:
-        host: the name of its node.
-        pid: of the worker.
-        processes: the worker, and what it has started; () if its node has not answered.
-        threads: the threads of these processes, as far as their stacks could be read.
-        collectives: of each process group the newest few, if torch has recorded them.
-        idle: seconds for which it has done nothing, 0.0 if that is not known.
-        problem: why nothing is known of it, in words, or "".
+        host: the host's name.
+        pid: the pid of the worker.
+        processes: the worker, and the processes it has started; () if its node has not answered.
+        threads: the threads of these processes whose stacks could be read.
+        collectives: the latest few of each process group, if torch has recorded them.
+        idle: seconds for which it has been inactive, 0.0 if unknown.
+        problem: why nothing is known about it, in words, or "".
         saved: the folder on its node where its stacks were written to a file, or "".
-        network: what its processes do on the network, as far as it is known.
+        network: the network use of its processes, as far as it is known.
         still: seconds for which it has read, written and printed nothing; it may have computed.
     """
 
@@ -39,7 +39,7 @@ class RankView(NamedTuple):
 
     @property
     def worker(self) -> ProcessState | None:
-        """The worker's own process, None if nothing is known of it."""
+        """The worker's own process, None if nothing is known about it."""
         return next((one for one in self.processes if one.pid == self.pid), None)
 
     @property

@@ -38,12 +38,12 @@ def ask(client: LocalClient, request: Message, patience: float) -> dict[int, Ran
     """Ask a runner for the stacks of its ranks; return them by rank.
 
     Args:
-        client: connected to the runner.
-        request: what is asked for, besides the verb.
+        client: the connection to the runner.
+        request: the request, without the verb.
         patience: seconds for the nodes to answer.
 
     Raises:
-        DsrunError: it refuses, does not answer in time, or has ended.
+        DsrunError: the runner refuses, does not answer in time, or has ended.
     """
     number = client.send({"do": "stacks", **request})
     views: dict[int, RankView] = {}

@@ -21,7 +21,7 @@ IDLE = 1.0
 """Seconds without work that a sentence names."""
 
 HOLDING = ", holding the interpreter's lock (GIL)"
-"""What is said of a thread that is active, as `ThreadStack` has it, and does nothing."""
+"""The words about a thread that is active, according to `ThreadStack`, but makes no progress."""
 
 STATES = {
     "T": "is stopped by a signal such as SIGSTOP",
@@ -29,13 +29,13 @@ STATES = {
     "Z": "has ended",
     "D": "is in an uninterruptible wait in the kernel",
 }
-"""What states of processes mean (proc(5)), those in which nothing of their code runs."""
+"""The meanings of process states (proc(5)) in which no code of the process runs."""
 
 FOR_CHILDREN = {Kind.DATA, Kind.QUEUE, Kind.PROGRAM, Kind.EXIT}
-"""Waits that a process of the same rank can end."""
+"""Waits that another process of the rank can end."""
 
 FOR_THREADS = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
-"""Waits that another thread of the same process can end."""
+"""Waits that another thread of the process can end."""
 
 
 def ranks_of(ranks: Sequence[int]) -> str:
@@ -64,7 +64,7 @@ def at_places(
     places: Mapping[int, Place],
     views: Mapping[int, RankView] | None = None,
 ) -> str:
-    """Return what these ranks do, one part for each place; given `views`, with more about each."""
+    """Return the activity of these ranks, one part for each place; given `views`, with details."""
     groups = grouped(ranks, places)
     parts = [
         f"{who(some, views)} {_in_detail(some, place, views)}"
@@ -79,7 +79,7 @@ def at_places(
 
 
 def _in_detail(ranks: Sequence[int], place: Place, views: Mapping[int, RankView]) -> str:
-    """Return what ranks do, for how long, and for what in their own processes they may wait."""
+    """Return the activity of ranks, its duration, and the processes for which they may wait."""
     idle = min(views[rank].idle for rank in ranks)
     for_long = idle >= IDLE
     does = place.words(several=len(ranks) > 1, for_long=for_long)
@@ -93,7 +93,7 @@ def _active(view: RankView) -> bool:
 
 
 def within(view: RankView, place: Place) -> str:
-    """Return which of a rank's own processes or threads it may wait for, and what that does."""
+    """Return the process or thread of a rank for which it may wait, with its activity."""
     if place.kind in FOR_CHILDREN and (child := culprit_child(view)):
         return f", whose process {child.pid} {state_or_place(view, child)}"
     if place.kind in FOR_THREADS:
@@ -107,7 +107,7 @@ def within(view: RankView, place: Place) -> str:
 def culprit_child(view: RankView) -> ProcessState | None:
     """Return the child for which a rank may wait: stopped, else in the user's code, else ended.
 
-    A process that has ended comes last: many programs leave such ones that nobody waits for.
+    A process that has ended comes last: many programs leave such processes, for which nobody waits.
     """
     children = view.children
     stopped = [one for one in children if one.state in "Tt"]

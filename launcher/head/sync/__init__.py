@@ -1,1 +1,1 @@
-"""Copies a folder to the nodes: what has changed in it."""
+"""Copies a folder's changes to the nodes."""

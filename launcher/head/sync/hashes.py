@@ -24,7 +24,7 @@ LARGEST = 256 << 20
 """Bytes of what is kept of one folder: some million files."""
 
 FRESH = 2.0
-"""Seconds since a file's last change within which another one may not change its times: the
+"""Seconds since a file's last change within which another change may not alter its times: the
 coarsest clock of a common file system (FAT)."""
 
 MARK = "dsrun hashes 1"

@@ -1,4 +1,4 @@
-"""What `.gitignore` and `.dsrunignore` leave out of a folder, as git understands them."""
+"""The entries that `.gitignore` and `.dsrunignore` exclude from a folder, by git's rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT = 1 << 20
 """Bytes of such a file."""
 
 _ABOVE, _STAR, _BETWEEN, _END = "^(?:.+/)?", "[^/]*", "(?:/.+)?", "|$)"
-"""What pathspec makes of `**/`, `*`, `/**/`, and of the end; no other text of it is like these."""
+"""pathspec's translations of `**/`, `*`, `/**/` and the end; no other text of it is like these."""
 
 _CLASS = re.compile(r"\\.|\[(?!\^/\])\^?\]?[^]]*(?:\]|\Z)", re.DOTALL)
 """A class of characters, other than the one for `?`; or an escaped character, which begins none."""
@@ -41,12 +41,13 @@ class Ignored:
         """Return the rules in a folder.
 
         Args:
-            folder: where it is.
-            path: its path relative to the synced folder, with `/` behind, "" for that itself.
-            names: what is in it.
+            folder: the path of the folder.
+            path: its path relative to the synced folder, with `/` behind, "" for that folder
+                itself.
+            names: the names of its entries.
 
         Raises:
-            UsageError: its rules cannot be read.
+            UsageError: the rules cannot be read.
         """
         found = [os.path.join(folder, name) for name in FILES if name in names]
         own = tuple((path, _spec(file)) for file in found)
@@ -97,11 +98,11 @@ def _exact(regex: str) -> str:
 
 
 def _linear(regex: str) -> str:
-    """Return a pattern of pathspec's that matches the same in a time linear in the path.
+    """Return an equivalent of a pathspec pattern that matches in a time linear in the path.
 
-    Else `re` tries all places for each star, together with all places for each other star. But what
-    stands between two stars can be taken where it is found first: more is left for the rest. The
-    same holds for what stands between two `/**/`. Of the last ones the longest match counts, which
+    Otherwise `re` tries all places for each star, together with all places for each other star. But
+    the text between two stars can be matched at its first occurrence, as that leaves more for the
+    rest. So can the text between two `/**/`. Of the last ones, the longest match counts, which
     tells whether the path itself is meant, or a folder above it.
     """
     groups = iter(range(len(regex)))

@@ -1,4 +1,4 @@
-"""Keeps the copy of a folder on one node: the runner's half of what is said about it."""
+"""Keeps the copy of a folder on one node: the runner's half of the dialogue."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ KEPT = 2048
 """Bytes of its errors that are kept."""
 
 LINE = 1 << 20
-"""Bytes of an answer, beside those for each entry of the manifest."""
+"""Bytes of an answer, in addition to those for each entry of the manifest."""
 
 NAMED = 5
 """Files in the way that are named."""
 
 
 class Copy(NamedTuple):
-    """What a node has.
+    """A node's copy.
 
     Attributes:
-        folder: where, as the node has written it; "" for the shared folder itself.
+        folder: its path, as the node has written it; "" for the shared folder itself.
         lock: the file that a run there locks.
-        number: of the copy: 2 and more if a run uses the others with other contents.
+        number: the number of the copy: 2 and more if a run uses the others with other contents.
     """
 
     folder: str
@@ -83,7 +83,7 @@ class NodeSync:
         self._pieces: Iterator[bytes] = iter(())
 
     def begin(self, commands: FleetCommands, node: NodeConnection) -> None:
-        """Ask a connected node."""
+        """Start the dialogue with a connected node."""
         source = self._source
         request = {
             "name": source.name,

@@ -1,4 +1,4 @@
-"""What is in the folder of --sync."""
+"""The contents of the folder of --sync."""
 
 from __future__ import annotations
 
@@ -62,10 +62,11 @@ class Scan(NamedTuple):
 
 
 def checked(spec: SyncSpec) -> Scan:
-    """Return what is in the folder.
+    """Return the contents of the folder.
 
     Raises:
-        UsageError: it cannot be read, is too large, or lacks the script or the workers' folder.
+        UsageError: the folder cannot be read, is too large, or lacks the script or the workers'
+            folder.
     """
     found = scan(spec.source)
     paths = {item.path for item in found.items}
@@ -89,10 +90,10 @@ _WHY = ": see .gitignore, .dsrunignore and docs/sync.md"
 
 
 def scan(source: str) -> Scan:
-    """Return what is in a folder.
+    """Return the contents of a folder.
 
     Raises:
-        UsageError: something in it cannot be read.
+        UsageError: an entry of the folder cannot be read.
     """
     found = Scan([], [], [])
     _walk(found, os.fsencode(source), b"", Ignored())
@@ -141,7 +142,7 @@ def _add(found: Scan, root: bytes, path: str, status: os.stat_result) -> None:
 
 
 def _target(root: bytes, path: str) -> str:
-    """Return what a link points to; into the folder, the path from the link's own folder."""
+    """Return the target of a link; if it is in the folder, relative to the link's own folder."""
     target = _wire(os.readlink(os.path.join(root, _bytes(path))))
     top = _wire(root)
     if target == top or target.startswith(f"{top}/"):

@@ -28,12 +28,12 @@ class SyncSource:
     """The folder on this machine.
 
     Attributes:
-        spec: which folder.
-        manifest: its contents.
-        skipped: what cannot be synced, in words.
-        outside: links that point out of it.
-        name: of the copies.
-        key: tells them from those of other folders of that name, users and machines.
+        spec: the settings.
+        manifest: the contents.
+        skipped: entries that cannot be synced, in words.
+        outside: links that point out of the folder.
+        name: the name of the copies.
+        key: distinguishes the copies from those of other folders of that name, users and machines.
     """
 
     def __init__(self, spec: SyncSpec, environ: Mapping[str, str]) -> None:
@@ -68,7 +68,7 @@ class SyncSource:
             yield packed[at : at + BLOCK]
 
     def size(self, positions: Iterable[int]) -> int:
-        """Return how many bytes these files of the manifest have."""
+        """Return the number of bytes of these files of the manifest."""
         return sum(self.manifest.entries[at].size for at in positions)
 
     def contents(self, positions: Iterable[int]) -> Iterator[bytes]:
