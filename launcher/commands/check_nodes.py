@@ -1,4 +1,4 @@
-"""How dsrun-check reaches nodes: it connects a fleet of its own, or uses that of a hold."""
+"""The nodes of dsrun-check: it connects a fleet of its own, or uses that of a hold."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LoopWait:
         loop.on_signals([one for one in ENDS if not (ignored and one == signal.SIGHUP)], self._end)
 
     def until(self, begin: Callable[[Callable[[], None]], object]) -> None:
-        """Call `begin` with what it calls once it is over, and wait for that.
+        """Call `begin` with a function that it calls at its end, and wait for that.
 
         Raises:
             Ended: a signal has come first.
@@ -68,7 +68,7 @@ class LoopWait:
 
 
 class PreparedCheck(NamedTuple):
-    """What is known before anything is connected.
+    """The facts that are known before anything is connected.
 
     Attributes:
         job: a job for the nodes, which is never started.
@@ -84,7 +84,7 @@ class PreparedCheck(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What planning has found; a hold's lost nodes are found again."""
+        """The notes of planning; a hold's lost nodes are found again."""
         return () if self.client is not None else self.job.origin.notes
 
 
@@ -189,7 +189,7 @@ def _dial(
 
 
 def _close(fleet: NodeFleet) -> None:
-    """Have all node launchers exit."""
+    """Make all node launchers exit."""
     from ..control.messages import SessionEnd
 
     fleet.close(SessionEnd(0, ""))

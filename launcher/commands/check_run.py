@@ -39,7 +39,7 @@ CAUSE = 0.5
 """Seconds for the backend to tell why a session has ended."""
 
 REPORT_SECONDS = 240.0
-"""The same with --report, for which torch and compilers are asked."""
+"""Seconds with --report, for which torch and compilers are asked."""
 
 
 def execute(command: ToolCommand) -> int:
@@ -92,7 +92,7 @@ class Check:
         self._task = tasks(job)
 
     def run(self, *, report: bool, strict: bool) -> CheckVerdict:
-        """Return what is wrong; raises Ended if a signal ends it."""
+        """Return the findings; raise Ended if a signal ends the check."""
         options, seconds = (["--report"], REPORT_SECONDS) if report else ([], SECONDS)
         answers = self._ask(self._programs.names, options, seconds)
         answers |= self._ask_without_files(answers, options, seconds)
@@ -150,7 +150,7 @@ class Check:
     def _ask_without_files(
         self, answers: Mapping[str, Answer], options: Sequence[str], seconds: float
     ) -> dict[str, Answer]:
-        """Ask nodes without the script, or its folder, for all the rest; return these answers."""
+        """Ask nodes without the script, or its folder, for all other facts; return these."""
         lacking = [name for name, one in answers.items() if any(map(LACKS.fullmatch, one.problems))]
         if not lacking:
             return {}
@@ -182,7 +182,7 @@ class Check:
         return findings(compared, self._files(compared))
 
     def _files(self, compared: Sequence[ComparedNode]) -> dict[str, list[str]]:
-        """Return which files differ, by the first of the nodes that have others than most."""
+        """Return the differing files, by the first of the nodes whose files differ from most."""
         outliers = outlier_files(compared)
         if not outliers:
             return {}

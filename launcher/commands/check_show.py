@@ -1,4 +1,4 @@
-"""What dsrun-check prints: a table with findings, what differs, everything, or JSON."""
+"""The output of dsrun-check: a table with findings, the differences, everything, or JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CheckText:
         return NODE_UNUSABLE if self._verdict.errors or self._faults else 0
 
     def as_text(self, compare: bool, report: bool) -> str:
-        """Return what differs, or everything, or the table; and what was found."""
+        """Return the differences, or everything, or the table; and the findings."""
         verdict = self._verdict
         told = {name: tables.values(one) for name, one in verdict.answers.items() if one.hello}
         if compare:

@@ -1,8 +1,8 @@
-"""dsrun-job --complete: what exists and may be the word at the cursor, for the shells' completion.
+"""dsrun-job --complete: candidates for the word at the cursor, for the shells' completion.
 
-The arguments are the kinds of values that are looked for, joined by commas, the word as far as it
-is typed, and the words of the command line before it. A line of the answer is a whole word. It has
-nothing that a shell takes for more than a letter, whoever has named what it stands for.
+The arguments are the kinds of values, joined by commas, the word as far as it is typed, and the
+words of the command line before it. A line of the answer is a whole word. It has no character that
+is special to a shell, whoever has chosen the name.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,254}")
 """Names that are offered; all others have to be typed."""
 
 SAFE_LIST = re.compile(r"(?:[A-Za-z0-9_.:+,-]+[@,])?")
-"""What may be before the last item of a list of hosts: `n1:0,2@`, or `n1:4,`."""
+"""Text before the last item of a list of hosts: `n1:0,2@`, or `n1:4,`."""
 
 MOST = 1000
 """Words that are offered."""
 
 PATIENCE = 0.5
-"""Seconds for running jobs to say what they run."""
+"""Seconds for running jobs to report their programs."""
 
 
 def run(words: list[str]) -> int:
-    """Print what may be at the cursor; nothing, and no error, if that cannot be found out."""
+    """Print the candidates at the cursor; nothing, and no error, if they cannot be found."""
     kinds, typed, *before = [*words[1:], "", ""][: max(2, len(words) - 1)]
     entry.write("".join(f"{word}\n" for word in offered(kinds, typed, before)))
     return 0
@@ -67,7 +67,7 @@ def _is_safe(name: str) -> bool:
 
 
 def _list_before(typed: str) -> str:
-    """Return what is typed of a list of hosts before its last item, "" if that is no such list."""
+    """Return the text of a list of hosts before its last item, "" if it is not such a list."""
     head = typed[: max(typed.rfind("@"), typed.rfind(",")) + 1]
     return head if SAFE_LIST.fullmatch(head) else ""
 
@@ -190,4 +190,4 @@ KINDS: dict[str, Callable[[Sequence[str]], Iterable[str]]] = {
     "profiles": _profiles,
     "hosts": _hosts,
 }
-"""What finds the values of each kind, given the words before the cursor."""
+"""Functions that find the values of each kind, given the words before the cursor."""

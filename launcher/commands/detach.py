@@ -68,7 +68,7 @@ def _asks_for_allocation(options: Options) -> bool:
 
 
 def check_held(options: Options) -> None:
-    """Check a job on held nodes likewise.
+    """Check the options of a detached job on held nodes.
 
     Raises:
         UsageError: an option needs the terminal, or this process.

@@ -50,10 +50,10 @@ def start() -> None:
 
 
 def _check(command: ToolCommand) -> None:
-    """Check that exactly one thing is to be done.
+    """Check that the command line requests exactly one task.
 
     Raises:
-        UsageError: nothing is, or options contradict each other.
+        UsageError: there is no task, or options contradict each other.
     """
     own, rest = command.own, command.rest
     modes = [f"--{name}" for name in ("shell", "copy", "fetch") if own[name] not in {None, False}]

@@ -31,7 +31,7 @@ BROKEN = StopCause("stopped: nobody reads its output", 128 + signal.SIGPIPE)
 
 
 def execute(command: ToolCommand) -> int:
-    """Run the command on all hosts, show what it has written, and return the exit code.
+    """Run the command on all hosts, show its output, and return the exit code.
 
     Raises:
         UsageError: hosts or files cannot be used as given.
@@ -61,7 +61,7 @@ def execute(command: ToolCommand) -> int:
 
 
 def _tell(task: Task, execution: Execution) -> None:
-    """Say what was copied, as far as it went well."""
+    """Print what was copied successfully."""
     well = [result for result in execution.results.values() if not result.exit_code]
     if task.done is not None and well and (text := task.done(well)):
         execution.console.log(text)

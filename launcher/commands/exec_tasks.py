@@ -1,4 +1,4 @@
-"""What a dsrun-exec does: the command on each host, its input, and who takes its output."""
+"""The tasks of dsrun-exec: the command on each host, its input, and the receiver of its output."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class Task(NamedTuple):
-    """One thing to do on all hosts.
+    """A task for all hosts.
 
     Attributes:
-        command: runs on each host.
+        command: the command that runs on each host.
         make_input: makes the source of its input; None for none.
-        receive: makes others than the results take the output, and returns what to call at the
-            end; None if the results keep it.
-        done: returns what to tell about the hosts where it went well, "" for nothing; None if
-            there is never anything.
+        receive: passes the output to another receiver than the results, and returns a function to
+            call at the end; None if the results keep the output.
+        done: returns a message about the hosts where it went well, "" for none; None if there is
+            never a message.
     """
 
     command: HostCommand

@@ -1,4 +1,4 @@
-"""How dsrun-exec reaches the hosts: through a hold, the `ssh` program, or node launchers."""
+"""The transports of dsrun-exec to the hosts: a hold, the `ssh` program, or node launchers."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def _settings(options: Options) -> BackendSettings:
 
 
 def _hold(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) -> Transport:
-    """Return the nodes of the hold that --on names, or those that the options select of them.
+    """Return the nodes of the hold that --on names, or those that the options select.
 
     Raises:
-        UsageError: there is no such hold, or an option decides what it has decided.
+        UsageError: there is no such hold, or an option contradicts the hold.
     """
     from ..control import holds
     from ..head.exec.hold_hosts import HoldHosts

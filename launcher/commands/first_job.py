@@ -1,4 +1,4 @@
-"""What to type after a check: the command of a first job on these nodes. Pure."""
+"""The suggestion after a check: the command of a first job on these nodes. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def words(command: ToolCommand, sync: str) -> list[str]:
 
 
 def lines(command: ToolCommand, verdict: CheckVerdict) -> Iterator[str]:
-    """Yield what to type next, one command a line; before that, which names to mend."""
+    """Yield the next commands, one a line; before them, the names to mend."""
     if verdict.unresolved:
         yield f"first: {_mend(verdict.unresolved, command.options)}"
         yield f"then: {_check(command, full=command.own['full'])}"
@@ -42,7 +42,7 @@ def lines(command: ToolCommand, verdict: CheckVerdict) -> Iterator[str]:
 
 
 def _script(command: ToolCommand, verdict: CheckVerdict) -> str:
-    """Return what to do about a script or a Python that no node has, "" if this is no error."""
+    """Return advice on a script or a Python that no node has, "" if there is no such error."""
     script, python = "".join(command.rest[:1]), command.options.python
     errors = "\n".join(verdict.errors)
     if script and "no such script: " in errors and not verdict.sync:
@@ -59,7 +59,7 @@ def _script(command: ToolCommand, verdict: CheckVerdict) -> str:
 
 
 def _mend(names: Sequence[str], options: Options) -> str:
-    """Return what to do about names that do not resolve."""
+    """Return advice on names that do not resolve."""
     given = "in --host" if options.host else "where it is listed"
     where = f"in {options.hostfile}" if options.hostfile else given
     known = "make it resolvable (DNS, /etc/hosts, HostName in ~/.ssh/config)"

@@ -107,7 +107,7 @@ def _listener(name: str) -> socket:
     """Return the socket of a hold.
 
     Raises:
-        UsageError: another one has this name.
+        UsageError: another hold has this name.
     """
     try:
         return local.listener(local.HOLD, name)
@@ -120,7 +120,7 @@ def _listener(name: str) -> socket:
 
 
 def _release(name: str) -> int:
-    """Have a hold release its nodes, and wait until it has done so.
+    """Make a hold release its nodes, and wait until it has done so.
 
     Raises:
         UsageError: there is no such hold of this user.

@@ -55,7 +55,7 @@ class JobCommand(NamedTuple):
 
     @property
     def json(self) -> bool:
-        """Whether to print JSON."""
+        """True to print JSON."""
         return bool(self.own["json"])
 
 
@@ -97,7 +97,7 @@ def start() -> None:
 
 
 def _parse(words: Sequence[str]) -> JobCommand:
-    """Return what is given: the first word that is no option is the verb."""
+    """Return the parsed command line: the first word that is not an option is the verb."""
     ours = named(SHARED)
     names = ours | named(OWN)
     values: dict[str, Any] = {}
@@ -153,7 +153,7 @@ def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
 
 
 def _meant(verb: str) -> str:
-    """Return what was probably meant by a word that is no verb."""
+    """Return the verb that was probably meant by an unknown word."""
     if verb in MEANT:
         return f" (did you mean {MEANT[verb]}?)"
     from ..head.detached.job_folder import JOB_ID
@@ -205,7 +205,7 @@ def _list(given: JobCommand) -> int:
 
 
 def _kill(given: JobCommand) -> int:
-    """Stop a job, and wait until it has ended; with hosts, end what is left of it there."""
+    """Stop a job, and wait until it has ended; with hosts, end its remaining processes there."""
     if given.given & HOSTS:
         return _kill_on_hosts(given)
     if "grace" in given.given:
@@ -296,7 +296,7 @@ def _scale(given: JobCommand) -> int:
 
 
 def _done(given: JobCommand, place: NamedSocket, words: str) -> int:
-    """Print what was done."""
+    """Print the action that was taken."""
     if given.json:
         import json
 
@@ -442,7 +442,7 @@ MEANT = {
 """Words of other programs, and ours for them."""
 
 READ, KEPT = "jobs,programs", "jobs,programs,ended"
-"""What completion offers for a verb that changes nothing: running jobs, or ended ones as well."""
+"""Candidates of completion for a verb that changes nothing: running jobs, or also ended ones."""
 
 VERBS = {
     "list": Verb(_list, (), ("json", "ended")),

@@ -121,7 +121,7 @@ def _remove(path: str) -> None:
     """Remove a folder.
 
     Raises:
-        UsageError: something of it is left.
+        UsageError: a part of the folder is left.
     """
     remove(path)
     if os.path.lexists(path):

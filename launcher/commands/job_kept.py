@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KEPT = "ended job"
-"""The kind of what does not run: its folder is all there is of it."""
+"""The kind of a job that does not run, of which only the folder exists."""
 
 
 class KeptJob(NamedTuple):
     """A job.
 
     Attributes:
-        place: where it can be asked while it runs; for one that does not, its name alone.
-        folder: what is kept of it, None if it is not detached.
+        place: its socket while it runs; otherwise its name alone.
+        folder: the kept folder, None if it is not detached.
     """
 
     place: NamedSocket
@@ -33,7 +33,7 @@ class KeptJob(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether it can be asked."""
+        """True if the job can be asked."""
         return self.place.kind != KEPT
 
 
@@ -45,7 +45,7 @@ class DamagedJob(UsageError):
     """
 
     def __init__(self, folder: DamagedFolder) -> None:
-        """Say what is wrong with it, and what removes it."""
+        """Describe the damage, and the command that removes the folder."""
         wrong = "" if folder.is_whole else "its folder is damaged: "
         other = "; ask the dsrun that started it, or" if folder.is_whole else ";"
         super().__init__(
@@ -56,7 +56,7 @@ class DamagedJob(UsageError):
 
 
 def folders() -> list[JobFolder]:
-    """Return what is kept of all detached jobs of this user, the oldest first."""
+    """Return the folders of all detached jobs of this user, the oldest first."""
     return job_folder.find(job_folder.root(os.environ))
 
 

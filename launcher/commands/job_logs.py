@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def show(place: NamedSocket, ranks: list[int] | None, *, follow: bool, as_json: bool) -> int:
-    """Print what a job has printed, or the last lines of a hold; return the exit code.
+    """Print the output of a job, or the last lines of a hold; return the exit code.
 
     Raises:
-        DsrunError: it does not answer.
+        DsrunError: the job does not answer.
     """
     if place.kind == local.HOLD:
         words = ask(place, {"do": "logs"}).get("lines")
@@ -61,7 +61,7 @@ def _names_role(one: ArrivedFrame) -> bool:
 
 
 class _Readers:
-    """What splits the output of each role into lines; "" is the role of a job of one program."""
+    """The splitters of each role's output into lines; "" is the role of a job of one program."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -85,18 +85,18 @@ class _Readers:
 def show_kept(
     folder: JobFolder, role: str, ranks: list[int] | None, *, follow: bool, as_json: bool
 ) -> int:
-    """Print what is kept of a detached job's output and messages; return the exit code.
+    """Print the kept output and messages of a detached job; return the exit code.
 
     Args:
-        folder: of the job.
-        role: only of this one; "" for all, and the messages of dsrun.
-        ranks: only of these; None for all, and the messages.
+        folder: the folder of the job.
+        role: only this role; "" for all, and the messages of dsrun.
+        ranks: only these ranks; None for all, and the messages.
         follow: whether to continue until the job has ended.
         as_json: whether to print JSON.
 
     Raises:
-        UsageError: it has no such role.
-        Damage: its journal cannot be read.
+        UsageError: the job has no such role.
+        Damage: the journal cannot be read.
     """
     from ..head.detached.journal_reader import JournalReader
 
@@ -144,7 +144,7 @@ class LinesReader:
         self._labellers: dict[tuple[int, int], Labeller] = {}
 
     def take(self, one: ArrivedFrame) -> None:
-        """Print what has arrived; what is not known is left out."""
+        """Print a frame that has arrived; ignore unknown ones."""
         if one.kind == frames.CHUNK:
             self.feed(*frames.unpack_output(one.data))
         elif one.kind == frames.EVENT and one.message.get("event") == "rank":
@@ -161,7 +161,7 @@ class LinesReader:
             self._hosts[rank] = safe(host)
 
     def feed(self, rank: int, stream: int, data: bytes) -> None:
-        """Print what a rank has written."""
+        """Print output of a rank."""
         key, host = (rank, stream), self._hosts.get(rank, "?")
         if key not in self._labellers:
             self._labellers[key] = Labeller(self._printer.label(host, rank))
@@ -180,7 +180,7 @@ class LinesReader:
 
 
 class TextPrinter:
-    """Prints lines as dsrun does: on a terminal only what cannot harm it."""
+    """Prints lines as dsrun does: on a terminal only harmless text."""
 
     def __init__(self, role: str, *, clean: bool) -> None:
         """Print the lines of a role; with `clean`, leave out what could harm a terminal."""
@@ -189,11 +189,11 @@ class TextPrinter:
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
 
     def label(self, host: str, rank: int) -> bytes:
-        """Return what to put before the lines of a rank."""
+        """Return the text before the lines of a rank."""
         return f"{self._role}{host}:{rank}| ".encode("utf-8", "surrogateescape")
 
     def cleaned(self, rank: int, stream: int, data: bytes) -> bytes:
-        """Return what may be printed of a block."""
+        """Return the printable part of a block."""
         if not self._clean:
             return data
         return self._sanitizers.setdefault((rank, stream), Sanitizer()).feed(data)
@@ -220,7 +220,7 @@ class JsonPrinter:
         return b""
 
     def cleaned(self, _rank: int, _stream: int, data: bytes) -> bytes:
-        """Return a block as it is: JSON escapes what it has to."""
+        """Return a block unchanged: JSON escapes special characters."""
         return data
 
     def message(self, text: str) -> None:

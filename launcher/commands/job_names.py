@@ -17,7 +17,7 @@ PATIENCE = 10.0
 """Seconds for a job to answer."""
 
 LOOK = 0.1
-"""Seconds between two looks for what is new of a job that does not tell by itself."""
+"""Seconds between two looks for news of a job that does not report them itself."""
 
 LAST = "last"
 """The word for the newest job."""
@@ -87,8 +87,8 @@ def by_program(
     """Return the job whose program a word names; the word itself if there is none.
 
     Args:
-        verb: what is to be done with the job; "" for what changes nothing.
-        word: what the user has typed.
+        verb: the action on the job; "" for an action that changes nothing.
+        word: the word that the user has typed.
         known: all jobs and holds.
         programs: returns the programs of jobs with their arguments, by the names of the jobs.
 
@@ -145,7 +145,7 @@ def ask(place: NamedSocket, request: dict[str, object]) -> dict[str, object]:
     """Ask once, and return the answer.
 
     Raises:
-        DsrunError: it refuses, does not answer, or has ended.
+        DsrunError: the job refuses, does not answer, or has ended.
     """
     with open_place(place) as client, named_in_errors(place):
         return client.ask(request, seconds=PATIENCE)
@@ -153,7 +153,7 @@ def ask(place: NamedSocket, request: dict[str, object]) -> dict[str, object]:
 
 @contextmanager
 def named_in_errors(place: NamedSocket) -> Iterator[None]:
-    """Name the job or the hold in what it refuses, and its version if that is another one."""
+    """Add the name of the job or hold to its errors, and its version if that differs."""
     try:
         yield
     except DsrunError as error:

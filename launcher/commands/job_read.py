@@ -43,13 +43,13 @@ class Unread(NamedTuple):
 
 
 class KnownJobs(NamedTuple):
-    """What is known of jobs and holds.
+    """The known jobs and holds.
 
     Attributes:
-        jobs: those that have answered, without their ranks.
-        holds: what each hold that has answered tells of itself.
+        jobs: the jobs that have answered, without their ranks.
+        holds: the answers of the holds about themselves.
         silent: the names of those that have not answered.
-        unread: those whose answer this dsrun cannot read, with the version that they tell.
+        unread: those whose answer this dsrun cannot read, with the version that they report.
     """
 
     jobs: tuple[JobStatus, ...]
@@ -59,7 +59,7 @@ class KnownJobs(NamedTuple):
 
 
 def read(places: Iterable[NamedSocket], patience: float = PATIENCE) -> KnownJobs:
-    """Ask jobs and holds for their status; those that have ended meanwhile are left out."""
+    """Ask jobs and holds for their status; leave out those that have ended in the meantime."""
     clients = {place: client for place in places if (client := _asked(place)) is not None}
     try:
         answers = _answers(clients, time.monotonic() + patience)
@@ -117,11 +117,11 @@ def _answers(
 
 
 def _hold(answer: Message) -> HoldJson:
-    """Return what is shown of a hold, which may be of another version.
+    """Return the displayed fields of a hold, which may have another version.
 
     Raises:
-        KeyError: its answer lacks that.
-        BadFrame: a value is of another type.
+        KeyError: the answer lacks a field.
+        BadFrame: a value has another type.
     """
     for name, hint in _HOLD.items():
         try:

@@ -123,13 +123,13 @@ def _ended(folder: JobFolder) -> RunningReport:
 
 
 def _about(folder: JobFolder) -> PictureHead:
-    """Return what a detached job is."""
+    """Return the description of a detached job."""
     about = folder.about
     return PictureHead(about.program, about.version, about.since)
 
 
 def _kept(folder: JobFolder) -> Happened:
-    """Return what the journal of a job tells; nothing, with a line, if it cannot be read."""
+    """Return the events in the journal of a job; none, with a line, if it cannot be read."""
     try:
         known = JournalReader(folder.journal).new()
     except Damage as damage:
@@ -175,7 +175,7 @@ def _running(found: KeptJob, html: str) -> RunningReport:
 
 
 def _told(about: object) -> PictureHead:
-    """Return what a job tells that it is, which may be of another version."""
+    """Return a job's own description, which may be of another version."""
     match about:
         case {"command": str(command), "version": str(version), "since": float(since)}:
             return PictureHead(command, version, since)
@@ -183,7 +183,7 @@ def _told(about: object) -> PictureHead:
 
 
 def _words(roles: object) -> dict[str, str]:
-    """Return what is text in an answer's mapping of roles."""
+    """Return the text values in an answer's mapping of roles."""
     return {str(name): str(ends) for name, ends in roles.items()} if isinstance(roles, dict) else {}
 
 
@@ -199,7 +199,7 @@ def _tails(arrived: Sequence[ArrivedFrame]) -> Iterator[PrintedBlock]:
 
 
 def _until_answer(client: LocalClient, number: int) -> list[ArrivedFrame]:
-    """Return what arrives until the answer of a request, which is the last.
+    """Return the frames up to the answer to a request, which is the last.
 
     Raises:
         LostError: there is no answer in time.

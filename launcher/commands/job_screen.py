@@ -34,7 +34,7 @@ ABOVE = 3
 
 
 def draw(views: Sequence[JobView], now: float, width: int, height: int, *, hint: str) -> Group:
-    """Return what to print of these jobs; `now` is in seconds since 1970."""
+    """Return the screen content for these jobs; `now` is in seconds since 1970."""
     room = max(1, (height - 1) // max(1, len(views)) - ABOVE)
     parts = [part for view in views for part in _job(view, now, width, room)]
     empty = [] if views else [Text("no job of yours is running on this machine")]

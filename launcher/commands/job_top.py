@@ -123,11 +123,11 @@ class WatchedJob:
 
     @property
     def waits(self) -> bool:
-        """Whether an answer is expected."""
+        """True if an answer is expected."""
         return bool(self._asked) and not self.ended
 
     def view(self, now: float) -> JobView | None:
-        """Return what is known; None before the first answer."""
+        """Return the latest view; None before the first answer."""
         if self._status is None:
             return None
         slow = self.waits and now - self._at > SLOW
@@ -159,7 +159,7 @@ class ShownJobs:
             self._watched[place] = WatchedJob(place, open_place(place))
 
     def wait(self, seconds: float, *others: int) -> list[int]:
-        """Read what arrives for so long; return those of other descriptors that can be read."""
+        """Read frames for this time; return those of the other descriptors that can be read."""
         fds = {one.fileno(): one for one in self._watched.values() if not one.ended}
         found = ready([*fds, *others], seconds)
         for fd in found:
@@ -168,13 +168,13 @@ class ShownJobs:
         return [fd for fd in found if fd not in fds]
 
     def views(self, now: float) -> list[JobView]:
-        """Return what is known of all jobs; of those that have ended, only of a chosen one."""
+        """Return the views of all jobs; an ended job is included only if it was chosen."""
         shown = [one for one in self._watched.values() if self._chosen or not one.ended]
         return [view for one in shown if (view := one.view(now)) is not None]
 
     @property
     def waits(self) -> bool:
-        """Whether an answer is expected."""
+        """True if an answer is expected."""
         return any(one.waits for one in self._watched.values())
 
     @property
@@ -185,7 +185,7 @@ class ShownJobs:
 
     @property
     def ended(self) -> bool:
-        """Whether a chosen job has ended."""
+        """True if a chosen job has ended."""
         looked = self._chosen is not None and self._looked > float("-inf")
         return looked and all(one.ended for one in self._watched.values())
 
@@ -217,10 +217,10 @@ def once(chosen: NamedSocket | None) -> int:
 
 
 def _sampled(chosen: NamedSocket | None, pauses: Sequence[float]) -> list[JobView]:
-    """Return what is known of the jobs after a sample before each of these pauses, in seconds.
+    """Return views of the jobs after a sample before each of these pauses, in seconds.
 
     Raises:
-        UsageError: the one that was chosen is not understood.
+        UsageError: the answer of the chosen job is not understood.
     """
     jobs = ShownJobs(chosen)
     for pause in pauses:

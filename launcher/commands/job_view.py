@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 
 NO_NVML = "its GPUs cannot be read: `pip install nvidia-ml-py` for the workers' Python"
-"""What a host without NVML's Python module lacks."""
+"""The note on a host without NVML's Python module."""
 
 STUCK = {"D": "in disk wait", "T": "paused", "t": "traced", "Z": "zombie"}
 """The kernel's letters for workers that do not run as usual."""
 
 
 class JobView(NamedTuple):
-    """What is known of one job at a time.
+    """The state of one job at a time.
 
     Attributes:
-        used: what each host reports, by its name.
-        cores: how many cores each rank has kept busy since the view before.
+        used: the report of each host, by its name.
+        cores: the number of cores that each rank has kept busy since the view before.
         problem: why nothing newer is known, "" if this is new.
     """
 
@@ -63,9 +63,9 @@ class ViewLine(NamedTuple):
 
 
 def usage_of(answer: Iterable[Any]) -> dict[str, Usage]:
-    """Return what each host reports, from the rows (host, usage) of a runner's answer.
+    """Return the report of each host, from the rows (host, usage) of a runner's answer.
 
-    Where a host has a node launcher for each rank, their ranks are put together.
+    If a host has a node launcher for each rank, their ranks are merged.
     """
     used: dict[str, Usage] = {}
     for host, fields in answer:
@@ -78,7 +78,7 @@ def usage_of(answer: Iterable[Any]) -> dict[str, Usage]:
 
 
 def cores(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[int, float]:
-    """Return how many cores each rank has kept busy between two reports of its host."""
+    """Return the number of cores that each rank has kept busy between two reports of its host."""
     busy = {}
     for host, new in after.items():
         old = before.get(host)
@@ -109,9 +109,9 @@ def title(view: JobView, now: float) -> str:
 
 
 def lines(view: JobView, room: int) -> list[ViewLine]:
-    """Return the rows of a job: hosts and ranks if they fit into so many rows, else hosts alone.
+    """Return the rows of a job: hosts and ranks if they fit into the room, else hosts alone.
 
-    If those do not fit either, hosts with a problem come first, and the rest is counted.
+    If the hosts do not fit either, those with a problem come first, and the rest is counted.
     """
     by_host: dict[str, list[RankStatus]] = {}
     for rank in view.status.ranks:
@@ -198,7 +198,7 @@ def _is_unread(devices: Sequence[DeviceUsage]) -> bool:
 
 
 def _device(name: str, devices: Iterable[DeviceUsage]) -> str:
-    """Return how a rank's device is used: it is known by number or UUID."""
+    """Return the use of a rank's device, which is known by number or UUID."""
     found = next((one for one in devices if name and name in {str(one.number), one.uuid}), None)
     if found is None or not found.total:
         return ""

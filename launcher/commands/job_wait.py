@@ -112,10 +112,10 @@ def until_told(place: NamedSocket) -> KeptEnd:
 
 
 def _told(client: LocalClient, place: NamedSocket) -> KeptEnd | None:
-    """Return what a job tells at its end; None if it has not taken the request.
+    """Return a job's report of its end; None if it has not taken the request.
 
     Raises:
-        LostError: it was killed.
+        LostError: the job was killed.
     """
     with open(os.memfd_create("report"), "w+b") as file:
         waits, answer = _answer(client, file.fileno())

@@ -54,7 +54,7 @@ def run(command: Command) -> int:
     """Run a command line with --on; return the exit code.
 
     Raises:
-        DsrunError: the job cannot be run, or has failed; nothing of it is left running.
+        DsrunError: the job cannot be run, or has failed; no process of it is left running.
     """
     options = command.options
     command = rendezvous.apply(command.with_torchruns_logs())
@@ -81,7 +81,7 @@ def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
         tables: its roles, as they are written.
 
     Raises:
-        DsrunError: the job cannot be run, or has failed; nothing of it is left running.
+        DsrunError: the job cannot be run, or has failed; no process of it is left running.
     """
     options = command.options
     held.check_given(options.on or "", command.given)
@@ -98,15 +98,15 @@ def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
 
 
 def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
-    """Have a hold run a job, and write its report; return the exit code.
+    """Make a hold run a job, and write its report; return the exit code.
 
     Args:
         client: the connection to the hold.
         spec: the job.
-        request: what the hold is asked for.
+        request: the request to the hold.
 
     Raises:
-        DsrunError: the hold refuses it, or is gone.
+        DsrunError: the hold refuses the job, or is gone.
     """
     job = partial(_report, spec, ClientRun(client, spec, request))
     if not spec.supervision.requeue_codes:
@@ -149,7 +149,7 @@ def _detach(
     request: dict[str, Any],
     roles: Sequence[RoleSpec] = (),
 ) -> int:
-    """Have a job run, and print its id once all workers run; return the exit code."""
+    """Run a job detached, and print its id once all workers run; return the exit code."""
     from ..head.detached.job_folder import remove
     from ..head.detached.new_folder import new_folder
     from .detach import check_held
@@ -213,10 +213,10 @@ class ClientRun:
         self._end: dict[str, Any] | DsrunError = LostError("")
 
     def wait(self) -> dict[str, Any]:
-        """Have the job run, and return the answer at its end.
+        """Run the job, and return the answer at its end.
 
         Raises:
-            DsrunError: the hold refuses it, or is gone.
+            DsrunError: the hold refuses the job, or is gone.
         """
         self._handle_signals()
         self._ask()
@@ -283,7 +283,7 @@ class ClientRun:
 
 
 def _input(loop: Loop) -> int:
-    """Return what the hold reads as standard input: a pipe if it is a terminal.
+    """Return the hold's standard input for the job: a pipe if ours is a terminal.
 
     Only a process in the foreground may read from its terminal.
     """

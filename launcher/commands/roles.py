@@ -74,7 +74,7 @@ def _detached(given: RolesCommand, argv: Sequence[str]) -> int:
 
 
 def _start(given: RolesCommand, argv: Sequence[str], parent: Parent | None = None) -> int:
-    """Run a job; `parent` is told when a detached one runs."""
+    """Run a job; `parent` is told when a detached job runs."""
     options = given.job.options
     from . import salloc
 
@@ -113,7 +113,7 @@ def read(command: Command, argv: Sequence[str]) -> RolesCommand:
     """Return the roles of a command line, and the options of its whole job.
 
     Raises:
-        UsageError: both ways are used, or one is not used as it has to be.
+        UsageError: both ways are used, or one is not used correctly.
     """
     options = command.options
     if options.program is None:

@@ -41,14 +41,14 @@ def is_needed(options: Options, environ: Mapping[str, str]) -> bool:
 
 
 def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> list[str]:
-    """Return the salloc command that runs the same dsrun command in an allocation.
+    """Return the salloc command that runs this dsrun command in an allocation.
 
     `--launcher_args` go to salloc: requests of a job also hold for the steps in it (srun(1)), so
     srun gets none of them.
 
     Args:
         words: the arguments of dsrun, as typed.
-        command: the same arguments, parsed.
+        command: these arguments, parsed.
         environ: this process's environment.
 
     Raises:
@@ -142,10 +142,10 @@ def _give_back(path: str, job: str) -> None:
 
 
 def _check_slurm(salloc: str) -> None:
-    """Ask Slurm whether it runs: salloc's own words do not say what to do.
+    """Ask Slurm whether it runs: salloc's own message gives no advice.
 
     Raises:
-        UsageError: it does not.
+        UsageError: Slurm does not run.
     """
     scontrol = executable.find("scontrol", [os.path.dirname(salloc)])
     if not scontrol:

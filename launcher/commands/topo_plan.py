@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class TopologySurvey(NamedTuple):
-    """What dsrun-topo shows.
+    """The data that dsrun-topo shows.
 
     Attributes:
         machine: this machine.
-        bind_to: what workers are bound to.
-        bound: what each worker would be bound to.
-        notes: warnings about that.
+        bind_to: the kind of binding.
+        bound: the binding that each worker would have.
+        notes: warnings about these bindings.
     """
 
     machine: Machine
@@ -76,7 +76,7 @@ def as_text(found: TopologySurvey) -> str:
 
 
 def as_json(found: TopologySurvey) -> str:
-    """Return the same as one JSON object, as docs/schemas/topo.schema.json describes it."""
+    """Return the survey as one JSON object, as docs/schemas/topo.schema.json describes it."""
     import json
 
     machine = found.machine
@@ -164,7 +164,7 @@ def _nic(nic: Nic) -> str:
 
 
 def _bound(owned: WorkerDevices, plan: BindingPlan) -> NodeBindings:
-    """Return what each worker would be bound to."""
+    """Return the binding that each worker would have."""
     unbound = owned.bound(dict.fromkeys(range(len(owned.numa_nodes)), 0), 0)
     shares = [(format_cpus(one.cpus), _memory(one)) for one in plan.bindings]
     return unbound._replace(workers=placed(unbound.workers, shares)) if shares else unbound

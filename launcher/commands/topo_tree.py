@@ -23,8 +23,8 @@ class TreeNode(NamedTuple):
     """A device or a network card.
 
     Attributes:
-        text: what it is, in one line.
-        node: its NUMA node; None if not known.
+        text: its description, in one line.
+        node: its NUMA node; None if unknown.
     """
 
     text: str

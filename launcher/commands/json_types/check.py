@@ -57,7 +57,7 @@ class StepJson(TypedDict):
 
 
 class CheckJson(TypedDict):
-    """What nodes are, and what is wrong with them.
+    """The facts about nodes, and the findings.
 
     Attributes:
         exit_code: 69 if there is an error (with --strict also if there is a warning) or a fault of
@@ -68,8 +68,8 @@ class CheckJson(TypedDict):
             was not named.
         nodes: the nodes that were asked, then those that are missing.
         problems: why nodes cannot run a job together, one line each. Each is an error.
-        findings: what the quick check has found, errors first.
-        python: where the workers' Python comes from: --python, --venv_script, VIRTUAL_ENV,
+        findings: the findings of the quick check, errors first.
+        python: the origin of the workers' Python: --python, --venv_script, VIRTUAL_ENV,
             CONDA_PREFIX, .venv, or dsrun for the one that dsrun runs on.
         full: the result of each step of --full; None without --full.
     """

@@ -10,13 +10,13 @@ from ...planning.batch_settings import SCHEMAS
 
 
 class ShareJson(TypedDict):
-    """How the ranks of one world size divide a batch. The names are those of a DeepSpeed config.
+    """The division of a batch among the ranks of one world size, with DeepSpeed's names.
 
     Attributes:
         world_size: number of ranks.
         train_micro_batch_size_per_gpu: samples that a rank processes in one step.
         gradient_accumulation_steps: steps until the model is updated.
-        train_batch_size: samples of all ranks until then.
+        train_batch_size: samples of all ranks until the model is updated.
     """
 
     world_size: Positive

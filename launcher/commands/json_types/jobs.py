@@ -16,17 +16,18 @@ from ..job_read import Unread
 
 
 class Used(TypedDict):
-    """What is used on one host.
+    """The resources in use on one host.
 
     Attributes:
-        host: its name.
-        clock: its monotonic clock in seconds: with it, two answers give a CPU share.
-        cores: its CPUs that are online.
+        host: the host's name.
+        clock: the host's monotonic clock in seconds: with it, two answers give a CPU share.
+        cores: the number of CPUs that are online.
         load: mean number of processes that run or wait for a disk, over the last 60 seconds.
-        total: bytes of its memory.
-        used: bytes of these that are not available to programs.
-        ranks: what the job's ranks there use.
-        devices: how its GPUs are used, by anybody; empty if they were not or could not be asked.
+        total: bytes of memory.
+        used: bytes of memory that are not available to programs.
+        ranks: the usage of the job's ranks there.
+        devices: the use of the host's GPUs, by any process; empty if they were not or could not be
+            asked.
     """
 
     host: str
@@ -40,24 +41,24 @@ class Used(TypedDict):
 
 
 class _ListedJob(TypedDict):
-    """What is told of every job.
+    """The fields of every job.
 
     Attributes:
-        version: the version of its dsrun.
-        job_id: its id, which is DSRUN_JOB_ID of its workers.
-        pid: the pid of its dsrun, or of the hold that runs it.
-        state: what it does.
-        since: when it was started, in seconds since 1970.
-        program: the script and its arguments, as a shell reads them.
-        workdir: the folder of its workers.
-        launcher: how its nodes were started, as for --launcher.
-        elastic: whether its workers are restarted in rounds.
-        round: the newest round, from 1 on; 0 if there are none.
-        restarts: how often workers were restarted after a failure.
-        world_size: the number of ranks, 0 while it is not known.
-        running: how many ranks run.
-        nodes: its nodes in the order of their ranks.
-        last: the newest line that any rank has printed.
+        version: the version of the job's dsrun.
+        job_id: the id of the job, which is DSRUN_JOB_ID of its workers.
+        pid: the pid of the job's dsrun, or of the hold that runs it.
+        state: the state of the job.
+        since: the time of the start, in seconds since 1970.
+        program: the script and its arguments, in shell syntax.
+        workdir: the folder of the workers.
+        launcher: the launcher of the nodes, as for --launcher.
+        elastic: whether the workers are restarted in rounds.
+        round: the latest round, from 1 on; 0 if there are none.
+        restarts: the number of restarts of workers after failures.
+        world_size: the number of ranks, 0 while it is unknown.
+        running: the number of running ranks.
+        nodes: the nodes in the order of their ranks.
+        last: the latest line that any rank has printed.
         last_rank: the rank that has printed it, None for none.
     """
 
@@ -83,8 +84,8 @@ class JobJson(_ListedJob, total=False):
     """One job.
 
     Attributes:
-        ranks: all its ranks; only with top.
-        used: what its nodes report, as far as they have answered; only with top.
+        ranks: all ranks of the job; only with top.
+        used: the reports of the nodes that have answered; only with top.
     """
 
     ranks: Sequence[RankStatus]
@@ -92,7 +93,7 @@ class JobJson(_ListedJob, total=False):
 
 
 class _AllJobs(TypedDict):
-    """What list and top print.
+    """The output of list and top.
 
     Attributes:
         jobs: the jobs that this user has started on this machine.
@@ -116,12 +117,12 @@ class JobsJson(_AllJobs, total=False):
 
 
 class DoneJson(TypedDict):
-    """What kill, signal, scale or forget has done.
+    """The action of kill, signal, scale or forget.
 
     Attributes:
-        kind: what it was done to.
-        name: its name, "" for all that have ended.
-        done: what was done, in words.
+        kind: the kind of object, such as a job or a hold.
+        name: the name of the object, "" for all jobs that have ended.
+        done: the action, in words.
     """
 
     kind: Annotated[str, one_of((local.JOB, local.HOLD))]
@@ -158,16 +159,16 @@ class MessageJson(TypedDict):
 
 
 class ReportJson(TypedDict):
-    """How a job does, or has ended: what report and wait print.
+    """The progress or the end of a job: the output of report and wait.
 
     Attributes:
-        job_id: its id.
-        state: whether it runs. killed: its dsrun was killed, or that machine has ended. unknown: it
-            has ended, but how could not be written. elsewhere: on a machine that cannot be seen
-            from here.
-        text: the report in words, as a terminal shows it; of wait "" if there is nothing to say.
-        report: as --report_file has it (report.schema.json); of a running job what is known so far,
-            with None as exit_code. None if nobody knows.
+        job_id: the id of the job.
+        state: whether the job runs. killed: its dsrun was killed, or that machine has ended.
+            unknown: it has ended, but its end could not be written. elsewhere: on a machine that
+            cannot be seen from here.
+        text: the report in words, as a terminal shows it; for wait "" if there is nothing to say.
+        report: the report as for --report_file (report.schema.json); for a running job, the report
+            so far, with None as exit_code. None if it is unknown.
     """
 
     job_id: str
@@ -221,11 +222,11 @@ class DamagedJobJson(TypedDict):
 
 
 class EndedJson(TypedDict):
-    """What list --ended prints.
+    """The output of list --ended.
 
     Attributes:
-        ended: the jobs, the newest first.
-        damaged: those of which nothing can be read.
+        ended: the jobs, the latest first.
+        damaged: the jobs of which nothing can be read.
     """
 
     ended: list[EndedJobJson]
@@ -259,12 +260,12 @@ class UnreachedJson(TypedDict):
 
 
 class Remains(TypedDict):
-    """What kill with hosts has found.
+    """The result of kill with hosts.
 
     Attributes:
         job_id: the id of the job.
         hosts: the hosts that were reached.
-        unreached: the others.
+        unreached: the other hosts.
     """
 
     job_id: str

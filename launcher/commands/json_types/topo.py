@@ -44,7 +44,7 @@ class WorkerJson(TypedDict):
 
 
 class Topo(TypedDict):
-    """This machine, and what workers would be bound to on it.
+    """This machine, and the bindings that workers would have on it.
 
     Attributes:
         host: its hostname.
@@ -54,8 +54,8 @@ class Topo(TypedDict):
         accelerator: kind of the devices, such as cuda or cpu.
         devices: the visible devices.
         nics: the network cards.
-        bind_to: what workers are bound to, as for --bind_to.
-        workers: what each worker would be bound to.
+        bind_to: the kind of binding, as for --bind_to.
+        workers: the binding that each worker would have.
         notes: warnings about the binding.
     """
 
