@@ -51,7 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import what is for detached jobs when it is first used: most programs have none.
+    """Import the names for detached jobs when they are first used: most programs need none.
 
     Raises:
         AttributeError: there is no such name.

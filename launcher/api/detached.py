@@ -87,10 +87,10 @@ def _of_one(target: Any, args: Iterable[object], options: Mapping[str, object]) 
 
 
 def _of_roles(roles: Sequence[Role], options: Mapping[str, object]) -> list[str]:
-    """Return a job of several roles likewise.
+    """Return the command line of a job of several roles.
 
     Raises:
-        LaunchError: it cannot be planned, or written as a command line.
+        LaunchError: the job cannot be planned, or written as a command line.
     """
     plan_roles(roles, options)
     programs = [role.words for role in roles]
@@ -133,20 +133,20 @@ class DetachedJob:
 
     @property
     def report(self) -> Report | None:
-        """How the job has ended; None if it has not."""
+        """The report of the job; None if it has not ended."""
         end = self._folder.end
         return None if end is None else _report(end)
 
     def wait(self, timeout: float | None = None) -> Report:
         """Wait for the end of the job and return its report, whether it has failed or not.
 
-        A program that is interrupted meanwhile does not stop the job.
+        An interrupt of the program during the wait does not stop the job.
 
         Args:
             timeout: seconds to wait; None for no limit.
 
         Raises:
-            JobError: what ran the job was killed, or how it has ended could not be written.
+            JobError: the runner of the job was killed, or the job's end could not be written.
             TimeoutError: the job has not ended in time; it goes on.
         """
         try:
@@ -155,7 +155,7 @@ class DetachedJob:
             raise JobError(str(error), error.exit_code) from None
 
     def stdout(self, rank: int = 0, role: str = "") -> str:
-        """Return what a rank has written to its standard output, as far as it is kept.
+        """Return the output of a rank on standard output, as far as it is kept.
 
         Args:
             rank: the rank.
@@ -164,7 +164,7 @@ class DetachedJob:
         return self._output(journal.STDOUT, rank, role)
 
     def stderr(self, rank: int = 0, role: str = "") -> str:
-        """Return the same of its standard error."""
+        """Return the output of a rank on standard error, as far as it is kept."""
         return self._output(journal.STDERR, rank, role)
 
     def _output(self, *key: object) -> str:
@@ -191,7 +191,7 @@ class DetachedJob:
         self._ask({"do": "signal", "number": int(number)})
 
     def stacks(self, *, role: str = "", native: bool = False) -> Stacks:
-        """Return where the ranks are in their code; see `Job.stacks`.
+        """Return the stacks of the ranks; see `Job.stacks`.
 
         Raises:
             JobError: the job has no such role; otherwise as there.

@@ -1,4 +1,4 @@
-"""What goes wrong with a job of a Python program."""
+"""The errors of a Python program's job."""
 
 from __future__ import annotations
 

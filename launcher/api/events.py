@@ -1,4 +1,4 @@
-"""What happens to a job, as `Job.events` tells it."""
+"""The events of a job, as yielded by `Job.events`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Ended(NamedTuple):
 
 
 Event: TypeAlias = Started | Output | Message | Exit | Lost | Round | Ended
-"""What an iterator of events returns."""
+"""An item of an iterator of events."""
 
 _SHAPES: dict[str, type[Any]] = {
     **{shape.__name__: shape for shape in (Started, Exit, Lost, Round)},

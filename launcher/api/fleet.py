@@ -285,7 +285,7 @@ class Fleet:
 
 
 def _spec(name: str, idle_timeout: float, options: Mapping[str, object]) -> HoldSpec:
-    """Return what is held.
+    """Return the nodes to hold.
 
     Raises:
         LaunchError: an option is not valid.
@@ -298,7 +298,7 @@ def _spec(name: str, idle_timeout: float, options: Mapping[str, object]) -> Hold
 
 
 def _ask(client: LocalClient, request: dict[str, Any], *, inherits: bool) -> int:
-    """Have a hold run a job; return the number of the request.
+    """Make a hold run a job; return the number of the request.
 
     Raises:
         LaunchError: the hold is gone.

@@ -1,7 +1,7 @@
 """The process behind a fleet of a Python program: a hold that ends with the program.
 
-It first gets what to hold, then it serves requests: of its program over the socket that it was
-given, and over a socket of its own for every run, and for commands such as `dsrun --on`.
+It first receives the nodes to hold, then it serves requests: of its program over the socket that it
+was given, and, over a new socket for every run, of commands such as `dsrun --on`.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def _hold(line: socket, pidfd: int) -> int:
 
 
 def _received(line: socket) -> HoldSpec:
-    """Return what the program wants to be held.
+    """Return the nodes that the program wants to hold.
 
     Raises:
-        UsageError: it has not said so in time, or what it has sent is not valid.
+        UsageError: the program has not sent them in time, or they are not valid.
     """
     from ..specs import codec
     from ..specs.hold import HoldSpec

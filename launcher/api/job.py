@@ -72,7 +72,7 @@ class Job:
             request: the number of this request.
             job_id: the job's id.
             output: True to print the output; a function to call with it; None to drop it.
-            lines: whether an `Output` is a whole line; otherwise it is as it has come.
+            lines: whether an `Output` is a whole line; otherwise it is a block as it arrived.
             roles: the names of its roles; none if it has one program.
         """
         self.id, self.pid = job_id, service.pid
@@ -91,7 +91,7 @@ class Job:
 
     @property
     def report(self) -> Report | None:
-        """How the job has ended; None if it has not, as far as is known, or could not start."""
+        """The report of the job; None if it is not known to have ended, or could not start."""
         return None if isinstance(self._ending, JobError) else self._ending
 
     def done(self) -> bool:
@@ -156,10 +156,10 @@ class Job:
         return outcomes.exceptions(self._of_role(self.wait(timeout), role))
 
     def stdout(self, rank: int = 0, role: str = "") -> str:
-        """Return what a rank has written to its standard output so far.
+        """Return the output of a rank on standard output so far.
 
-        Of a job that writes more than 16 MiB, only the newest output is kept. With the output
-        "inherit" the program gets none of it.
+        If a job writes more than 16 MiB, only the latest output is kept. With the output "inherit",
+        the program gets none.
 
         Raises:
             KeyError: the job has no such role.
@@ -167,7 +167,7 @@ class Job:
         return self._output.text(self._number(role, rank), 1)
 
     def stderr(self, rank: int = 0, role: str = "") -> str:
-        """Return what a rank has written to its standard error so far; see `stdout`."""
+        """Return the output of a rank on standard error so far; see `stdout`."""
         return self._output.text(self._number(role, rank), 2)
 
     def _known(self, role: str) -> str:
@@ -187,7 +187,7 @@ class Job:
         return self._roles.index(self._known(role)) * APART + rank
 
     def _of_role(self, report: Report, role: str) -> Report:
-        """Return the report of a role; if that has none, the job's, as no rank of it has run."""
+        """Return the report of a role; if it has none, the job's, as no rank of it has run."""
         if not role:
             return report
         found = report.roles.get(role, report._replace(world_size=0, failures=()))
@@ -224,19 +224,19 @@ class Job:
         self._ask({"do": "signal", "number": int(number)})
 
     def stacks(self, *, role: str = "", native: bool = False) -> Stacks:
-        """Return where the ranks are in their code, and which one the others wait for.
+        """Return the stacks of the ranks, and the rank that the others wait for.
 
-        While they are being started it waits for them.
+        During the start, this waits until the workers run.
 
         Args:
-            role: of this role, in a job of several.
-            native: with frames of C and C++ code, which takes up to 10 seconds.
+            role: the role, in a job of several.
+            native: whether to include frames of C and C++ code, which takes up to 10 seconds.
 
         Raises:
             LaunchError: the job could not be started.
-            JobError: no rank is running any more, or the job does not answer.
+            JobError: no rank is still running, or the job does not answer.
             KeyError: the job has no such role.
-            KeyboardInterrupt: the user has interrupted the program meanwhile.
+            KeyboardInterrupt: the user has interrupted the program.
         """
         from .stacks import read
 

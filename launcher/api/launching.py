@@ -39,13 +39,13 @@ def launch(
 
     Args:
         target: the path of a script, the name of a module with `module=True`, or a function. A
-            function is sent to the nodes by cloudpickle, with what it refers to.
+            function is sent to the nodes by cloudpickle, together with the objects it refers to.
         args: the arguments of the script, or of the function.
         kwargs: keyword arguments of the function.
         roles: the programs of a job of several, in place of the three above.
-        output: where the output goes: "print", "inherit", a function that is called with each
-            `Output`, or None; see docs/python.md.
-        lines: whether an `Output` is a whole line; False for output as it comes.
+        output: the destination of the output: "print", "inherit", a function that is called with
+            each `Output`, or None; see docs/python.md.
+        lines: whether an `Output` is a whole line; False for blocks as they arrive.
         options: options of dsrun by their names; `hosts` is `--host`. Flags take True.
 
     Returns:
@@ -53,7 +53,7 @@ def launch(
 
     Raises:
         LaunchError: the job cannot be planned, or the function cannot be sent; nothing was started.
-            What the nodes find out later, `Job.wait` raises.
+            Errors that nodes find later are raised by `Job.wait`.
     """
     check_output(output)
     job, fields = described((target, args, kwargs), roles, options)
@@ -69,7 +69,7 @@ def launch(
 
 
 class Planner(NamedTuple):
-    """What makes jobs of command lines.
+    """Functions that make jobs of command lines.
 
     Attributes:
         one: returns the job of a command line.
@@ -101,11 +101,11 @@ def described(
     options: Mapping[str, object],
     planner: Planner = OWN,
 ) -> tuple[JobSpec, dict[str, Any]]:
-    """Return a job as it is asked for: what all of it has, and the fields of the request.
+    """Return a job and the fields of the request for it.
 
     Args:
         program: the target, its arguments and its keyword arguments.
-        roles: in place of these.
+        roles: the roles, in place of a program.
         options: options of dsrun.
         planner: makes the job.
 
@@ -137,7 +137,7 @@ def check_output(output: object) -> None:
 
 
 def shown(output: Sink) -> Callable[[Output], object] | bool | None:
-    """Return what a Job does with output."""
+    """Return the output argument of a Job for a sink."""
     if callable(output):
         return output
     return True if output == "print" else None

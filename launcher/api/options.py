@@ -17,7 +17,7 @@ PRINTS = dict.fromkeys(("help", "version"), "it only prints")
 """Words of the command line that are no rows of the table, and why a program cannot use them."""
 
 LISTS = frozenset({"LIST", "RANKS", "ROLES", "MODULES", "CODES"})
-"""What values with commas are called, for which a program may give a list."""
+"""Metavars of values with commas, for which a program may give a list."""
 
 
 def words(options: Mapping[str, object]) -> list[str]:

@@ -1,7 +1,7 @@
-"""What the function of a rank has returned or raised: the report that `node/call.py` has sent.
+"""The result or exception of a rank's function: the report that `node/call.py` has sent.
 
-This is the only place outside of the workers where anything is unpickled. The report comes from
-the ranks of the program's own job; runner and node launchers have passed it on unread.
+This is the only place outside of the workers where anything is unpickled. The report comes from the
+ranks of the program's own job; runner and node launchers have passed it on unread.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What one rank has sent.
+    """The report of one rank.
 
     Attributes:
-        value: what it has returned.
+        value: the return value.
         error: the exception that it has raised, or why the value cannot be unpickled here; None if
             there is none.
         words: the exception in words, "" for none.
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(report: bytes | bytearray) -> Outcome | None:
-    """Return what a rank has sent; None if it has not sent a whole report."""
+    """Return the report of a rank; None if it has not sent a complete one."""
     line, end, body = bytes(report).partition(b"\n")
     try:
         head = read_json(line)

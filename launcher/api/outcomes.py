@@ -1,4 +1,4 @@
-"""What the ranks of a job have returned, raised, or died of."""
+"""The results, exceptions and deaths of a job's ranks."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Outcomes:
         }
 
     def exceptions(self, report: Report) -> dict[int, BaseException]:
-        """Return what the ranks that have failed have raised, by rank."""
+        """Return the exceptions of the ranks that have failed, by rank."""
         return {rank: error.__cause__ or error for rank, error in sorted(self._failed(report))}
 
     def _failed(self, report: Report) -> list[tuple[int, RankError]]:
-        """Return the ranks that have failed by themselves with their errors, in this order."""
+        """Return the ranks that have failed on their own with their errors, in this order."""
         order = [failure.rank for failure in report.failures]
         raised = {
             rank: outcome
@@ -102,7 +102,7 @@ class Outcomes:
 
 
 def _ended(code: int, hint: str) -> str:
-    """Return how a rank has ended, as a verb."""
+    """Return a rank's end, as a verb."""
     more = f" ({hint})" if hint else ""
     if code >= 0:
         return f"exited with code {code}{more}"

@@ -32,7 +32,7 @@ class JobOutput:
 
         Args:
             sink: True to print it; a function to call with each `Output`; None for neither.
-            lines: whether an `Output` is a whole line; otherwise it is as it has come.
+            lines: whether an `Output` is a whole line; otherwise it is a block as it arrived.
         """
         self._show = sink if callable(sink) else None
         self.shows = self._show is not None
@@ -67,7 +67,7 @@ class JobOutput:
             self._printer.message(text)
 
     def end(self, report: str) -> None:
-        """Print what is left, and the report."""
+        """Print the remaining output, and the report."""
         if self._printer is not None:
             self._printer.end(report)
 
@@ -96,7 +96,7 @@ class KeptOutput:
             self._size -= cut
 
     def text(self, rank: int, stream: int) -> str:
-        """Return what is kept of a rank's stream."""
+        """Return the kept output of a rank's stream."""
         return self._kept.get((rank, stream), b"").decode("utf-8", "replace")
 
 

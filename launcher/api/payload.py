@@ -1,4 +1,4 @@
-"""What is sent to the workers of a function: a line of JSON about this program, and the call.
+"""The payload for the workers of a function: a line of JSON about this program, and the call.
 
 `node/call.py` reads it. The call is pickled by cloudpickle, which sends functions of `__main__`,
 lambdas and closures as code, and everything that can be imported by its name.
@@ -43,7 +43,7 @@ def payload_of(
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what a function is called."""
+    """Return the name of a function."""
     return str(getattr(function, "__qualname__", None) or type(function).__name__)
 
 

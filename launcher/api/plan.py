@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Target = str | os.PathLike[str] | Callable[..., Any]
 
 OPTIONS = "docs/python.md"
-"""Where the options of a program are."""
+"""The documentation of a program's options."""
 
 FOR_SCRIPTS = ("module", "no_python", "run_path", "local_rank")
 """Options that make no sense for a function."""
@@ -73,7 +73,7 @@ def plan(
 
 @contextmanager
 def as_launch_error(argv: Sequence[str]) -> Iterator[None]:
-    """Make the errors of planning a command line those of a program; the text is the same."""
+    """Turn the errors of planning a command line into those of a program, with their text."""
     try:
         yield
     except DsrunError as error:

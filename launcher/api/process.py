@@ -38,7 +38,7 @@ BOOT = (
     'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
     "from importlib import import_module as i;i(w).start()"
 )
-"""Runs a module of dsrun from this copy of it, whether that is installed or a checkout."""
+"""Runs a module of dsrun from this copy, whether installed or in a checkout."""
 
 PATIENCE = 10.0
 """Seconds for the process to end once it has nothing more to do."""
@@ -47,11 +47,11 @@ PATIENCE = 10.0
 class RunnerProcess:
     """A child process that runs a job, or holds nodes, for this program.
 
-    It is in a session of its own, so a Ctrl-C in the terminal reaches this program alone.
+    It has its own session, so a Ctrl-C in the terminal reaches this program alone.
 
     Attributes:
         pid: its pid.
-        client: asks it; closing the connection ends what it runs.
+        client: the connection to it; closing the connection ends its jobs.
     """
 
     def __init__(self, module: str) -> None:

@@ -53,7 +53,7 @@ class Role:
         self.options = options
 
     def __repr__(self) -> str:
-        """Return how the role is written."""
+        """Return the role as an expression."""
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
         return f"Role({self.name!r}, {self.target!r}, {self.args!r}{options})"
 
@@ -78,10 +78,10 @@ class Role:
 
     @property
     def payload(self) -> str:
-        """What the workers call, pickled; "" for a script.
+        """The function that the workers call, pickled; "" for a script.
 
         Raises:
-            LaunchError: it cannot be sent.
+            LaunchError: the function cannot be sent.
         """
         if not callable(self.target):
             return ""

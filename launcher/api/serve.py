@@ -126,7 +126,7 @@ class Service:
         return conduct(spec, start, self._loop, _as_console(relay), begin)
 
     def _begin(self, relay: Relay, job: JobControl) -> None:
-        """Have a job that is about to begin observed for the program."""
+        """Let the program observe a job that is about to begin."""
         job.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
         self._job = job
         self._loop.call_later(0.0, self._catch_up)
@@ -148,7 +148,7 @@ class Service:
         return self._act(lambda job: job.stop(request.get("grace")))
 
     def _act(self, act: Callable[[JobControl], None]) -> Message:
-        """Do something to what runs; while there is nothing yet, once it has begun."""
+        """Apply a request to the job; before there is one, keep the request until it has begun."""
         if self._job is None:
             self._early.append(act)
         else:
@@ -156,7 +156,7 @@ class Service:
         return {}
 
     def _catch_up(self) -> None:
-        """Do what was requested before it has begun."""
+        """Apply the requests that came before the job had begun."""
         job, early = self._job, self._early
         assert job is not None
         for act in early:
@@ -167,7 +167,7 @@ class Service:
 
 
 def _relay(loop: Loop, caller: LocalCaller, spec: JobSpec, *, inherits: bool) -> Relay:
-    """Return where the output goes."""
+    """Return the relay for the output."""
     output = spec.output
     if not inherits:
         return Relay(caller, output.level)
@@ -178,12 +178,12 @@ def _relay(loop: Loop, caller: LocalCaller, spec: JobSpec, *, inherits: bool) ->
 
 
 def _as_console(relay: Relay) -> Any:
-    """Return what a run is given as its console."""
+    """Return the console for a run."""
     return relay
 
 
 def _watch(loop: Loop, pid: int, leave: Callable[[], None]) -> None:
-    """Leave as soon as the program has ended: forks of it may keep the socket open."""
+    """Leave as soon as the program has ended: its forks may keep the socket open."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:

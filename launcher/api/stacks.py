@@ -1,4 +1,4 @@
-"""Where the ranks of a job are in their code, for the program that has launched it."""
+"""The stacks of a job's ranks, for the program that has launched it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Stacks(NamedTuple):
-    """Where the ranks of a job are.
+    """The places of a job's ranks in their code.
 
     Attributes:
-        sentence: which rank the others wait for, in words.
+        sentence: the rank that the others wait for, in words.
         odd: the ranks that others wait for; () if none can be named.
         text: the sentence and the folded stacks, as `dsrun-job stacks` prints them.
         fields: everything, as `dsrun-job stacks --json` prints it.
@@ -28,10 +28,10 @@ class Stacks(NamedTuple):
 
 
 def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
-    """Ask a running job of this user on this machine, or a role of it.
+    """Ask a running job of this user on this machine, or one of its roles.
 
     Raises:
-        JobError: it has ended, none of its workers runs, or it does not answer.
+        JobError: the job has ended, none of its workers runs, or it does not answer.
     """
     from ..control import local
     from ..control.local_client import connect

@@ -1,4 +1,4 @@
-"""Finds what it is that cannot be pickled, in arguments and in what a function refers to."""
+"""Finds the objects that cannot be pickled, in arguments and in references of a function."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     Dumps: TypeAlias = Callable[[Any], bytes]
 
 DEPTH = 8
-"""How far to look into values that contain others."""
+"""Depth to which values that contain others are examined."""
 
 MANY = 1000
-"""How many items of one value to try."""
+"""Number of items of one value that are tried."""
 
 
 def culprit(parts: Iterable[Part], dumps: Dumps) -> tuple[str, Exception] | None:
@@ -46,7 +46,7 @@ def _search(
 
 
 def _parts(words: str, value: Any) -> Iterator[Part]:
-    """Yield what a value contains or refers to; at most `MANY` items."""
+    """Yield the parts and references of a value; at most `MANY` items."""
     made = _inner(words, value)
     for _, part in zip(range(MANY), made, strict=False):
         yield part
@@ -89,6 +89,6 @@ def _of_function(words: str, function: types.FunctionType) -> Iterator[Part]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Return the names that code uses, with the code inside of it."""
+    """Return the names that code uses, including those of nested code."""
     inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
     return {*code.co_names}.union(*map(_names, inner))

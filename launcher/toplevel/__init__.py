@@ -1,4 +1,4 @@
-"""What `import dsrun` gives: `launch` and `Role` for jobs from Python, and the version.
+"""The names of `import dsrun`: `launch` and `Role` for jobs from Python, and the version.
 
 Installation puts this file above `dsrun.launcher` and `dsrun.accelerator`.
 """
