@@ -38,7 +38,7 @@ def detect(environ: Mapping[str, str], root: str = "/") -> Accelerator:
 def visible(
     accelerator: Accelerator, environ: Mapping[str, str], root: str = "/"
 ) -> tuple[str, ...]:
-    """Return what a process started here would see, in order: the mask's entries, else all devices.
+    """Return the devices visible to a process here, in order: the mask's entries, else all devices.
 
     Entries are kept as written (`2`, `0.1`, `GPU-8932f937`, `MIG-...`). CUDA and HIP ignore
     everything from the first invalid entry on, usually -1 (CUDA programming guide, "CUDA

@@ -1,6 +1,6 @@
-"""Where the other roles of a job are, for training code: docs/roles.md describes roles.
+"""The addresses of the other roles of a job, for training code: docs/roles.md describes roles.
 
-Each call reads what is true now: a role that has been restarted may have other ports.
+Each call reads the present state: a role that has been restarted may have other ports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the launcher knows about each vendor of devices: a table."""
+"""The launcher's facts about each vendor of devices: a table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,12 +28,12 @@ class Accelerator:
     """One vendor's facts. Only `name`, `title` and `comm_backend` are required.
 
     Attributes:
-        name: its name in options and variables, such as `cuda`.
-        title: the name of its devices in messages, in the plural.
-        torch_device: torch's name for them: `cuda` for AMD's GPUs as well.
+        name: the name in options and variables, such as `cuda`.
+        title: the name of the devices in messages, in the plural.
+        torch_device: torch's name for the devices: `cuda` for AMD's GPUs as well.
         comm_backend: torch.distributed's backend for these devices.
-        visible_env: the variables that limit which devices a process sees. All have the same
-            meaning: the first that is set is in effect, and a mask is written to all of them.
+        visible_env: the variables that limit which devices a process sees. All have one meaning:
+            the first that is set is in effect, and a mask is written to all of them.
         outer_env: variables that limit and renumber the devices before `visible_env` is read.
             They are never written; the first that is set is in effect.
         ranges: whether a mask may have `0-3` for `0,1,2,3`.
@@ -47,7 +47,7 @@ class Accelerator:
         parts: paths below a device, with NUMBER, that count the parts to which masks refer; the
             first with a match is used.
         joined: how many parts make one device if the environment has `VARIABLE=value`; 0 for all
-            of them.
+            parts.
         information: a folder with one folder for each PCI address, whose file `information` has
             minor number, UUID and model: NVIDIA's, below /proc.
         built_in: how many devices exist without a file.
@@ -98,7 +98,7 @@ class Accelerator:
 
     @property
     def has_devices(self) -> bool:
-        """Whether slots are devices, not only a number of workers."""
+        """True if slots are devices, not only a number of workers."""
         return bool(self.device_files or self.built_in)
 
 
@@ -299,7 +299,7 @@ CALLED = {
     **dict.fromkeys(("metal", "apple"), "Apple's GPUs are mps"),
     "trainium": "Trainium is neuron",
 }
-"""What people call accelerators, and the names of these here."""
+"""Other names of accelerators, and their names here."""
 
 
 def known(name: str, variable: str) -> Accelerator:

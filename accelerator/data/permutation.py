@@ -19,7 +19,7 @@ class Permutation:
 
     Source: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002 (generalised
     Feistel, cycle walking). Python promises that the sequence of `Random.random` never changes, so
-    an order is the same on every host and with every Python.
+    an order is equal on every host and with every Python.
     """
 
     def __init__(self, size: int, key: str) -> None:

@@ -17,7 +17,7 @@ _TOO_FEW = {
     "borrow": "one step would exceed an epoch; use last='pad' to repeat samples",
     "drop": "last='drop' would leave no samples",
 }
-"""What is wrong with fewer samples than a step of all ranks, by `last`."""
+"""The error for fewer samples than a step of all ranks, by `last`."""
 
 
 class ElasticSampler:
@@ -42,7 +42,7 @@ class ElasticSampler:
 
     Attributes:
         epoch: the current epoch, from 0.
-        position: how many samples of that epoch all ranks together have trained on.
+        position: the number of samples of that epoch that all ranks together have trained on.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class ElasticSampler:
         """Start at the beginning of epoch 0.
 
         Args:
-            size: how many samples the data set has.
+            size: the number of samples of the data set.
             rank: this rank among those that share the data set; RANK, or 0, if not given.
             world_size: the number of these ranks; WORLD_SIZE, or 1, if not given.
             shuffle: whether each epoch has its own random order; if not, that of the data set.
-            seed: determines the random orders; must be the same on all ranks.
+            seed: determines the random orders; must be equal on all ranks.
             batch: each rank's samples in an epoch are a multiple of this. If it is the DataLoader's
                 batch_size, no batch is short.
-            last: what happens to the samples that are left over.
+            last: the treatment of the samples that are left over.
 
         Raises:
             ValueError: there is no such rank, or fewer samples than a step of all ranks needs.
@@ -85,7 +85,7 @@ class ElasticSampler:
         self._check()
 
     def __len__(self) -> int:
-        """Return how many samples of this epoch are left for each rank."""
+        """Return the number of samples of this epoch that are left for each rank."""
         rest, step = self.size - self.position, self.world_size * self.batch
         steps = rest // step if self.last == "drop" else -(-rest // step)
         return steps * self.batch
@@ -116,7 +116,7 @@ class ElasticSampler:
             self.epoch, self.position = epoch, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Return the position as plain numbers, the same on every rank."""
+        """Return the position as plain numbers, equal on every rank."""
         return {**self._order_of(), "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -35,7 +35,7 @@ class Shard:
         return iter(range(self.start, self.stop))
 
     def __len__(self) -> int:
-        """Return how many samples it has."""
+        """Return the number of samples."""
         return self.stop - self.start
 
     def __repr__(self) -> str:
@@ -75,12 +75,13 @@ class ShardQueue:
         """Open a queue; every worker that opens it must pass the same arguments.
 
         Args:
-            name: which of the job's queues.
+            name: the name of the queue in the job.
             size: samples of the data set; None for a stream, which has no end.
             shard: samples per shard; the last one of a data set may be short.
             seed: determines, with the epoch, the order of the shards.
-            epochs: how often all shards are given out; an epoch begins when the one before is done.
-            shuffle: whether their order is random; a stream is never shuffled.
+            epochs: how many times all shards are given out; an epoch begins when the one before is
+                done.
+            shuffle: whether the order of the shards is random; a stream is never shuffled.
             growing: whether a stream has only the samples that `grow` has announced.
 
         Raises:
@@ -153,7 +154,7 @@ class ShardQueue:
         self._ask("grow", size=size, last=last)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is done, as plain values and ranges; shards that are only taken do not count.
+        """Return the finished shards, as plain values and ranges; shards only taken do not count.
 
         Raises:
             ValueError: the position is longer than 1 MiB.
@@ -165,7 +166,7 @@ class ShardQueue:
         """Set the position of the queue for all workers; {} is the beginning.
 
         Call it before any shard is taken. The first worker to load a position in a round sets it;
-        the others must load the same one.
+        the others must load an equal one.
 
         Raises:
             ValueError: another position was loaded, shards were taken before, or it is of another
@@ -209,7 +210,7 @@ class _Alone:
 
     @property
     def mine(self) -> bool:
-        """Whether it was opened in this process."""
+        """True if it was opened in this process."""
         return self._pid == os.getpid()
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -249,7 +250,7 @@ class _QueueLine:
 
     @property
     def mine(self) -> bool:
-        """Whether it was opened in this process."""
+        """True if it was opened in this process."""
         return self._pid == os.getpid()
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -303,7 +304,7 @@ class _QueueLine:
 
 
 def _inherited() -> socket.socket:
-    """Return the inherited socket; its inode shows that the number is not another file by now."""
+    """Return the inherited socket; its inode shows that the number is not another file's."""
     number, _, inode = os.environ[QUEUE_FD].partition(":")
     try:
         if os.fstat(int(number)).st_ino == int(inode):

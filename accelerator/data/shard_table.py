@@ -32,7 +32,7 @@ class ShardTable:
     An epoch begins when all shards of the one before it are done.
 
     Attributes:
-        spec: the arguments, as plain values; the same for all holders.
+        spec: the arguments, as plain values; equal for all holders.
         epoch: the current epoch, from 0.
     """
 
@@ -74,7 +74,7 @@ class ShardTable:
 
     @property
     def over(self) -> bool:
-        """Whether all epochs are done."""
+        """True if all epochs are done."""
         return self.epoch >= self._epochs
 
     @property
@@ -151,7 +151,7 @@ class ShardTable:
         self._loaded, self._touched = None, False
 
     def grow(self, size: int, last: bool) -> None:
-        """Set how many samples a growing stream has by now, and whether there will be more.
+        """Set the present number of samples of a growing stream, and whether it is final.
 
         Raises:
             ValueError: the stream does not grow, has already ended, or already has more samples.
@@ -170,7 +170,7 @@ class ShardTable:
     # -- the position ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return what is done, as plain values: ranges of numbers, and partly done shards."""
+        """Return the finished parts, as plain values: ranges of numbers, and partly done shards."""
         done, at = [], 0
         for first, beyond in self._open():
             if first > at:
@@ -209,7 +209,7 @@ class ShardTable:
         self._turn()
 
     def _kind(self) -> dict[str, Any]:
-        """Return the values that must be equal for a position to mean the same samples."""
+        """Return the values that must be equal for a position to mean equal samples."""
         ordered = ("seed", "shuffle") if self.spec["size"] is not None else ()
         names = ("size", "shard", *ordered)
         kind = {name: self.spec[name] for name in names}
@@ -257,7 +257,7 @@ class ShardTable:
         self._back, self._begun, self._order = [], {}, None
 
     def _count(self) -> int:
-        """Return how many shards of the epoch exist by now."""
+        """Return the number of shards of the epoch that exist so far."""
         if self._size is None:
             return _HUGE
         return -(-self._size // self._shard) if self._last else self._size // self._shard

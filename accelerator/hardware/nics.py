@@ -23,13 +23,13 @@ class Nic:
     """One network card, or one function of a card that has several.
 
     Attributes:
-        name: the kernel's name for it: `mlx5_0`, `eth0`.
+        name: the kernel's name: `mlx5_0`, `eth0`.
         kind: `infiniband` for cards with verbs, including RoCE and EFA; `ethernet` for the rest.
         link: the link layer of its first active port, as in sysfs: `InfiniBand`, `Ethernet` for
             RoCE and plain Ethernet, `Unknown` for EFA.
-        function: its PCI function; None if it is on another bus.
-        ports: the active ones, by number; an Ethernet interface has port 1.
-        interfaces: the network interfaces of the same PCI function.
+        function: the PCI function; None if it is on another bus.
+        ports: the active ports, by number; an Ethernet interface has port 1.
+        interfaces: the network interfaces of the PCI function.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Nic:
 
     @property
     def node(self) -> int | None:
-        """Its NUMA node; None if the firmware does not report it."""
+        """The NUMA node; None if the firmware does not report it."""
         return self.function.node if self.function else None
 
 

@@ -165,7 +165,7 @@ def read(*names: str) -> tuple[Gpu, ...]:
 
 
 def from_proc(root: str = "/") -> tuple[Gpu, ...]:
-    """Return what the driver shows without NVML: index, minor, name, UUID, address, version.
+    """Return the driver's facts without NVML: index, minor, name, UUID, address, version.
 
     Excluded GPUs are left out, as in NVML and CUDA.
     """
@@ -224,7 +224,7 @@ def _gpus(nvml: Any, names: tuple[str, ...]) -> tuple[Gpu, ...]:
 
 
 def _facts(nvml: Any, index: int, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return what is known of one GPU: nothing of one that is lost."""
+    """Return the known facts about one GPU: none about a lost one."""
     handle = ask(nvml.nvmlDeviceGetHandleByIndex, index)
     if handle is None:
         return {}

@@ -51,7 +51,7 @@ def names(accelerator: Accelerator, environ: Mapping[str, str], root: str = "/")
 
 
 def parts(accelerator: Accelerator, device: Device, environ: Mapping[str, str]) -> int:
-    """Return how many entries of a mask one device has."""
+    """Return the number of mask entries of one device."""
     counted = (sum(1 for _ in _matches(device.folder, path)) for path in accelerator.parts)
     count = next((count for count in counted if count), 1)
     for setting, joined in accelerator.joined.items():

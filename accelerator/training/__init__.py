@@ -1,8 +1,8 @@
-"""What training code does with its device, one implementation over torch for all vendors.
+"""Device functions for training code, one implementation over torch for all vendors.
 
-The names are those of DeepSpeed's accelerator interface, so that code written for it runs. The
-work is done by the vendor's module of torch (`torch.cuda`, `torch.xpu`, `torch.npu`), all of which
-are alike; for the CPU, `host` has what `torch.cpu` lacks.
+The names are those of DeepSpeed's accelerator interface, so that code written for it runs. The work
+is done by the vendor's module of torch (`torch.cuda`, `torch.xpu`, `torch.npu`), all of which are
+alike; for the CPU, `host` has the functions that `torch.cpu` lacks.
 """
 
 from .device import TrainingAccelerator

@@ -57,7 +57,7 @@ class Devices(Runtime):
         return self.device_name(self.current_device())
 
     def device_count(self) -> int:
-        """Return how many devices this process sees."""
+        """Return the number of devices that this process sees."""
         return int(self._op("device_count")())
 
     def synchronize(self, device_index: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What distributed jobs and the compiler need to know about the device."""
+"""Facts about the device for distributed jobs and the compiler."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import Any

@@ -65,37 +65,37 @@ class Dtypes(Runtime):
 
     @property
     def BFloat16Tensor(self) -> Callable[..., torch.Tensor]:
-        """A function that makes a tensor on the current device, as torch.tensor does."""
+        """A function that makes bfloat16 tensors on the current device, as torch.tensor does."""
         return self._maker(torch.bfloat16)
 
     @property
     def ByteTensor(self) -> Callable[..., torch.Tensor]:
-        """The same for uint8."""
+        """A function that makes uint8 tensors on the current device, as torch.tensor does."""
         return self._maker(torch.uint8)
 
     @property
     def DoubleTensor(self) -> Callable[..., torch.Tensor]:
-        """The same for float64."""
+        """A function that makes float64 tensors on the current device, as torch.tensor does."""
         return self._maker(torch.double)
 
     @property
     def FloatTensor(self) -> Callable[..., torch.Tensor]:
-        """The same for float32."""
+        """A function that makes float32 tensors on the current device, as torch.tensor does."""
         return self._maker(torch.float)
 
     @property
     def HalfTensor(self) -> Callable[..., torch.Tensor]:
-        """The same for float16."""
+        """A function that makes float16 tensors on the current device, as torch.tensor does."""
         return self._maker(torch.half)
 
     @property
     def IntTensor(self) -> Callable[..., torch.Tensor]:
-        """The same for int32."""
+        """A function that makes int32 tensors on the current device, as torch.tensor does."""
         return self._maker(torch.int)
 
     @property
     def LongTensor(self) -> Callable[..., torch.Tensor]:
-        """The same for int64."""
+        """A function that makes int64 tensors on the current device, as torch.tensor does."""
         return self._maker(torch.long)
 
     def _maker(self, dtype: torch.dtype) -> Callable[..., torch.Tensor]:

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class _Capturing(threading.local):
-    """Whether a thread's operations are recorded."""
+    """A flag: whether a thread's operations are recorded."""
 
     now = False
 
