@@ -196,7 +196,7 @@ class Job:
     def events(self) -> Events:
         """Return an iterator over all that happens to the job, to its end; also for `async for`.
 
-        What has happened before, except output, comes first. If the job cannot be started, or the
+        Earlier events, except output, come first. If the job cannot be started, or the
         process that runs it dies, the iterator raises as `wait`.
         """
         return Events(self)
@@ -300,10 +300,10 @@ class Job:
             raise KeyboardInterrupt
 
     def _receive(self) -> None:
-        """Take in what has arrived.
+        """Handle the frames that have arrived.
 
-        What a function of the program raises that is called with output, is raised here; the rest
-        is taken in the next time.
+        If the program's own function for output raises an exception, it is raised here; the
+        remaining frames are handled in the next call.
         """
         if self._ending is not None:
             return

@@ -34,7 +34,7 @@ VARIABLE = "DSRUN_TRUST"
 
 
 def trust(folder: str, environ: Mapping[str, str]) -> str:
-    """Trust the file of a folder, or this file itself, as it is now, and return its path.
+    """Trust the present content of a folder's file, or of this file; return its path.
 
     Raises:
         UsageError: there is no such file, it is not valid or not safe, or the trust cannot be kept.

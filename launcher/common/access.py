@@ -32,7 +32,7 @@ LETTERS = {os.X_OK: "x", os.R_OK: "r", os.W_OK: "w"}
 
 
 def denied(path: str, *rights: int) -> str:
-    """Return who may not do what with which part of a path, "" if nothing is forbidden.
+    """Return the part of a path that is forbidden, and the right that is missing; "" for none.
 
     Args:
         path: a file or folder; a missing one is not forbidden, unless it is to be written.

@@ -1,6 +1,6 @@
-"""The files that options name for writing: none is an input, or somebody's own work.
+"""The files that options name for writing: none may be an input, or the user's own work.
 
-What writes a file may end hours after the start, so all is checked before it.
+A file may be written hours after the start, so everything is checked before.
 """
 
 from __future__ import annotations

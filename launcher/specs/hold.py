@@ -13,9 +13,9 @@ class HoldSpec(NamedTuple):
     """Nodes that are kept for several jobs.
 
     Attributes:
-        name: by which jobs name it.
-        job: its nodes and how they are reached, as a job that is never started; its job id is that
-            of the hold, and its policies are the hold's own.
+        name: the name that jobs use for it.
+        job: the nodes and the settings to reach them, as a job that is never started; the job id is
+            that of the hold, and the policies are the hold's own.
         idle_timeout: seconds without a run after which the nodes are released; 0 for never.
     """
 

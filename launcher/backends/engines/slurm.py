@@ -243,6 +243,6 @@ def _outside() -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    """Return the first of some names, as it is one line."""
+    """Return the first names and the number of the others, to keep to one line."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(names[:SHOWN])}{more}"

@@ -117,7 +117,7 @@ def compared_node(name: str, answer: Answer, *, torch: bool = False) -> Compared
 def without_files(first: Answer, again: Answer) -> Answer:
     """Return the second answer of a node, without the files that it lacks, with its problems.
 
-    Whether the script imports torch is not known; most do.
+    The script is taken to import torch, as most scripts do.
     """
     hello = again.hello
     if hello is None or hello.facts is None:

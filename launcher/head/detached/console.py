@@ -1,6 +1,6 @@
 """The console of a detached job: the terminal until all workers run, then nobody.
 
-What ranks print is kept by an observer of the run, so no reader ever holds them up.
+An observer of the run keeps the ranks' output, so no reader ever holds them up.
 """
 
 from __future__ import annotations

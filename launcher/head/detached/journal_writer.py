@@ -1,6 +1,6 @@
 """Writes the journal of a job in a thread, so that no disk holds up the job.
 
-What cannot be written is lost and counted: a full or slow disk never stops a job.
+Entries that cannot be written are lost and counted: a full or slow disk never stops a job.
 """
 
 from __future__ import annotations

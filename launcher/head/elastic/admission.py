@@ -1,6 +1,6 @@
-"""Nodes that come to a job that runs: lost ones that are back, and hosts that were added.
+"""Nodes that join a running job: lost ones that are back, and hosts that were added.
 
-Who may take part is said by the newest list of hosts, if there is one.
+The newest list of hosts, if there is one, decides which hosts may take part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Unpacks a tar archive that arrives in pieces from a host, for `--fetch`.
 
-What a host sends is not trusted: nothing is written outside the folder, links are not followed, and
-only files and folders are made. Of the headers only the kind, the name, the size, the permissions
+Data from a host is not trusted: nothing is written outside the folder, links are not followed, and
+only files and folders are made. Of the headers, only the kind, the name, the size, the permissions
 and the time are used.
 """
 

@@ -1,6 +1,6 @@
-"""Sends dsrun to callers on nodes where it is missing: few at a time, the others wait.
+"""Sends dsrun to callers on nodes where it is missing: a few at a time, while the others wait.
 
-What is sent is no secret, and the hash that they have to know is in their own command.
+The package is not secret, and the hash that callers must know is in their own command.
 """
 
 from __future__ import annotations

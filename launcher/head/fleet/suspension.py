@@ -62,7 +62,7 @@ class Suspension:
     def _sleep(self) -> None:
         """Stop this process; once it is continued, tell the nodes to expect heartbeats again.
 
-        What others wait for has come meanwhile, but is not read yet: their time goes on from here.
+        Frames that others wait for may have arrived unread: the timers resume from here.
         """
         if self._awaited is None or self._timer is None:
             return

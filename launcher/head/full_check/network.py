@@ -51,7 +51,7 @@ SIDE_BY_SIDE, ALONE = Effort(2, 0.1), Effort(3, 0.1)
 
 
 class _Doors:
-    """The addresses of the nodes that listen."""
+    """The addresses and tokens of the nodes that listen."""
 
     def __init__(self, tokens: Mapping[str, str], listening: Mapping[str, Listening]) -> None:
         self._tokens = tokens

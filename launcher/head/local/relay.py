@@ -47,7 +47,7 @@ class Relay:
     def tell(self, event: RunEvent, role: str = "") -> None:
         """Send an event of the run, or of a role; output is sent by `feed`, as it is read.
 
-        What ranks do is for watches only; the end is the answer to the caller.
+        Activity of ranks is for watches only; the end is the answer to the caller.
         """
         kind = type(event).__name__
         if kind not in {"RankOutput", "RanksActive", "JobEnded"}:

@@ -1,9 +1,10 @@
 """Prints a line that several ranks write within a moment once.
 
 Every line waits up to `WAIT` for identical ones, and no longer than until all ranks have it.
-What waits is in one list, in the order in which it will be printed. A rank's line joins an equal
-one behind the newest that the rank shares with others; what the rank alone has written in between
-is put before that. So the lines of a rank keep their order. Equal blocks are compared as a whole.
+Waiting lines are in one list, in the order in which they will be printed. A rank's line joins an
+equal one behind the newest line that the rank shares with others; lines that the rank alone has
+written in between are put before it. So the lines of a rank keep their order. Equal blocks are
+compared as a whole.
 """
 
 from __future__ import annotations

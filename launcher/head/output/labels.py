@@ -83,7 +83,7 @@ class Labeller:
     """Splits one stream of one rank into lines, and labels them. No byte is returned twice.
 
     A line of which a part has been returned goes on with + in place of the bar in its label. A
-    carriage return discards the line so far, like a terminal; but if a part of the line has been
+    carriage return discards the line so far, as on a terminal; but if a part of the line has been
     returned, it ends the line.
 
     Attributes:

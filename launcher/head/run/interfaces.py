@@ -2,7 +2,7 @@
 
 All nodes dial a few others at once, which takes one round trip. Only if that fails are all
 addresses tried; the workers of a node that can be reached only at another address get a variable
-with its name. Nodes that join an elastic job later are dialled by some of the nodes that are there.
+that names it. Nodes that join an elastic job later are dialled by some of the nodes that are there.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Stack(NamedTuple):
-    """The stack of a thread, as it is shown.
+    """The displayed stack of a thread.
 
     Attributes:
         title: whose it is, "" for the main thread of a worker.

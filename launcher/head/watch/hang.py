@@ -176,7 +176,7 @@ class HangWatch:
     def _make_up(self, now: float) -> None:
         """Leave out the time for which this process did not run; after a long one begin again.
 
-        What ranks have done meanwhile is in the counts that their nodes report next.
+        Activity of ranks in that time is in the counts that their nodes report next.
         """
         late = self._late(now)
         if late > self._timeout / 2:

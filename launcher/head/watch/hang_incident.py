@@ -98,22 +98,22 @@ class HangIncident:
             self._react()
 
     def is_to_see(self, idle_times: RankIdleTimes, now: float) -> bool:
-        """Return whether to look at the stacks, as a rank that hung does something."""
+        """Return whether to look at the stacks, because a rank that hung is active."""
         rest = AGAIN * self._report.policy.hang_timeout
         first = self._looked == self._hang.at
         return bool(self._moved(idle_times)) and (first or now >= self._looked + rest)
 
     def _moved(self, idle_times: RankIdleTimes) -> list[int]:
-        """Return those odd ranks, or those of all ranks if none is odd, that were active since."""
+        """Return the odd ranks, or all ranks if none is odd, that were active since the hang."""
         running = [rank for rank in self._hang.ranks if rank in idle_times.ranks] or [
             *idle_times.ranks
         ]
         return [rank for rank in running if idle_times.ranks[rank].since > self._hang.at]
 
     def goes_on(self, views: Mapping[int, RankView], idle_times: RankIdleTimes, now: float) -> bool:
-        """Return whether a rank that hung is elsewhere than it was, or does something all the time.
+        """Return whether a rank that hung has moved to another place, or is active all the time.
 
-        What wakes up now and then, such as a timer in another thread, does not make it go on.
+        Occasional activity, such as that of a timer in another thread, does not count.
         """
         self._looked = now
         moved = [

@@ -152,5 +152,5 @@ class SlowWatch:
 
 
 def _addresses(nodes: Sequence[RunNode]) -> dict[str, str]:
-    """Return the host of each address, as the nodes have told."""
+    """Return the host of each address, according to the nodes."""
     return {address: node.name for node in nodes if node.hello for address in node.hello.addresses}

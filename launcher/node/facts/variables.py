@@ -24,9 +24,9 @@ LONGEST = 4096
 
 
 def that_matter(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that should be equal on all nodes, and that are no secrets.
+    """Return the variables that should be equal on all nodes, and that are not secret.
 
-    What masks devices may differ: each node has its own.
+    Variables that mask devices may differ: each node has its own.
     """
     return {
         name: environ[name][:LONGEST]

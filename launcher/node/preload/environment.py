@@ -24,9 +24,9 @@ _THROUGH = {__name__, "os", "collections.abc"}
 
 @contextmanager
 def observed() -> Iterator[set[str]]:
-    """Give the set of the variables that are read from `os.environ` until the end of the block.
+    """Yield the set of the variables that are read from `os.environ` until the end of the block.
 
-    Who goes through all of them has read those that there are.
+    Iterating over the environment counts as reading every variable in it.
     """
     names: set[str] = set()
 

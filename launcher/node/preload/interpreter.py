@@ -167,8 +167,8 @@ def _renew_modules() -> None:
 def _run(code: CodeType | None, main: dict[str, Any]) -> None:
     """Run the program in `__main__`; an exception looks as if only Python had called it.
 
-    What is run at exit finds no `__file__` of a script that has ended, from Python 3.14 on also of
-    one that has called sys.exit() (`_PyRun_SimpleFile` in pythonrun.c).
+    Exit handlers find no `__file__` of a script that has ended; from Python 3.14 on, neither of one
+    that has called sys.exit() (`_PyRun_SimpleFile` in pythonrun.c).
     """
     try:
         if code is None:

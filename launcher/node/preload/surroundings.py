@@ -66,7 +66,7 @@ def _handlers() -> list[tuple[object, bool, bool]]:
 
 
 def _set_handlers(wanted: list[tuple[object, bool, bool]]) -> None:
-    """Restore handlers that have changed; those of `faulthandler` are restored by itself."""
+    """Restore handlers that have changed; `faulthandler` removes its own."""
     for number, before, now in zip(_CHANGEABLE, wanted, _handlers(), strict=True):
         if before == now:
             continue

@@ -77,7 +77,7 @@ def put_aside(
 ) -> None:
     """Keep modules out of `sys.modules` until one of them is imported.
 
-    Those of the standard library stay: many programs import them, and they are quickly freed.
+    Modules of the standard library stay: many programs import them, and they are quickly freed.
 
     Args:
         foreign: the names of modules that are not in packages, and of packages.

@@ -1,4 +1,4 @@
-"""The processes of workers, as the kernel has them; without reading anything of their memory."""
+"""The processes of workers, according to the kernel; none of their memory is read."""
 
 from __future__ import annotations
 

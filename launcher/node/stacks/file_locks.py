@@ -1,4 +1,4 @@
-"""Which processes hold the file locks for which others wait, as the kernel has it."""
+"""The processes that hold file locks for which others wait, according to the kernel."""
 
 from __future__ import annotations
 

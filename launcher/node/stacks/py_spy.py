@@ -197,9 +197,9 @@ def _frame(found: Mapping[str, Any]) -> str:
 
 
 def _reason(printed: bytes, *, python: bool) -> str:
-    """Return why it has failed, from the first of its lines.
+    """Return why py-spy has failed, from the first line of its output.
 
-    What it says of a program that is not `python` by its name means that none is in there.
+    Its message about a program not named `python` means that the program contains no Python.
     """
     first = printed.decode("utf-8", "replace").strip().partition("\n")[0][:SHOWN]
     if "ermission" in first or "EPERM" in first:

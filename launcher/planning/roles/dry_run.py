@@ -119,7 +119,7 @@ def _groups(nodes: Sequence[Node]) -> list[tuple[str, str]]:
 
 
 def _ready(ready: Ready) -> str:
-    """Return when a role is ready, as it is written."""
+    """Return the condition for the readiness of a role, in the form of the option."""
     if ready.kind == "started":
         return ready.kind
     what = f"{ready.port}{ready.what}" if ready.port else ready.what
