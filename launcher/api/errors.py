@@ -13,7 +13,7 @@ class JobError(Exception):
     """A job has not ended well, and no rank is the cause: it was stopped, or has lost a node.
 
     Attributes:
-        exit_code: what the command `dsrun` would have exited with.
+        exit_code: the exit code that the command `dsrun` would have had.
         report: how the job has ended; None if that is not known.
     """
 
@@ -36,7 +36,7 @@ class RankError(JobError):
     Attributes:
         rank: the rank.
         host: the name of its node.
-        role: its role in a job of several; "" in any other.
+        role: the role, in a job of several; "" in any other.
         traceback: the traceback of the function there, as text; "" if it has not raised anything.
     """
 

@@ -77,7 +77,7 @@ class Fleet:
     jobs that still run are stopped then.
 
     Attributes:
-        name: by which others can use the nodes as well: `dsrun --on NAME`.
+        name: the name by which others can use the nodes as well: `dsrun --on NAME`.
         pid: the process that holds the nodes.
     """
 
@@ -193,7 +193,7 @@ class Fleet:
             kwargs: keyword arguments of a function.
             roles: the programs of a job of several, in place of the three above; it has the chosen
                 nodes whole.
-            output: where the output goes.
+            output: the destination of the output.
             lines: whether an `Output` is a whole line.
             wait: wait until the slots are free; otherwise such a job is refused.
             options: options of dsrun by their names, but not those that choose hosts or launcher;

@@ -128,7 +128,7 @@ class Job:
 
         Args:
             timeout: seconds to wait; None for no limit.
-            role: of this role, in a job of several.
+            role: only this role, in a job of several.
 
         Raises:
             RankError: a rank has failed; the first one, if several have.

@@ -178,8 +178,8 @@ def explain(code: int, text: str, tried: Attempt = NODE_LAUNCHER) -> str:
 
     Args:
         code: exit code of the session's command.
-        text: what was printed on either stream.
-        tried: what was to start.
+        text: the output on either stream.
+        tried: the attempted start.
     """
     proxied = " UNKNOWN port " in text
     text = PROXIED.sub("", text) if proxied else text

@@ -40,8 +40,8 @@ class JobCommand(NamedTuple):
     """A parsed command line.
 
     Attributes:
-        verb: what to do.
-        words: what follows the verb, without options.
+        verb: the action.
+        words: the words after the verb, without options.
         own: the value of each of its own options.
         options: those that it shares with dsrun.
         given: names of the options on the command line.

@@ -44,10 +44,10 @@ class RunningReport(NamedTuple):
         text: the report in words.
         report: as for --report_file; None if nobody knows.
         seconds: how long it has lasted, 0 if that is not known.
-        happened: what has happened, with its time, if that was asked for.
+        happened: the events, with their times, if requested.
         roles: how the clean end of each of its roles counts, by name; none for one program.
         tails: the newest output, as far as that is not among what happened.
-        about: what the job is, as far as that is known.
+        about: the description of the job, as far as it is known.
     """
 
     job_id: str

@@ -78,8 +78,8 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> KeptEnd:
     """Wait for the end of a job.
 
     Args:
-        folder: of the job.
-        seconds: to wait; None for no limit.
+        folder: the folder of the job.
+        seconds: how long to wait; None for no limit.
 
     Raises:
         DsrunError: it has ended, but nobody knows how.

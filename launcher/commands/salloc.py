@@ -85,8 +85,8 @@ def run(argv: list[str], options: Options, parent: Parent | None = None) -> NoRe
 
     Args:
         argv: the command.
-        options: of the same command.
-        parent: of a detached job: the command inside lets it go.
+        options: the options of this command.
+        parent: the parent of a detached job, which the command inside releases.
 
     Raises:
         UsageError: salloc cannot be started.

@@ -69,7 +69,7 @@ def absence(path: str, words: str) -> str:
 
     Args:
         path: a file or folder.
-        words: what is said if there is none.
+        words: the message if there is none.
     """
     from .errors import reason
 

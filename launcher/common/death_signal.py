@@ -20,7 +20,7 @@ class DeathSignal:
 
         Args:
             stdin: the reading end of the pipe that will be its standard input.
-            number: of the signal.
+            number: the number of the signal.
 
         Raises:
             OSError: there is no descriptor left.

@@ -60,7 +60,7 @@ class Parent:
         """Let the parent exit with 0; give up the terminal and the current folder.
 
         Args:
-            last_words: what the parent prints on standard output, if anything.
+            last_words: text for the parent to print on standard output, if any.
             folder: the current folder from now on; None to keep it.
         """
         null = os.open(os.devnull, os.O_RDWR)

@@ -47,8 +47,8 @@ def attach(name: str, port: int, here: str, there: str) -> dict[str, object]:
     """Return the configuration that connects to a port of this machine.
 
     Args:
-        name: of the rank.
-        port: where its debugger is reached.
+        name: the name of the rank.
+        port: the port of its debugger.
         here: the folder of the sources on this machine.
         there: the same folder where the rank runs.
     """

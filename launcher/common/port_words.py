@@ -17,8 +17,8 @@ def refusal(port: int, error: OSError) -> str:
     """Return why this user cannot bind to a port.
 
     Args:
-        port: its number.
-        error: what the kernel said.
+        port: the number of the port.
+        error: the kernel's error.
     """
     if error.errno != errno.EACCES:
         return reason(error)

@@ -10,7 +10,7 @@ class RankActivity(NamedTuple):
     """One worker, in a row of ACTIVITY; counts are since its start, of all its processes.
 
     Attributes:
-        pid: of the worker itself.
+        pid: the pid of the worker itself.
         state: the kernel's letter for the worker itself (proc(5)): R, S, D, T, t, Z; "" if gone.
         cpu: seconds of CPU time.
         waited: seconds that the worker's main thread was ready to run without a CPU
@@ -38,7 +38,7 @@ class LinkActivity(NamedTuple):
     """The TCP connections of this user to one other machine, in a row of ACTIVITY; open ones only.
 
     Attributes:
-        peer: its IP address.
+        peer: the IP address of the other machine.
         sent: bytes that it has acknowledged.
         busy: seconds for which bytes were on the way, summed over connections, without those in
             which it had no room for more.
@@ -61,7 +61,7 @@ class Activity(NamedTuple):
         throttled: seconds for which the cgroup of the workers was denied CPU time by a quota, since
             the node launcher has started; 0.0 without one.
         ranks: the workers that run.
-        links: to other machines, if `NodeJob.links` asks for them.
+        links: the links to other machines, if `NodeJob.links` asks for them.
     """
 
     clock: float

@@ -31,7 +31,8 @@ class Credentials(NamedTuple):
     Attributes:
         node: its name in the hostfile, or its node rank as a number (`--no_ssh`).
         proof: the announced token, or the result of `prove` for the shared secret.
-        digest: of the node's plan (`--no_ssh`), "" if the runner sends it the plan.
+        digest: the digest of the node's plan (`--no_ssh`), "" if the runner sends the plan to the
+            node.
         host: the hostname of its machine, for messages (`--no_ssh`).
     """
 

@@ -60,9 +60,9 @@ class JobStatus(NamedTuple):
     """One job.
 
     Attributes:
-        version: of the runner.
+        version: the version of the runner.
         job_id: the job's id.
-        pid: of the runner.
+        pid: the pid of the runner.
         state: `starting`, `running`, `stopping` or `ending`.
         since: when it was started, in seconds since 1970.
         program: script and arguments, as a shell reads them.

@@ -32,11 +32,11 @@ class MeasureLink(NamedTuple):
     """Measure the link to another node.
 
     Attributes:
-        addresses: of the other node; they are tried in order.
+        addresses: the addresses of the other node, to be tried in this order.
         token: the other node's.
         pings: the most round trips.
         streams: how many streams each way; the fastest counts.
-        seconds: of each stream, and the most for all round trips.
+        seconds: the length of each stream, and the limit for all round trips.
     """
 
     addresses: tuple[Name, ...]

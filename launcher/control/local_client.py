@@ -51,8 +51,8 @@ class ArrivedFrame(NamedTuple):
 
     Attributes:
         kind: ANSWER, EVENT or CHUNK of `control/frames`.
-        message: of an answer or an event; empty for a chunk.
-        data: of a chunk; empty otherwise.
+        message: the content of an answer or an event; empty for a chunk.
+        data: the content of a chunk; empty otherwise.
     """
 
     kind: int
@@ -64,7 +64,7 @@ class LocalClient:
     """A connection to a runner or a hold; blocking, except for `receive`.
 
     Attributes:
-        pid: of the process at the other end; 0 if it has none here.
+        pid: the pid of the process at the other end; 0 if it has none here.
         common: fields of all requests.
     """
 

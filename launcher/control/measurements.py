@@ -11,7 +11,7 @@ class Measure(NamedTuple):
 
     Attributes:
         tests: which, such as "cpu"; `node.full_check.devices` has them.
-        seconds: of each, about.
+        seconds: the approximate length of each measurement.
         workdir: the folder that jobs run in, "" for none.
         python: the workers', "" for the one that dsrun runs on there.
     """
@@ -27,8 +27,8 @@ class Measured(NamedTuple):
 
     Attributes:
         test: what, such as "compute"; `head.full_check.device_tests` has them and their units.
-        part: of what: "cores", "work", "temp", "device 0".
-        evidence: what else was seen, in words, or "".
+        part: the measured part: "cores", "work", "temp", "device 0".
+        evidence: further observations, in words, or "".
     """
 
     test: str
@@ -83,8 +83,8 @@ class JoinGroup(NamedTuple):
     Attributes:
         place: this node's, among all.
         ranks: how many processes each node has.
-        addresses: of the node at place 0, whose store all use.
-        port: of that store.
+        addresses: the addresses of the node at place 0, whose store all use.
+        port: the port of that store.
     """
 
     place: Rank

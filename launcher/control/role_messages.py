@@ -15,7 +15,7 @@ class RolePeers(NamedTuple):
     """PEERS: where the workers of each role are, as far as is known; for those that start later.
 
     Attributes:
-        peers: by the name of the role.
+        peers: the peers by the name of the role.
     """
 
     peers: dict[str, Peers]
@@ -43,7 +43,7 @@ class Lease(NamedTuple):
     """LEASE: count the silence of the runner, and send heartbeats; no JOB may ever come.
 
     Attributes:
-        seconds: of silence after which the runner is lost.
+        seconds: the silence after which the runner is lost.
     """
 
     seconds: float

@@ -135,9 +135,9 @@ class StacksAnswer(NamedTuple):
     """STACKS: where the processes of workers are.
 
     Attributes:
-        number: of the question.
+        number: the number of the question.
         saved: the folder on the node where they are in files, "" for nowhere.
-        network: what the processes that run Python do there, as far as it is known.
+        network: the network use of the processes that run Python, as far as it is known.
         more: seconds for which the node reads, if this only says so: the answer follows.
     """
 

@@ -73,7 +73,7 @@ def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -
     """Check that none of the given options decides what the hold has decided.
 
     Args:
-        hold: its name.
+        hold: the name of the hold.
         given: the names of options.
         others: further options that do, as text.
 

@@ -68,7 +68,7 @@ class _EveryPlan(TypedDict):
         backend: how node launchers are started.
         binding: how the workers of a node are bound.
         supervision: how the job is watched and stopped.
-        output: where the output goes, and how it is printed.
+        output: the destinations of the output, and its printed form.
         checks: the checks before the workers start.
         watch: the watches on the running job.
         hooks: the reports on the job to other programs.

@@ -20,7 +20,7 @@ def warning(folder: str, tool: str) -> list[str]:
     """Return a line for the user if `folder`, first on PYTHONPATH, hides installed modules.
 
     Args:
-        folder: where the workers run.
+        folder: the workers' folder.
         tool: the workers' python, or the file that activates their environment, in its folder
             `bin`; a folder or "" for the python that this process runs on.
     """

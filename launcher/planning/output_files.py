@@ -74,8 +74,8 @@ def inputs(options: Options, script: str = "") -> dict[str, str]:
     """Return the files that a command reads, by path, each as text for the user.
 
     Args:
-        options: of the command.
-        script: what its workers run, "" for nothing.
+        options: the options of the command.
+        script: the program of its workers, "" for none.
     """
     found = dict.fromkeys(map(from_here, _usual(options, script)), "a file that dsrun reads")
     for name, row in all_options().items():

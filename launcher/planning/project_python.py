@@ -43,8 +43,8 @@ class PythonEnvironment(NamedTuple):
 
     Attributes:
         origin: the variable that names it, or `.venv`.
-        folder: where it is.
-        python: its interpreter; "" for none.
+        folder: the path of the environment.
+        python: the path of its interpreter; "" for none.
         problem: why it cannot be used, "" if it can.
         own: whether dsrun runs on it.
     """
@@ -65,8 +65,8 @@ class ProjectPython(NamedTuple):
     """The workers' Python where neither --python nor --venv_script names one.
 
     Attributes:
-        path: of the interpreter; "" for dsrun's own.
-        origin: where it comes from: the variable, `.venv`, or `OWN_PYTHON`.
+        path: the path of the interpreter; "" for dsrun's own.
+        origin: the origin: the variable, `.venv`, or `OWN_PYTHON`.
         notes: lines for the user: which one it is and why, and which ones it is not.
     """
 

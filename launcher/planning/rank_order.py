@@ -28,7 +28,7 @@ def arrange(options: Options, hosts: Sequence[Host], source: str, count: int | N
     Args:
         options: with --rank_order, --segment or both.
         hosts: the hosts that may take part, in the order of the hostfile.
-        source: where they come from, for errors.
+        source: the source of the hosts, for errors.
         count: the number of nodes; None for all.
 
     Raises:

@@ -50,7 +50,7 @@ def as_listed(hosts: Sequence[Host], listed: Sequence[Host], source: str) -> lis
     Args:
         hosts: the hosts of the job.
         listed: the list; each of its hosts has the place that names it.
-        source: where `hosts` come from, for errors.
+        source: the source of `hosts`, for errors.
 
     Raises:
         UsageError: the list is no permutation of the hosts.

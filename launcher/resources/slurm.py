@@ -41,7 +41,7 @@ class Component(NamedTuple):
 
     Attributes:
         hosts: with their slots.
-        note: where the slots come from, for the user.
+        note: the source of the slots, for the user.
     """
 
     hosts: list[Host]

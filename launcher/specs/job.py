@@ -46,7 +46,7 @@ class JobSpec(NamedTuple):
         binding: how workers are bound to cores.
         core_lists: (host, cpus) of hosts that have their own core list.
         supervision: how the job is watched and stopped.
-        output: where the output goes.
+        output: the destinations of the output.
         checks: the checks before the workers start.
         watch: the watches on the running job.
         hooks: the reports on the job to other programs.

@@ -79,7 +79,7 @@ def texts(
     """Return the lists of all roles as texts: `rollout.addrs` to the list, or to `@/path`.
 
     Args:
-        peers: where each role is, by its name.
+        peers: the addresses of each role, by its name.
         write: writes a file of this name and text, and returns its path.
         longest: bytes of the longest list that needs no file.
     """

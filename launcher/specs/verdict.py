@@ -42,10 +42,10 @@ class Verdict(NamedTuple):
     """Why a job has failed.
 
     Attributes:
-        kind: its class.
+        kind: the class of the failure.
         retry: whether the same job may succeed when it is started again.
-        sentence: what has happened, "" if the output of the rank says it, or if it is not known.
-        advice: what to do, or "".
+        sentence: the explanation, "" if the rank's output has it, or if it is unknown.
+        advice: the remedy, or "".
     """
 
     kind: FailureClass = FailureClass.UNKNOWN

@@ -33,7 +33,7 @@ def received(digest: str, bases: list[str], intact: Callable[[str, str], str]) -
     """Get dsrun from the runner, and keep it.
 
     Args:
-        digest: of what is expected.
+        digest: the digest of the expected package.
         bases: the folders for copies, the preferred one first.
         intact: returns the folder of the copy below one of them, "" if it cannot be used.
 

@@ -20,8 +20,8 @@ def find(version: str, digest: str, ask: bytes) -> tuple[str, bytes]:
     """Return the folder with this dsrun, and what else the runner has sent meanwhile.
 
     Args:
-        version: of dsrun.
-        digest: of its copy.
+        version: the version of dsrun.
+        digest: the digest of its copy.
         ask: the module of this name, compiled only if it is needed.
     """
     folder = installed(version)

@@ -34,7 +34,7 @@ def node_command(python: str, root: str, digest: str) -> list[str]:
     Args:
         python: the interpreter there.
         root: the folder to look for dsrun first.
-        digest: of what the runner sends if dsrun is missing.
+        digest: the digest of the package that the runner sends if dsrun is missing.
     """
     return [python, "-E", "-S", "-c", boot(), root, __version__, digest]
 

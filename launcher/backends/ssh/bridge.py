@@ -46,7 +46,7 @@ class Bridge:
 
         Args:
             sessions: opens the session.
-            host: where the command runs.
+            host: the host that the command runs on.
             command: starts a node launcher.
             explain: called with tracebacks of unexpected errors.
             opened: called with this, in its thread, once the session is open or has failed.

@@ -16,7 +16,7 @@ class CheckedNodeJson(TypedDict):
 
     Attributes:
         node: the name of the host, as it was given.
-        state: what was found: ok, not reached, no answer, or how many errors or warnings there are.
+        state: the result: ok, not reached, no answer, or the number of errors or warnings.
         error: why the node has not answered; None if it has.
         hostname: the name it has itself.
         python: the path of the Python that workers run on there; None if that is not known, or they
@@ -24,7 +24,7 @@ class CheckedNodeJson(TypedDict):
         accelerator: the kind of its devices, cpu for none.
         devices: the devices that a worker can see.
         slots: how many workers it would have.
-        facts: by which nodes are compared; None for a node that cannot run the job.
+        facts: the facts by which nodes are compared; None for a node that cannot run the job.
         report: with --report: more about the machine, torch and DeepSpeed, by name.
     """
 
@@ -44,10 +44,10 @@ class StepJson(TypedDict):
     """One step of the full check.
 
     Attributes:
-        step: what was measured: network, devices, collectives.
-        faults: what is bad, the worst first.
+        step: the measured subject: network, devices, collectives.
+        faults: the faults, the worst first.
         measured: all values, by step.
-        notes: what could not be measured, and why.
+        notes: values that could not be measured, and why.
     """
 
     step: str

@@ -39,8 +39,8 @@ class Finding(NamedTuple):
         code: its row in the table (docs/checks.md).
         severity: of that row; `--strict` does not change it.
         nodes: the names of the nodes that it is about, in their order.
-        text: what is wrong, and against what.
-        advice: what to do.
+        text: the fault, and the comparison that shows it.
+        advice: the remedy.
     """
 
     code: str

@@ -22,13 +22,13 @@ class CheckVerdict(NamedTuple):
     """Everything that was found.
 
     Attributes:
-        answers: of the nodes that were asked, by name.
+        answers: the answers of the nodes that were asked, by name.
         missing: why other nodes are missing, by name.
         problems: why nodes cannot run a job together, as lines that begin with a node's name.
         found: the findings of the quick check.
         sync: the folder that nodes lack and --sync would copy, "" for none.
         strict: whether warnings are errors.
-        python: where the workers' Python comes from, as in `Origin`.
+        python: the origin of the workers' Python, as in `Origin`.
     """
 
     answers: Mapping[str, Answer]

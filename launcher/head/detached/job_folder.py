@@ -208,8 +208,8 @@ class DamagedFolder(NamedTuple):
     """The folder of a job of which nothing can be read but its id.
 
     Attributes:
-        path: where it is.
-        why: what cannot be read, and why.
+        path: the path of the folder.
+        why: the unreadable part, and the reason.
         is_whole: whether another version of dsrun can read it.
     """
 

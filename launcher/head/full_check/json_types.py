@@ -25,7 +25,7 @@ class MeasuredLink(TypedDict):
 
     Attributes:
         nodes: the node that has called, and the other one.
-        address: of the other node.
+        address: the address of the other node.
         best_s: the shortest round trip in seconds.
         median_s: the median of the round trips in seconds.
         out: the fastest stream to the other node, in bytes per second.
@@ -74,9 +74,9 @@ class Value(TypedDict):
     Attributes:
         node: where.
         test: which test.
-        part: of what: cores, work, temp, or a device.
+        part: the measured part: cores, work, temp, or a device.
         value: the result, in its unit: the higher, the better.
-        unit: of the value.
+        unit: the unit of the value.
     """
 
     node: str

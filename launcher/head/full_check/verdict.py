@@ -39,8 +39,8 @@ class LinkMetric(NamedTuple):
 
     Attributes:
         name: which it is.
-        badness: of a measurement, positive; None if it says nothing about it.
-        factor: by which a bad one is worse than the others at least.
+        badness: the badness of a measurement, positive; None if it tells nothing about it.
+        factor: the factor by which a bad one is worse than the others at least.
         amount: the same as a difference.
         anyway: the badness from which on it is bad, whatever the others are.
         excused: the badness of one that may be bad, without what the network is not to blame for;

@@ -32,7 +32,7 @@ class Counts:
         restarts: how often workers were restarted after a failure.
         lost: nodes that were lost.
         printed: bytes of output by (rank, stream).
-        hosts: where each rank was when it printed last.
+        hosts: the host of each rank when it last printed.
         newest: when each rank has printed last, on the loop's clock.
         ended: how many ranks of this round have ended, by how: `ended`, `failed` or `stopped`.
         idle: for how many seconds each rank has done nothing, by (rank, host).

@@ -31,8 +31,8 @@ def event_json(
     Each has two more fields when the command gets it (`json_types.EveryEvent`).
 
     Args:
-        event: what has happened.
-        job_id: of the job.
+        event: the event.
+        job_id: the id of the job.
         seconds: since the job began.
         role: whose event it is, in a job of several roles; else "".
     """

@@ -49,7 +49,7 @@ class StartJson(TypedDict):
     """All nodes were ready, and their workers are being started.
 
     Attributes:
-        event: what has happened.
+        event: the kind of event.
         hosts: the names of the nodes in rank order.
         world_size: the number of ranks.
         master_addr: MASTER_ADDR of the workers.
@@ -87,7 +87,7 @@ class RestartJson(TypedDict):
     """The workers of an elastic job are started again.
 
     Attributes:
-        event: what has happened.
+        event: the kind of event.
         round: the round, from 2 on.
         restarts: how often workers were restarted after a failure.
         hosts: the names of the nodes in rank order.
@@ -105,8 +105,8 @@ class LostJson(TypedDict):
     """A node is gone.
 
     Attributes:
-        event: what has happened.
-        host: its name.
+        event: the kind of event.
+        host: the host's name.
         reason: why it is lost.
         goes_on: whether the job goes on without it.
     """
@@ -121,9 +121,9 @@ class AlarmJson(TypedDict):
     """A watch has found something wrong: a hang, or a broken rule on the output.
 
     Attributes:
-        event: what was found.
-        sentence: what was found, for people.
-        then: what follows.
+        event: the kind of finding.
+        sentence: the finding, for people.
+        then: the reaction.
     """
 
     event: Annotated[str, one_of(ALARMS)]
@@ -149,7 +149,7 @@ class EndJson(TypedDict):
     """The job has ended, or could not be started.
 
     Attributes:
-        event: what has happened.
+        event: the kind of event.
         exit_code: the exit code of dsrun, as far as it is known now.
         error: why the job could not be started; "" if it was.
         report: the report, as report.schema.json describes it; None if the job could not be

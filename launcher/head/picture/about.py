@@ -22,7 +22,7 @@ class PictureHead(NamedTuple):
     Attributes:
         command: script and arguments, as a shell reads them, those of several roles behind their
             names and joined by `; `; "" if that is not known.
-        version: of the dsrun that ran it; "" if that is not known.
+        version: the version of the dsrun that ran it; "" if unknown.
         since: when it was started, in seconds since 1970; 0 if that is not known.
     """
 

@@ -23,7 +23,7 @@ def seconds_by_cause(
 
     Args:
         spans: the lives of workers.
-        marks: what happened; of these the hangs count.
+        marks: the events, of which the hangs count.
         world_size: how many ranks a whole round has.
         ended: when the job ended, in seconds from its start.
     """

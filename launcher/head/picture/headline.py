@@ -18,7 +18,7 @@ class Headline(NamedTuple):
     Attributes:
         title: how the job does or has ended, in one line.
         lines: when that was, and why, as far as the box does not say it.
-        box: what else the report in words says.
+        box: the rest of the report in words.
     """
 
     title: str

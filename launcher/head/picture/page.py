@@ -72,8 +72,8 @@ def page(
     Args:
         report: as for --report_file.
         text: the report in words, "" for a job that ended well or still runs.
-        timeline: what happened.
-        about: what the job is.
+        timeline: the events of the job.
+        about: the description of the job.
     """
     keep = max(timeline.keep, 1)
     while len((made := _page(report, text, timeline, about, keep)).encode()) > MOST and keep:

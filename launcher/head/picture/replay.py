@@ -45,7 +45,7 @@ def replay(
     """Return the timeline of a job.
 
     Args:
-        happened: what has happened, in order.
+        happened: the events, in order.
         seconds: how long the job has lasted so far.
         roles: how the clean end of each role counts, by its name; none for one program.
         tails: the newest output, as far as that is not among what has happened.

@@ -114,8 +114,8 @@ class Timeline:
         restarts: how often workers were restarted after a failure.
         hosts: the names of the hosts in the order in which they came.
         spans: the lives of workers that have ended.
-        marks: what happened, by kind.
-        findings: what the quick check has warned of.
+        marks: the events, by kind.
+        findings: the warnings of the quick check.
         began: when the job began, on the loop's clock.
         keep: bytes of its newest output that are kept of each rank.
     """

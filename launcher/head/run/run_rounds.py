@@ -24,11 +24,11 @@ class FormRound(NamedTuple):
     """A round of dsrun's own, in which workers are to begin.
 
     Attributes:
-        nodes: of the round, in the order of their ranks.
+        nodes: the nodes of the round, in the order of their ranks.
         plan: which of them has which ranks.
         master: MASTER_ADDR.
         port: MASTER_PORT.
-        number: of the round.
+        number: the number of the round.
         restarts: how many failures there were so far.
         most: how many there may be.
     """

@@ -86,9 +86,9 @@ class JobSnapshot(NamedTuple):
     """All ranks at one moment.
 
     Attributes:
-        places: where each rank is.
+        places: the place of each rank.
         waiting: the ranks that wait for others, by their stacks.
-        perhaps: those of which the stacks do not tell.
+        perhaps: ranks whose stacks are inconclusive.
     """
 
     views: Mapping[int, RankView]

@@ -35,8 +35,8 @@ class HangIncident:
     """One hang, from when it was found.
 
     Attributes:
-        known: who waits for whom.
-        places: where the odd ranks were, or all if none was odd.
+        known: which ranks wait for which.
+        places: the places of the odd ranks, or of all ranks if none was odd.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class RankIdleTimes:
     """Since when each running rank has been idle.
 
     Attributes:
-        ranks: by number.
+        ranks: the idle times by rank.
     """
 
     def __init__(self, interval: float, rest: float = 0.0) -> None:

@@ -30,7 +30,7 @@ class RuleFinding(NamedTuple):
 
     Attributes:
         broken: whether the rule is broken.
-        sign: what is wrong with a number, as a word; "" if it is not about a number.
+        sign: the fault of a number, as a word; "" if the finding is not about a number.
     """
 
     text: str

@@ -47,7 +47,7 @@ class RuleWatch:
         """Watch a run that has not begun.
 
         Args:
-            rules: what is looked for.
+            rules: the rules to check.
             loop: the run's.
             log: prints a message, given its text and level.
             action: acts on what is found.

@@ -78,7 +78,7 @@ class StackSampling:
         """Return in how many seconds to look at the stacks, as far as that is known now.
 
         Args:
-            idle_times: what is known of the ranks.
+            idle_times: the idle times of the ranks.
             idle: the seconds for which some rank has done nothing, or a node said nothing.
             now: the time.
         """

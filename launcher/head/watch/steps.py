@@ -41,7 +41,7 @@ class Mark(NamedTuple):
     """The newest value of a series that a rank has printed.
 
     Attributes:
-        every: by how much the value grows.
+        every: the step by which the value grows.
         printed: how many values the rank has printed.
         lag: seconds after the first rank with this value.
     """
@@ -56,7 +56,7 @@ class Series:
     """The values of one series.
 
     Attributes:
-        marks: by rank.
+        marks: the marks by rank.
     """
 
     def __init__(self) -> None:

@@ -46,8 +46,8 @@ class IdentityListener:
     """Listens on all addresses of this node, and proves to callers which node it is.
 
     Attributes:
-        token: what callers have to know one half of.
-        port: where it listens.
+        token: the token; callers must know its first half.
+        port: the port on which this node listens.
     """
 
     def __init__(self, loop: Loop) -> None:

@@ -33,7 +33,7 @@ def full(output: str, workdir: str, environ: Mapping[str, str], root: str = "/")
         output: the end of the worker's output, which may name a path.
         workdir: its working folder.
         environ: its environment.
-        root: what /proc is below.
+        root: the folder that contains /proc.
     """
     named = [*_NAMED.findall(output[-LAST:]), workdir]
     others = [environ.get(name, "") for name in VARIABLES]

@@ -42,7 +42,7 @@ class MachineHistory:
         """Take what was read.
 
         Args:
-            messages: of the kernel.
+            messages: the kernel's messages.
             before: how often it had ended processes because memory was short.
             after: how often it has until now.
             readable: whether its messages can be read.

@@ -32,7 +32,7 @@ class NodeRounds:
     """Carries out what the agent decides.
 
     Attributes:
-        handlers: what to do with the runner's frames about rounds.
+        handlers: handlers of the runner's frames about rounds.
         agent: the agent, whose processes may be replaced during a round.
     """
 

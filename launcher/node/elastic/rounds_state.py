@@ -137,7 +137,7 @@ class RoundsState:
     """Where a node is in its rounds, and in which one.
 
     Attributes:
-        phase: where it is.
+        phase: the current phase.
     """
 
     def __init__(

@@ -65,8 +65,8 @@ def read(addresses: Mapping[str, str], folders: Sequence[str]) -> list[Any]:
     This may block.
 
     Args:
-        addresses: of the visible devices, by id; "" where it is not known.
-        folders: where NVML's Python module may be, if this process does not find it.
+        addresses: the addresses of the visible devices, by id; "" if unknown.
+        folders: folders that may have NVML's Python module, if this process does not find it.
     """
     sys.path.extend(folders)
     gpus = nvml.read(*ASKED) or nvml.from_proc()

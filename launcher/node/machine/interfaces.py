@@ -58,8 +58,8 @@ def network_of(env: Mapping[str, str], accelerator: str, port: int, token: str) 
     Args:
         env: the variables of the workers.
         accelerator: the kind of devices here.
-        port: where this node listens for others.
-        token: by which it is recognised.
+        port: the port on which this node listens for others.
+        token: the token that identifies this node.
     """
     found = tuple(Interface(*one) for one in network.interfaces() if one[0].isprintable())[:MOST]
     used = accelerator in WITH_NCCL and not (NCCL in env or _in_files(env))

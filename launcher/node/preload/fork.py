@@ -47,7 +47,7 @@ class Fork:
     """A fork, as its socket shows it.
 
     Attributes:
-        pid: of the fork, 0 as long as it is not known.
+        pid: the pid of the fork, 0 while it is unknown.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class PlacedEntry(NamedTuple):
 
     Attributes:
         mtime: when a file was last changed then, in nanoseconds; 0 for others.
-        inode: of a file; 0 for others.
+        inode: the inode of a file; 0 for other entries.
     """
 
     path: str
@@ -71,9 +71,9 @@ class SyncFolder:
     """One copy of a folder, claimed if no run uses it.
 
     Attributes:
-        path: of the folder that dsrun has made.
-        copy: where the synced files are.
-        incoming: where files are received.
+        path: the path of the folder that dsrun has made.
+        copy: the path of the synced files.
+        incoming: the path of files being received.
         lock: the file that runs lock.
         claimed: whether no run uses it.
     """

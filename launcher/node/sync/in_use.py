@@ -14,7 +14,7 @@ def hold(lock: str, digest: str) -> int:
 
     Args:
         lock: the path of its lock file, as `to_wire` makes it.
-        digest: of what sync has placed there.
+        digest: the digest of the content that sync has placed there.
 
     Raises:
         OSError: it is being changed, or was since.

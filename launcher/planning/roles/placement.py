@@ -113,9 +113,9 @@ def place(
     """Return the nodes of each role, with the slots of its workers, in the order of their ranks.
 
     Args:
-        places: where each role is to run.
+        places: the requested place of each role.
         hosts: the nodes of the job.
-        source: where they come from, for errors.
+        source: the source of the hosts, for errors.
         aliases: other names of the first host.
 
     Raises:

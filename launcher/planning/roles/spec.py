@@ -68,7 +68,7 @@ class Nodes(NamedTuple):
 
     Attributes:
         inventory: the hosts that are known, and where they come from.
-        hosts: those of the job.
+        hosts: the hosts of the job.
         choice: the backend.
         alone: the same command runs on every node.
     """
