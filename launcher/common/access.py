@@ -69,7 +69,7 @@ def absence(path: str, words: str) -> str:
 
     Args:
         path: a file or folder.
-        words: the message if there is none.
+        words: the message if there is no such file.
     """
     from .errors import reason
 

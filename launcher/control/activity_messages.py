@@ -39,7 +39,7 @@ class LinkActivity(NamedTuple):
 
     Attributes:
         peer: the IP address of the other machine.
-        sent: bytes that it has acknowledged.
+        sent: bytes that the other machine has acknowledged.
         busy: seconds for which bytes were on the way, summed over connections, without those in
             which it had no room for more.
         resent: segments that were sent again.

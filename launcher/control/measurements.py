@@ -10,7 +10,7 @@ class Measure(NamedTuple):
     """Make tests on a node.
 
     Attributes:
-        tests: which, such as "cpu"; `node.full_check.devices` has them.
+        tests: the names of the tests, such as "cpu", in `node.full_check.devices`.
         seconds: the approximate length of each measurement.
         workdir: the folder that jobs run in, "" for none.
         python: the workers', "" for the one that dsrun runs on there.

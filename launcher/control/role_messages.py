@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RolePeers(NamedTuple):
-    """PEERS: where the workers of each role are, as far as is known; for those that start later.
+    """PEERS: the known addresses of each role's workers, for workers that start later.
 
     Attributes:
         peers: the peers by the name of the role.

@@ -39,11 +39,11 @@ class Retry(Enum):
 
 
 class Verdict(NamedTuple):
-    """Why a job has failed.
+    """The reason for the failure of a job.
 
     Attributes:
         kind: the class of the failure.
-        retry: whether the same job may succeed when it is started again.
+        retry: whether the job may succeed when it is started again.
         sentence: the explanation, "" if the rank's output has it, or if it is unknown.
         advice: the remedy, or "".
     """

@@ -52,7 +52,7 @@ session of another host has taken a port, and it says why it ends.
 EVERY = frozenset(map(str.lower, SESSION))
 
 USERS = frozenset({"ExitOnForwardFailure", "LogLevel"})
-"""Those that stay as the user gives them for dsrun itself, in arguments for ssh."""
+"""Settings that the user may change for dsrun itself, in arguments for ssh."""
 
 NEWER = frozenset({"SessionType", "StdinNull", "ForkAfterAuthentication"})
 """Settings of OpenSSH 8.7 and later; older versions end with an error."""
@@ -66,7 +66,7 @@ LENIENT = frozenset({"no", "off", "false", "accept-new"})
 """Values of StrictHostKeyChecking that accept unknown keys; `-G` prints `no` as `false`."""
 
 CARELESS = LENIENT - {"accept-new"}
-"""Those with which OpenSSH connects even if a key has changed."""
+"""Values with which OpenSSH connects even if a key has changed."""
 
 
 class Unreadable(Exception):

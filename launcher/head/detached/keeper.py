@@ -76,7 +76,7 @@ class JobKeeper:
         self._journal.put(journal.JournalEntry(0, at, kind, data, rank, host, role))
 
     def _failed(self, why: str) -> None:
-        """Tell why something is lost; called in the thread of the journal."""
+        """Report why output is lost; called in the thread of the journal."""
         self._unkept = why
         told = f"cannot save the output of this job in {self.folder} ({why}); the job goes on,"
         self._loop.call_soon_threadsafe(lambda: self._warn(f"{told} and its later output is lost"))

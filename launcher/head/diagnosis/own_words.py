@@ -47,7 +47,7 @@ RepositoryNotFoundError SafetensorError UnpicklingError XlaRuntimeError ZMQError
 """
 
 CLASSES = frozenset(_NAMES.split())
-"""Their names where a program such as rich leaves out the package."""
+"""Names of such classes where a program such as rich leaves out the package."""
 
 _MESSAGE = re.compile(r"(?:The |An? |\[[^\]\n]{0,80}\] ?|[\w.]{1,80}(?:Error|Exception): )*")
 """Text that may precede the words with which a message begins."""

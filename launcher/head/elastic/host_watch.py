@@ -86,7 +86,7 @@ class HostWatch:
             self._end = self._source(self._answered)
 
     def _tell(self) -> None:
-        """Tell that there is no answer, once until there is one."""
+        """Warn that there is no answer, only once until there is one."""
         if not self._told:
             self._told = True
             self._warn(

@@ -52,17 +52,17 @@ class NodeStates:
 
     @property
     def ready(self) -> AbstractSet[int]:
-        """Those that wait for a round."""
+        """The nodes that wait for a round."""
         return self._nodes[MemberState.READY]
 
     @property
     def running(self) -> AbstractSet[int]:
-        """Those that are in one."""
+        """The nodes that are in a round."""
         return self._nodes[MemberState.RUNNING]
 
     @property
     def leaving(self) -> AbstractSet[int]:
-        """Those that have been released."""
+        """The nodes that have been released."""
         return self._nodes[MemberState.LEAVING]
 
     def move(self, nodes: Iterable[int], state: MemberState) -> None:

@@ -111,7 +111,7 @@ class RunnerRounds:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Tell the rounds of an event, whose actions follow; return its answer."""
+        """Pass an event to the rounds, whose actions follow; return the answer."""
         answer = happened(self._timers.clock(), *args, **kwargs)
         self._alarm.set(self._rounds.due)
         return answer

@@ -44,7 +44,7 @@ def _latency(_one: str, here: Measured, others: Measured) -> str:
 
 
 def _bandwidth(one: str, here: Measured, others: Measured) -> str:
-    """Tell the directions apart: a link is often slow in one only."""
+    """Separate the directions: a link is often slow in only one of them."""
     out, back = [], []
     for (caller, _), link in here.items():
         if isinstance(link, Link):

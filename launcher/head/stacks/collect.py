@@ -25,7 +25,7 @@ PATIENCE = 1.0
 """Seconds for all nodes together to answer, or to say that they take longer."""
 
 FEW = 8
-"""So many ranks of a node leave it the CPU that it needs for that."""
+"""Number of ranks of a node up to which it has enough CPU to read their stacks."""
 
 EACH = 0.05
 """Seconds more for each further rank on the fullest node."""

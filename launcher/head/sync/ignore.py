@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathspec.pattern import RegexPattern
 
 FILES = (".gitignore", ".dsrunignore")
-"""Their names; in one folder the later one has the last word."""
+"""Names of the files with rules; in one folder, the later one takes precedence."""
 
 LIMIT = 1 << 20
 """Bytes of such a file."""

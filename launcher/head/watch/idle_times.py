@@ -73,7 +73,7 @@ class RankIdleTime(NamedTuple):
 
 
 class RankIdleTimes:
-    """Since when each running rank has been idle.
+    """The time since when each running rank has been idle.
 
     Attributes:
         ranks: the idle times by rank.

@@ -134,7 +134,7 @@ class RoundsPhase(Enum):
 
 
 class RoundsState:
-    """Where a node is in its rounds, and in which one.
+    """The state of a node in its rounds.
 
     Attributes:
         phase: the current phase.

@@ -24,7 +24,7 @@ SECONDS = 0.7
 """Seconds for reading a few processes; the runner waits a second for that, or for word of more."""
 
 FEW = 4
-"""So many are a few."""
+"""Number of processes that these seconds suffice for."""
 
 EACH = 0.1
 """Seconds for each process beyond these."""
