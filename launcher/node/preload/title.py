@@ -54,7 +54,7 @@ def _stat() -> list[int]:
 
 
 def _map(line: bytes, variables: bytes, stat: Sequence[int]) -> bool:
-    """Give the kernel another place for the words (prctl(2), PR_SET_MM_MAP; no privilege needed)."""
+    """Give the kernel another place for them (prctl(2), PR_SET_MM_MAP; no privilege needed)."""
 
     def field(number: int) -> int:
         return stat[number - 4]
