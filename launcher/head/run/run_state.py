@@ -122,7 +122,7 @@ if TYPE_CHECKING:
             ...
 
         def finish(self) -> None:
-            """Give the nodes back: the run is over."""
+            """Tell the owner that the run is over, after closing the services of the run."""
             ...
 
 
