@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from ...control.stream import FrameStream
     from ..guard import Guard
+    from ..questions.answers import MachineRequests
     from ..workers.prepare import FileFindings
-    from .machine_requests import MachineRequests
     from .side_services import SideServices
     from .signal_deduplicator import Way
 
@@ -268,7 +268,7 @@ class Session:
     def _on_machine(self, kind: int, body: bytes) -> None:
         """Handle a request about this machine; what does so is imported for the first of them."""
         if self._machine is None:
-            from .machine_requests import MachineRequests
+            from ..questions.answers import MachineRequests
 
             workers = lambda: self._active.workers if self._active else ()  # noqa: E731
             self._machine = MachineRequests(self._loop, self._send, workers)

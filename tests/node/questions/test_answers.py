@@ -15,7 +15,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.job_messages import DeviceUsage, EndJob, RankUsage, Usage
 from dsrun.launcher.node.machine import device_usage, processes
 from dsrun.launcher.node.machine.device_usage import DeviceQuestion
-from dsrun.launcher.node.session import machine_requests
+from dsrun.launcher.node.questions import answers
 
 from ...support.fake_runner import running, stopped
 from ...support.launcher_name import NAME
@@ -92,7 +92,7 @@ def test_devices_that_hang_hold_up_neither_the_answer_nor_the_end_of_a_run(
         return ()
 
     monkeypatch.setattr(device_usage, "read", hang)
-    monkeypatch.setattr(machine_requests, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
+    monkeypatch.setattr(answers, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
     monkeypatch.setattr(device_usage, "SECONDS", NEVER)
 
     def history(r: FakeRunner) -> Steps:
@@ -120,7 +120,7 @@ def test_devices_are_asked_by_way_of_the_packages_that_workers_have(
         return tuple(DeviceUsage(0, folder, None, 0, 0) for folder in folders)
 
     monkeypatch.setattr(device_usage, "read", read)
-    monkeypatch.setattr(machine_requests, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
+    monkeypatch.setattr(answers, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
     monkeypatch.setattr(device_usage, "SECONDS", NEVER)
 
     def history(r: FakeRunner) -> Steps:

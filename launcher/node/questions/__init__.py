@@ -1,0 +1,1 @@
+"""The answers to questions of the runner, whatever runs here."""
