@@ -75,6 +75,7 @@ def test_the_tables_of_dsrun_are_followed() -> None:
         "dsrun.launcher.backends": "dsrun.launcher.backends.local",
         "dsrun.launcher.head.doors": "dsrun.launcher.head.watch.attach",
         "dsrun.launcher.head.watch.attach": "dsrun.launcher.head.picture.page",
+        "dsrun.launcher.node.doors": "dsrun.launcher.node.stacks.questions",
         "dsrun.launcher.node.programs": "dsrun.launcher.node.sync.program",
     }.items():
         assert entry in {module for _, module in imports_by_name(table, modules)}

@@ -58,10 +58,8 @@ LANE = 15  # bytes for a further node launcher on this node; an empty body close
 EXEC = 16  # start this command, whatever else runs here
 EXEC_INPUT = 17  # bytes for a command's standard input; an empty body is its end
 EXEC_STOP = 18  # signal a command, and kill its remaining processes soon after
-USAGE_ASK = 19  # report the usage of the workers and of this machine; an empty body
-END_JOB = 20  # end the processes that a job, given by its id, has left on this machine
+QUESTION = 19  # answer a question about this machine, whatever runs here (`control/questions`)
 EXEC_CREDIT = 21  # this many more bytes of a command's output may be sent
-STACKS_ASK = 22  # report where processes of these workers are in their code
 REACH = 23  # dial other nodes; variables for workers that are started from now on
 PACKAGE = 24  # dsrun itself, for a node without it
 PEERS = 25  # a job of several roles: the places of the workers of each role
@@ -89,10 +87,8 @@ FROM_LANE = 47  # bytes from a further node launcher; an empty body: its line ha
 EXEC_OUTPUT = 48  # output of a command
 EXEC_EXIT = 49  # a command has ended, and none of its processes is left
 EXEC_TOOK = 50  # this many bytes of EXEC_INPUT were written to a command
-USAGE = 51  # the answer to USAGE_ASK
-ENDED_JOB = 52  # the processes ended for END_JOB, and those that are left
+REPLY = 51  # the answer to a QUESTION
 LANE_ENDED = 53  # the process of a further node launcher has ended, and why
-STACKS = 54  # the answer to STACKS_ASK
 REACHED = 55  # which of the nodes in REACH have answered
 PACKAGE_ASK = 56  # asks for PACKAGE, before AUTH: its hash
 ACTIVITY = 57  # activity of the workers since the start: CPU time, input and output
@@ -113,9 +109,6 @@ TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, PORTS_ASK, *TO_ROUNDS)
 
 TO_SIDE_SERVICES = LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT
 """Frames for services that run beside a node's runs."""
-
-TO_MACHINE = USAGE_ASK, END_JOB, STACKS_ASK
-"""Requests about a machine and the processes on it."""
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")

@@ -12,7 +12,7 @@ from ..specs.field_types import Count, Pid, Rank, Signal, Size, register
 class RankUsage(NamedTuple):
     """The resources that one worker and its descendants use.
 
-    It is a row of USAGE.
+    It is a row of `Usage`.
 
     Attributes:
         rank: the rank of the worker.
@@ -34,7 +34,7 @@ class RankUsage(NamedTuple):
 class DeviceUsage(NamedTuple):
     """The use of a device, by any process.
 
-    It is a row of USAGE.
+    It is a row of `Usage`.
 
     Attributes:
         number: the number that the vendor's tools use (nvidia-smi).
@@ -51,8 +51,12 @@ class DeviceUsage(NamedTuple):
     total: Size
 
 
+class UsageAsk(NamedTuple):
+    """Tell what the workers on this node and the whole machine use."""
+
+
 class Usage(NamedTuple):
-    """USAGE: what the workers on a node and the whole machine use.
+    """What the workers on a node and the whole machine use.
 
     Attributes:
         clock: the node's monotonic clock in seconds: with it, two answers give a CPU share.
@@ -72,7 +76,7 @@ class Usage(NamedTuple):
 
 
 class EndJob(NamedTuple):
-    """END_JOB: end what a job has left on this machine.
+    """End what a job has left on this machine.
 
     Attributes:
         job_id: the job's id.
@@ -86,10 +90,13 @@ class EndJob(NamedTuple):
 
 
 class EndedJob(NamedTuple):
-    """ENDED_JOB: the processes that have ended, and those that did not, as texts."""
+    """The processes that have ended, and those that did not, as texts."""
 
     ended: tuple[str, ...]
     left: tuple[str, ...]
 
 
 register(RankUsage, DeviceUsage)
+
+USAGE = "usage", UsageAsk, Usage
+END_JOB = "end_job", EndJob, EndedJob

@@ -1,14 +1,9 @@
-"""STACKS_ASK and STACKS: where the processes of workers are in their code, and in collectives."""
+"""The question `stacks`: where the processes of workers are in their code, and in collectives."""
 
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from ..specs.field_types import Id, Pid, Rank, Size, register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
+from ..specs.field_types import Pid, Rank, Size, register
 
 CLIENTS, CLIENT, CONNECTION, STORE = "clients", "client", "connection", "store"
 """Words for a thread's wait on the network: for connections, for data from a client, for data on a
@@ -19,10 +14,9 @@ NETWORK_UNKNOWN = "unknown"
 
 
 class StacksAsk(NamedTuple):
-    """STACKS_ASK: report the stacks of workers on this node.
+    """Report the stacks of workers on this node.
 
     Attributes:
-        number: the number of the question; the answer has this number, too.
         ranks: the ranks of the workers; () for all.
         native: whether to add frames of C and C++ code where possible; this takes seconds.
         children: whether to add the processes below a worker, such as those of a data loader.
@@ -31,7 +25,6 @@ class StacksAsk(NamedTuple):
             one.
     """
 
-    number: Id
     ranks: tuple[Rank, ...] = ()
     native: bool = False
     children: bool = True
@@ -40,7 +33,7 @@ class StacksAsk(NamedTuple):
 
 
 class ProcessState(NamedTuple):
-    """One process of a worker, in a row of STACKS.
+    """One process of a worker, in a row of `StacksAnswer`.
 
     Attributes:
         pid: its own.
@@ -66,7 +59,7 @@ class ProcessState(NamedTuple):
 
 
 class ThreadStack(NamedTuple):
-    """The stack of one thread, in a row of STACKS.
+    """The stack of one thread, in a row of `StacksAnswer`.
 
     Attributes:
         pid: its process.
@@ -85,7 +78,7 @@ class ThreadStack(NamedTuple):
 
 
 class NetworkUse(NamedTuple):
-    """The waits of a process on the network, or on a Unix socket with a path, a row of STACKS.
+    """A process on the network, or on a Unix socket with a path, in a row of `StacksAnswer`.
 
     Attributes:
         pid: the pid of the process.
@@ -105,7 +98,7 @@ class NetworkUse(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """A collective operation of a rank, in a row of STACKS: of each group the newest few.
+    """A collective operation of a rank, in a row of `StacksAnswer`: of each group the newest few.
 
     Attributes:
         group: the name of the process group, as torch has it: `default_pg` for that of all ranks.
@@ -132,22 +125,20 @@ class Collective(NamedTuple):
 
 
 class StacksAnswer(NamedTuple):
-    """STACKS: where the processes of workers are.
+    """Where the processes of workers are.
 
     Attributes:
-        number: the number of the question.
         saved: the folder on the node where they are in files, "" for nowhere.
         network: the network use of the processes that run Python, as far as it is known.
-        more: seconds for which the node reads, if this only says so: the answer follows.
     """
 
-    number: Id
     processes: tuple[ProcessState, ...]
     threads: tuple[ThreadStack, ...]
     collectives: tuple[Collective, ...]
     saved: str = ""
     network: tuple[NetworkUse, ...] = ()
-    more: float = 0.0
 
 
 register(ProcessState, ThreadStack, Collective, NetworkUse)
+
+STACKS = "stacks", StacksAsk, StacksAnswer

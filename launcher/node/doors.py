@@ -41,6 +41,14 @@ OUTFITS = (
 """Changes to how workers are executed. Each function takes the specs of the workers of a round and
 their `StartingWorkers`, and returns a context of new specs, in which the workers start."""
 
+QUESTIONS = {
+    "usage": ("..control.job_messages:USAGE", ".questions.usage:UsageAnswers"),
+    "end_job": ("..control.job_messages:END_JOB", ".questions.job_end:JobEndAnswers"),
+    "stacks": ("..control.stack_messages:STACKS", ".stacks.questions:StackAnswers"),
+}
+"""Questions that the runner may ask, by name: the row of a question, and its answers, which are a
+subclass of `NodeAnswers`, or a function of the `QuestionContext` and the ask that returns one."""
+
 
 @contextmanager
 def outfitted(

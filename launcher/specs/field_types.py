@@ -28,6 +28,7 @@ Id = int
 Code = int
 Signal = int
 Name = str
+Fields = dict[str, object]
 
 LONGEST_NAME = 255
 """Characters of a host's name or address (RFC 1035, 2.3.4)."""
@@ -248,8 +249,10 @@ PLAIN: dict[str, Check] = {
     "Signal": lambda value: type(value) is int and value in _SIGNALS,
     "Slot": lambda value: _SLOT(value) or _text(value),
     "float": _number,
+    "Fields": lambda value: isinstance(value, dict),
     "list[str]": _tail,
 }
-"""The check for each plain type; `list[str]` is a pair of texts, standard output and error."""
+"""The check for each plain type; `list[str]` is a pair of texts, standard output and error, and
+`Fields` are those of a message, to be read as that."""
 
 _READERS: dict[str, Reader] = {name: _plain(name, fits) for name, fits in PLAIN.items()}

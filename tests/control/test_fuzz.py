@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control import auth, command_messages, frames, job_messages, messages
+from dsrun.launcher.control import (
+    auth,
+    command_messages,
+    frames,
+    job_messages,
+    messages,
+    questions,
+)
 from dsrun.launcher.control.frames import BadFrame, Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROUNDS = 20_000
+
+USAGE, END_JOB, ENDED_JOB = 200, 201, 202
+"""Stand for frames with what is in a QUESTION or a REPLY."""
 
 SHAPES: dict[int, Any] = {
     frames.START: messages.Start,
@@ -27,9 +37,11 @@ SHAPES: dict[int, Any] = {
     frames.EXEC: command_messages.ExecCommand,
     frames.EXEC_EXIT: command_messages.CommandExit,
     frames.LANE_ENDED: command_messages.LaneEnd,
-    frames.USAGE: job_messages.Usage,
-    frames.END_JOB: job_messages.EndJob,
-    frames.ENDED_JOB: job_messages.EndedJob,
+    frames.QUESTION: questions.QuestionMessage,
+    frames.REPLY: questions.ReplyMessage,
+    USAGE: job_messages.Usage,
+    END_JOB: job_messages.EndJob,
+    ENDED_JOB: job_messages.EndedJob,
 }
 
 NUMBERED: dict[int, Any] = {
@@ -54,19 +66,22 @@ SAMPLES = (
     messages.pack(frames.DONE, messages.Done(("pid 7",), {"0": ["out", "err"]})),
     messages.pack(frames.AUTH, auth.Credentials("n1", "proof")),
     messages.pack(
-        frames.USAGE,
+        USAGE,
         job_messages.Usage(
             *(1.5, 8, 0.25, 1 << 34, 1 << 33),
             (job_messages.RankUsage(0, 4000, "R", 1.5, 1 << 30, 2),),
             (job_messages.DeviceUsage(0, "GPU-1", None, 1 << 30, 1 << 36),),
         ),
     ),
-    messages.pack(frames.END_JOB, job_messages.EndJob("20261122-101112-abcdef", 15, 30.0)),
-    messages.pack(frames.ENDED_JOB, job_messages.EndedJob(("pid 7 (python)",), ())),
+    messages.pack(END_JOB, job_messages.EndJob("20261122-101112-abcdef", 15, 30.0)),
+    messages.pack(ENDED_JOB, job_messages.EndedJob(("pid 7 (python)",), ())),
     messages.pack(
         frames.EXEC,
         command_messages.ExecCommand(7, ("a", "é \udcff"), {"A": "1"}, "/w", True, 0.5, 1, 15.0),
     ),
+    questions.pack_question(7, "stacks", job_messages.EndJob("j", 15, 0.5)),
+    questions.pack_reply(7, "end_job", job_messages.EndedJob(("pid 7",), ())),
+    questions.pack_more(7, "stacks", 2.5),
     messages.pack(frames.EXEC_EXIT, command_messages.CommandExit(7, -9, "it took too long")),
     messages.pack(frames.LANE_ENDED, command_messages.LaneEnd(3, 69, "killed")),
     frames.pack_for(frames.LANE, 1, b"bytes"),
@@ -203,7 +218,7 @@ def test_fields_that_are_missing_or_unknown_are_refused(sample: bytes) -> None:
         with pytest.raises(BadFrame):
             messages.unpack(shape, json.dumps(without).encode())
     with pytest.raises(BadFrame):
-        messages.unpack(shape, json.dumps({**whole, "more": 1}).encode())
+        messages.unpack(shape, json.dumps({**whole, "unknown": 1}).encode())
 
 
 @pytest.mark.parametrize("size", [4097, 1 << 20, (1 << 32) - 1])

@@ -22,7 +22,7 @@ USAGE = Usage(99.25, 8, 0.5, 1 << 34, 1 << 33, (RANK,), (DEVICE, DEVICE._replace
 
 
 def body_of(message: NamedTuple) -> bytes:
-    return messages.pack(frames.USAGE, message)[5:]
+    return messages.pack(frames.REPLY, message)[5:]
 
 
 def test_usage_comes_back_with_rows() -> None:

@@ -1,4 +1,4 @@
-"""STACKS_ASK and STACKS, there and back."""
+"""The question for stacks and its answer, there and back."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ COLLECTIVE = Collective(
     "main (/a.py:9)",
 )
 NETWORK = NetworkUse(3, 4003, CLIENTS, "", 1 << 40, -1.0)
-STACKS = StacksAnswer(
-    7, (PROCESS,), (THREAD, THREAD._replace(frames=())), (COLLECTIVE,), network=(NETWORK,)
+ANSWER = StacksAnswer(
+    (PROCESS,), (THREAD, THREAD._replace(frames=())), (COLLECTIVE,), network=(NETWORK,)
 )
-BODY = messages.pack(frames.STACKS, STACKS)[5:]
+BODY = messages.pack(frames.REPLY, ANSWER)[5:]
 
 
 def test_stacks_come_back_with_their_rows() -> None:
-    assert messages.unpack(StacksAnswer, BODY) == STACKS
+    assert messages.unpack(StacksAnswer, BODY) == ANSWER
 
 
 def test_a_question_comes_back_as_it_was() -> None:
-    ask = StacksAsk(5, (1, 2), native=True)
-    assert messages.unpack(StacksAsk, messages.pack(frames.STACKS_ASK, ask)[5:]) == ask
+    ask = StacksAsk((1, 2), native=True)
+    assert messages.unpack(StacksAsk, messages.pack(frames.QUESTION, ask)[5:]) == ask
 
 
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
-        ({"number": -1}, "number: expected Id"),
+        ({"saved": 1}, "saved: expected str"),
         ({"processes": [list(PROCESS)[1:]]}, r"processes\[0\]: expected"),
         ({"threads": [[4003, "x", True, False, [1]]]}, r"threads\[0\].frames\[0\]: expected"),
         ({"threads": [[4003, "x", 1, False, []]]}, r"threads\[0\].main: expected"),

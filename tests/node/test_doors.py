@@ -1,9 +1,11 @@
-"""What workers are outfitted with, and that nothing is imported for a job without it."""
+"""The outfits of workers, none of which is imported for a job without it, and the questions."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from dsrun.launcher.node import doors
 from dsrun.launcher.node.doors import NodeDoor
 from dsrun.launcher.node.hook import FOLDER
+from dsrun.launcher.node.questions.answers import NodeAnswers
 from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
 from dsrun.launcher.specs.program import Program
 
@@ -68,3 +71,20 @@ def test_outfits_are_put_on_one_after_another_and_taken_off_at_the_end() -> None
     with doors.outfitted([SPEC], StartingWorkers(program_task()), rows) as (spec,):
         assert spec.argv == [*SPEC.argv, b"1", b"2"]
     assert order == ["on", "on", "off", "off"]
+
+
+def named(name: str) -> Any:
+    module, _, name = name.partition(":")
+    return getattr(import_module(module, doors.__package__), name)
+
+
+@pytest.mark.parametrize("name", doors.QUESTIONS)
+def test_a_question_has_its_types_and_what_answers_it(name: str) -> None:
+    (own, ask, answer), answers = map(named, doors.QUESTIONS[name])
+    assert own == name
+    assert hasattr(ask, "_fields")
+    assert hasattr(answer, "_fields")
+    if inspect.isclass(answers):
+        assert issubclass(answers, NodeAnswers)
+    else:
+        assert callable(answers)

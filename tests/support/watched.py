@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
-from dsrun.launcher.control.stack_messages import Collective, StacksAnswer, ThreadStack
+from dsrun.launcher.control.questions import QuestionMessage
+from dsrun.launcher.control.stack_messages import STACKS, Collective, StacksAnswer, ThreadStack
 from dsrun.launcher.head.watch import attach
 from dsrun.launcher.specs.policies import WatchPolicy
 
+from .questions import reply
 from .stacks import ALL_REDUCE, process, thread
 
 if TYPE_CHECKING:
@@ -147,19 +149,19 @@ class Watched:
         asks = set()
         for node, ranks in self._nodes():
             for kind, body in node.received:
-                if kind == frames.STACKS_ASK:
+                if kind == frames.QUESTION:
                     asks.add(round(self.now, 1))
-                    number = int(str(frames.unpack_json(body)["number"]))
-                    node.says(messages.pack(frames.STACKS, self._stacks(number, ranks)))
+                    number = messages.unpack(QuestionMessage, body).number
+                    node.says(reply(STACKS, self._stacks(ranks), number))
             node.received.clear()
         self.asked += sorted(asks)
         self.fleet.step()
 
-    def _stacks(self, number: int, ranks: Sequence[Rank]) -> StacksAnswer:
+    def _stacks(self, ranks: Sequence[Rank]) -> StacksAnswer:
         states = [process(one.number, 0, one.state, one.waits_in) for one in ranks]
         threads = [one for rank in ranks if rank.place for one in rank.stacks()]
         calls = [call for one in ranks for call in one.calls]
-        return StacksAnswer(number, tuple(states), tuple(threads), tuple(calls), self.folder)
+        return StacksAnswer(tuple(states), tuple(threads), tuple(calls), self.folder)
 
     def _nodes(self) -> list[tuple[Any, list[Rank]]]:
         running = {one.rank: one.host for one in self.run.state.workers.running}

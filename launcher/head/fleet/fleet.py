@@ -55,8 +55,7 @@ FROM_NODES = (
     *(frames.READY, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
     *(frames.FROM_LANE, frames.LANE_ENDED),
     *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK),
-    *(frames.USAGE, frames.ENDED_JOB, frames.REACHED, frames.ACTIVITY),
-    frames.STACKS,
+    *(frames.REPLY, frames.REACHED, frames.ACTIVITY),
 )
 """Frames that an authenticated node launcher may send."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...control.job_messages import END_JOB
 from .events import NO_MESSAGE, NodeConnected, NodeDisconnected, NodeEnded
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ MARGIN = 30.0
 
 
 class JobEnd:
-    """Sends END_JOB to every node that connects, until all have answered or are given up.
+    """Sends the order to every node that connects, until all have answered or are given up.
 
     Attributes:
         outcomes: what each host has answered.
@@ -29,11 +30,11 @@ class JobEnd:
         self.unreached: dict[str, str] = {}
         self._fleet = fleet
         self._order = order
+        self._patience = patience + order.grace + MARGIN
         self._waiting = set(fleet.nodes.values())
         fleet.lend(tuple(self._waiting), self._on_event)
         fleet.loop.call_later(patience, lambda: self._give_up(connected=False))
-        last = patience + order.grace + MARGIN
-        fleet.loop.call_later(last, lambda: self._give_up(connected=True))
+        fleet.loop.call_later(self._patience, lambda: self._give_up(connected=True))
 
     def wait(self) -> None:
         """Run the loop until nothing more is expected."""
@@ -44,15 +45,17 @@ class JobEnd:
     def _on_event(self, event: FleetEvent) -> None:
         match event:
             case NodeConnected(node):
-                self._fleet.node_queries.end_job(node, self._order, self._on_outcome)
+                ask = self._fleet.node_queries.ask
+                ask([node], END_JOB, self._order, self._on_outcomes, self._patience)
             case NodeDisconnected(node, reason, fault):
                 self._lose(node, fault or f"its node launcher disconnected ({reason})")
             case NodeEnded(node, cause):
                 self._lose(node, cause or NO_MESSAGE)
 
-    def _on_outcome(self, node: NodeConnection, outcome: EndedJob) -> None:
-        self.outcomes[node.name] = outcome
-        self._settle(node)
+    def _on_outcomes(self, told: dict[NodeConnection, EndedJob]) -> None:
+        for node, outcome in told.items():
+            self.outcomes[node.name] = outcome
+            self._settle(node)
 
     def _lose(self, node: NodeConnection, reason: str) -> None:
         """Record why a node does not answer; the backend's cause may follow the first reason."""

@@ -1,134 +1,91 @@
-"""Questions of the runner to the nodes of a fleet about their machines."""
+"""Questions of the runner to the nodes of a fleet, whatever runs there."""
 
 from __future__ import annotations
 
-from ...control import frames, job_messages, messages, stack_messages
+from functools import partial
+
+from ...control import frames, messages, questions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeAlias
+    from typing import Any
 
     from ...common.loop import Loop
-    from ...control.job_messages import EndedJob, EndJob, Usage
-    from ...control.stack_messages import StacksAnswer, StacksAsk
+    from ...control.questions import Answer, Ask, Question
+    from ...specs.field_types import Fields
     from .fleet import NodeFleet
     from .node_connection import NodeConnection
 
-    Used: TypeAlias = dict[NodeConnection, Usage]
-    Told: TypeAlias = dict[NodeConnection, StacksAnswer]
-    OnEnded: TypeAlias = Callable[[NodeConnection, EndedJob], None]
-
 PATIENCE = 3.0
-"""Seconds for nodes to report what is used there; their devices may take two."""
+"""Seconds for nodes to answer."""
 
 MOST_MORE = 12.0
 """The most seconds that a node may ask for."""
 
+NEVER = float("-inf"), float("-inf")
+
 
 class NodeQueries:
-    """Asks nodes; there is one of these per fleet.
-
-    Attributes:
-        read: when stacks were asked for, and when the newest answer has come, or is to come, on the
-            loop's clock: in this time workers do a little for that.
-    """
+    """Asks nodes; there is one of these per fleet."""
 
     def __init__(self, fleet: NodeFleet) -> None:
         self._fleet = fleet
-        self._owed: dict[NodeConnection, int] = {}
-        self._questions: list[NodeQuestion] = []
-        self._about_stacks: dict[int, NodeQuestion] = {}
+        self._open: dict[int, NodeQuestion] = {}
         self._asked = 0
-        self.read = float("-inf"), float("-inf")
-        self._endings: dict[NodeConnection, OnEnded] = {}
-        fleet.services |= {
-            frames.USAGE: self._on_usage,
-            frames.STACKS: self._on_stacks,
-            frames.ENDED_JOB: self._on_ended,
-        }
+        self._owed: dict[NodeConnection, int] = {}
+        self._times: dict[str, tuple[float, float]] = {}
+        fleet.services[frames.REPLY] = self._on_reply
 
-    # -- usage ------------------------------------------------------------------------------
-
-    def ask_usage(
-        self, nodes: Iterable[NodeConnection], answered: Callable[[Used], None]
-    ) -> NodeQuestion:
-        """Ask for the usage of these nodes; `answered` gets the answers so far after `PATIENCE`.
-
-        It is called from the loop, earlier if all connected nodes have answered.
-        """
-        asked = [node for node in nodes if node.connected]
-        question = self._question(asked, answered, PATIENCE)
-        self._questions.append(question)
-        for node in asked:
-            self._owed[node] = self._owed.get(node, 0) + 1
-            node.send(frames.pack(frames.USAGE_ASK))
-        return question
-
-    def _question(
-        self, asked: list[NodeConnection], answered: Callable[[Any], None], patience: float
-    ) -> NodeQuestion:
-        return NodeQuestion(self._fleet.loop, asked, answered, patience)
-
-    def _on_usage(self, node: NodeConnection, body: bytes) -> None:
-        if not self._owed.get(node):
-            raise frames.BadFrame("USAGE was not requested")
-        self._owed[node] -= 1
-        used = messages.unpack(job_messages.Usage, body)
-        self._questions = [one for one in self._questions if not one.over]
-        for question in tuple(self._questions):
-            question.add(node, used)
-
-    # -- stacks -----------------------------------------------------------------------------
-
-    def ask_stacks(
+    def ask(
         self,
         nodes: Iterable[NodeConnection],
-        ask: StacksAsk,
-        answered: Callable[[Told], None],
-        patience: float,
+        question: Question[Ask, Answer],
+        ask: Ask,
+        answered: Callable[[dict[NodeConnection, Answer]], None],
+        patience: float = PATIENCE,
     ) -> NodeQuestion:
-        """Ask for the stacks of workers on these nodes; `answered` gets the answers in time.
+        """Ask those of these nodes that are connected; return what can drop the question.
 
-        It is called from the loop after `patience` s, or when all connected nodes have answered. A
-        node that has many stacks to read announces this, and gets more time. Later answers are
-        dropped. The question gets its number here.
+        `answered` is called once from the loop: when all have answered, or with what has come after
+        `patience` seconds. A node may ask for more of them. What comes later is dropped.
         """
+        name, _, shape = question
         asked = [node for node in nodes if node.connected]
-        question = self._question(asked, answered, patience)
-        self._about_stacks = {n: one for n, one in self._about_stacks.items() if not one.over}
         self._asked += 1
-        self._about_stacks[self._asked] = question
-        frame = messages.pack(frames.STACKS_ASK, ask._replace(number=self._asked))
+        self._open = {n: one for n, one in self._open.items() if not one.over}
+        opened = NodeQuestion(self._fleet.loop, asked, shape, answered, patience)
+        self._open[self._asked] = opened
+        frame = questions.pack_question(self._asked, name, ask)
         for node in asked:
+            self._owed[node] = self._owed.get(node, 0) + 1
             node.send(frame)
-        self.read = self._fleet.loop.clock(), self._fleet.loop.clock()
-        return question
+        self._times[name] = self._fleet.loop.clock(), self._fleet.loop.clock()
+        return opened
 
-    def _on_stacks(self, node: NodeConnection, body: bytes) -> None:
-        told = messages.unpack(stack_messages.StacksAnswer, body)
-        if not 0 < told.number <= self._asked:
-            raise frames.BadFrame("STACKS was not requested")
+    def times(self, question: Question[Any, Any]) -> tuple[float, float]:
+        """Return when this was asked, and when the newest answer has come, or is to come.
+
+        Both are on the loop's clock, and minus infinity before the first time.
+        """
+        return self._times.get(question[0], NEVER)
+
+    def _on_reply(self, node: NodeConnection, body: bytes) -> None:
+        told = messages.unpack(questions.ReplyMessage, body)
+        known = 0 < told.number <= self._asked and told.name in self._times
+        if not (known and self._owed.get(node)):
+            raise frames.BadFrame(f"{told.name!r} was not asked")
         more = min(max(told.more, 0.0), MOST_MORE)
-        self.read = self.read[0], max(self.read[1], self._fleet.loop.clock() + more)
-        question = self._about_stacks.get(told.number)
-        if question is not None and told.more > 0:
-            question.put_off(node, more)
-        elif question is not None:
-            question.add(node, told)
-
-    # -- what a job has left ----------------------------------------------------------------
-
-    def end_job(self, node: NodeConnection, order: EndJob, ended: OnEnded) -> None:
-        """Make a node end a job's remaining processes, one job at a time; `ended` is called."""
-        self._endings[node] = ended
-        node.send(messages.pack(frames.END_JOB, order))
-
-    def _on_ended(self, node: NodeConnection, body: bytes) -> None:
-        ended = self._endings.pop(node, None)
-        if ended is None:
-            raise frames.BadFrame("no end of a job was requested")
-        ended(node, messages.unpack(job_messages.EndedJob, body))
+        asked, until = self._times[told.name]
+        self._times[told.name] = asked, max(until, self._fleet.loop.clock() + more)
+        question = self._open.get(told.number)
+        if more:
+            if question is not None:
+                question.put_off(node, more)
+            return
+        self._owed[node] -= 1
+        if question is not None:
+            question.add(node, told.body)
 
 
 class NodeQuestion:
@@ -142,16 +99,22 @@ class NodeQuestion:
         self,
         loop: Loop,
         nodes: Iterable[NodeConnection],
-        answered: Callable[[Any], None],
+        shape: type[Answer],
+        answered: Callable[[dict[NodeConnection, Answer]], None],
         patience: float,
     ) -> None:
-        """Wait for this number of seconds."""
+        """Wait so many seconds for answers of this type."""
         self.over = False
         self._loop = loop
         self._waiting = set(nodes)
         self._put_off: dict[NodeConnection, float] = {}
-        self._answers: dict[NodeConnection, Any] = {}
-        self._answered = answered
+        answers: dict[NodeConnection, Answer] = {}
+
+        def keep(node: NodeConnection, fields: Fields) -> None:
+            answers[node] = messages.from_fields(shape, fields)
+
+        self._keep = keep
+        self._answered = partial(answered, answers)
         self._timer = loop.call_later(patience if self._waiting else 0.0, self._expire)
 
     def put_off(self, node: NodeConnection, seconds: float) -> None:
@@ -159,11 +122,15 @@ class NodeQuestion:
         if node in self._waiting:
             self._put_off.setdefault(node, self._loop.clock() + seconds)
 
-    def add(self, node: NodeConnection, answer: Any) -> None:
-        """Add the answer of a node."""
+    def add(self, node: NodeConnection, fields: Fields) -> None:
+        """Add the answer of a node.
+
+        Raises:
+            BadFrame: it is not of the type that answers this question.
+        """
         if node in self._waiting:
+            self._keep(node, fields)
             self._waiting.remove(node)
-            self._answers[node] = answer
             self._end_if_all()
 
     def drop(self) -> None:
@@ -185,4 +152,4 @@ class NodeQuestion:
         """Answer with what has come, if nobody is waited for."""
         if not self._waiting and not self.over:
             self.drop()
-            self._answered(self._answers)
+            self._answered()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from ...control.job_messages import USAGE, UsageAsk
 from .exposition import Metric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from ...control.job_messages import DeviceUsage
+    from ...control.job_messages import DeviceUsage, Usage
     from ..fleet.node_connection import NodeConnection
-    from ..fleet.node_queries import NodeQuestion, Used
+    from ..fleet.node_queries import NodeQueries, NodeQuestion
     from ..run.run_node import RunNode
-
-    AskUsage = Callable[[Iterable[NodeConnection], Callable[[Used], None]], NodeQuestion]
 
 ASKED = {"cuda"}
 """Accelerators whose nodes can tell how their devices are used."""
@@ -22,9 +21,8 @@ ASKED = {"cuda"}
 class DeviceUse:
     """The nodes' last report on their devices; no metric before that."""
 
-    def __init__(self, ask_usage: AskUsage) -> None:
-        """Ask with `ask_usage`, the method of `NodeQueries`."""
-        self._ask_usage = ask_usage
+    def __init__(self, queries: NodeQueries) -> None:
+        self._queries = queries
         self._question: NodeQuestion | None = None
         self._used: dict[str, list[DeviceUsage]] = {}
 
@@ -38,9 +36,9 @@ class DeviceUse:
             if not node.over and node.hello is not None and node.hello.accelerator in ASKED
         }
         if having:
-            self._question = self._ask_usage(having.values(), self._answered)
+            self._question = self._queries.ask(having.values(), USAGE, UsageAsk(), self._answered)
 
-    def _answered(self, used: Used) -> None:
+    def _answered(self, used: dict[NodeConnection, Usage]) -> None:
         known = {node.name: [row for row in one.devices if row.total] for node, one in used.items()}
         self._used = {name: rows for name, rows in known.items() if rows}
 

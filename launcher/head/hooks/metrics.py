@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ...specs.job import JobSpec
+    from ..fleet.node_queries import NodeQueries
     from ..run.events import RunEvent
     from ..run.run_view import RunView
-    from .device_use import AskUsage
 
 INTERVAL = 5.0
 """Seconds between two writes."""
@@ -41,7 +41,7 @@ class MetricsFile:
         loop: Loop,
         log: Callable[[str, str], None],
         view: Callable[[], RunView],
-        ask_usage: AskUsage,
+        queries: NodeQueries,
     ) -> None:
         """Begin to write the metrics of a job.
 
@@ -50,11 +50,11 @@ class MetricsFile:
             loop: of the job.
             log: prints a message, given its text and level.
             view: returns how its run is now.
-            ask_usage: asks nodes how they are used (`NodeQueries`).
+            queries: ask nodes how they are used.
         """
         path, self._job_id = spec.hooks.metrics_file, spec.job_id
         assert path is not None
-        self._view, self._devices = view, DeviceUse(ask_usage)
+        self._view, self._devices = view, DeviceUse(queries)
         self._metrics = RunMetrics(loop.clock, view)
         self.writer = MetricsWriter(loop, path, self._text, log)
 

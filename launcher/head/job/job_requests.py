@@ -15,10 +15,11 @@ from .job_status import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from ...control.job_messages import Usage
     from ..fleet.fleet import NodeFleet
-    from ..fleet.node_queries import Used
+    from ..fleet.node_connection import NodeConnection
     from ..local.server import LocalCaller, Message, Verb
     from ..run.run import Handle
     from ..run.run_view import RunView
@@ -70,14 +71,8 @@ class JobRequests:
 
     def _usage(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Answer with what each node that is connected reports: (host, usage) of each."""
-
-        def answer(used: Used) -> None:
-            rows = [[node.name, one._asdict()] for node, one in used.items()]
-            caller.answer({"nodes": rows}, request)
-
         nodes = [node.connection for node in self._view().nodes if not node.over]
-        question = self._fleet.node_queries.ask_usage(nodes, answer)
-        caller.on_close.append(question.drop)
+        tell_usage(self._fleet, nodes, caller, request)
 
     def _stacks(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Answer once the nodes have told where the ranks are, after an event for each rank."""
@@ -176,6 +171,20 @@ class LogReader:
             self._hosts[rank] = host
             self._caller.event({"event": "rank", "rank": rank, "host": host})
         self._caller.chunk(frames.output_body(rank, stream, data))
+
+
+def tell_usage(
+    fleet: NodeFleet, nodes: Iterable[NodeConnection], caller: LocalCaller, request: Message
+) -> None:
+    """Answer a request with what those of these nodes report that are connected."""
+    from ...control.job_messages import USAGE, UsageAsk
+
+    def answer(used: dict[NodeConnection, Usage]) -> None:
+        rows = [[node.name, one._asdict()] for node, one in used.items()]
+        caller.answer({"nodes": rows}, request)
+
+    question = fleet.node_queries.ask(nodes, USAGE, UsageAsk(), answer)
+    caller.on_close.append(question.drop)
 
 
 def check_size(run: RunView, nodes: int) -> str:

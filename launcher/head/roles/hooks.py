@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ...specs.job import JobSpec
+    from ..fleet.node_queries import NodeQueries
     from ..hooks.commands import CommandQueue
-    from ..hooks.device_use import AskUsage
     from ..report.ending import Ending
     from ..run.events import RunEvent
     from ..run.run_view import ObservedRun, RunView
@@ -37,7 +37,7 @@ class RolesHooks:
         loop: Loop,
         courses: Mapping[str, RoleCourse],
         log: Callable[[str, str], None],
-        ask_usage: AskUsage,
+        queries: NodeQueries,
     ) -> None:
         """Begin.
 
@@ -46,9 +46,9 @@ class RolesHooks:
             loop: of the job.
             courses: what is known of each role, by name.
             log: prints a message, given its text and level.
-            ask_usage: asks nodes how they are used (`NodeQueries`).
+            queries: ask nodes how they are used.
         """
-        self._devices = DeviceUse(ask_usage)
+        self._devices = DeviceUse(queries)
         self._views: dict[str, Callable[[], RunView]] = {}
         self._spec, self._loop, self._courses, self._log = spec, loop, courses, log
         self._began = loop.clock()

@@ -11,7 +11,7 @@ from ...common.errors import UsageError
 from ...common.wording import counted
 from ...control.job_status import JobStatus, NodeStatus, as_fields
 from ..job.ending import ending_of
-from ..job.job_requests import follow, ranks_of, signal_of
+from ..job.job_requests import follow, ranks_of, signal_of, tell_usage
 from ..job.job_status import status
 from ..job.report_request import about, send_past, troubles
 from ..report.report import duration
@@ -22,7 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..fleet.node_queries import Used
     from ..job.job_socket import RunHistory
     from ..local.server import LocalCaller, Message, Verb
     from ..run.run_view import RunView
@@ -161,14 +160,8 @@ class RolesRequests:
 
     def _usage(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
         """Answer with what each node reports."""
-
-        def answer(used: Used) -> None:
-            rows = [[node.name, one._asdict()] for node, one in used.items()]
-            caller.answer({"nodes": rows}, request)
-
         fleet = self._job.fleet
-        question = fleet.node_queries.ask_usage(list(fleet.nodes.values()), answer)
-        caller.on_close.append(question.drop)
+        tell_usage(fleet, fleet.nodes.values(), caller, request)
 
     def _signal(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
         number = signal_of(request)

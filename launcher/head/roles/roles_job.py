@@ -104,8 +104,8 @@ class RolesJob:
             return None
         from .hooks import RolesHooks
 
-        ask_usage = self.fleet.node_queries.ask_usage
-        hooks = RolesHooks(job, self.loop, self.policy.courses, self.log, ask_usage)
+        queries = self.fleet.node_queries
+        hooks = RolesHooks(job, self.loop, self.policy.courses, self.log, queries)
         self.observe_runs(hooks.observe)
         return hooks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...control.stack_messages import StacksAsk
+from ...control.stack_messages import STACKS, StacksAsk
 from ..fleet.node_queries import MOST_MORE
 from .view import RankView
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from ...control.stack_messages import StacksAnswer
     from ..fleet.fleet import NodeFleet
-    from ..fleet.node_queries import NodeQuestion, Told
+    from ..fleet.node_connection import NodeConnection
+    from ..fleet.node_queries import NodeQuestion
     from ..run.run_node import RunNode
     from ..run.workers import RunningWorker, Workers
 
@@ -67,13 +68,13 @@ def collect(
     patience = NATIVE_PATIENCE if native else _patience(workers.running)
     lines = {node.name: node.connection for node in nodes if not node.over and node.name in hosts}
 
-    def seen(told: Told) -> None:
+    def seen(told: dict[NodeConnection, StacksAnswer]) -> None:
         answers = {name: told[line] for name, line in lines.items() if line in told}
         still = {*workers.running}
         answered(views([one for one in asked if one in still], answers, patience))
 
-    ask = StacksAsk(0, tuple(sorted(wanted)), native=native, save=save)
-    return fleet.node_queries.ask_stacks(lines.values(), ask, seen, patience)
+    ask = StacksAsk(tuple(sorted(wanted)), native=native, save=save)
+    return fleet.node_queries.ask(lines.values(), STACKS, ask, seen, patience)
 
 
 def _patience(running: Iterable[RunningWorker]) -> float:

@@ -82,6 +82,11 @@ def hang(run: Run) -> None:
         stands = state.phase is not RunPhase.RUNNING or bool(run.debugging)
         return stands or run.output.held_up(state.nodes)
 
+    def times() -> tuple[float, float]:
+        from ...control.stack_messages import STACKS
+
+        return run.fleet.node_queries.times(STACKS)
+
     report = HangReport(
         run.spec.job_id,
         run.spec.watch,
@@ -91,9 +96,7 @@ def hang(run: Run) -> None:
         lambda *found: alert_action(run).perform(*found),
         take_stacks,
     )
-    watch = HangWatch(
-        run.loop, state.nodes, state.workers, report, exempt, lambda: run.fleet.node_queries.read
-    )
+    watch = HangWatch(run.loop, state.nodes, state.workers, report, exempt, times)
     run.observe(watch.on_event)
 
 
@@ -110,8 +113,7 @@ def metrics(run: Run) -> Callable[[], None]:
     """Write the metrics of a run; return what waits until the last are written."""
     from ..hooks.metrics import MetricsFile
 
-    ask_usage = run.fleet.node_queries.ask_usage
-    hook = MetricsFile(run.spec, run.loop, run.log, run.view, ask_usage)
+    hook = MetricsFile(run.spec, run.loop, run.log, run.view, run.fleet.node_queries)
     run.observe(hook.on_event)
     return hook.close
 

@@ -12,13 +12,13 @@ from ....accelerator.hardware import nvml
 from ...common import system
 from ...common.text import read_json
 from ...control.job_messages import DeviceUsage
-from .blocking import ChildCall, call_in_child
+from .blocking import call_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.loop import Loop
+    from .blocking import Calls, ChildCall
 
     Devices = tuple[DeviceUsage, ...]
 
@@ -48,8 +48,11 @@ def read(folders: Sequence[str] = ()) -> Devices:
 class DeviceQuestion:
     """Asks all devices once at a time."""
 
-    def __init__(self, loop: Loop, ask: Callable[[], Devices] = read, driver: str = DRIVER) -> None:
-        self._loop = loop
+    def __init__(
+        self, calls: Calls, ask: Callable[[], Devices] = read, driver: str = DRIVER
+    ) -> None:
+        """Ask by way of these calls."""
+        self._calls = calls
         self._ask = ask
         self._driver = driver
         self._call: ChildCall | None = None
@@ -70,20 +73,9 @@ class DeviceQuestion:
         if not asking:
             self._fork()
 
-    def reaped(self, pid: int) -> None:
-        """Note that a child of this process was reaped."""
-        if self._call is not None:
-            self._call.reaped(pid)
-
-    def close(self) -> None:
-        """Kill the child, and give no answer."""
-        self._waiting.clear()
-        if self._call is not None:
-            self._call.close()
-
     def _fork(self) -> None:
         try:
-            self._call = ChildCall(self._loop, call_in_child(self._ask), SECONDS, self._end)
+            self._call = self._calls.wait(call_in_child(self._ask), SECONDS, self._end)
         except OSError:
             self._answer(())
 

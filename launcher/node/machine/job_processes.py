@@ -1,4 +1,4 @@
-"""END_JOB: find what a job has left on this machine, and end it.
+"""Find what a job has left on this machine, and end it.
 
 A process belongs to a job if it was started with the job's id and with pid and start time of a node
 launcher in its environment, as dsrun starts every worker. Names and command lines do not count.

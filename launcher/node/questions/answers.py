@@ -1,104 +1,143 @@
-"""Requests of the runner about this machine: USAGE_ASK, END_JOB and STACKS_ASK."""
+"""Answers to questions of the runner; what answers one is imported when it is first asked."""
 
 from __future__ import annotations
 
-import os
-import sys
-from functools import partial
+from importlib import import_module
 
-from ...control import frames, job_messages, messages
-from ..machine import device_usage
-from ..machine.device_usage import DeviceQuestion
-from ..machine.job_processes import JobEnder
-from ..machine.usage import usage
+from ...common.values import NamedTuple
+from ...control import frames, messages, questions
+from ..machine.blocking import Calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from ...common.loop import Loop
-    from ...control.job_messages import DeviceUsage, EndedJob, Usage
-    from ..stacks.questions import StackQuestions
     from ..workers.spawn import Process
 
+NODE = __name__.rpartition(".questions")[0]
+"""The package in which tables name modules."""
 
-class MachineRequests:
-    """Answers such requests of one control line.
+
+class QuestionContext(NamedTuple):
+    """What an answer may use.
 
     Attributes:
-        handlers: by kind of frame.
+        loop: of this node launcher.
+        workers: returns the workers of the program that runs now; () between two.
     """
 
-    def __init__(
-        self, loop: Loop, send: Callable[[bytes], None], workers: Callable[[], Sequence[Process]]
-    ) -> None:
-        """Answer with `send`; `workers` returns those that run now."""
-        self._loop = loop
-        self._send = send
-        self._workers = workers
-        self.handlers: dict[int, Callable[[bytes], None]] = {
-            frames.USAGE_ASK: self._on_usage_ask,
-            frames.END_JOB: self._on_end_job,
-            frames.STACKS_ASK: self._on_stacks_ask,
-        }
-        self._devices = DeviceQuestion(loop, self._read_devices)
-        self._endings: list[JobEnder] = []
-        self._stacks: StackQuestions | None = None
+    loop: Loop
+    workers: Callable[[], Sequence[Process]]
 
-    @property
-    def pids(self) -> set[int]:
-        """The children that answer requests."""
-        stacks = self._stacks.pids if self._stacks is not None else set()
-        return {self._devices.pid, *stacks} - {0}
 
-    def on_reaped(self, reaped: Mapping[int, int]) -> None:
-        """Handle the end of children, given the wait status of each by pid."""
-        for pid in reaped:
-            self._devices.reaped(pid)
-        if self._stacks is not None:
-            self._stacks.on_reaped(reaped)
+class QuestionReply:
+    """The way back to who has asked; it is called with the answer."""
 
-    def _on_usage_ask(self, _body: bytes) -> None:
-        workers = [(one.spec.rank, one.pid) for one in self._workers()]
-        self._devices.ask(partial(self._on_devices, usage(workers)))
+    def __init__(self, send: Callable[[bytes], None], number: int, name: str) -> None:
+        """Send the answer to the question with this number, of the row with this name."""
+        self._send, self._of = send, (number, name)
 
-    def _read_devices(self) -> tuple[DeviceUsage, ...]:
-        """Return how devices are used; a forked child does so.
+    def __call__(self, answer: NamedTuple) -> None:
+        """Send the answer."""
+        self._send(questions.pack_reply(*self._of, answer))
 
-        NVML's module is among the packages of the workers' Python. This process has none (`-S`).
-        """
-        from ..facts.interpreter import interpreter
+    def more(self, seconds: float) -> None:
+        """Ask to wait for the answer so much longer, in seconds."""
+        self._send(questions.pack_more(*self._of, seconds))
 
-        found = ((one.spec.python, one.spec.env) for one in self._workers() if one.spec.python)
-        python, env = next(found, (os.fsencode(sys.executable), os.environb))
-        environ = {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
-        return device_usage.read(interpreter(os.fsdecode(python), environ).folders)
 
-    def _on_devices(self, known: Usage, devices: tuple[DeviceUsage, ...]) -> None:
-        answer = known._replace(devices=devices)
-        self._send(messages.pack(frames.USAGE, answer))
+class NodeAnswers:
+    """Answers one question whenever it is asked, then or later.
 
-    def _on_end_job(self, body: bytes) -> None:
-        order = messages.unpack(job_messages.EndJob, body)
-        ending = JobEnder(self._loop, order, self._on_ended)
-        self._endings.append(ending)
-        ending.begin()
+    Attributes:
+        context: what it may use.
+        calls: of functions that may block, each in a child of this process.
+    """
 
-    def _on_ended(self, outcome: EndedJob) -> None:
-        self._send(messages.pack(frames.ENDED_JOB, outcome))
+    def __init__(self, context: QuestionContext) -> None:
+        self.context = context
+        self.calls = Calls(context.loop)
 
-    def _on_stacks_ask(self, body: bytes) -> None:
-        """Have stacks read; what does so is imported for the first question."""
-        if self._stacks is None:
-            from ..stacks.questions import StackQuestions
-
-            self._stacks = StackQuestions(self._loop, self._send)
-        self._stacks.ask(body, self._workers())
+    def ask(self, ask: Any, reply: QuestionReply, /) -> None:
+        """Answer; `ask` is of the type that asks this question."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Answer nothing more."""
-        self._devices.close()
-        if self._stacks is not None:
-            self._stacks.close()
-        while self._endings:
-            self._endings.pop().close()
+        self.calls.close()
+
+
+class AnswersAtOnce(NodeAnswers):
+    """Answers by a function of the context and what is asked, which must not block."""
+
+    def __init__(self, context: QuestionContext, function: Callable[..., NamedTuple]) -> None:
+        super().__init__(context)
+        self._function = function
+
+    def ask(self, ask: Any, reply: QuestionReply, /) -> None:
+        reply(self._function(self.context, ask))
+
+
+class NodeQuestions:
+    """Has the questions of one control line answered."""
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        context: QuestionContext,
+        table: Mapping[str, tuple[str, str]],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            send: sends a frame.
+            context: what the answers may use.
+            table: of each question by name, where its row is, and the `NodeAnswers` that answers
+                it, or a function for `AnswersAtOnce`: each as "module:name".
+        """
+        self._send, self._context, self._table = send, context, table
+        self._known: dict[str, tuple[type[Any], NodeAnswers]] = {}
+
+    @property
+    def pids(self) -> set[int]:
+        """The children that answer."""
+        return {pid for _, answers in self._known.values() for pid in answers.calls.pids}
+
+    def on_question(self, body: bytes) -> None:
+        """Have a question answered.
+
+        Raises:
+            BadFrame: it is not valid, or there is none of this name.
+        """
+        asked = messages.unpack(questions.QuestionMessage, body)
+        if asked.name not in self._known:
+            self._known[asked.name] = self._open(asked.name)
+        shape, answers = self._known[asked.name]
+        ask = messages.from_fields(shape, asked.body)
+        answers.ask(ask, QuestionReply(self._send, asked.number, asked.name))
+
+    def _open(self, name: str) -> tuple[type[Any], NodeAnswers]:
+        """Return the type that asks this question, and what answers it."""
+        if name not in self._table:
+            raise frames.BadFrame(f"there is no question {name!r}")
+        (_, shape, _), answers = map(_named, self._table[name])
+        if isinstance(answers, type):
+            return shape, answers(self._context)
+        return shape, AnswersAtOnce(self._context, answers)
+
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children, given the wait status of each by pid."""
+        for _, answers in self._known.values():
+            answers.calls.on_reaped(reaped)
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        for _, answers in self._known.values():
+            answers.close()
+
+
+def _named(name: str) -> Any:
+    module, _, name = name.partition(":")
+    return getattr(import_module(module, NODE), name)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ...control.stream import FrameStream
     from ..guard import Guard
-    from ..questions.answers import MachineRequests
+    from ..questions.answers import NodeQuestions
     from ..workers.prepare import FileFindings
     from .side_services import SideServices
     from .signal_deduplicator import Way
@@ -67,7 +67,7 @@ class Session:
         self._unsent: list[bytes] | None = None
         self._peers = b""
         self._looked = False
-        self._machine: MachineRequests | None = None
+        self._questions: NodeQuestions | None = None
         self._side_services: SideServices | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
         self._link = Connection(loop, line, self._handlers(), self._on_lost)
@@ -88,9 +88,9 @@ class Session:
             frames.BEAT: self._on_beat,
             frames.PEERS: self._on_peers,
             frames.LEASE: self._on_lease_without_job,
+            frames.QUESTION: self._on_question,
             **{kind: partial(self._pass_on, kind) for kind in frames.TO_RUN},
             **{kind: partial(self._on_service_frame, kind) for kind in frames.TO_SIDE_SERVICES},
-            **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
         }
         return {kind: self._queue.later(one) for kind, one in handlers.items()}
 
@@ -233,7 +233,7 @@ class Session:
 
     def _apart(self) -> set[int]:
         """Return the children that belong to no run."""
-        owners = (self._side_services, self._machine, self._checks)
+        owners = (self._side_services, self._questions, self._checks)
         return {pid for one in owners if one is not None for pid in one.pids}
 
     def _on_service_frame(self, kind: int, body: bytes) -> None:
@@ -263,16 +263,16 @@ class Session:
         self._guard.keep_alive(self._loop, lease)
         self._begin_beats()
 
-    # -- this machine -----------------------------------------------------------------------
-
-    def _on_machine(self, kind: int, body: bytes) -> None:
-        """Handle a request about this machine; what does so is imported for the first of them."""
-        if self._machine is None:
-            from ..questions.answers import MachineRequests
+    def _on_question(self, body: bytes) -> None:
+        """Have a question answered; what does so is imported for the first one."""
+        if self._questions is None:
+            from ..doors import QUESTIONS
+            from ..questions.answers import NodeQuestions, QuestionContext
 
             workers = lambda: self._active.workers if self._active else ()  # noqa: E731
-            self._machine = MachineRequests(self._loop, self._send, workers)
-        self._machine.handlers[kind](body)
+            context = QuestionContext(self._loop, workers)
+            self._questions = NodeQuestions(self._send, context, QUESTIONS)
+        self._questions.on_question(body)
 
     # -- the runner's silence ---------------------------------------------------------------
 
@@ -380,7 +380,7 @@ class Session:
         """Reap every child that has ended, and tell whoever may have started it."""
         self._tell_undecided()
         reaped = processes.reap()
-        for one in (self._run, self._side_services, self._machine, self._checks):
+        for one in (self._run, self._side_services, self._questions, self._checks):
             if one is not None:
                 one.on_reaped(reaped)
 
@@ -425,12 +425,12 @@ class Session:
             self._side_services.close()
 
     def clear(self) -> None:
-        """End the checks of a JOB, and requests about this machine."""
+        """End the checks of a JOB, and answers."""
         self._checks.close()
         if self._checks.pids and not (self._run and self._run.leaves_background):
             self.spare(self._checks.pids)
-        if self._machine is not None:
-            self._machine.close()
+        if self._questions is not None:
+            self._questions.close()
         if self._run is not None and (self._run.looks or not self._looked):
             self._run.end_leftovers()  # it has not started workers, which is when it looks
 

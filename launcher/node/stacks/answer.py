@@ -1,4 +1,4 @@
-"""The answer to STACKS_ASK, made in a child of the node launcher, as reading may take any time."""
+"""Where workers are in their code, read in a child of the node launcher: it may take any time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
     records = flight.records(workers, asked, until) if ask.collectives else {}
     readings |= _told(workers, members, readings, flight.main_threads(records))
     stacks = StacksAnswer(
-        number=ask.number,
         processes=tuple(
             _state(one, readings[one.pid])._replace(holder=holders.get(one.pid, 0))
             for one in members
@@ -48,11 +47,11 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
     return fitting(stacks)
 
 
-def states(ask: StacksAsk, workers: Sequence[Process], problem: str) -> StacksAnswer:
+def states(workers: Sequence[Process], problem: str) -> StacksAnswer:
     """Return the states of the workers alone, and why there is nothing more."""
     members = families([(one.spec.rank, one.pid) for one in workers], children=False)
     rows = tuple(_state(one, Reading(problem=problem)) for one in members)
-    return StacksAnswer(ask.number, rows, (), ())
+    return StacksAnswer(rows, (), ())
 
 
 def _state(member: Member, reading: Reading) -> ProcessState:

@@ -1,4 +1,4 @@
-"""STACKS_ASK: where workers are in their code, asked at any time while they run."""
+"""The question `stacks`: where workers are in their code, at any time while they run."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from functools import partial
 
 from ...common import system
 from ...common.text import read_json
-from ...control import frames, messages
-from ...control.stack_messages import StacksAnswer, StacksAsk
-from ..machine.blocking import Calls
+from ...control.stack_messages import StacksAnswer
 from ..machine.usage import by_parent, family, read_processes
+from ..questions.answers import NodeAnswers
 from .answer import answer, states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ...common.loop import Loop
+    from ...control.stack_messages import StacksAsk
+    from ..questions.answers import QuestionReply
     from ..workers.spawn import Process
 
 SECONDS = 0.7
@@ -42,61 +42,40 @@ AT_ONCE = 4
 """Questions that are answered at a time."""
 
 
-class StackQuestions:
-    """Answers such questions, each by a child of this process."""
+class StackAnswers(NodeAnswers):
+    """Tells where workers are, each time by a child of this process."""
 
-    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
-        """Answer with `send`."""
-        self._send = send
-        self._calls = Calls(loop)
-
-    @property
-    def pids(self) -> set[int]:
-        """The children that read stacks."""
-        return self._calls.pids
-
-    def ask(self, body: bytes, workers: Iterable[Process]) -> None:
-        """Answer a question about those of these workers that run."""
-        ask = messages.unpack(StacksAsk, body)
+    def ask(self, ask: StacksAsk, reply: QuestionReply, /) -> None:
         wanted = [
             one
-            for one in workers
+            for one in self.context.workers()
             if one.status is None and (not ask.ranks or one.spec.rank in ask.ranks)
         ]
-        if len(self.pids) >= AT_ONCE:
-            self._answer(states(ask, wanted, "too many questions at once"))
+        if len(self.calls.pids) >= AT_ONCE:
+            reply(states(wanted, "too many questions at once"))
             return
         seconds = NATIVE_SECONDS if ask.native else _seconds(ask, wanted)
         try:
-            self._calls.call(
+            self.calls.call(
                 partial(answer, ask, wanted, seconds),
                 _with_margin(seconds),
-                partial(self._on_answer, ask, wanted),
+                partial(_pass_on, reply, wanted),
             )
         except OSError as error:
-            self._answer(states(ask, wanted, f"nothing was read: {error.strerror}"))
+            reply(states(wanted, f"nothing was read: {error.strerror}"))
             return
         if not ask.native and seconds > SECONDS:
-            self._answer(StacksAnswer(ask.number, (), (), (), more=_with_margin(seconds)))
+            reply.more(_with_margin(seconds))
 
-    def on_reaped(self, reaped: Mapping[int, int]) -> None:
-        """Handle the end of children."""
-        self._calls.on_reaped(reaped)
 
-    def close(self) -> None:
-        """Answer nothing more."""
-        self._calls.close()
-
-    def _on_answer(self, ask: StacksAsk, workers: Sequence[Process], data: bytes) -> None:
-        try:
-            stacks = StacksAnswer(*read_json(data))
-        except (ValueError, TypeError):
-            running = [one for one in workers if one.status is None]
-            stacks = states(ask, running, "nothing was read in time")
-        self._answer(stacks)
-
-    def _answer(self, stacks: StacksAnswer) -> None:
-        self._send(messages.pack(frames.STACKS, stacks))
+def _pass_on(reply: QuestionReply, workers: Sequence[Process], data: bytes) -> None:
+    """Reply with what the child has read."""
+    try:
+        stacks = StacksAnswer(*read_json(data))
+    except (ValueError, TypeError):
+        running = [one for one in workers if one.status is None]
+        stacks = states(running, "nothing was read in time")
+    reply(stacks)
 
 
 def _with_margin(seconds: float) -> float:

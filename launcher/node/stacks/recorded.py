@@ -1,4 +1,4 @@
-"""The records of torch's flight recorder, as rows of STACKS. Pure.
+"""The records of torch's flight recorder, as rows of `StacksAnswer`. Pure.
 
 The format is that of torch 2.4 to 2.13 (`torch/csrc/distributed/c10d/FlightRecorder.hpp`), as JSON
 or as a pickle. It comes from a worker, so no part of it is trusted.

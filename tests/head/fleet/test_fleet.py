@@ -76,10 +76,10 @@ def test_what_nobody_has_foreseen_ends_only_the_node_that_has_sent_it(
     def fails(_node: object, _body: bytes) -> None:
         raise KeyError("x\x1b[2J")
 
-    job.fleet.services[frames.USAGE] = fails
-    job.node("n1").says(frames.pack(frames.USAGE))
+    job.fleet.services[frames.REPLY] = fails
+    job.node("n1").says(frames.pack(frames.REPLY))
     job.step()
-    fault = f"it sent an invalid frame of kind {frames.USAGE}: KeyError: 'x\\x1b[2J'"
+    fault = f"it sent an invalid frame of kind {frames.REPLY}: KeyError: 'x\\x1b[2J'"
     assert job.fleet.nodes[1].lost == fault
     assert job.fleet.nodes[0].connected
     (traceback,) = job.said("debug")
@@ -94,8 +94,8 @@ def test_an_error_of_the_user_is_none_of_the_node(fleet_of: FleetOf) -> None:
     def fails(_node: object, _body: bytes) -> None:
         raise UsageError("--sync: no such folder")
 
-    job.fleet.services[frames.USAGE] = fails
-    job.node("n0").says(frames.pack(frames.USAGE))
+    job.fleet.services[frames.REPLY] = fails
+    job.node("n0").says(frames.pack(frames.REPLY))
     with pytest.raises(UsageError):
         job.step()
 

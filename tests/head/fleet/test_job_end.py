@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends.events import SessionEnded
-from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.job_messages import EndedJob, EndJob
+from dsrun.launcher.control.job_messages import END_JOB, EndedJob, EndJob
 from dsrun.launcher.head.fleet.job_end import MARGIN, JobEnd
+
+from ...support.questions import asked, reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,14 +28,15 @@ def begun(fleet: FakeFleet) -> JobEnd:
 
 
 def answer(fleet: FakeFleet, name: str, outcome: EndedJob = NOTHING) -> None:
-    fleet.node(name).says(messages.pack(frames.ENDED_JOB, outcome))
+    fleet.node(name).says(reply(END_JOB, outcome, int(name[1:]) + 1))
     fleet.step()
 
 
 def test_every_node_that_connects_is_told(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0", "n1", connect=False)
     end = begun(fleet)
-    assert [fleet.kinds(name) for name in ("n0", "n1")] == [["END_JOB"], ["END_JOB"]]
+    asks = [asked(fleet.news(name), END_JOB) for name in ("n0", "n1")]
+    assert asks == [[ORDER._asdict()], [ORDER._asdict()]]
     some = EndedJob(("pid 7",), ("pid 8",))
     answer(fleet, "n0", some)
     answer(fleet, "n1")
@@ -76,7 +78,7 @@ def test_a_node_that_never_connects_or_never_answers_is_given_up(fleet_of: Fleet
 def test_it_waits_until_the_last_has_answered(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0", connect=False)
     end = begun(fleet)
-    said = messages.pack(frames.ENDED_JOB, NOTHING)
+    said = reply(END_JOB, NOTHING)
     fleet.fleet.loop.call_later(0.0, lambda: fleet.node("n0").says(said))
     end.wait()
     assert end.outcomes == {"n0": NOTHING}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.job_messages import DeviceUsage, Usage
+from dsrun.launcher.control.job_messages import USAGE, DeviceUsage, Usage
 from dsrun.launcher.head.hooks.device_use import DeviceUse
+
+from ...support.questions import asked, reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ def told(use: DeviceUse) -> dict[tuple[str, str, str], float]:
 def answer(job: FakeFleet, *names: str, devices: tuple[DeviceUsage, ...] = DEVICES) -> None:
     usage = Usage(1.0, 8, 0.5, 100, 50, (), devices)
     for name in names:
-        job.node(name).says(messages.pack(frames.USAGE, usage))
+        job.node(name).says(reply(USAGE, usage))
     job.step()
 
 
@@ -44,7 +45,7 @@ def test_devices_are_told_once_their_nodes_have_answered(fleet_of: FleetOf) -> N
     run.begin()
     job.step()
     job.ready(run, accelerator="cuda")
-    use = DeviceUse(run.fleet.node_queries.ask_usage)
+    use = DeviceUse(run.fleet.node_queries)
     for _ in range(2):
         use.ask(run.view().nodes)  # the second time answers are due
     assert told(use) == {}
@@ -54,7 +55,7 @@ def test_devices_are_told_once_their_nodes_have_answered(fleet_of: FleetOf) -> N
     assert ("device_busy_ratio", "n1", "1") not in known
     assert known["device_memory_used_bytes", "n0", "0"] == 60 * GIB
     assert known["device_memory_bytes", "n0", "1"] == 140 * GIB
-    assert [kind for kind in job.kinds("n0") if kind == "USAGE_ASK"] == ["USAGE_ASK"]
+    assert asked(job.news("n0"), USAGE) == [{}]
 
 
 def test_devices_of_which_nothing_is_known_have_no_metric(fleet_of: FleetOf) -> None:
@@ -64,7 +65,7 @@ def test_devices_of_which_nothing_is_known_have_no_metric(fleet_of: FleetOf) -> 
     run.begin()
     job.step()
     job.ready(run, accelerator="cuda")
-    use = DeviceUse(run.fleet.node_queries.ask_usage)
+    use = DeviceUse(run.fleet.node_queries)
     use.ask(run.view().nodes)
     answer(job, "n0", devices=(DeviceUsage(0, "GPU-x", None, 0, 0),))
     assert told(use) == {}
@@ -76,6 +77,6 @@ def test_nodes_without_such_devices_are_not_asked(fleet_of: FleetOf) -> None:
     run.begin()
     job.step()
     job.ready(run, accelerator="cpu")
-    DeviceUse(run.fleet.node_queries.ask_usage).ask(run.view().nodes)
+    DeviceUse(run.fleet.node_queries).ask(run.view().nodes)
     job.step()
-    assert "USAGE_ASK" not in job.kinds("n0")
+    assert asked(job.news("n0"), USAGE) == []

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 def begun(job: FakeFleet, path: Path) -> tuple[Run, Any]:
     run = job.prepare(hooks=HookPolicy(str(path)))
-    ask_usage = run.fleet.node_queries.ask_usage
-    metrics = MetricsFile(run.spec, run.loop, run.log, run.view, ask_usage)
+    metrics = MetricsFile(run.spec, run.loop, run.log, run.view, run.fleet.node_queries)
     run.observe(metrics.on_event)
     run.begin()
     job.step()

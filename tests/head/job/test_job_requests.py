@@ -10,8 +10,8 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
-from dsrun.launcher.control.job_messages import Usage
-from dsrun.launcher.control.stack_messages import StacksAnswer
+from dsrun.launcher.control.job_messages import USAGE, Usage
+from dsrun.launcher.control.stack_messages import STACKS, StacksAnswer
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.job.job_requests import MOST_PENDING
@@ -21,6 +21,8 @@ from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.asked_run import AskedRun, chunks, events, new_job_id
 from ...support.own_names import own_names
+from ...support.questions import asked as asked_of
+from ...support.questions import reply
 from ...support.stacks import LOAD, process, thread
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def test_usage_comes_once_the_nodes_have_answered(asked: AskedOf) -> None:
     assert job.ask(line, do="usage") == []
     usage = Usage(1.0, 8, 0.5, 100, 50, (), ())
     for name in ("n0", "n1"):
-        job.fleet.node(name).says(messages.pack(frames.USAGE, usage))
+        job.fleet.node(name).says(reply(USAGE, usage))
     ((_, answer),) = job.got(line)
     fields = {**usage._asdict(), "ranks": [], "devices": []}
     assert answer["nodes"] == [["n0", fields], ["n1", fields]]
@@ -197,8 +199,8 @@ def tells(job: AskedRun, name: str, *ranks: int) -> None:
     """Have a node tell where its ranks are."""
     rows = tuple(process(rank) for rank in ranks)
     threads = tuple(thread(4000 + rank, LOAD) for rank in ranks)
-    answer = StacksAnswer(1, rows, threads, ())
-    job.fleet.node(name).says(messages.pack(frames.STACKS, answer))
+    answer = StacksAnswer(rows, threads, ())
+    job.fleet.node(name).says(reply(STACKS, answer))
 
 
 def test_stacks_come_once_the_nodes_have_answered(asked: AskedOf) -> None:
@@ -208,7 +210,7 @@ def test_stacks_come_once_the_nodes_have_answered(asked: AskedOf) -> None:
     activity = messages.pack(frames.ACTIVITY, Activity(1.0, 0.0, (busy,)))
     job.fleet.node("n1").says(activity)
     assert job.ask(line, do="stacks", ranks=[1, 3], save=True) == []
-    (ask,) = [value for kind, value in job.fleet.news("n0") if kind == "STACKS_ASK"]
+    (ask,) = asked_of(job.fleet.news("n0"), STACKS)
     assert [ask["ranks"], ask["native"], ask["save"]] == [[1, 3], False, True]
     tells(job, "n0", 1)
     tells(job, "n1", 3)

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.stack_messages import StacksAnswer
+from dsrun.launcher.control import questions
+from dsrun.launcher.control.stack_messages import STACKS, StacksAnswer
 from dsrun.launcher.head.stacks.collect import LONGEST, PATIENCE, collect
 from dsrun.launcher.specs.host import Host
 
+from ...support.questions import asked as asked_of
+from ...support.questions import reply
 from ...support.stacks import ALL_REDUCE, LOAD, collective, process, thread
 
 if TYPE_CHECKING:
@@ -44,19 +46,19 @@ def tells(fleet: FakeFleet, name: str, *ranks: int, number: int = 1) -> None:
         tuple(thread(4000 + rank, LOAD if rank == 3 else ALL_REDUCE) for rank in ranks),
         tuple(collective(rank, 5) for rank in ranks),
     )
-    fleet.node(name).says(messages.pack(frames.STACKS, StacksAnswer(number, *rows, "/logs")))
+    fleet.node(name).says(reply(STACKS, StacksAnswer(*rows, "/logs"), number))
     fleet.step()
 
 
 def question(fleet: FakeFleet, name: str) -> list[Any]:
-    return [value for kind, value in fleet.news(name) if kind == "STACKS_ASK"]
+    return asked_of(fleet.news(name), STACKS)
 
 
 def test_all_nodes_answer(running: tuple[FakeFleet, Run]) -> None:
     fleet, run = running
     got = asked(fleet, run, save=True)
     (ask,) = question(fleet, "n0")
-    assert [ask["number"], ask["ranks"], ask["native"], ask["save"]] == [1, [], False, True]
+    assert [ask["ranks"], ask["native"], ask["save"]] == [[], False, True]
     tells(fleet, "n1", 2, 3)
     assert got == []
     tells(fleet, "n0", 0, 1)
@@ -87,7 +89,7 @@ def test_who_does_not_answer_is_named(running: tuple[FakeFleet, Run]) -> None:
 
 
 def says_more(fleet: FakeFleet, name: str, seconds: float) -> None:
-    fleet.node(name).says(messages.pack(frames.STACKS, StacksAnswer(1, (), (), (), more=seconds)))
+    fleet.node(name).says(questions.pack_more(1, "stacks", seconds))
     fleet.step()
 
 

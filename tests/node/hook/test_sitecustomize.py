@@ -326,7 +326,7 @@ def test_a_main_thread_that_runs_is_told_with_them(
 
     try:
         wait_for(spins, "its loop")
-        told = answer(StacksAsk(1), [process], HANG)
+        told = answer(StacksAsk(), [process], HANG)
         ((_, _, main, active, frames),) = told.threads
         assert (main, active) == (True, True)
         assert [one.partition(" ")[0] for one in frames] == ["spin", "<module>"]

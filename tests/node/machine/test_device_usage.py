@@ -14,6 +14,7 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import DeviceUsage
 from dsrun.launcher.node.machine import device_usage
+from dsrun.launcher.node.machine.blocking import Calls
 from dsrun.launcher.node.machine.device_usage import DeviceQuestion
 
 from ...support.checkout import IMPORTABLE
@@ -43,7 +44,8 @@ class Asked:
     def __init__(self, ask: Callable[[], Devices], driver: str = HERE) -> None:
         self.skipped = 0.0
         self.loop = Loop(lambda: time.monotonic() + self.skipped)
-        self.question = DeviceQuestion(self.loop, ask, driver)
+        self.calls = Calls(self.loop)
+        self.question = DeviceQuestion(self.calls, ask, driver)
         self.answers: list[Devices] = []
 
     def ask(self) -> None:
@@ -57,7 +59,7 @@ class Asked:
         """Reap the child, as the session does."""
         pid = self.question.pid
         os.waitpid(pid, 0)
-        self.question.reaped(pid)
+        self.calls.on_reaped({pid: 0})
 
 
 def hang() -> Devices:
@@ -113,8 +115,8 @@ def test_without_a_driver_nothing_is_forked() -> None:
 def test_nothing_is_answered_once_it_is_closed() -> None:
     asked = Asked(hang)
     asked.ask()
-    asked.question.close()
-    asked.question.close()
+    asked.calls.close()
+    asked.calls.close()
     assert asked.answers == []
     asked.reap()
 

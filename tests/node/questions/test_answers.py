@@ -1,144 +1,148 @@
-"""Requests about this machine, through a session: USAGE_ASK and END_JOB."""
+"""Questions to a node: a new one of a table, from the runner and back; and those that are bad."""
 
 from __future__ import annotations
 
+import os
+import platform
 import signal
-import subprocess
-import sys
-import sysconfig
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.job_messages import DeviceUsage, EndJob, RankUsage, Usage
-from dsrun.launcher.node.machine import device_usage, processes
-from dsrun.launcher.node.machine.device_usage import DeviceQuestion
-from dsrun.launcher.node.questions import answers
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.common.values import NamedTuple
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.job_messages import USAGE, UsageAsk
+from dsrun.launcher.control.questions import QuestionMessage
+from dsrun.launcher.node.questions.answers import NodeAnswers, NodeQuestions, QuestionContext
 
-from ...support.fake_runner import running, stopped
-from ...support.launcher_name import NAME
+from ...support.fake_fleet import FakeFleet
 from ...support.limits import NEVER
+from ...support.questions import question, replies
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
+
+    from dsrun.launcher.head.fleet.node_connection import NodeConnection
+    from dsrun.launcher.node.questions.answers import QuestionReply
 
     from ...support.fake_runner import FakeRunner, Steps
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
-WAIT = "import signal; print(flush=True); signal.pause()"
+
+class KernelAsk(NamedTuple):
+    """Tell the version of the kernel, with something before it."""
+
+    before: str
 
 
-def last_usage(r: FakeRunner) -> Usage:
-    body = [body for kind, body in r.received if kind == frames.USAGE][-1]
-    return messages.unpack(Usage, body)
+class KernelAnswer(NamedTuple):
+    """The version of the kernel."""
+
+    version: str
 
 
-def test_usage_is_reported_before_during_and_after_a_run(runner: FakeRunner) -> None:
+KERNEL = "kernel", KernelAsk, KernelAnswer
+SLEEP = "sleep", KernelAsk, KernelAnswer
+
+
+def kernel(_context: QuestionContext, ask: KernelAsk) -> KernelAnswer:
+    return KernelAnswer(f"{ask.before} {platform.release()}")
+
+
+class SleepAnswers(NodeAnswers):
+    """Answers by a child that never answers, after a word that this takes long."""
+
+    def ask(self, ask: KernelAsk, reply: QuestionReply, /) -> None:
+        answer = KernelAnswer(ask.before)
+        self.calls.call(signal.pause, NEVER, lambda _: reply(answer))
+        reply.more(7.0)
+
+
+TABLE = {
+    "kernel": (f"{__name__}:KERNEL", f"{__name__}:kernel"),
+    "sleep": (f"{__name__}:SLEEP", f"{__name__}:SleepAnswers"),
+}
+
+
+class Asked:
+    """The questions of one control line, and the frames that have come from them."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[int, bytes]] = []
+        self.frames: list[bytes] = []
+        self.questions = NodeQuestions(self._send, QuestionContext(Loop(), tuple), TABLE)
+
+    def _send(self, frame: bytes) -> None:
+        self.frames.append(frame)
+        self.received += frames.Decoder().feed(frame)
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    found = Asked()
+    yield found
+    found.questions.close()
+
+
+def test_a_question_of_a_table_goes_to_the_node_and_back(asked: Asked) -> None:
+    fleet = FakeFleet("n0")
+    fleet.connect()
+    got: list[dict[NodeConnection, KernelAnswer]] = []
+    connections = fleet.fleet.nodes.values()
+    fleet.fleet.node_queries.ask(connections, KERNEL, KernelAsk("Linux"), got.append)
+    fleet.step()
+    node = fleet.node("n0")
+    ((kind, body),) = [one for one in node.received if one[0] == frames.QUESTION]
+    assert kind == frames.QUESTION
+    asked.questions.on_question(body)
+    node.says(asked.frames[0])
+    fleet.step()
+    ((answer,),) = [one.values() for one in got]
+    assert answer == KernelAnswer(f"Linux {platform.release()}")
+    fleet.close()
+
+
+def test_an_answer_that_takes_long_has_a_child_and_is_none_once_it_is_closed(asked: Asked) -> None:
+    asked.questions.on_question(question(SLEEP, KernelAsk("x"), 5))
+    ((number, name, _, more),) = replies(asked.received)
+    assert (number, name, more) == (5, "sleep", 7.0)
+    (pid,) = asked.questions.pids
+    asked.questions.close()
+    asked.questions.on_reaped(dict([os.waitpid(pid, 0)]))
+    assert asked.questions.pids == set()
+    assert len(asked.received) == 1
+
+
+def message(**wrong: Any) -> bytes:
+    fields = QuestionMessage(1, "kernel", {"before": ""})._asdict() | wrong
+    return frames.pack_json(frames.QUESTION, fields)[5:]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"name": "none"}, "there is no question 'none'"),
+        ({"name": 1}, "name: expected Name"),
+        ({"number": -1}, "number: expected Id"),
+        ({"body": []}, "body: expected Fields"),
+        ({"body": {"before": 1}}, "before: expected str"),
+        ({"body": {"behind": ""}}, "KernelAsk: 'before' is missing"),
+    ],
+)
+def test_a_bad_question_is_refused(asked: Asked, wrong: dict[str, Any], fault: str) -> None:
+    with pytest.raises(frames.BadFrame, match=f"^{fault}"):
+        asked.questions.on_question(message(**wrong))
+    assert asked.received == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", message(name="none"), question(USAGE, UsageAsk()).replace(b"{}", b"[]")]
+)
+def test_a_bad_question_ends_the_line(runner: FakeRunner, body: bytes) -> None:
     def history(r: FakeRunner) -> Steps:
-        r.sends(frames.USAGE_ASK)
-        yield r.got(frames.USAGE)
-        assert last_usage(r).ranks == ()
-        yield from running(r)
-        r.sends(frames.USAGE_ASK)
-        yield r.got(frames.USAGE, 2)
-        (row,) = (RankUsage(*row) for row in last_usage(r).ranks)
-        assert row.pid == r.all(frames.STARTED)[0]["pids"][0]
-        assert (row.rank, row.processes) == (0, 1)
-        assert row.memory > 0
-        yield from stopped(r)
-        r.sends(frames.USAGE_ASK)
-        yield r.got(frames.USAGE, 3)
-        assert last_usage(r).ranks == ()
-        r.end()
-
-    assert runner.play(history) == 0
-
-
-def test_what_another_job_has_left_is_ended_beside_a_run(runner: FakeRunner) -> None:
-    env = {"DSRUN_JOB_ID": "other", NAME: "999999999:5"}
-    argv = [sys.executable, "-ISc", WAIT]
-    # Not a child of the node launcher, whose runs would end it.
-    shell = ["sh", "-c", '"$@" & wait', "sh", *argv]
-
-    def history(r: FakeRunner) -> Steps:
-        yield from running(r)
-        r.says(frames.END_JOB, EndJob("other", 15, 10.0))
-        yield r.got(frames.ENDED_JOB)
-        outcome = r.all(frames.ENDED_JOB)[0]
-        assert (len(outcome["ended"]), outcome["left"]) == (2, [])
-        assert r.exits() == []
-        yield from stopped(r)
-        r.says(frames.END_JOB, EndJob("none", 15, 10.0))
-        yield r.got(frames.ENDED_JOB, 2)
-        assert r.all(frames.ENDED_JOB)[1] == {"ended": [], "left": []}
-        r.end()
-
-    with subprocess.Popen(shell, env=env, stdout=subprocess.PIPE) as left:
-        assert left.stdout
-        left.stdout.readline()
-        assert runner.play(history) == 0
-
-
-def test_devices_that_hang_hold_up_neither_the_answer_nor_the_end_of_a_run(
-    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The child that asks them is not taken for a process of the workers."""
-
-    def hang(_: object) -> tuple[()]:
-        signal.pause()
-        return ()
-
-    monkeypatch.setattr(device_usage, "read", hang)
-    monkeypatch.setattr(answers, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
-    monkeypatch.setattr(device_usage, "SECONDS", NEVER)
-
-    def history(r: FakeRunner) -> Steps:
-        yield from running(r)
-        r.sends(frames.USAGE_ASK)
-        yield lambda: len(processes.children()) == 3  # the guard's stand-in, a worker, the asker
-        yield from stopped(r)
-        assert r.all(frames.DONE)[0]["left"] == []
-        assert len(processes.children()) == 2
-        r.leap(NEVER)
-        yield r.got(frames.USAGE)
-        assert last_usage(r).devices == ()
-        yield lambda: len(processes.children()) == 1
-        r.end()
-
-    assert runner.play(history) == 0
-
-
-def test_devices_are_asked_by_way_of_the_packages_that_workers_have(
-    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node launcher itself is started without any."""
-
-    def read(folders: Sequence[str]) -> tuple[DeviceUsage, ...]:
-        return tuple(DeviceUsage(0, folder, None, 0, 0) for folder in folders)
-
-    monkeypatch.setattr(device_usage, "read", read)
-    monkeypatch.setattr(answers, "DeviceQuestion", partial(DeviceQuestion, driver="/"))
-    monkeypatch.setattr(device_usage, "SECONDS", NEVER)
-
-    def history(r: FakeRunner) -> Steps:
-        yield from running(r)
-        r.sends(frames.USAGE_ASK)
-        yield r.got(frames.USAGE)
-        folders = [DeviceUsage(*row).uuid for row in last_usage(r).devices]
-        assert sysconfig.get_path("purelib") in folders
-        yield from stopped(r)
-        r.end()
-
-    assert runner.play(history) == 0
-
-
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"job_id":"j","number":99,"grace":1}'])
-def test_an_invalid_request_ends_the_line(runner: FakeRunner, body: bytes) -> None:
-    def history(r: FakeRunner) -> Steps:
-        r.sends(frames.END_JOB, body)
+        r.sends(frames.QUESTION, body)
         yield lambda: r.closed
 
     assert runner.play(history) == 75

@@ -282,7 +282,7 @@ def test_a_lane_for_a_node_that_was_just_told_to_leave_is_not_started(runner: Fa
     def history(r: FakeRunner) -> Steps:
         signalled(r)
         yield r.skip(0.0)
-        Lane(r).says(frames.USAGE_ASK, messages.Stop(0, 0.0))
+        Lane(r).says(frames.BEAT, messages.Stop(0, 0.0))
         yield lambda: False
 
     assert runner.play(history) == 0
@@ -296,7 +296,7 @@ def test_a_signal_reaches_a_lane_that_was_just_being_started(
     lane = Lane(runner)
 
     def history(r: FakeRunner) -> Steps:
-        lane.says(frames.USAGE_ASK, messages.Stop(0, 0.0))
+        lane.says(frames.BEAT, messages.Stop(0, 0.0))
         yield lambda: bool(processes.children()[1:])
         signalled(r)
         yield lambda: False

@@ -60,6 +60,6 @@ def test_who_is_asked_first_with_python_3_14(
     monkeypatch.setattr(faults, "read", written)
     worker = Process(WorkerSpec(0, [b"python"], {}, b"/"), 7, 0, 0, 0)
     members = [WORKER, WORKER._replace(pid=8)]
-    found = answer._read(StacksAsk(1, native=native), [worker], members, 0.0)
+    found = answer._read(StacksAsk(native=native), [worker], members, 0.0)
     assert [one for one in asked if not one.endswith("[]")] == ways
     assert found[8].source == "py-spy"

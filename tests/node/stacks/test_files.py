@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STACKS = StacksAnswer(
-    1,
     (
         ProcessState(3, 70, 1, "python train.py", "D", "do_wait", "py-spy", ""),
         ProcessState(3, 71, 70, "sh", "S", "", "", "it is not running Python"),

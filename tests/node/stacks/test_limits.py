@@ -19,12 +19,12 @@ def thread(pid: int, *, main: bool, frames: tuple[str, ...] = FRAMES[:5]) -> Thr
 
 
 def test_usual_stacks_are_left_as_they_are() -> None:
-    stacks = StacksAnswer(1, (process(5),), (thread(5, main=True), thread(5, main=False)), ())
+    stacks = StacksAnswer((process(5),), (thread(5, main=True), thread(5, main=False)), ())
     assert limits.fitting(stacks) == stacks
 
 
 def test_a_deep_stack_keeps_its_ends() -> None:
-    stacks = StacksAnswer(1, (process(5),), (thread(5, main=True, frames=FRAMES),), ())
+    stacks = StacksAnswer((process(5),), (thread(5, main=True, frames=FRAMES),), ())
     (cut,) = limits.fitting(stacks).threads
     most = limits.STEPS[0].frames
     assert len(cut.frames) == most + 1
@@ -35,7 +35,7 @@ def test_a_deep_stack_keeps_its_ends() -> None:
 
 def test_main_threads_are_kept_and_the_others_counted() -> None:
     threads = tuple(thread(5, main=number == 350) for number in range(400))
-    cut = limits.fitting(StacksAnswer(1, (process(5),), threads, ()))
+    cut = limits.fitting(StacksAnswer((process(5),), threads, ()))
     assert len(cut.threads) == limits.STEPS[0].threads
     assert cut.threads[0].main
     assert cut.processes[0].problem == "100 more threads omitted"
@@ -45,7 +45,6 @@ def test_too_many_processes_are_cut_to_the_workers() -> None:
     """Each step is tried in turn; what is left always fits."""
     pids = range(10, 2010)
     stacks = StacksAnswer(
-        1,
         tuple(process(pid, rank=pid % 8) for pid in pids),
         tuple(thread(pid, main=True, frames=FRAMES) for pid in pids),
         (),

@@ -1,4 +1,4 @@
-"""STACKS_ASK through a session: real workers, read by the real py-spy."""
+"""Questions for stacks through a session: real workers, read by the real py-spy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dsrun.launcher.common import system
-from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.stack_messages import StacksAnswer, StacksAsk
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.stack_messages import STACKS, StacksAnswer, StacksAsk
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.stacks import faults, questions
 from dsrun.launcher.node.stacks.family import families
@@ -22,6 +22,8 @@ from dsrun.launcher.specs.program import Program
 
 from ...support.fake_runner import prepared, running, stopped
 from ...support.limits import HANG
+from ...support.questions import answers as answers_in
+from ...support.questions import question, replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,18 +79,22 @@ def both_wait(r: FakeRunner) -> Callable[[], bool]:
     return wait_in(r, "pipe", 2)
 
 
-def asked(r: FakeRunner, number: int = 7, **fields: object) -> Steps:
+def asks(r: FakeRunner, number: int, **fields: Any) -> None:
+    """Ask, with this number."""
+    r.sends(frames.QUESTION, question(STACKS, StacksAsk(**fields), number))
+
+
+def asked(r: FakeRunner, number: int = 7, **fields: Any) -> Steps:
     """Ask, and wait for the answer."""
-    times = r.names().count("STACKS") + 1
+    times = r.names().count("REPLY") + 1
     children = len(processes.children())
-    r.says(frames.STACKS_ASK, StacksAsk(number, **fields))  # type: ignore[arg-type]
-    yield r.got(frames.STACKS, times)
+    asks(r, number, **fields)
+    yield r.got(frames.REPLY, times)
     yield lambda: len(processes.children()) <= children  # the one that has read is reaped
 
 
 def answers(r: FakeRunner) -> list[StacksAnswer]:
-    bodies = [body for kind, body in r.received if kind == frames.STACKS]
-    return [messages.unpack(StacksAnswer, body) for body in bodies]
+    return answers_in(r.received, STACKS)
 
 
 def functions(stacks: StacksAnswer, pid: int) -> list[list[str]]:
@@ -104,7 +110,10 @@ def test_a_worker_and_its_child(runner: FakeRunner, tmp_path: Path) -> None:
         yield from asked(r, save=True)
         (found,) = answers(r)
         worker, child = found.processes
-        assert (found.number, worker.pid) == (7, r.all(frames.STARTED)[0]["pids"][0])
+        assert (replies(r.received)[0].number, worker.pid) == (
+            7,
+            r.all(frames.STARTED)[0]["pids"][0],
+        )
         assert (child.rank, child.parent, child.state) == (0, worker.pid, "S")
         assert worker.command.endswith("train.py")
         assert {row.source: row.problem for row in found.processes} == {"py-spy": ""}
@@ -152,11 +161,13 @@ def test_a_node_with_many_processes_says_that_it_takes_longer(
         yield from prepared(r, program=Program(str(script), local_rank=False))
         r.start()
         yield lambda: r.output().count("ready") == children + 1
-        r.says(frames.STACKS_ASK, StacksAsk(7))
-        yield r.got(frames.STACKS, 1 + more)
-        *word, found = answers(r)
-        assert (len(found.processes), found.more) == (children + 1, 0.0)
-        assert [(one.number, one.processes) for one in word] == [(7, ())] * more
+        asks(r, 7)
+        yield r.got(frames.REPLY, 1 + more)
+        (found,) = answers(r)
+        assert len(found.processes) == children + 1
+        *word, last = replies(r.received)
+        assert last.more == 0.0
+        assert [(one.number, one.body) for one in word] == [(7, {})] * more
         assert all(one.more > questions.SECONDS for one in word)
         yield from stopped(r)
         r.end()
@@ -287,7 +298,7 @@ os.read(waits, 2)
 while processes.stat(pid)[0] != "S":
     time.sleep(0.01)
 spec = WorkerSpec(3, [b"/none/python"], {{}}, b"/")
-found = answer(StacksAsk(1), [Process(spec, pid, -1, -1, -1)], 5.0)
+found = answer(StacksAsk(), [Process(spec, pid, -1, -1, -1)], 5.0)
 os.kill(pid, signal.SIGKILL)
 os.waitpid(pid, 0)
 print(json.dumps(found.processes))
@@ -310,7 +321,7 @@ if pid == 0:
 if {stopped}:
     os.kill(pid, signal.SIGSTOP)
     os.waitpid(pid, os.WUNTRACED)
-answer(StacksAsk(1), [Process(WorkerSpec(3, [sys.executable], {{}}, b"/"), pid, -1, -1, -1)], 1.0)
+answer(StacksAsk(), [Process(WorkerSpec(3, [sys.executable], {{}}, b"/"), pid, -1, -1, -1)], 1.0)
 os.kill(pid, signal.SIGKILL)
 try:
     print(os.read(asks, 9).decode())
@@ -361,16 +372,16 @@ def test_what_hangs_is_answered_by_states_in_time(runner: FakeRunner) -> None:
         yield from running(r, PAUSES)
         yield wait_in(r, "pause", 1)
         for number in range(questions.AT_ONCE + 1):
-            r.says(frames.STACKS_ASK, StacksAsk(number))
-        yield r.got(frames.STACKS)
-        assert answers(r)[0].number == questions.AT_ONCE
+            asks(r, number)
+        yield r.got(frames.REPLY)
+        assert replies(r.received)[0].number == questions.AT_ONCE
         assert answers(r)[0].processes[0].problem == "too many questions at once"
         yield r.skip(questions.SECONDS + questions.MARGIN)
-        yield r.got(frames.STACKS, questions.AT_ONCE + 1)
+        yield r.got(frames.REPLY, questions.AT_ONCE + 1)
         assert {one.processes[0].state for one in answers(r)} == {"S"}
         assert answers(r)[1].processes[0].problem == "nothing was read in time"
         yield lambda: len(processes.children()) == 2  # the guard's stand-in, and the worker
-        r.says(frames.STACKS_ASK, StacksAsk(9))
+        asks(r, 9)
         yield from stopped(r)
         assert r.all(frames.DONE)[0]["left"] == []
         yield r.skip(questions.SECONDS + questions.MARGIN)
@@ -382,7 +393,7 @@ def test_what_hangs_is_answered_by_states_in_time(runner: FakeRunner) -> None:
 
 def test_an_invalid_question_ends_the_line(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
-        r.sends(frames.STACKS_ASK, b'{"number":-1}')
+        r.sends(frames.QUESTION, b'{"number":1,"name":"stacks","body":{"ranks":[-1]}}')
         yield lambda: r.closed
 
     assert runner.play(history) == 75

@@ -98,7 +98,7 @@ ODD: tuple[Any, ...] = (
 @pytest.mark.parametrize("field", [*entry(1)])
 def test_whatever_a_worker_says_can_be_sent(field: str, value: object) -> None:
     found = rows(entry(1) | {field: value}, pg_config={"0": {"ranks": value}})
-    body = messages.pack(54, StacksAnswer(1, (), (), tuple(found)))[5:]
+    body = messages.pack(51, StacksAnswer((), (), tuple(found)))[5:]
     assert len(messages.unpack(StacksAnswer, body).collectives) == len(found)
 
 
@@ -123,6 +123,6 @@ def test_whatever_is_told_of_a_main_thread_can_be_sent(value: object) -> None:
     for record in (value, {"main_thread": value}, {"main_thread": [value, "\ud800", "x" * 9999]}):
         frames = recorded.frames(record)
         thread = ThreadStack(7, "MainThread", True, True, frames)
-        body = messages.pack(54, StacksAnswer(1, (), (thread,), ()))[5:]
+        body = messages.pack(51, StacksAnswer((), (thread,), ()))[5:]
         assert len(messages.unpack(StacksAnswer, body).threads) == 1
         assert all(len(one) <= recorded.LONGEST for one in frames)

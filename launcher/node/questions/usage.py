@@ -1,0 +1,43 @@
+"""The question `usage`: what workers and this machine use."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..machine import device_usage
+from ..machine.device_usage import DeviceQuestion
+from ..machine.usage import usage
+from .answers import NodeAnswers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...control.job_messages import DeviceUsage, Usage, UsageAsk
+    from .answers import QuestionContext
+
+
+class UsageAnswers(NodeAnswers):
+    """Tells what is used; devices that do not answer in time are left out."""
+
+    def __init__(self, context: QuestionContext) -> None:
+        super().__init__(context)
+        self._devices = DeviceQuestion(self.calls, self._read_devices)
+
+    def ask(self, _ask: UsageAsk, reply: Callable[[Usage], None], /) -> None:
+        known = usage([(one.spec.rank, one.pid) for one in self.context.workers()])
+        self._devices.ask(lambda devices: reply(known._replace(devices=devices)))
+
+    def _read_devices(self) -> tuple[DeviceUsage, ...]:
+        """Return how devices are used; a forked child does so.
+
+        NVML's module is among the packages of the workers' Python. This process has none (`-S`).
+        """
+        from ..facts.interpreter import interpreter
+
+        workers = self.context.workers()
+        found = ((one.spec.python, one.spec.env) for one in workers if one.spec.python)
+        python, env = next(found, (os.fsencode(sys.executable), os.environb))
+        environ = {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
+        return device_usage.read(interpreter(os.fsdecode(python), environ).folders)
