@@ -30,11 +30,11 @@ class JobEnd:
         self.unreached: dict[str, str] = {}
         self._fleet = fleet
         self._order = order
-        self._patience = patience + order.grace + MARGIN
+        self._last = patience + order.grace + MARGIN
         self._waiting = set(fleet.nodes.values())
         fleet.lend(tuple(self._waiting), self._on_event)
         fleet.loop.call_later(patience, lambda: self._give_up(connected=False))
-        fleet.loop.call_later(self._patience, lambda: self._give_up(connected=True))
+        fleet.loop.call_later(self._last, lambda: self._give_up(connected=True))
 
     def wait(self) -> None:
         """Run the loop until nothing more is expected."""
@@ -46,7 +46,7 @@ class JobEnd:
         match event:
             case NodeConnected(node):
                 ask = self._fleet.node_queries.ask
-                ask([node], END_JOB, self._order, self._on_outcomes, self._patience)
+                ask([node], END_JOB, self._order, self._on_outcomes, self._last)
             case NodeDisconnected(node, reason, fault):
                 self._lose(node, fault or f"its node launcher disconnected ({reason})")
             case NodeEnded(node, cause):

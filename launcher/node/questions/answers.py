@@ -33,7 +33,7 @@ class QuestionContext(NamedTuple):
 
 
 class QuestionReply:
-    """The way back to who has asked; it is called with the answer."""
+    """The reply to one question; call it with the answer."""
 
     def __init__(self, send: Callable[[bytes], None], number: int, name: str) -> None:
         """Send the answer to the question with this number, of the row with this name."""
@@ -44,16 +44,16 @@ class QuestionReply:
         self._send(questions.pack_reply(*self._of, answer))
 
     def more(self, seconds: float) -> None:
-        """Ask to wait for the answer so much longer, in seconds."""
+        """Ask the runner to wait so many seconds for the answer."""
         self._send(questions.pack_more(*self._of, seconds))
 
 
 class NodeAnswers:
-    """Answers one question whenever it is asked, then or later.
+    """Answers one kind of question, at once or later.
 
     Attributes:
         context: what it may use.
-        calls: of functions that may block, each in a child of this process.
+        calls: calls functions that may block, each in a child of this process.
     """
 
     def __init__(self, context: QuestionContext) -> None:
