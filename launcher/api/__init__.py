@@ -10,13 +10,14 @@ docs/python.md describes it.
 
 from __future__ import annotations
 
-from ..head.report.document import Failure, Report
+from ..head.report.document import Failure
 from ..head.run.events import Exit, Lost, Round, Started
 from .errors import JobError, LaunchError, RankError
 from .events import Ended, Event, Message, Output
 from .fleet import Fleet, FleetNode
 from .job import Events, Job
 from .launching import launch
+from .report import Report
 from .roles import Role
 from .stacks import Stacks
 

@@ -16,12 +16,12 @@ from ..control.versions import another
 from ..head.detached import journal
 from ..head.detached.job_folder import Damage, OtherForm, folder_of
 from ..head.detached.journal_reader import JournalReader
-from ..head.report.document import read
 from ..planning.roles.command_line import COLON
 from .errors import JobError, LaunchError
 from .options import words
 from .plan import plan, planned
 from .process import BOOT
+from .report import read
 from .roles import plan as plan_roles
 from .stacks import read as read_stacks
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..head.detached.job_folder import JobFolder, KeptEnd
-    from ..head.report.document import Report
+    from .report import Report
     from .roles import Role
     from .stacks import Stacks
 

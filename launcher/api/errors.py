@@ -6,7 +6,7 @@ from ..common.errors import LOST, USAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..head.report.document import Report
+    from .report import Report
 
 
 class JobError(Exception):

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..head.report.document import Report
+    from .report import Report
 
 
 class Output(NamedTuple):

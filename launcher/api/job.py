@@ -12,7 +12,6 @@ from ..common.errors import LOST, DsrunError
 from ..control import frames
 from ..control.local_client import checked
 from ..head.local.relay import REPORT
-from ..head.report.document import read
 from ..head.roles.role_console import APART, role_of
 from . import events
 from .begun import Begun
@@ -21,6 +20,7 @@ from .interrupts import Interrupts
 from .outcomes import Outcomes
 from .output import JobOutput
 from .readable import Readable
+from .report import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..control.local_client import ArrivedFrame
-    from ..head.report.document import Report
     from .events import Event, Output
     from .output import Show
     from .process import ServiceProcess
+    from .report import Report
     from .stacks import Stacks
 
 

@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..head.report.document import Report
     from .events import Event
+    from .report import Report
 
 
 class Outcomes:

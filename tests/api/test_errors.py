@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from dsrun.launcher.api.errors import JobError, LaunchError, RankError
-from dsrun.launcher.head.report.document import Report
+from dsrun.launcher.api.report import Report
 
 REPORT = Report("j", 3, "failure", 1.0, 1, ("n0",), (), (), "", {})
 

@@ -9,7 +9,8 @@ import pytest
 
 from dsrun.launcher.api.errors import JobError, RankError
 from dsrun.launcher.api.outcomes import Outcomes
-from dsrun.launcher.head.report.document import Failure, Report
+from dsrun.launcher.api.report import Report
+from dsrun.launcher.head.report.document import Failure
 from dsrun.launcher.head.run.events import Exit, Round, Started
 
 GOOD = Report("j", 0, "none", 1.0, 2, ("n0", "n1"), (), (), "", {})
