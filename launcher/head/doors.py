@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from importlib import import_module
 
 from ..common.values import NamedTuple
@@ -31,8 +32,13 @@ class Door(NamedTuple):
 
     def open(self) -> Any:
         """Return the function."""
-        module, _, name = self.name.partition(":")
-        return getattr(import_module(module, __package__), name)
+        return opened(self.name)
+
+
+def opened(name: str) -> Any:
+    """Return a function by its module below this folder, and its own name."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(module, __package__), function)
 
 
 OBSERVERS = (
@@ -55,6 +61,46 @@ RESTART_POLICIES = (
 """Features that decide on restarts: each function is called with the state of a run, and returns
 its restart policy. The first row that applies is used; without one, the first failure or loss ends
 the run."""
+
+
+class RoleRule(Enum):
+    """Whom a verb of dsrun-job asks in a job of roles."""
+
+    ONE = "the role that --role must name, as a job of its own"
+    ONE_OR_ALL = "a role in the same way if --role names it, else all together"
+    ALL = "all together, whatever --role names"
+
+
+class JobVerb(NamedTuple):
+    """One verb of dsrun-job.
+
+    Attributes:
+        name: of the function that asks the run of a job of one program, or of one role.
+        rule: whom it asks in a job of roles.
+        of_roles: name of the function that asks all roles together, unless the rule is `ONE`.
+    """
+
+    name: str
+    rule: RoleRule = RoleRule.ONE
+    of_roles: str = ""
+
+
+VERBS = {
+    "status": JobVerb(".job.job_requests:status", RoleRule.ONE_OR_ALL, ".roles.requests:status"),
+    "usage": JobVerb(".job.job_requests:usage", RoleRule.ONE_OR_ALL, ".roles.requests:usage"),
+    "stacks": JobVerb(".job.job_requests:stacks"),
+    "signal": JobVerb(
+        ".job.job_requests:send_signal", RoleRule.ONE_OR_ALL, ".roles.requests:send_signal"
+    ),
+    "stop": JobVerb(".job.job_requests:stop", RoleRule.ONE_OR_ALL, ".roles.requests:stop"),
+    "scale": JobVerb(".job.job_requests:scale"),
+    "logs": JobVerb(".job.job_requests:logs", RoleRule.ONE_OR_ALL, ".roles.requests:logs"),
+    "report": JobVerb(".job.report_request:report", RoleRule.ONE_OR_ALL, ".roles.requests:report"),
+    "restart": JobVerb(".job.job_requests:restart", RoleRule.ALL, ".roles.requests:restart"),
+}
+"""What dsrun-job can ask a running job, by the name in its request. A function of a run gets its
+`RunAccess` (`job/job_socket`), one of all roles their `RolesJob`; then the caller, the request and
+its descriptors, as a `Verb` of `LocalServer`, and it answers as one."""
 
 
 def observe(run: Run) -> list[Callable[[], None]]:

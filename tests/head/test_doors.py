@@ -43,6 +43,14 @@ def test_behind_each_door_there_is_a_function(door: doors.Door) -> None:
     assert callable(door.open())
 
 
+@pytest.mark.parametrize("verb", doors.VERBS.values(), ids=doors.VERBS)
+def test_each_verb_has_functions_for_those_whom_it_asks(verb: doors.JobVerb) -> None:
+    assert callable(doors.opened(verb.name))
+    assert bool(verb.of_roles) == (verb.rule is not doors.RoleRule.ONE)
+    if verb.of_roles:
+        assert callable(doors.opened(verb.of_roles))
+
+
 def test_a_hook_is_waited_for(fleet_of: FleetOf, tmp_path: Path) -> None:
     path = tmp_path / "m.prom"
     job = fleet_of("n0")

@@ -8,14 +8,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.job.job_socket import JobSocket, RunHistory, of_one_program, verbs_of
+from dsrun.launcher.head.doors import VERBS
+from dsrun.launcher.head.job.job_socket import JobSocket, RunAccess, RunHistory, of_one_program
 
 from .limits import HANG
 from .local_control import request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from dsrun.launcher.head.doors import JobVerb
     from dsrun.launcher.head.run.run import Run
 
     from .fake_fleet import FakeFleet
@@ -34,12 +36,13 @@ class AskedRun:
         socket: where it is asked.
     """
 
-    def __init__(self, fleet: FakeFleet, run: Run) -> None:
+    def __init__(self, fleet: FakeFleet, run: Run, table: Mapping[str, JobVerb] = VERBS) -> None:
         self.fleet, self.run = fleet, run
         self.seen = RunHistory(run.loop.clock)
         run.observe(self.seen.on_event)
-        verbs = verbs_of(run.view, run.handle, run.log, run.fleet, self.seen)
-        self.socket = JobSocket(run.loop, run.spec.job_id, lambda: of_one_program(verbs), run.log)
+        access = RunAccess(run.view, run.handle, run.log, run.fleet, self.seen)
+        verbs = of_one_program(access, table)
+        self.socket = JobSocket(run.loop, run.spec.job_id, lambda: verbs, run.log)
         self._lines: dict[socket.socket, frames.Decoder] = {}
 
     def call(self) -> socket.socket:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from importlinter import fields
 from importlinter.contracts.layers import LayersContract
 
 from .checkout import CHECKOUT
@@ -21,13 +22,18 @@ TABLED = re.compile(r"(\.+[\w.]+):[A-Za-z]\w*")
 
 
 class Layers(LayersContract):
-    """Layers whose imports by a constant name count as well."""
+    """Layers whose imports by a constant name count as well, but for those of doors.
+
+    A door is there so that a lower layer does what a higher one adds to a table.
+    """
 
     type_name = "layers_with_names"
 
+    doors = fields.ListField(subfield=fields.StringField(), required=False, default=[])
+
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Check the order, imports by name included."""
-        for importer in sorted(graph.modules):
+        for importer in sorted(graph.modules.difference(cast("list[str]", self.doors))):
             for line, imported in imports_by_name(importer, graph.modules):
                 graph.add_import(
                     importer=importer, imported=imported, line_number=line, line_contents=imported

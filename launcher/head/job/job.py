@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.program import Program
     from ..fleet.fleet import NodeFleet
-    from ..local.server import Verb
     from ..output.console import Console
     from ..run.run import Asks, Happening
     from ..run.run_node import RunNode
     from ..run.run_view import RunView
-    from .job_socket import JobSocket, RunHistory
+    from .job_socket import JobSocket, RunAccess, RunHistory
 
     P = ParamSpec("P")
 
@@ -151,12 +150,12 @@ class RunnerJob:
         """Tell its run what has happened, as `Run.handle`."""
         self._known.handle(happened, *args, **kwargs)
 
-    def verbs(self, seen: RunHistory) -> dict[str, Verb]:
-        """Return what can be asked about its run, given what was seen of it."""
-        from .job_socket import verbs_of
+    def access(self, seen: RunHistory) -> RunAccess:
+        """Return what requests may use of its run, given what was seen of it."""
+        from .job_socket import RunAccess
 
         run = self._known
-        return verbs_of(run.view, run.handle, self.console.log, run.fleet, seen)
+        return RunAccess(run.view, run.handle, self.console.log, run.fleet, seen)
 
     def begin(self, *, listens: bool = True) -> None:
         """Begin its run.
@@ -177,7 +176,7 @@ class RunnerJob:
         self._socket = JobSocket(
             self.loop,
             self.spec.job_id,
-            lambda: of_one_program(self.verbs(seen)),
+            lambda: of_one_program(self.access(seen)),
             self.console.log,
         )
 

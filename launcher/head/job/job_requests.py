@@ -1,4 +1,8 @@
-"""What dsrun-job can ask of a running job: verbs for `LocalServer`."""
+"""The verbs of a running job that dsrun-job asks, but for its report.
+
+Each gets the run, the caller, the request and its descriptors, and answers as a `Verb` of
+`LocalServer` does.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from ...control.job_status import as_fields
 from ...resources.ranges import show_slots
 from ..run import run_signals
 from ..run.run_state import RunState
-from .job_status import status
+from . import job_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,128 +24,120 @@ if TYPE_CHECKING:
     from ...control.job_messages import Usage
     from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
-    from ..local.server import LocalCaller, Message, Verb
-    from ..run.run import Handle
+    from ..local.server import LocalCaller, Message
     from ..run.run_view import RunView
     from ..stacks.view import RankView
-    from .job_socket import RunHistory
+    from .job_socket import RunAccess, RunHistory
 
 MOST_PENDING = 1 << 20
 """Bytes that may wait for a caller that follows the output; more is left out."""
 
 
-class JobRequests:
-    """Answers requests about one run.
+def status(run: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
+    """Return how a run is now, with its ranks if they are wanted."""
+    return as_fields(job_status.status(run.view(), run.seen, ranks=request.get("ranks") is True))
 
-    Attributes:
-        verbs: by the names that requests give.
-    """
 
-    def __init__(
-        self,
-        view: Callable[[], RunView],
-        handle: Handle,
-        log: Callable[[str, str], None],
-        fleet: NodeFleet,
-        seen: RunHistory,
-    ) -> None:
-        """Prepare.
+def usage(run: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
+    """Answer with what each connected node reports: (host, usage) of each."""
+    nodes = [node.connection for node in run.view().nodes if not node.over]
+    ask_usage(run.fleet, nodes, caller, request)
 
-        Args:
-            view: returns how the run is now.
-            handle: tells it what has happened.
-            log: prints a message, given its text and level.
-            fleet: has its nodes.
-            seen: what was seen of it so far.
-        """
-        self._view, self._handle, self._log = view, handle, log
-        self._fleet, self._seen = fleet, seen
-        self.verbs: dict[str, Verb] = {
-            "status": self._status,
-            "usage": self._usage,
-            "stacks": self._stacks,
-            "signal": self._signal,
-            "stop": self._stop,
-            "scale": self._scale,
-            "logs": self._logs,
-        }
 
-    def _status(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        return as_fields(status(self._view(), self._seen, ranks=request.get("ranks") is True))
+def ask_usage(
+    fleet: NodeFleet, nodes: Iterable[NodeConnection], caller: LocalCaller, request: Message
+) -> None:
+    """Answer a request with the reports of those nodes that are connected."""
+    from ...control.job_messages import USAGE, UsageAsk
 
-    def _usage(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
-        """Answer with what each node that is connected reports: (host, usage) of each."""
-        nodes = [node.connection for node in self._view().nodes if not node.over]
-        tell_usage(self._fleet, nodes, caller, request)
+    def answer(used: dict[NodeConnection, Usage]) -> None:
+        rows = [[node.name, one._asdict()] for node, one in used.items()]
+        caller.answer({"nodes": rows}, request)
 
-    def _stacks(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
-        """Answer once the nodes have told where the ranks are, after an event for each rank."""
-        from ..stacks import collect, wire
+    question = fleet.node_queries.ask(nodes, USAGE, UsageAsk(), answer)
+    caller.on_close.append(question.drop)
 
-        run, idle = self._view(), self._seen.idle
-        running = {one.rank for one in run.workers.running}
-        ranks = ranks_of(request) or []
-        if not running:
-            raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
-        if not running.issuperset(ranks):
-            known = show_slots([*running])
-            raise UsageError(f"--ranks: not all of these are running; running: {known}")
 
-        def answer(views: Mapping[int, RankView]) -> None:
-            rows = (one._replace(idle=idle.get(rank, 0.0)) for rank, one in views.items())
-            wire.send(caller, rows)
-            caller.answer({}, request)
+def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
+    """Answer once the nodes have told where the ranks are, after an event for each rank."""
+    from ..stacks import collect, wire
 
-        how = {name: request.get(name) is True for name in ("native", "save")}
-        question = collect.collect(self._fleet, run.nodes, run.workers, answer, ranks=ranks, **how)
-        caller.on_close.append(question.drop)
+    run, idle = access.view(), access.seen.idle
+    running = {one.rank for one in run.workers.running}
+    ranks = ranks_of(request) or []
+    if not running:
+        raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
+    if not running.issuperset(ranks):
+        known = show_slots([*running])
+        raise UsageError(f"--ranks: not all of these are running; running: {known}")
 
-    # -- signals ----------------------------------------------------------------------------
+    def answer(views: Mapping[int, RankView]) -> None:
+        rows = (one._replace(idle=idle.get(rank, 0.0)) for rank, one in views.items())
+        wire.send(caller, rows)
+        caller.answer({}, request)
 
-    def _signal(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        """Send a signal to every worker, whatever it does to them."""
-        number, run = signal_of(request), self._view()
-        if not run.runs:
-            raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
-        self._warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job requested")
-        self._handle(run_signals.signal_ranks, number)
-        return {"ranks": len(run.workers.running)}
+    how = {name: request.get(name) is True for name in ("native", "save")}
+    question = collect.collect(access.fleet, run.nodes, run.workers, answer, ranks=ranks, **how)
+    caller.on_close.append(question.drop)
 
-    def _stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        """Stop the job as if its runner had received this signal; `now`: without grace."""
-        number = signal_of(request)
-        self._warn("stopping the job, as dsrun-job requested")
-        self._handle(run_signals.on_end_signal, number)
-        run = self._view()
-        if request.get("now") is True and run.started and not run.ending:
-            self._warn("killing all ranks now")
-            self._handle(RunState.stop, number, 0.0)
-        return {"grace": run.spec.supervision.grace}
 
-    def _warn(self, text: str) -> None:
-        self._log(text, "warning")
+# -- signals --------------------------------------------------------------------------------
 
-    def _scale(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        nodes = request.get("nodes")
-        if type(nodes) is not int or not 0 < nodes < 10_000_000:
-            raise UsageError("invalid request: expected nodes, a number above 0")
-        words = check_size(self._view(), nodes)
-        from ..elastic import runner_rounds
 
-        self._handle(runner_rounds.resize, nodes)
-        return {"words": words}
+def send_signal(
+    access: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]
+) -> Message:
+    """Send a signal to every worker, whatever it does to them."""
+    number, run = signal_of(request), access.view()
+    if not run.runs:
+        raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
+    name = signal.Signals(number).name
+    access.log(f"{name} to all ranks, as dsrun-job requested", "warning")
+    access.handle(run_signals.signal_ranks, number)
+    return {"ranks": len(run.workers.running)}
 
-    # -- output -----------------------------------------------------------------------------
 
-    def _logs(self, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        """Send the newest output of all ranks, or of some; with `follow` also what comes later."""
-        ranks = ranks_of(request)
-        reader = LogReader(caller, None if ranks is None else set(ranks))
-        for rank, stream, data in self._seen.tail.blocks():
-            reader.feed(rank, self._seen.tail.hosts[rank], stream, data)
-        if request.get("follow") is True:
-            follow(caller, self._seen, reader.feed)
-        return {}
+def stop(access: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
+    """Stop the job as if its runner had received this signal; `now`: without grace."""
+    number = signal_of(request)
+    access.log("stopping the job, as dsrun-job requested", "warning")
+    access.handle(run_signals.on_end_signal, number)
+    run = access.view()
+    if request.get("now") is True and run.started and not run.ending:
+        access.log("killing all ranks now", "warning")
+        access.handle(RunState.stop, number, 0.0)
+    return {"grace": run.spec.supervision.grace}
+
+
+def restart(_run: RunAccess, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
+    """Refuse to start a job of one program again."""
+    raise UsageError("only a role can be started again, with --role")
+
+
+def scale(run: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
+    """Change how many nodes the rounds of an elastic job have at most."""
+    nodes = request.get("nodes")
+    if type(nodes) is not int or not 0 < nodes < 10_000_000:
+        raise UsageError("invalid request: expected nodes, a number above 0")
+    words = check_size(run.view(), nodes)
+    from ..elastic import runner_rounds
+
+    run.handle(runner_rounds.resize, nodes)
+    return {"words": words}
+
+
+# -- output ---------------------------------------------------------------------------------
+
+
+def logs(run: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
+    """Send the newest output of all ranks, or of some; with `follow` also what comes later."""
+    ranks = ranks_of(request)
+    reader = LogReader(caller, None if ranks is None else set(ranks))
+    for rank, stream, data in run.seen.tail.blocks():
+        reader.feed(rank, run.seen.tail.hosts[rank], stream, data)
+    if request.get("follow") is True:
+        follow(caller, run.seen, reader.feed)
+    return {}
 
 
 class LogReader:
@@ -171,20 +167,6 @@ class LogReader:
             self._hosts[rank] = host
             self._caller.event({"event": "rank", "rank": rank, "host": host})
         self._caller.chunk(frames.output_body(rank, stream, data))
-
-
-def tell_usage(
-    fleet: NodeFleet, nodes: Iterable[NodeConnection], caller: LocalCaller, request: Message
-) -> None:
-    """Answer a request with what those of these nodes report that are connected."""
-    from ...control.job_messages import USAGE, UsageAsk
-
-    def answer(used: dict[NodeConnection, Usage]) -> None:
-        rows = [[node.name, one._asdict()] for node, one in used.items()]
-        caller.answer({"nodes": rows}, request)
-
-    question = fleet.node_queries.ask(nodes, USAGE, UsageAsk(), answer)
-    caller.on_close.append(question.drop)
 
 
 def check_size(run: RunView, nodes: int) -> str:

@@ -6,9 +6,12 @@ What serves them is imported for the first caller: most jobs have none.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from ...common.errors import UsageError
+from ...common.values import NamedTuple
 from ...control import local
+from ..doors import VERBS, opened
 from ..output.tail import Tail
 from ..run.events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...common.loop import Loop
+    from ..doors import JobVerb
     from ..fleet.fleet import NodeFleet
     from ..local.server import LocalCaller, LocalServer, Message, Verb
     from ..local.waiters import Waiters
@@ -137,35 +141,33 @@ class JobSocket:
             self._waiters.tell(ending)
 
 
-def verbs_of(
-    view: Callable[[], RunView],
-    handle: Handle,
-    log: Callable[[str, str], None],
-    fleet: NodeFleet,
-    seen: RunHistory,
-) -> dict[str, Verb]:
-    """Return what can be asked about a run; the arguments are as in `JobRequests`."""
-    from .job_requests import JobRequests
-    from .report_request import report
+class RunAccess(NamedTuple):
+    """The run that a request is about: that of a job of one program, or of one role.
 
-    return {**JobRequests(view, handle, log, fleet, seen).verbs, "report": report(view, seen)}
+    Attributes:
+        view: returns how the run is now.
+        handle: tells it what has happened.
+        log: prints a message, given its text and level.
+        fleet: has its nodes.
+        seen: what was seen of it so far.
+    """
 
-
-def of_one_program(verbs: Mapping[str, Verb]) -> dict[str, Verb]:
-    """Return what can be asked of a job of one program, given what can be asked of its run."""
-    return {name: _without_role(verb) for name, verb in {**verbs, "restart": _restart}.items()}
-
-
-def _restart(_caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    raise UsageError("only a role can be started again, with --role")
+    view: Callable[[], RunView]
+    handle: Handle
+    log: Callable[[str, str], None]
+    fleet: NodeFleet
+    seen: RunHistory
 
 
-def _without_role(verb: Verb) -> Verb:
-    """Return a verb that refuses a request which names a role."""
+def of_one_program(run: RunAccess, table: Mapping[str, JobVerb] = VERBS) -> dict[str, Verb]:
+    """Return what can be asked of a job of one program, given the access to its run."""
+    return {name: partial(_ask, verb.name, run) for name, verb in table.items()}
 
-    def answer(caller: LocalCaller, request: Message, fds: list[int]) -> Message | None:
-        if "role" in request:
-            raise UsageError(f"--role {str(request['role'])[:40]}: this job has one program")
-        return verb(caller, request, fds)
 
+def _ask(
+    name: str, run: RunAccess, caller: LocalCaller, request: Message, fds: list[int]
+) -> Message | None:
+    if "role" in request:
+        raise UsageError(f"--role {str(request['role'])[:40]}: this job has one program")
+    answer: Message | None = opened(name)(run, caller, request, fds)
     return answer

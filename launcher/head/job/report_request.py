@@ -14,34 +14,33 @@ from .job_requests import LogReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ...specs.program import Program
-    from ..local.server import LocalCaller, Message, Verb
+    from ..local.server import LocalCaller, Message
     from ..report.report import JobReport
     from ..run.run_view import RunView
-    from .job_socket import RunHistory
+    from .job_socket import RunAccess, RunHistory
 
 
-def report(view: Callable[[], RunView], seen: RunHistory) -> Verb:
-    """Return the verb of a run, given what returns how it is now."""
-
-    def answer(caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        run, now = view(), seen.clock()
-        if request.get("events") is True:
-            send_past(caller, seen, began(run, seen))
-        ending = ending_of(run)
-        if ending.report is not None:
-            ended = now if not run.ending else ending.report.ended
-            ending = Ending(ending.job_id, ending.report._replace(ended=ended))
-        text = ending.text if ending.report is None else words(run, ending.report)
+def report(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
+    """Return how a run does; send what has happened, too, if that is asked for."""
+    run, seen, now = access.view(), access.seen, access.seen.clock()
+    if request.get("events") is True:
+        send_past(caller, seen, began(run, seen))
+    ending = ending_of(run)
+    if ending.report is not None:
+        ended = now if not run.ending else ending.report.ended
+        ending = Ending(ending.job_id, ending.report._replace(ended=ended))
+    text = ending.text if ending.report is None else words(run, ending.report)
+    seconds = now - began(run, seen)
+    return {
         # It has no exit code yet.
-        known = {**ending.data, "exit_code": None}
-        seconds = now - began(run, seen)
-        told = about({"": run.plan.program}, seconds)
-        return {"report": known, "text": text, "seconds": seconds, "about": told}
-
-    return answer
+        "report": {**ending.data, "exit_code": None},
+        "text": text,
+        "seconds": seconds,
+        "about": about({"": run.plan.program}, seconds),
+    }
 
 
 def about(programs: Mapping[str, Program], seconds: float) -> Message:

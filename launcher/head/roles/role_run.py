@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
-    from ..job.job_socket import RunHistory
-    from ..local.server import Verb
+    from ..job.job_socket import RunAccess, RunHistory
     from ..output.console import Console
     from ..run.events import RunEvent
     from ..run.run import Happening
@@ -115,10 +114,10 @@ class RoleRun:
         if self._job is not None and self._job.assembled:
             self._job.handle(happened, *args, **kwargs)
 
-    def verbs(self, seen: RunHistory) -> dict[str, Verb]:
-        """Return what can be asked about its run, given what was seen of it."""
+    def access(self, seen: RunHistory) -> RunAccess:
+        """Return what requests may use of its run, given what was seen of it."""
         assert self._job is not None
-        return self._job.verbs(seen)
+        return self._job.access(seen)
 
     @property
     def connections(self) -> list[NodeConnection]:

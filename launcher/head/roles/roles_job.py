@@ -148,9 +148,9 @@ class RolesJob:
         self.handle(self.policy.job_begun)
 
     def _verbs(self) -> dict[str, Verb]:
-        from .requests import RolesRequests
+        from .verbs import of_roles
 
-        return RolesRequests(self).verbs
+        return of_roles(self)
 
     def close(self) -> None:
         """Take no more requests of dsrun-job."""

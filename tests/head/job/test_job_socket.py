@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control import local
-from dsrun.launcher.head.job.job_socket import RunHistory
+from dsrun.launcher.head.doors import VERBS, JobVerb
+from dsrun.launcher.head.job.job_socket import RunAccess, RunHistory
 from dsrun.launcher.head.run.events import Exit, RanksActive, Round
 
 from ...support.activity import Worked
@@ -34,11 +35,13 @@ def test_a_job_can_be_asked_by_several_callers(asked: AskedOf) -> None:
         assert (answer["ok"], answer["job_id"]) == (True, job.run.spec.job_id)
 
 
-def test_nothing_that_serves_is_imported_before_the_first_caller() -> None:
+def test_nothing_that_answers_is_imported_before_it_is_asked() -> None:
     code = """
 import sys
 from dsrun.launcher.head.job import job_socket
-print([name for name in sys.modules if "head.local" in name])
+from dsrun.launcher.head.roles import verbs
+assert "status" in job_socket.of_one_program(None) and "status" in verbs.of_roles(None)
+print([name for name in sys.modules if "head.local" in name or "request" in name])
 """
     ran = subprocess.run(
         [sys.executable, "-c", code], env=IMPORTABLE, capture_output=True, text=True, check=True
@@ -93,6 +96,22 @@ def test_a_job_of_one_program_has_no_roles(
     asked: AskedOf, do: str, fields: dict[str, str], why: str
 ) -> None:
     assert asked("n0").error(do=do, **fields) == why
+
+
+def where(run: RunAccess, _caller: object, request: dict[str, str], _fds: object) -> dict[str, str]:
+    """Answer as a verb: where a run is."""
+    return {"hosts": ",".join(node.name for node in run.view().nodes), "asks": request["asks"]}
+
+
+def test_a_row_adds_a_verb(fleet_of: Callable[..., FakeFleet]) -> None:
+    fleet = fleet_of("n0", "n1")
+    run = fleet.run(job_id=new_job_id())
+    job = AskedRun(fleet, run, {**VERBS, "where": JobVerb(f"{__name__}:where")})
+    answer = job.answer(do="where", asks="me")
+    assert (answer["hosts"], answer["asks"]) == ("n0,n1", "me")
+    assert job.error(do="where", role="x") == "--role x: this job has one program"
+    assert job.error(do="no").endswith("restart, where, wait")
+    job.close()
 
 
 def test_another_round_has_ends_and_idle_times_of_its_own() -> None:

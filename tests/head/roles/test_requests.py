@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.roles.requests import OF_ROLES, RolesRequests
+from dsrun.launcher.head.roles.verbs import of_roles
 
 from ...support.fake_roles import FakeRoles
 from .test_roles_log import Heard
@@ -28,7 +28,7 @@ def roles() -> Iterator[FakeRoles]:
 def ask(roles: FakeRoles, do: str, **fields: object) -> Any:
     """Return the answer to a request."""
     caller: Any = None
-    answer = RolesRequests(roles.job).verbs[do](caller, fields, [])
+    answer = of_roles(roles.job)[do](caller, fields, [])
     roles.step()
     return answer
 
@@ -69,20 +69,6 @@ def test_a_stop_ends_all_roles_in_order(roles: FakeRoles) -> None:
     assert (roles.got("trainer", frames.STOP), roles.got("server", frames.STOP)) == (2, 0)
 
 
-@pytest.mark.parametrize("do", [*OF_ROLES, "restart"])
-def test_what_needs_a_role_names_them(roles: FakeRoles, do: str) -> None:
-    roles.run_all()
-    with pytest.raises(UsageError, match=r"--role NAME: expected one of server, trainer$"):
-        ask(roles, do)
-
-
-@pytest.mark.parametrize("role", ["helper", 7])
-def test_a_role_that_there_is_not(roles: FakeRoles, role: object) -> None:
-    roles.run_all()
-    with pytest.raises(UsageError, match=f"no role {role}; its roles are server, trainer"):
-        ask(roles, "status", role=role)
-
-
 def test_the_report_tells_how_each_role_does(roles: FakeRoles) -> None:
     roles.run_all()
     told = ask(roles, "report")
@@ -113,7 +99,7 @@ def test_the_output_of_all_roles_is_sent_with_their_names(roles: FakeRoles) -> N
     printed(roles, "n0", "serves\n")
     printed(roles, "n1", "step 1\n")
     one: Any = Heard()
-    RolesRequests(roles.job).verbs["logs"](one, {"follow": True}, [])
+    of_roles(roles.job)["logs"](one, {"follow": True}, [])
     assert [data for data in one.sent if type(data) is bytes] == [b"serves\n", b"step 1\n"]
     del one.sent[:]
     printed(roles, "n1", "step 2\n")
@@ -131,7 +117,7 @@ def record_of(roles: FakeRoles) -> object:
 def test_who_follows_a_role_follows_its_next_run(roles: FakeRoles) -> None:
     roles.run_all()
     one: Any = Heard()
-    RolesRequests(roles.job).verbs["logs"](one, {"follow": True, "role": "server"}, [])
+    of_roles(roles.job)["logs"](one, {"follow": True, "role": "server"}, [])
     before = record_of(roles)
     ask(roles, "restart", role="server")
     roles.ends("server")
