@@ -10,6 +10,7 @@ from dsrun.launcher.commands.json_types.check import CheckJson
 from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
 from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
+from dsrun.launcher.head.doors import REPORT_SECTIONS, opened
 from dsrun.launcher.head.exec.json_types import Exec
 from dsrun.launcher.head.hooks.json_types import Event, EveryEvent
 from dsrun.launcher.head.report import json_types as report
@@ -19,9 +20,13 @@ from dsrun.launcher.planning.json_types import AllocationJson, PlanJson
 from dsrun.launcher.planning.roles.json_types import RolesPlan
 
 from . import plan_fields
-from .json_schema import Definitions, definition_name
+from .json_schema import Definitions, definition_name, type_hints
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsrun.launcher.head.doors import SectionDoor
+
     from .json_schema import More
 
 FOLDER = "docs/schemas"
@@ -40,6 +45,7 @@ class Output(NamedTuple):
         description: of all forms together; "" if there is one, which describes itself.
         others: forms that have definitions, but are not what the schema itself describes.
         common: the class of the fields that all forms have besides; None for none.
+        rare: classes of the fields that a form may have besides, by the class of the form.
         more: what is said of fields beyond their types, as for `Definitions`; None for nothing.
     """
 
@@ -48,7 +54,13 @@ class Output(NamedTuple):
     description: str = ""
     others: tuple[Any, ...] = ()
     common: Any = None
+    rare: Mapping[Any, tuple[Any, ...]] = {}
     more: More | None = None
+
+
+def section_type(section: SectionDoor) -> Any:
+    """Return the class of the fields of a section of the report."""
+    return type_hints(opened(section.fields))["return"]
 
 
 OUTPUTS = {
@@ -88,6 +100,7 @@ OUTPUTS = {
         (report.StartedJobJson, RolesEnded, report.Refused, report.Crashed),
         "How a job ended, as one JSON object that is written when dsrun ends. All times are in"
         " seconds.",
+        rare={report.StartedJobJson: tuple(map(section_type, REPORT_SECTIONS))},
     ),
     "stacks": Output("dsrun-job stacks --json", (StacksJson,)),
     "topo": Output("dsrun-topo --json", (Topo,)),
@@ -114,8 +127,13 @@ def schema(name: str, output: Output) -> dict[str, Any]:
         optional = frozenset(common["properties"]).difference(common["required"])
 
     def forms_of(shapes: tuple[Any, ...]) -> dict[str, Any]:
-        made = ((one, definitions.object(one, first, optional)) for one in shapes)
-        return {definition_name(one): form for one, form in made}
+        return {definition_name(one): form_of(one) for one in shapes}
+
+    def form_of(shape: Any) -> dict[str, Any]:
+        made = definitions.object(shape, first, optional)
+        for rare in output.rare.get(shape, ()):
+            made["properties"] |= definitions.object(rare)["properties"]
+        return made
 
     forms, others = forms_of(output.forms), forms_of(output.others)
     head = {

@@ -6,14 +6,14 @@ from enum import Enum
 from importlib import import_module
 
 from ..common.values import NamedTuple
-from .run.restart_policy import NoRestarts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..specs.job import JobSpec
+    from .report.report import JobReport
     from .run.restart_policy import RestartPolicy
     from .run.run import Run
     from .run.run_state import RunState
@@ -29,10 +29,6 @@ class Door(NamedTuple):
 
     name: str
     applies: Callable[[JobSpec], bool]
-
-    def open(self) -> Any:
-        """Return the function."""
-        return opened(self.name)
 
 
 def opened(name: str) -> Any:
@@ -64,7 +60,7 @@ the run."""
 
 
 class RoleRule(Enum):
-    """Whom a verb of dsrun-job asks in a job of roles."""
+    """The roles of a job that a verb of dsrun-job asks."""
 
     ONE = "the role that --role must name, as a job of its own"
     ONE_OR_ALL = "a role in the same way if --role names it, else all together"
@@ -75,9 +71,9 @@ class JobVerb(NamedTuple):
     """One verb of dsrun-job.
 
     Attributes:
-        name: of the function that asks the run of a job of one program, or of one role.
-        rule: whom it asks in a job of roles.
-        of_roles: name of the function that asks all roles together, unless the rule is `ONE`.
+        name: of the function for the run of a job of one program, or of one role.
+        rule: the roles that it asks.
+        of_roles: name of the function for all roles together, unless the rule is `ONE`.
     """
 
     name: str
@@ -89,30 +85,62 @@ VERBS = {
     "status": JobVerb(".job.job_requests:status", RoleRule.ONE_OR_ALL, ".roles.requests:status"),
     "usage": JobVerb(".job.job_requests:usage", RoleRule.ONE_OR_ALL, ".roles.requests:usage"),
     "stacks": JobVerb(".job.job_requests:stacks"),
-    "signal": JobVerb(
-        ".job.job_requests:send_signal", RoleRule.ONE_OR_ALL, ".roles.requests:send_signal"
-    ),
+    "signal": JobVerb(".job.job_requests:signal", RoleRule.ONE_OR_ALL, ".roles.requests:signal"),
     "stop": JobVerb(".job.job_requests:stop", RoleRule.ONE_OR_ALL, ".roles.requests:stop"),
     "scale": JobVerb(".job.job_requests:scale"),
     "logs": JobVerb(".job.job_requests:logs", RoleRule.ONE_OR_ALL, ".roles.requests:logs"),
     "report": JobVerb(".job.report_request:report", RoleRule.ONE_OR_ALL, ".roles.requests:report"),
     "restart": JobVerb(".job.job_requests:restart", RoleRule.ALL, ".roles.requests:restart"),
 }
-"""What dsrun-job can ask a running job, by the name in its request. A function of a run gets its
-`RunAccess` (`job/job_socket`), one of all roles their `RolesJob`; then the caller, the request and
-its descriptors, as a `Verb` of `LocalServer`, and it answers as one."""
+"""The verbs of a running job, by their names in requests of dsrun-job. A function gets the
+`RunAccess` of a run (`job/job_socket`), or the `RolesJob` for all roles, and then the caller, the
+request and its descriptors; it answers as a `Verb` of `LocalServer` does."""
+
+
+class SectionDoor(NamedTuple):
+    """One section of the report of a job, as `ReportSection`.
+
+    Attributes:
+        fields: name of the function that returns its fields in JSON, given the report.
+        applies: returns whether a report has it.
+        lines: name of the function that returns its lines of the text, given the report and its
+            headline, which is "" while the job runs; "" for no lines.
+    """
+
+    fields: str
+    applies: Callable[[JobReport], bool]
+    lines: str = ""
+
+    def json(self, report: JobReport) -> Mapping[str, object]:
+        """Return its fields of a report, {} if the report has none."""
+        made: Mapping[str, object] = opened(self.fields)(report) if self.applies(report) else {}
+        return made
+
+    def text(self, report: JobReport, headline: str) -> list[str]:
+        """Return its lines beneath the headline, [] if the report has none."""
+        told = self.lines and self.applies(report)
+        made: list[str] = opened(self.lines)(report, headline) if told else []
+        return made
+
+
+REPORT_SECTIONS = (
+    SectionDoor(".report.bindings:fields", lambda told: bool(told.bound)),
+    SectionDoor(".report.hangs:fields", lambda told: "Hang" in told.kinds, ".report.hangs:lines"),
+    SectionDoor(".report.slow:fields", lambda told: "Slow" in told.kinds, ".report.slow:lines"),
+    SectionDoor(".report.restarts:fields", lambda told: told.restarts > 0),
+)
+"""The sections that few reports have, in their order. Those of watches tell of values of a class of
+their own that the watch has added to `JobRecord.found`."""
 
 
 def observe(run: Run) -> list[Callable[[], None]]:
     """Make features observe a run; return the functions to call in a thread after the job's end."""
-    found = [door.open()(run) for door in OBSERVERS if door.applies(run.spec)]
+    found = [opened(door.name)(run) for door in OBSERVERS if door.applies(run.spec)]
     return [wait for wait in found if wait is not None]
 
 
 def restart_policy(run: RunState) -> RestartPolicy:
     """Return the restart policy of a run."""
-    for door in RESTART_POLICIES:
-        if door.applies(run.spec):
-            policy: RestartPolicy = door.open()(run)
-            return policy
-    return NoRestarts(run)
+    names = (door.name for door in RESTART_POLICIES if door.applies(run.spec))
+    policy: RestartPolicy = opened(next(names, ".run.restart_policy:NoRestarts"))(run)
+    return policy

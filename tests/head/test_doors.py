@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from dsrun.launcher.control.messages import NodeBindings
 from dsrun.launcher.head import doors
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.job.report_request import troubles
+from dsrun.launcher.head.report.document import fields
+from dsrun.launcher.head.report.hangs import Hang
+from dsrun.launcher.head.report.report import of_kind
+from dsrun.launcher.head.report.slow import Slow
+from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy, WatchPolicy
+
+from ..support.reports import LOSS, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from dsrun.launcher.head.report.report import JobReport
 
     from ..support.fake_fleet import FakeFleet
 
@@ -40,7 +51,7 @@ def test_a_run_has_the_observers_that_its_job_asks_for(
 
 @pytest.mark.parametrize("door", [*doors.OBSERVERS, *doors.RESTART_POLICIES])
 def test_behind_each_door_there_is_a_function(door: doors.Door) -> None:
-    assert callable(door.open())
+    assert callable(doors.opened(door.name))
 
 
 @pytest.mark.parametrize("verb", doors.VERBS.values(), ids=doors.VERBS)
@@ -68,3 +79,46 @@ def test_the_restart_policy_is_that_of_the_job(
 ) -> None:
     run = fleet_of("n0", "n1").prepare(restarts=doors.restart_policy, **spec)
     assert type(run.state.restarts) is policy
+
+
+class Rain(NamedTuple):
+    """What a watch of a test's own has found."""
+
+    drops: int
+
+
+def rain_fields(told: JobReport) -> dict[str, object]:
+    return {"rain": [one.drops for one in of_kind(told.found, Rain)]}
+
+
+def rain_lines(told: JobReport, headline: str) -> list[str]:
+    tense = "it rained" if headline else "it rains"
+    return [f"  {tense}: {one.drops} drops" for one in of_kind(told.found, Rain)]
+
+
+RAIN = doors.SectionDoor(
+    f"{__name__}:rain_fields", lambda told: "Rain" in told.kinds, f"{__name__}:rain_lines"
+)
+
+
+def test_a_row_adds_a_section_to_a_report() -> None:
+    dry = report(losses=(LOSS,), sections=(*doors.REPORT_SECTIONS, RAIN))
+    wet = dry._replace(found=(Rain(3),))
+    assert fields(wet) == {**fields(dry), "rain": [3]}
+    (headline,) = words(dry).splitlines()
+    assert words(wet).splitlines() == [headline, "  it rained: 3 drops"]
+    assert [line for line in troubles(wet) if line not in troubles(dry)] == ["  it rains: 3 drops"]
+
+
+def test_a_report_has_its_sections_in_the_order_of_their_rows() -> None:
+    found = (Slow(1.0, "it is slow", "disk", (0,), ("w0",)), Hang(2.0, "it hangs", (), (), 60.0))
+    told = report(losses=(LOSS,), found=found, restarts=2, bound=(("w0", NodeBindings("cpu", ())),))
+    assert [*fields(told)][-4:] == ["bindings", "hangs", "slow", "restarts"]
+    assert words(told).splitlines()[1:] == ["  it hung before: it hangs", "  slow: it is slow"]
+    assert [*fields(report())][-1] == "verdict"
+
+
+@pytest.mark.parametrize("section", doors.REPORT_SECTIONS)
+def test_behind_each_section_there_are_functions(section: doors.SectionDoor) -> None:
+    assert callable(doors.opened(section.fields))
+    assert not section.lines or callable(doors.opened(section.lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.diagnosis.verdict import explanation
+from dsrun.launcher.head.doors import REPORT_SECTIONS
 from dsrun.launcher.head.report.report import JobReport, Loss, WorkerFailure
 
 HOSTS = ("w0", "w1")
@@ -17,7 +18,7 @@ def failure(at: float = 112.5, rank: int = 5, code: int = 7, **more: object) -> 
 def report(**more: object) -> JobReport:
     """Return the report of a job on two hosts."""
     facts = {"job_id": "j", "world_size": 8, "hosts": HOSTS, "began": 100.0, "ended": 113.25}
-    made = JobReport(**{**facts, **more})  # type: ignore[arg-type]
+    made = JobReport(**{"sections": REPORT_SECTIONS, **facts, **more})  # type: ignore[arg-type]
     return made._replace(explanation=explanation(made)) if made.exit_code else made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..doors import REPORT_SECTIONS
 from ..report.ending import Ending
 
 TYPE_CHECKING = False
@@ -33,6 +34,7 @@ def _report(run: RunView) -> JobReport:
         facts=tuple((name, hello.facts) for name, hello in told if hello.facts),
         pythons=tuple((name, hello.python) for name, hello in told if hello.python),
         python_origin=run.spec.origin.python,
+        sections=REPORT_SECTIONS,
     )
     return _explained(known, run.spec.supervision.no_requeue_code) if known.exit_code else known
 

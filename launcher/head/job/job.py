@@ -151,7 +151,7 @@ class RunnerJob:
         self._known.handle(happened, *args, **kwargs)
 
     def access(self, seen: RunHistory) -> RunAccess:
-        """Return what requests may use of its run, given what was seen of it."""
+        """Return the access of requests to its run, given its history."""
         from .job_socket import RunAccess
 
         run = self._known

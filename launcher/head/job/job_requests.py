@@ -1,4 +1,4 @@
-"""The verbs of a running job that dsrun-job asks, but for its report.
+"""The verbs of a run that dsrun-job asks, but for its report.
 
 Each gets the run, the caller, the request and its descriptors, and answers as a `Verb` of
 `LocalServer` does.
@@ -6,7 +6,7 @@ Each gets the run, the caller, the request and its descriptors, and answers as a
 
 from __future__ import annotations
 
-import signal
+from signal import Signals
 
 from ...common.errors import UsageError
 from ...common.wording import counted
@@ -84,14 +84,12 @@ def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
 # -- signals --------------------------------------------------------------------------------
 
 
-def send_signal(
-    access: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]
-) -> Message:
+def signal(access: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Send a signal to every worker, whatever it does to them."""
     number, run = signal_of(request), access.view()
     if not run.runs:
         raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
-    name = signal.Signals(number).name
+    name = Signals(number).name
     access.log(f"{name} to all ranks, as dsrun-job requested", "warning")
     access.handle(run_signals.signal_ranks, number)
     return {"ranks": len(run.workers.running)}
@@ -212,6 +210,6 @@ def signal_of(request: Message) -> int:
         UsageError: it names none.
     """
     number = request.get("number")
-    if type(number) is not int or number not in set(signal.Signals):
+    if type(number) is not int or number not in set(Signals):
         raise UsageError("invalid request: expected number, a signal's number")
     return number

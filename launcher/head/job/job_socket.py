@@ -160,7 +160,7 @@ class RunAccess(NamedTuple):
 
 
 def of_one_program(run: RunAccess, table: Mapping[str, JobVerb] = VERBS) -> dict[str, Verb]:
-    """Return what can be asked of a job of one program, given the access to its run."""
+    """Return the verbs of a job of one program, given the access to its run."""
     return {name: partial(_ask, verb.name, run) for name, verb in table.items()}
 
 

@@ -6,6 +6,7 @@ from ... import __version__
 from ...common import system
 from ...control.job_status import JobStatus, NodeStatus, RankStatus
 from ...specs.program import command_lines
+from ..report.report import of_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ def _ranks(
 
 
 def _slow(run: RunView, host: str, rank: int) -> str:
-    if not run.record.slow:
+    if not run.record.found:
         return ""
-    from ..report.slow import causes
+    from ..report.slow import Slow, causes
 
-    return causes(run.record.slow, host, rank)
+    return causes(of_kind(run.record.found, Slow), host, rank)
 
 
 def _ended(code: int | None, *, stopped: bool) -> RankState:

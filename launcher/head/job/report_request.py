@@ -73,12 +73,7 @@ def troubles(report: JobReport) -> list[str]:
         for one in report.failures
     ]
     lines += [f"  lost {one.host}: {one.reason}" for one in report.losses]
-    lines += [f"  it hangs: {one.sentence}" for one in report.hangs if one.lasted is None]
-    if report.slow:
-        from ..report import slow
-
-        lines += slow.lines(report.slow)
-    return lines
+    return lines + [line for one in report.sections for line in one.text(report, "")]
 
 
 def send_past(caller: LocalCaller, seen: RunHistory, first: float, role: str = "") -> None:

@@ -7,8 +7,20 @@ from ...control.messages import NodeBindings, WorkerBinding
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypedDict
 
     from .json_types import Binding
+    from .report import JobReport
+
+    class BindingsJson(TypedDict):
+        """The section of the report.
+
+        Attributes:
+            bindings: what each worker is bound to; only with --report_bindings.
+        """
+
+        bindings: list[Binding]
+
 
 HEAD = ("host", "rank", "device", "PCI address", "its node", "cpus", "memory", "NIC")
 NOTHING = "-"
@@ -24,9 +36,10 @@ def table(seen: Iterable[tuple[str, NodeBindings]], title: str = TITLE) -> str:
     return "\n".join([title, *(f"  {line}" for line in lines)])
 
 
-def fields(seen: Iterable[tuple[str, NodeBindings]]) -> list[Binding]:
-    """Return the same for --report_file: an object for each worker."""
-    return [_binding(host, bound, one) for host, bound in seen for one in bound.workers]
+def fields(report: JobReport) -> BindingsJson:
+    """Return the bindings for --report_file: an object for each worker."""
+    workers = ((host, bound, one) for host, bound in report.bound for one in bound.workers)
+    return {"bindings": [_binding(*one) for one in workers]}
 
 
 def _binding(host: str, bound: NodeBindings, one: WorkerBinding) -> Binding:

@@ -59,11 +59,18 @@ class Failure(NamedTuple):
     evidence: tuple[str, ...] = ()
 
 
-def fields(report: job.JobReport) -> StartedJobJson:
-    """Return the report for --report_file."""
+def fields(report: job.JobReport) -> dict[str, object]:
+    """Return the report for --report_file, with its sections."""
+    made: dict[str, object] = {**_fields(report)}
+    for section in report.sections:
+        made.update(section.json(report))
+    return made
+
+
+def _fields(report: job.JobReport) -> StartedJobJson:
     order = sorted(report.failures, key=lambda failure: failure.at)
     failures = [_failure(one, report) for one in order]
-    made: StartedJobJson = {
+    return {
         "job_id": report.job_id,
         "exit_code": report.exit_code,
         "seconds": round(report.ended - report.began, 3),
@@ -80,29 +87,10 @@ def fields(report: job.JobReport) -> StartedJobJson:
         "unseen": report.unseen,
         "verdict": _verdict(report) if report.exit_code else None,
     }
-    _add_what_is_rare(made, report)
-    return made
 
 
 def _python(report: job.JobReport, host: str, path: str) -> Python:
     return {"host": host, "path": path, "origin": report.python_origin}
-
-
-def _add_what_is_rare(made: StartedJobJson, report: job.JobReport) -> None:
-    if report.bound:
-        from . import bindings
-
-        made["bindings"] = bindings.fields(report.bound)
-    if report.hangs:
-        from . import hangs
-
-        made["hangs"] = hangs.fields(report.hangs, report.began)
-    if report.slow:
-        from . import slow
-
-        made["slow"] = slow.fields(report.slow, report.began)
-    if report.restarts:
-        made["restarts"] = report.restarts
 
 
 def as_text(report: Mapping[str, object]) -> str:

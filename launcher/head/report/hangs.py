@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ...common.values import NamedTuple
+from .report import of_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from typing import TypedDict
 
-    from . import json_types
+    from .json_types import HangJson
+    from .report import JobReport
+
+    class HangsJson(TypedDict):
+        """The section of the report.
+
+        Attributes:
+            hangs: the times in which the job hung, in their order; only if there were any.
+        """
+
+        hangs: list[HangJson]
 
 
 class Hang(NamedTuple):
@@ -32,22 +43,26 @@ class Hang(NamedTuple):
     lasted: float | None = None
 
 
-def lines(hangs: Iterable[Hang], headline: str) -> list[str]:
-    """Return what to say of hangs beneath the headline of a report, which may name one already."""
-    left = [one for one in hangs if one.lasted is None and one.sentence not in headline]
-    return [f"  it hung before: {plain(one.sentence)}" for one in left[-1:]]
+def lines(report: JobReport, headline: str) -> list[str]:
+    """Return lines on hangs beneath a headline, which may name one; it is "" while the job runs."""
+    left = [one for one in of_kind(report.found, Hang) if one.lasted is None]
+    if not headline:
+        return [f"  it hangs: {one.sentence}" for one in left]
+    others = [one for one in left if one.sentence not in headline]
+    return [f"  it hung before: {plain(one.sentence)}" for one in others[-1:]]
 
 
-def fields(hangs: Iterable[Hang], began: float) -> list[json_types.HangJson]:
-    """Return them for --report_file."""
-    return [
-        {
-            "after_seconds": round(one.at - began, 3),
-            "sentence": one.sentence,
-            "ranks": one.ranks,
-            "hosts": one.hosts,
-            "seconds": round(one.seconds, 3),
-            "lasted": None if one.lasted is None else round(one.lasted, 3),
-        }
-        for one in hangs
-    ]
+def fields(report: JobReport) -> HangsJson:
+    """Return the hangs for --report_file."""
+    return {"hangs": [_hang(one, report.began) for one in of_kind(report.found, Hang)]}
+
+
+def _hang(one: Hang, began: float) -> HangJson:
+    return {
+        "after_seconds": round(one.at - began, 3),
+        "sentence": one.sentence,
+        "ranks": one.ranks,
+        "hosts": one.hosts,
+        "seconds": round(one.seconds, 3),
+        "lasted": None if one.lasted is None else round(one.lasted, 3),
+    }

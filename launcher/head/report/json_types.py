@@ -129,8 +129,10 @@ class Python(TypedDict):
     origin: str
 
 
-class _EveryEnd(TypedDict):
-    """What every report on a job that was started has.
+class StartedJobJson(TypedDict):
+    """A job that was started.
+
+    Its report has fields of `REPORT_SECTIONS` besides (`head/doors`).
 
     Attributes:
         job_id: id of the job.
@@ -167,22 +169,6 @@ class _EveryEnd(TypedDict):
     left: Sequence[str]
     unseen: Sequence[str]
     verdict: VerdictJson | None
-
-
-class StartedJobJson(_EveryEnd, total=False):
-    """A job that was started.
-
-    Attributes:
-        bindings: what each worker is bound to; only with --report_bindings.
-        hangs: the times in which the job hung, in their order; only if there were any.
-        slow: what has slowed the job down, if --warn_slow was given; only if anything has.
-        restarts: how often the workers of an elastic job were restarted; only if they were.
-    """
-
-    bindings: list[Binding]
-    hangs: list[HangJson]
-    slow: list[SlowJson]
-    restarts: Positive
 
 
 class Refused(TypedDict):

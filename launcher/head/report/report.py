@@ -16,14 +16,24 @@ from ...specs.plan import OWN_PYTHON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol, TypeVar
 
     from ...control.facts import Facts
     from ...control.messages import NodeBindings
     from ...specs.program import Program
     from ...specs.verdict import Explanation
-    from .hangs import Hang
-    from .slow import Slow
+
+    T = TypeVar("T")
+
+    class ReportSection(Protocol):
+        """A part that few reports have."""
+
+        def json(self, report: JobReport) -> Mapping[str, object]:
+            """Return its fields of a report, {} if the report has none."""
+
+        def text(self, report: JobReport, headline: str) -> list[str]:
+            """Return its lines beneath the headline, which is "" while the job runs."""
 
 
 class WorkerFailure(NamedTuple):
@@ -93,10 +103,9 @@ class ReportFields(NamedTuple):
         left: what could not be ended, in words.
         ran: the program of the workers and its working folder.
         unseen: what may still be running on lost nodes, in words.
-        hangs: the times in which the job did nothing.
+        found: the findings of watches while it ran, for sections.
         no_requeue_code: the exit code in place of that of the failure, as the job would fail again;
             0 for none.
-        slow: what has slowed it down.
         facts: what each node has told of itself, by its name.
         done: the workers that have ended with code 0: when, rank and host.
         explanation: why it has failed, as far as that is known.
@@ -106,6 +115,7 @@ class ReportFields(NamedTuple):
         unended: the workers that had printed a traceback, and had not ended, when they were told to
             stop.
         restarts: how often the workers of an elastic job were restarted.
+        sections: the parts that few reports have.
     """
 
     job_id: str
@@ -123,9 +133,8 @@ class ReportFields(NamedTuple):
     left: tuple[str, ...] = ()
     ran: tuple[Program | None, str] = (None, "")
     unseen: tuple[str, ...] = ()
-    hangs: tuple[Hang, ...] = ()
+    found: tuple[object, ...] = ()
     no_requeue_code: int = 0
-    slow: tuple[Slow, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
     done: tuple[tuple[float, int, str], ...] = ()
     unwritten: bool = False
@@ -135,6 +144,7 @@ class ReportFields(NamedTuple):
     pythons: tuple[tuple[str, str], ...] = ()
     python_origin: str = OWN_PYTHON
     restarts: int = 0
+    sections: Sequence[ReportSection] = ()
 
 
 class JobReport(ReportFields):
@@ -150,6 +160,11 @@ class JobReport(ReportFields):
         """The first failure or loss; None if there was none."""
         events: Sequence[WorkerFailure | Loss] = [*self.failures, *self.losses]
         return min(events, key=lambda event: event.at, default=None)
+
+    @property
+    def kinds(self) -> set[str]:
+        """The names of the classes of findings."""
+        return {type(one).__name__ for one in self.found}
 
     @property
     def says_nothing(self) -> bool:
@@ -170,6 +185,11 @@ class JobReport(ReportFields):
         if self.cause or self.left:
             return self.cause.code if self.cause else LOST
         return OUTPUT if self.unwritten else 0
+
+
+def of_kind(found: Iterable[object], kind: type[T]) -> list[T]:
+    """Return the findings of a class."""
+    return [one for one in found if isinstance(one, kind)]
 
 
 def signal_name(number: int) -> str:

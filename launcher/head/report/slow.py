@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ...common.values import NamedTuple
+from .report import of_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
+    from typing import TypedDict
 
-    from . import json_types
+    from .json_types import SlowCause, SlowJson
+    from .report import JobReport
+
+    class SlowSectionJson(TypedDict):
+        """The section of the report.
+
+        Attributes:
+            slow: what has slowed the job down, if --warn_slow was given; only if anything has.
+        """
+
+        slow: list[SlowJson]
 
 
 class Slow(NamedTuple):
@@ -25,15 +37,16 @@ class Slow(NamedTuple):
 
     at: float
     sentence: str
-    cause: json_types.SlowCause
+    cause: SlowCause
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
     until: float | None = None
 
 
-def lines(slow: Iterable[Slow]) -> list[str]:
-    """Return what to say beneath the headline of a report: what was slow until the end."""
-    return [f"  slow: {plain(one.sentence)}" for one in slow if one.until is None]
+def lines(report: JobReport, _headline: str) -> list[str]:
+    """Return lines on what was slow until the end, or is slow while the job runs."""
+    left = [one for one in of_kind(report.found, Slow) if one.until is None]
+    return [f"  slow: {plain(one.sentence)}" for one in left]
 
 
 def causes(slow: Sequence[Slow], host: str, rank: int) -> str:
@@ -45,16 +58,17 @@ def causes(slow: Sequence[Slow], host: str, rank: int) -> str:
     )
 
 
-def fields(slow: Iterable[Slow], began: float) -> list[json_types.SlowJson]:
-    """Return them for --report_file."""
-    return [
-        {
-            "after_seconds": round(one.at - began, 3),
-            "sentence": one.sentence,
-            "cause": one.cause,
-            "ranks": one.ranks,
-            "hosts": one.hosts,
-            "seconds": None if one.until is None else round(one.until - one.at, 3),
-        }
-        for one in slow
-    ]
+def fields(report: JobReport) -> SlowSectionJson:
+    """Return what has slowed the job down for --report_file."""
+    return {"slow": [_slow(one, report.began) for one in of_kind(report.found, Slow)]}
+
+
+def _slow(one: Slow, began: float) -> SlowJson:
+    return {
+        "after_seconds": round(one.at - began, 3),
+        "sentence": one.sentence,
+        "cause": one.cause,
+        "ranks": one.ranks,
+        "hosts": one.hosts,
+        "seconds": None if one.until is None else round(one.until - one.at, 3),
+    }

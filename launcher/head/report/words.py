@@ -31,8 +31,8 @@ def words(report: JobReport, still_shown: Callable[[list[str]], bool] = _shows_n
     Lines that the screen shows anyway, as far as `still_shown` knows, are not repeated.
     """
     head = _headline(report)
-    details = _details(report, still_shown)
-    lines = [*head, *(_watched(report, head[0]) if head else []), *details]
+    found = [line for one in report.sections for line in one.text(report, head[0])] if head else []
+    lines = [*head, *found, *_details(report, still_shown)]
     if report.no_requeue_code:
         code = report.no_requeue_code
         lines.append(f"  it would fail again: exit code {code} (--no_requeue_code)")
@@ -45,20 +45,6 @@ def done(report: JobReport) -> str:
     """Return a line about a job that has ended well."""
     hosts = "" if report.losses else f" on {counted(len(report.hosts), 'host')}"
     return f"done {_after(report, report.ended)}: {counted(report.world_size, 'worker')}{hosts}"
-
-
-def _watched(report: JobReport, headline: str) -> list[str]:
-    """Return what was found while the job ran, beneath the headline."""
-    found = list[str]()
-    if report.hangs:
-        from . import hangs
-
-        found += hangs.lines(report.hangs, headline)
-    if report.slow:
-        from . import slow
-
-        found += slow.lines(report.slow)
-    return found
 
 
 def _headline(report: JobReport) -> list[str]:

@@ -5,8 +5,8 @@ Each gets the job, the caller, the request and its descriptors, as those in `job
 
 from __future__ import annotations
 
-import signal
 from functools import partial
+from signal import Signals
 
 from ... import __version__
 from ...common import system
@@ -111,13 +111,13 @@ def usage(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int])
     ask_usage(job.fleet, job.fleet.nodes.values(), caller, request)
 
 
-def send_signal(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
+def signal(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Send a signal to every worker, whatever it does to them."""
     number = signal_of(request)
     ranks = pass_on(job, number)
     if not ranks:
         raise UsageError("its workers are not running")
-    job.log(f"{signal.Signals(number).name} to all ranks, as dsrun-job requested", "warning")
+    job.log(f"{Signals(number).name} to all ranks, as dsrun-job requested", "warning")
     return {"ranks": ranks}
 
 

@@ -115,7 +115,7 @@ class RoleRun:
             self._job.handle(happened, *args, **kwargs)
 
     def access(self, seen: RunHistory) -> RunAccess:
-        """Return what requests may use of its run, given what was seen of it."""
+        """Return the access of requests to its run, given its history."""
         assert self._job is not None
         return self._job.access(seen)
 

@@ -1,4 +1,4 @@
-"""The verbs of a job of roles for `LocalServer`: each asks one role as a job, or all together."""
+"""The verbs of a job of roles: each asks one role as a job of its own, or all together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def of_roles(job: RolesJob, table: Mapping[str, JobVerb] = VERBS) -> dict[str, Verb]:
-    """Return what can be asked of a job of roles."""
+    """Return the verbs of a job of roles."""
     return {name: partial(_ask, verb, job) for name, verb in table.items()}
 
 

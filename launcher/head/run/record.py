@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ...backends.events import EngineEnded
     from ...control.messages import WorkerExit
-    from ..report.hangs import Hang
-    from ..report.slow import Slow
     from .run_node import RunNode
 
 BESIDE = 0.5
@@ -38,8 +36,7 @@ class JobRecord:
         stop_reason: why the job was stopped as if by this signal, if nobody sent it; else "".
         restarts: the number of restarts of the workers of an elastic job.
         broken_pipe: whether the reader of the job's output has gone away.
-        hangs: the periods in which the job made no progress.
-        slow: the causes found for a slow job.
+        found: the findings of watches, for sections of the report (`head/doors`).
         asks_allocation: whether Slurm is being asked if the job's allocation has ended.
         outliving: for each lost host, the seconds after the loss, beyond the grace, within which
             its workers end.
@@ -52,8 +49,7 @@ class JobRecord:
         self.stop_reason = ""
         self.restarts = 0
         self.broken_pipe = False
-        self.hangs: list[Hang] = []
-        self.slow: list[Slow] = []
+        self.found: list[object] = []
         self.asks_allocation = False
         self.outliving: dict[str, float] = {}
         self._by_node: float | None = None
@@ -272,8 +268,7 @@ class JobRecord:
             stop_is_clean=graceful_term_ok and well and not self._losses,
             broken_pipe=self.broken_pipe,
             bound=tuple((node.name, node.bound) for node in nodes if node.bound),
-            hangs=tuple(self.hangs),
-            slow=tuple(self.slow),
+            found=tuple(self.found),
             left=tuple(f"{p.name}: {text}" for p in nodes if p.done for text in p.done.left),
             unseen=tuple(node.left for node in nodes if node.left and not node.ended),
         )

@@ -61,7 +61,7 @@ def slow(run: Run) -> None:
     from .slow import SlowWatch
 
     clock, state, action = run.loop.clock, run.state, alert_action(run)
-    watch = SlowWatch(clock, state.nodes, state.workers, state.record.slow, action, run.tell)
+    watch = SlowWatch(clock, state.nodes, state.workers, state.record.found, action, run.tell)
     run.observe(watch.on_event)
 
 
@@ -90,7 +90,7 @@ def hang(run: Run) -> None:
     report = HangReport(
         run.spec.job_id,
         run.spec.watch,
-        state.record.hangs,
+        state.record.found,
         run.log,
         run.tell,
         lambda *found: alert_action(run).perform(*found),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...specs.policies import WatchPolicy
     from ..fleet.node_queries import NodeQuestion
-    from ..report.hangs import Hang
     from ..run.events import RunEvent
     from ..run.run_node import RunNode
     from ..run.workers import Workers
@@ -52,7 +51,7 @@ class HangReport(NamedTuple):
     Attributes:
         job_id: the job.
         policy: the watches that the user has requested.
-        hangs: gets all hangs that are found, for the report of the job.
+        found: gets all hangs, for the report of the job.
         log: prints a message, given its text and level.
         tell: passes an event to the observers.
         act: reacts to a hang, given its kind, one of `ALERT_ACTIONS` and a sentence.
@@ -61,7 +60,7 @@ class HangReport(NamedTuple):
 
     job_id: str
     policy: WatchPolicy
-    hangs: list[Hang]
+    found: list[object]
     log: Callable[[str, str], None]
     tell: Callable[[RunEvent], None]
     act: Callable[[str, str, str], None]

@@ -63,7 +63,7 @@ class HangIncident:
         self._then = "report" if known.doubt else report.policy.on_hang
         self._looked = now
         self._busy: dict[int, float] = {}
-        report.hangs.append(self._hang)
+        report.found.append(self._hang)
         self._stands = True
         if self._then == "report":
             self._react()
@@ -147,8 +147,8 @@ class HangIncident:
     def over(self, now: float) -> float:
         """Record that the job has stopped hanging; return the seconds for which it hung."""
         self._stands = False
-        hangs, lasted = self._report.hangs, now - self._hang.at + self._hang.seconds
-        hangs[hangs.index(self._hang)] = self._hang._replace(lasted=lasted)
+        found, lasted = self._report.found, now - self._hang.at + self._hang.seconds
+        found[found.index(self._hang)] = self._hang._replace(lasted=lasted)
         return lasted
 
 

@@ -74,7 +74,7 @@ class SlowWatch:
         clock: Callable[[], float],
         nodes: Sequence[RunNode],
         workers: Workers,
-        record: list[Slow],
+        found: list[object],
         action: AlertAction,
         tell: Callable[[RunEvent], None],
     ) -> None:
@@ -84,12 +84,12 @@ class SlowWatch:
             clock: the loop's.
             nodes: all nodes of the run.
             workers: those that run.
-            record: gets what was found, for the report.
+            found: gets its findings, for the report.
             action: reports it.
             tell: tells observers that it is over.
         """
         self._clock, self._nodes, self._workers = clock, nodes, workers
-        self._record, self._action, self._tell = record, action, tell
+        self._found, self._action, self._tell = found, action, tell
         self._hosts: dict[str, str] = {}
         self._spans = Spans(self._hosts)
         self._begin()
@@ -139,16 +139,20 @@ class SlowWatch:
         before = streak.found
         if not streak.add(finding):
             return
-        record = self._record
+        found = self._found
         if before is not None:
-            record[:] = [
-                one._replace(until=one.until or now) if one.sentence == before.sentence else one
-                for one in record
-            ]
+            found[:] = [_ended(one, before.sentence, now) for one in found]
             self._tell(AlarmOver("slow", f"no longer: {before.sentence}"))
         if finding is not None:
-            record.append(Slow(now, finding.sentence, finding.cause, finding.ranks, finding.hosts))
+            found.append(Slow(now, finding.sentence, finding.cause, finding.ranks, finding.hosts))
             self._action.perform("slow", "report", finding.sentence)
+
+
+def _ended(one: object, sentence: str, now: float) -> object:
+    """Return a finding, over as of now if it is the one with this sentence."""
+    if isinstance(one, Slow) and one.sentence == sentence:
+        return one._replace(until=one.until or now)
+    return one
 
 
 def _addresses(nodes: Sequence[RunNode]) -> dict[str, str]:

@@ -71,7 +71,7 @@ def test_devices_are_named_as_the_mask_does(asked: AskedOf) -> None:
 
 def test_why_the_others_wait_for_a_rank(asked: AskedOf) -> None:
     job = asked("n0", "n1")
-    job.run.state.record.slow.append(Slow(1.0, "rank 2 is slow", "quota", (2,), ("n1",)))
+    job.run.state.record.found.append(Slow(1.0, "rank 2 is slow", "quota", (2,), ("n1",)))
     assert [rank.slow for rank in now(job).ranks] == ["", "", "quota", ""]
 
 

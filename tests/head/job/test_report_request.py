@@ -62,5 +62,5 @@ def test_a_loss_is_told(asked: AskedOf) -> None:
 def test_only_a_hang_that_lasts_is_told(asked: AskedOf) -> None:
     job = asked("n0")
     hang = Hang(5.0, "rank 1 waits", (1,), ("n0",), 60.0)
-    job.run.state.record.hangs += [hang._replace(sentence="rank 0 waits", lasted=70.0), hang]
+    job.run.state.record.found += [hang._replace(sentence="rank 0 waits", lasted=70.0), hang]
     assert job.answer(do="report")["text"].splitlines()[1:] == ["  it hangs: rank 1 waits"]

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -22,6 +22,10 @@ from ...support.bindings import numactl
 from ...support.checkout import BIN, IMPORTABLE
 from ...support.limits import HANG
 from ...support.needs import need
+from ...support.reports import report as report_of
+
+if TYPE_CHECKING:
+    from dsrun.launcher.head.report.json_types import Binding
 
 __all__ = ["numactl"]
 
@@ -44,6 +48,11 @@ def over_the_line(bound: NodeBindings) -> NodeBindings:
     ((kind, body),) = frames.Decoder().feed(messages.pack(frames.BINDINGS, bound))
     assert kind == frames.BINDINGS
     return messages.unpack(NodeBindings, body)
+
+
+def fields(bound: NodeBindings) -> list[Binding]:
+    """What the report of a job on one host says of it."""
+    return bindings.fields(report_of(bound=(("n1", bound),)))["bindings"]
 
 
 FULL = NodeBindings(
@@ -86,11 +95,11 @@ def test_nodes_without_workers_are_a_bare_head() -> None:
     assert (
         bindings.table([("n1", NodeBindings("cpu", ()))], "none:") == "none:\n  host  rank  device"
     )
-    assert bindings.fields([("n1", NodeBindings("cpu", ()))]) == []
+    assert fields(NodeBindings("cpu", ())) == []
 
 
 def test_the_json_has_all_of_it() -> None:
-    first, second = bindings.fields([("n1", FULL)])
+    first, second = fields(FULL)
     assert first == {
         "host": "n1",
         "accelerator": "cuda",
@@ -110,7 +119,7 @@ def test_it_comes_over_the_line_whole() -> None:
     came = over_the_line(FULL)
     assert came.workers == FULL.workers
     assert bindings.table([("n1", came)]) == bindings.table([("n1", FULL)])
-    assert bindings.fields([("n1", came)]) == bindings.fields([("n1", FULL)])
+    assert fields(came) == fields(FULL)
 
 
 ROW = [0, 7, "", "", None, "0", "0", ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.common.formats import versioned
+from dsrun.launcher.head.doors import REPORT_SECTIONS
 from dsrun.launcher.head.report.document import fields
 from dsrun.launcher.head.report.hangs import Hang
 from dsrun.launcher.head.report.report import JobReport, Loss
@@ -15,7 +16,8 @@ HANG = Hang(130.0, SENTENCE, (7,), ("n3",), 62.0)
 
 
 def report(*hangs: Hang, losses: tuple[Loss, ...] = ()) -> JobReport:
-    return JobReport("j", 8, ("n0",), 100.0, 150.0, losses=losses, hangs=hangs)
+    known = JobReport("j", 8, ("n0",), 100.0, 150.0, losses=losses, found=hangs)
+    return known._replace(sections=REPORT_SECTIONS)
 
 
 def test_a_hang_that_did_not_end_is_told_beneath_what_ended_the_job() -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.head.report.hangs import Hang
+from dsrun.launcher.head.report.report import of_kind
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
 from dsrun.launcher.head.watch.hang import LATE
 
@@ -40,6 +42,10 @@ def hang(job: Watched, **odd: Any) -> Any:
     return job.ranks[3]
 
 
+def hangs(job: Watched) -> list[Hang]:
+    return of_kind(job.run.state.record.found, Hang)
+
+
 def alarms(job: Watched) -> list[Any]:
     return [one for one in job.events if isinstance(one, ALARMS)]
 
@@ -54,7 +60,7 @@ def test_a_rank_for_which_the_others_wait_is_named_in_time(job: Watched) -> None
     assert TIMEOUT / 2 - INTERVAL <= first <= TIMEOUT / 2 + 1
     assert TIMEOUT - INTERVAL <= last <= TIMEOUT + 2
     assert alarms(job) == [Alarm("hang", "report", sentence)]
-    (found,) = job.run.state.record.hangs
+    (found,) = hangs(job)
     assert [found.sentence, found.ranks, found.hosts, found.lasted] == [
         *(sentence, (3,), ("n1",), None),
     ]
@@ -68,11 +74,11 @@ def test_it_goes_on_and_hangs_again(job: Watched) -> None:
     (said,) = job.go(2 * INTERVAL)
     assert said in {f"rank 3 resumed after {seconds} s" for seconds in range(21, 27)}
     assert alarms(job)[1:] == [AlarmOver("hang", said)]
-    assert 21 <= (job.run.state.record.hangs[0].lasted or 0) <= 27
+    assert 21 <= (hangs(job)[0].lasted or 0) <= 27
     vars(odd).update(works=False, place=LOAD)
     assert job.go(TIMEOUT - INTERVAL) == []
     assert job.go(2 * INTERVAL)[0].startswith("no progress for 20 s")
-    assert len(job.run.state.record.hangs) == 2
+    assert len(hangs(job)) == 2
 
 
 INNOCENT: dict[str, dict[str, Any]] = {
@@ -164,7 +170,7 @@ def test_a_rank_that_has_ended_already_is_named(job: Watched) -> None:
     assert [line.partition(": ")[2] for line in said] == [
         "rank 3 has already exited with code 0; all 3 ranks wait in all_reduce (train.py:41)"
     ]
-    assert (job.run.state.record.hangs[0].ranks, job.run.state.record.hangs[0].hosts) == (
+    assert (hangs(job)[0].ranks, hangs(job)[0].hosts) == (
         (3,),
         ("n1",),
     )
@@ -214,7 +220,7 @@ def test_a_hang_that_was_found_stands_when_this_process_was_stopped(fleet_of: Fl
     vars(odd).update(works=True, place=ALL_REDUCE)
     (said,) = job.go(2 * INTERVAL)
     assert said.startswith("rank 3 resumed after")
-    assert len(job.run.state.record.hangs) == 1
+    assert len(hangs(job)) == 1
 
 
 def test_nothing_is_said_while_ranks_are_debugged(job: Watched) -> None:

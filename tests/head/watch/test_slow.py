@@ -9,7 +9,10 @@ import pytest
 
 from dsrun.launcher.common.formats import as_json
 from dsrun.launcher.control import frames, messages
+from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.report.document import fields
+from dsrun.launcher.head.report.report import of_kind
+from dsrun.launcher.head.report.slow import Slow
 from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
 from dsrun.launcher.head.watch import attach
@@ -95,7 +98,8 @@ def test_what_is_slow_at_the_end_is_in_the_report(watched: Watched) -> None:
     watched.seconds(10, n1=QUOTA)
     watched.job.node("n1").exits(3, 7)
     watched.job.step()
-    report = watched.run.state.record.report(watched.run.state.nodes, 4, graceful_term_ok=False)
+    report = ending_of(watched.run.view()).report
+    assert report is not None
     assert "\n  slow: ranks 2-3 (n1) slow the job down: busy" in words(report)
     found: Any = as_json(fields(report))["slow"]
     (entry,) = found
@@ -108,7 +112,7 @@ def test_it_may_end_and_is_told_less_often_if_it_comes_and_goes(watched: Watched
         watched.seconds(TIMES + 1)
     assert len(watched.warnings()) == 1
     assert [type(one) for one in watched.alarms] == [Alarm, AlarmOver]
-    ((slow),) = watched.run.state.record.slow
+    (slow,) = of_kind(watched.run.state.record.found, Slow)
     assert slow.until is not None
     watched.seconds(2 * TIMES, n1=QUOTA)
     assert len(watched.warnings()) == 1

@@ -1,0 +1,13 @@
+"""The number of restarts in the report of a job."""
+
+from __future__ import annotations
+
+from dsrun.launcher.head.report import document, restarts
+
+from ...support.reports import report
+
+
+def test_only_a_job_that_was_restarted_tells_how_often() -> None:
+    assert restarts.fields(report(restarts=2)) == {"restarts": 2}
+    assert document.fields(report(restarts=2))["restarts"] == 2
+    assert "restarts" not in document.fields(report())
