@@ -23,6 +23,7 @@ from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.job.dial_in import announced
 from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
+from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs import environment
@@ -119,7 +120,7 @@ def run(
     part = Part(backend, plan.nodes)
     fleet = NodeFleet(plan.nodes, loop, console.log, SILENT, lambda _node: part)
     job = RunnerJob(spec, console, loop, lambda _ending: None)
-    job.assemble(fleet)
+    job.attach(OneProgram(spec, fleet, console))
     with announced(fleet, [part], spec, console) as dial:
         serve(job, fleet, [part], dial)
     spent = time.process_time() - before

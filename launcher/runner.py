@@ -142,7 +142,7 @@ def run(command: Command, parent: Parent | None = None) -> int:
         return launch(job_spec(planned, options), start)
     from .head.detached.launch import run as run_detached
 
-    return launch(job_spec(planned, options), start, partial(run_detached, parent))
+    return launch(job_spec(planned, options), start, partial(run_detached, parent, ()))
 
 
 def _show(planned: PlannedJob, options: Options) -> int:

@@ -16,6 +16,7 @@ from functools import partial
 from ..common import entry
 from ..common.errors import DsrunError, Fault, UsageError
 from ..common.loop import Loop
+from ..head.job import control
 from ..head.local.relay import Relay
 from ..head.local.server import LocalServer
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..head.job.control import JobControl
+    from ..head.job.control import JobControl, MakePrograms
     from ..head.local.server import LocalCaller, Verb
     from ..head.report.ending import Ending
     from ..specs.job import JobSpec
@@ -77,53 +78,30 @@ class Service:
         if self.gone:
             return
         self.gone = True
-        if self._job is not None and not self._job.ending():
-            self._job.end(signal.SIGHUP, "")
+        if self._job is not None and not self._job.ending:
+            self._job.end(signal.SIGHUP)
         else:
             self._loop.stop()
 
     def _conduct(self, caller: LocalCaller, request: Message) -> Ending:
         """Run the job to its end."""
-        from ..specs import codec
-
-        inherits = request.get("output") == INHERIT
-        if request.get("roles") is True:
-            from ..specs.roles import RolesSpec
-
-            return self._conduct_roles(
-                caller, codec.decode(RolesSpec, request.get("spec")), inherits=inherits
-            )
-        from ..specs.job import JobSpec
-
-        return self._conduct_one(
-            caller, codec.decode(JobSpec, request.get("spec")), inherits=inherits
-        )
-
-    def _conduct_one(self, caller: LocalCaller, spec: JobSpec, *, inherits: bool) -> Ending:
-        """Run a job of one program."""
         from ..head.job.start import backend_for, prepare
 
+        spec, roles = _decoded(request)
         # Start this machine's node launcher now: it gets ready while the rest is imported.
         start = prepare(spec.plan, spec.settings, spec.only)
         from ..head.job.launch import launch
+        from ..head.job.one_program import OneProgram
 
+        programs: MakePrograms = OneProgram
+        if roles is not None:
+            from ..head.roles.launch import programs_of
+
+            programs = programs_of(roles)
         spec = spec._replace(plan=start.plan)
-        relay = _relay(self._loop, caller, spec, inherits=inherits)
-
+        relay = _relay(self._loop, caller, spec, inherits=request.get("output") == INHERIT)
         begin = partial(self._begin, relay)
-        return launch(spec, start, backend_for(spec), self._loop, _as_console(relay), begin)
-
-    def _conduct_roles(self, caller: LocalCaller, spec: RolesSpec, *, inherits: bool) -> Ending:
-        """Run a job of several roles."""
-        from ..head.job.start import prepare
-
-        start = prepare(spec.job.plan, spec.job.settings)
-        from ..head.roles.launch import conduct
-
-        relay = _relay(self._loop, caller, spec.job, inherits=inherits)
-
-        begin = partial(self._begin, relay)
-        return conduct(spec, start, self._loop, _as_console(relay), begin)
+        return launch(spec, start, backend_for(spec), self._loop, relay, begin, programs)
 
     def _begin(self, relay: Relay, job: JobControl) -> None:
         """Let the program observe a job that is about to begin."""
@@ -142,10 +120,10 @@ class Service:
         self._loop.stop()
 
     def _on_signal(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        return self._act(lambda job: job.send(request.get("number")))
+        return self._act(lambda job: control.send(job, request.get("number")))
 
     def _on_stop(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-        return self._act(lambda job: job.stop(request.get("grace")))
+        return self._act(lambda job: control.stop(job, request.get("grace")))
 
     def _act(self, act: Callable[[JobControl], None]) -> Message:
         """Apply a request to the job; before there is one, keep the request until it has begun."""
@@ -162,8 +140,22 @@ class Service:
         for act in early:
             with suppress(DsrunError):
                 act(job)
-        if self.gone and not job.ending():
-            job.end(signal.SIGHUP, "")
+        if self.gone and not job.ending:
+            job.end(signal.SIGHUP)
+
+
+def _decoded(request: Message) -> tuple[JobSpec, RolesSpec | None]:
+    """Return the job that a request has, and its roles if it has several."""
+    from ..specs import codec
+
+    if request.get("roles") is True:
+        from ..specs.roles import RolesSpec
+
+        roles = codec.decode(RolesSpec, request.get("spec"))
+        return roles.job, roles
+    from ..specs.job import JobSpec
+
+    return codec.decode(JobSpec, request.get("spec")), None
 
 
 def _relay(loop: Loop, caller: LocalCaller, spec: JobSpec, *, inherits: bool) -> Relay:
@@ -175,11 +167,6 @@ def _relay(loop: Loop, caller: LocalCaller, spec: JobSpec, *, inherits: bool) ->
 
     screen = Console(loop, colour=output.color, level=output.level, fold=output.fold)
     return Relay(caller, output.level, screen)
-
-
-def _as_console(relay: Relay) -> Any:
-    """Return the console for a run."""
-    return relay
 
 
 def _watch(loop: Loop, pid: int, leave: Callable[[], None]) -> None:

@@ -19,21 +19,20 @@ from ..control import frames, holds
 from ..control.local_client import checked
 from ..planning import held, output_files, rendezvous
 from ..specs import codec
-from ..specs.job import new_job_id
+from ..specs.job import JobSpec, new_job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, TypeAlias
 
     from ..cli.options import Options
     from ..cli.parser import Command
     from ..control.local_client import LocalClient
     from ..planning.roles.table import RoleTable
-    from ..specs.job import JobSpec
-    from ..specs.roles import RoleSpec
+    from ..specs.roles import RoleSpec, RolesSpec
 
-    T = TypeVar("T")
+    PlanOnHold: TypeAlias = Callable[[held.HoldAnswer], JobSpec | RolesSpec]
 
 FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 """Signals that are forwarded besides those that end the job. Ctrl-Z stops this process alone."""
@@ -56,21 +55,9 @@ def run(command: Command) -> int:
     Raises:
         DsrunError: the job cannot be run, or has failed; no process of it is left running.
     """
-    options = command.options
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
-    with holds.find(options.on or "") as client:
-        spec = _planned(command, client, partial(held.held_job, command))
-        if spec.sync is not None:
-            from ..head.sync.source import SyncSource
-
-            SyncSource(spec.sync, os.environ)  # The hold finds the hashes in the cache.
-        if options.dry_run:
-            return _show(spec, as_json=options.json)
-        request = {"do": "run", "spec": codec.encode(spec), "busy": options.on_busy}
-        if options.detach:
-            return _detach(spec, client, options, request)
-        return _run_for(client, spec, request)
+    return _run(command, partial(held.held_job, command))
 
 
 def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
@@ -83,18 +70,28 @@ def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
     Raises:
         DsrunError: the job cannot be run, or has failed; no process of it is left running.
     """
-    options = command.options
-    held.check_given(options.on or "", command.given)
-    with holds.find(options.on or "") as client:
-        spec = _planned(command, client, partial(held.held_roles, command, tables))
-        if options.dry_run:
-            from .roles import show
+    held.check_given(command.options.on or "", command.given)
+    return _run(command, partial(held.held_roles, command, tables))
 
-            return show(spec, [], options)
-        request = {"do": "run", "roles": True, "spec": codec.encode(spec), "busy": options.on_busy}
+
+def _run(command: Command, plan: PlanOnHold) -> int:
+    """Run a job of one program, or of several roles, as `plan` makes it of the held nodes."""
+    options = command.options
+    with holds.find(options.on or "") as client:
+        planned = _planned(command, client, plan)
+        spec = planned if isinstance(planned, JobSpec) else planned.job
+        roles = () if isinstance(planned, JobSpec) else planned.roles
+        if not roles and spec.sync is not None:
+            from ..head.sync.source import SyncSource
+
+            SyncSource(spec.sync, os.environ)  # The hold finds the hashes in the cache.
+        if options.dry_run:
+            return _show(planned, options)
+        request = {"do": "run", "roles": bool(roles), "spec": codec.encode(planned)}
+        request["busy"] = options.on_busy
         if options.detach:
-            return _detach(spec.job, client, options, request, spec.roles)
-        return _run_for(client, spec.job, request)
+            return _detach(spec, client, options, request, roles)
+        return _run_for(client, spec, request)
 
 
 def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
@@ -116,7 +113,7 @@ def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int
     return requeueing(spec.supervision.requeue_codes, job)
 
 
-def _planned(command: Command, client: LocalClient, plan: Callable[[held.HoldAnswer], T]) -> T:
+def _planned(command: Command, client: LocalClient, plan: PlanOnHold) -> JobSpec | RolesSpec:
     """Return a job on the nodes of a hold, as `plan` makes it of these.
 
     Raises:
@@ -135,10 +132,14 @@ def _planned(command: Command, client: LocalClient, plan: Callable[[held.HoldAns
         raise
 
 
-def _show(spec: JobSpec, *, as_json: bool) -> int:
+def _show(planned: JobSpec | RolesSpec, options: Options) -> int:
+    if not isinstance(planned, JobSpec):
+        from .roles import show
+
+        return show(planned, [], options)
     from ..planning import dry_run
 
-    entry.write(f"{(dry_run.as_json if as_json else dry_run.as_table)(spec, [])}\n")
+    entry.write(f"{(dry_run.as_json if options.json else dry_run.as_table)(planned, [])}\n")
     return 0
 
 

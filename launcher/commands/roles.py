@@ -98,15 +98,15 @@ def _run(given: RolesCommand, parent: Parent | None) -> int:
         from ..head.job.start import commands
 
         return show(planned, commands(planned.job), options)
-    from ..head.job.start import prepare
-    from ..head.roles.launch import launch
+    from ..head.job.start import launch, prepare
+    from ..head.roles.launch import programs_of
 
-    start = prepare(planned.job.plan, planned.job.settings)
+    start, programs = prepare(planned.job.plan, planned.job.settings), programs_of(planned)
     if parent is None:
-        return launch(planned, start)
-    from ..head.detached.launch import run_roles
+        return launch(planned.job, start, programs=programs)
+    from ..head.detached.launch import run as run_detached
 
-    return launch(planned, start, partial(run_roles, parent))
+    return launch(planned.job, start, partial(run_detached, parent, planned.roles), programs)
 
 
 def read(command: Command, argv: Sequence[str]) -> RolesCommand:

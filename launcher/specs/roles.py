@@ -8,6 +8,7 @@ from .field_types import register
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .job import JobSpec
+    from .program import Program
 
 ENDS = ("job", "wait", "never")
 """The effect of a role's clean end: the job is over; the job waits for it; it is a failure."""
@@ -72,6 +73,11 @@ class RolesSpec(NamedTuple):
 
     job: JobSpec
     roles: tuple[RoleSpec, ...]
+
+    @property
+    def programs(self) -> dict[str, Program]:
+        """The program of each role, by its name."""
+        return {role.name: role.job.plan.program for role in self.roles}
 
 
 register(Ready, RoleSpec, RolesSpec)

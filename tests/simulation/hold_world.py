@@ -18,6 +18,7 @@ from dsrun.launcher.control.messages import SessionEnd
 from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.hold import requests
 from dsrun.launcher.head.hold.hold import Hold, HoldPhase
+from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.node import main
@@ -288,6 +289,12 @@ class Script:
             self._world.look(when, len(self._loop._timers))
             self._looked = True
 
+    def _program_of(self, job_id: str) -> OneProgram | None:
+        """Return the program of a job that has begun, and has not ended."""
+        held = self._hold.runs.get(job_id)
+        program = held.job.programs if held is not None else None
+        return program if isinstance(program, OneProgram) else None
+
     def _ask(self, number: int, job: HeldJob) -> None:
         """Ask for a run, as a client."""
         self._world.begin_job(number)
@@ -295,10 +302,10 @@ class Script:
         timers: list[Timer] = []
 
         def observe(_event: object = None) -> None:
-            held = self._hold.runs.get(spec.job_id)
-            if held is not None and held.job.assembled and not observed:
-                observed.append(held.job)
-                self._world._observe(held.job, of=number)
+            program = self._program_of(spec.job_id)
+            if program is not None and not observed:
+                observed.append(program)
+                self._world._observe(program, self._loop, of=number)
 
         def over(code: int, report: object) -> None:
             self._world.end_job(number, code, report)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.head.job.launch import launch
 from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.roles import launch
+from dsrun.launcher.head.roles.launch import programs_of
 from dsrun.launcher.head.run.events import Lost
 from dsrun.launcher.node import main
 from dsrun.launcher.specs.host import Host
@@ -113,7 +114,8 @@ class RolesWorld(World):
         def backend_for(node: Node) -> Part:
             return Part(remote, [node])
 
-        ending = launch.conduct(spec, start, loop, console, self._on_job, backend_for)
+        programs = programs_of(spec)
+        ending = launch(whole, start, backend_for, loop, console, self._on_job, programs)
         if ending.error is not None:
             system.write_error(f"dsrun: {ending.error}\n")
         return ending.code

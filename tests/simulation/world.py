@@ -19,6 +19,7 @@ from dsrun.launcher.head.elastic import runner_rounds
 from dsrun.launcher.head.elastic.host_watch import list_hosts
 from dsrun.launcher.head.job import launch
 from dsrun.launcher.head.job.job_requests import check_size
+from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
@@ -53,8 +54,8 @@ from .torch_agent import TorchAgent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dsrun.launcher.head.job.job import RunnerJob
-    from dsrun.launcher.head.report.ending import Ending
+    from dsrun.launcher.head.fleet.fleet import NodeFleet
+    from dsrun.launcher.head.output.screen import Screen
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Process
@@ -360,10 +361,12 @@ class World:
         def backend_for(node: Node) -> Part:
             return Part(remote, [node])
 
-        def conduct(job: RunnerJob) -> Ending:
-            return launch.conduct(job, start, backend_for, lambda _: self._observe(job))
+        def prepare(spec: JobSpec, fleet: NodeFleet, console: Screen) -> OneProgram:
+            program = OneProgram(spec, fleet, console)
+            self._observe(program, loop)
+            return program
 
-        ending = launch.conclude(spec, loop, console, conduct)
+        ending = launch.launch(spec, start, backend_for, loop, console, programs=prepare)
         if ending.error is not None:
             system.write_error(f"dsrun: {ending.error}\n")
         return ending.code
@@ -413,28 +416,28 @@ class World:
         launcher = "openmpi" if self.scenario.engine else "ssh"
         return Plan(lay_out(hosts), program, launcher, None, None, rendezvous=met)
 
-    def _change(self, job: RunnerJob, change: Change) -> None:
+    def _change(self, program: OneProgram, loop: Loop, change: Change) -> None:
         """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
         if change.nodes:
             with suppress(UsageError):
-                check_size(job.view(), change.nodes)
-                job.handle(runner_rounds.resize, change.nodes)
+                check_size(program.view(), change.nodes)
+                program.handle(runner_rounds.resize, change.nodes)
             return
         self.record("login", "listed", hosts=[*change.hosts])
         known = {spec.name: spec for spec in self.all_hosts}
         hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
-        if not list_hosts(job.view, job.handle, hosts):
-            job.loop.call_later(1.0, partial(self._change, job, change))
+        if not list_hosts(program.view, program.handle, hosts):
+            loop.call_later(1.0, partial(self._change, program, loop, change))
             return
         for name in (one for one in known if one not in change.hosts):
             self.record("login", "fault", fault="remove", target=name)
 
-    def _observe(self, job: RunnerJob, **number: int) -> None:
+    def _observe(self, program: OneProgram, loop: Loop, **number: int) -> None:
         """Record what observers of a job are told; `number` is its own, if there are several."""
         for change in self.scenario.changes:
-            job.loop.call_later(change.after, partial(self._change, job, change))
-        observer = Observer(self, number, elastic=job.spec.elastic is not None)
-        job.observed.observe(observer.observe)
+            loop.call_later(change.after, partial(self._change, program, loop, change))
+        observer = Observer(self, number, elastic=program.spec.elastic is not None)
+        program.observed.observe(observer.observe)
 
     def began(self, ranks: Mapping[str, Sequence[int]], job: Mapping[str, int]) -> None:
         """Record a round of which the runner knows all workers.

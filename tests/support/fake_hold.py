@@ -15,6 +15,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.local import LocalStream
 from dsrun.launcher.head.hold.hold import Hold
 from dsrun.launcher.head.hold.requests import verbs
+from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.local.server import LocalServer
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs import codec
@@ -85,7 +86,9 @@ class FakeHold:
 
     def run_of(self, job: str) -> RunView:
         """Return the run of a job that has begun."""
-        return self.hold.runs[job].job.view()
+        program = self.hold.runs[job].job.programs
+        assert isinstance(program, OneProgram)
+        return program.view()
 
     def wait_for(self, happened: Callable[[], bool]) -> None:
         """Let happen what can, until something that a thread has a part in has happened."""
@@ -101,8 +104,8 @@ class FakeHold:
             client.leave()
         self.job.step()
         for run in tuple(self.hold.runs.values()):
-            if run.job.assembled:
-                run.job.handle(RunState.end)
+            if isinstance(run.job.programs, OneProgram):
+                run.job.programs.handle(RunState.end)
         with suppress(AssertionError):
             self.wait_for(lambda: not self.hold.runs)
         self.job.close()

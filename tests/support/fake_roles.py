@@ -74,11 +74,6 @@ class FakeRoles(FakeFleet):
                     node.says(messages.pack(frames.PORTS, Ports(json.loads(body)["id"])))
         super().step()
 
-    def close(self) -> None:
-        """End and close what a test has left open."""
-        self.job.close()
-        super().close()
-
     def begin(self) -> None:
         """Begin the job, connect all nodes, and have them say that they are fit."""
         self.job.begin()

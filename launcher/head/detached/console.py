@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ..output.console import Console
+    from ..output.screen import Screen
 
 
 class DetachedConsole:
@@ -25,10 +25,10 @@ class DetachedConsole:
 
     has_lost_output = folds = False
 
-    def __init__(self, screen: Console, level: str, keep: Callable[[str], None]) -> None:
-        """Print messages of this level and above on a screen until `leave`, and have them kept."""
+    def __init__(self, screen: Screen | None, level: str, keep: Callable[[str], None]) -> None:
+        """Print messages of this level and above until `leave`, if there is a screen; keep them."""
         self._keep = keep
-        self._screen: Console | None = screen
+        self._screen: Screen | None = screen
         self._level = LEVELS.index(level)
 
     def leave(self, then: Callable[[], None]) -> None:

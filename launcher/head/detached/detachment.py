@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ..job.control import JobControl
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..report.ending import Ending
 
 
@@ -27,7 +27,7 @@ class Detachment:
         complete: whether the job has left the terminal.
     """
 
-    def __init__(self, loop: Loop, folder: str, screen: Console, level: str) -> None:
+    def __init__(self, loop: Loop, folder: str, screen: Screen, level: str) -> None:
         """Keep a job in its folder, and print its messages on a screen until it runs."""
         self.complete = False
         self._keeper = JobKeeper(folder, loop, lambda text: self.console.log(text, "warning"))

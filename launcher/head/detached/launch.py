@@ -17,73 +17,47 @@ from .new_folder import new_folder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeAlias
 
     from ...backends.base import Part
     from ...common.detach import Parent
     from ...specs.job import JobSpec
     from ...specs.plan import Node
-    from ...specs.roles import RolesSpec
-    from ..job.control import JobControl
+    from ...specs.roles import RoleSpec
+    from ..job.control import JobControl, MakePrograms
     from ..job.start import PreparedStart
-
-    Conduct: TypeAlias = Callable[[Loop, Any, "_Terminal"], Ending]
 
 
 def run(
-    parent: Parent, spec: JobSpec, start: PreparedStart, backend_for: Callable[[Node], Part]
-) -> int:
-    """Run a job; return the exit code.
-
-    Args:
-        parent: is told once all workers run; if it ends before, so does the job.
-        spec: the job.
-        start: the plan and its prepared backends.
-        backend_for: returns the backend for a node that joins later.
-
-    Raises:
-        DsrunError: the job cannot be started; nothing is left running.
-    """
-
-    def conduct(loop: Loop, console: Any, terminal: _Terminal) -> Ending:
-        return launch(spec, start, backend_for, loop, console, terminal.watch)
-
-    folder = new_folder(spec, os.environ, os.getpid())
-    return _run(parent, spec, start, folder, conduct, reconnects=spec.elastic is not None)
-
-
-def run_roles(parent: Parent, spec: RolesSpec, start: PreparedStart) -> int:
-    """Run a job of several roles; the parent is told once the workers of all roles run."""
-    from ..roles import launch as roles
-
-    def conduct(loop: Loop, console: Any, terminal: _Terminal) -> Ending:
-        return roles.conduct(spec, start, loop, console, terminal.watch)
-
-    folder = new_folder(spec.job, os.environ, os.getpid(), roles=spec.roles)
-    restarts = any(one.on_failure == "restart" or one.job.elastic is not None for one in spec.roles)
-    return _run(parent, spec.job, start, folder, conduct, reconnects=restarts)
-
-
-def _run(
     parent: Parent,
+    roles: Sequence[RoleSpec],
     spec: JobSpec,
     start: PreparedStart,
-    folder: str,
-    conduct: Conduct,
-    *,
-    reconnects: bool,
+    backend_for: Callable[[Node], Part],
+    programs: MakePrograms,
 ) -> int:
     """Run a job that is kept in a folder; return the exit code.
 
+    Args:
+        parent: is told once all workers run; if it ends before, so does the job.
+        roles: of the job, if it has several.
+        spec: the job.
+        start: its plan and its prepared backends.
+        backend_for: returns the backend for a node that joins later.
+        programs: prepares its programs on a fleet.
+
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
     """
+    folder = new_folder(spec, os.environ, os.getpid(), roles=roles)
+    restarts = any(one.on_failure == "restart" or one.job.elastic is not None for one in roles)
+    reconnects = spec.elastic is not None or restarts
     loop, shown = Loop(), spec.output
     screen = Console(loop, colour=shown.color, level=shown.level, fold="never")
     detachment = Detachment(loop, folder, screen, shown.level)
     terminal = _Terminal(loop, parent, detachment, spec, start.parts, reconnects=reconnects)
+    console = detachment.console
     try:
-        ending = conduct(loop, detachment.console, terminal)
+        ending = launch(spec, start, backend_for, loop, console, terminal.watch, programs)
     except Exception as error:
         detachment.keep(Ending(spec.job_id, error), _tell)
         raise
@@ -154,8 +128,8 @@ class _Terminal:
         if self._parent is not None:
             self._loop.remove(self._parent.fileno())
             self._parent = None
-        if not job.ending():
-            job.end(signal.SIGHUP, "")
+        if not job.ending:
+            job.end(signal.SIGHUP)
 
     def leave(self) -> None:
         """Let the parent print the job's id and exit, unless it has done so or is gone."""

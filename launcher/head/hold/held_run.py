@@ -10,8 +10,9 @@ from ...common import signals, system
 from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
-from ..job.control import control_of
+from ..job import control
 from ..job.job import RunnerJob
+from ..job.one_program import OneProgram
 from ..local.relay import Relay
 from ..output.console import Console
 from ..report.ending import Ending
@@ -20,14 +21,13 @@ from ..run.run import RunOverrides
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from ...specs.job import JobSpec
     from ...specs.roles import RolesSpec
     from ..detached.detachment import Detachment
-    from ..job.control import JobControl
+    from ..job.control import Programs
     from ..local.server import LocalCaller, Message
-    from ..roles.roles_job import RolesJob
+    from ..output.screen import Screen
     from .hold import Hold
 
     Streams = tuple[int, ...]
@@ -45,7 +45,7 @@ class HeldRun:
     Attributes:
         spec: the job.
         caller: the client.
-        job: its job, which has no run yet while it waits.
+        job: its job, which has no programs yet while it waits.
         since: when it has begun, in seconds since the epoch; None while it waits.
     """
 
@@ -71,8 +71,6 @@ class HeldRun:
             roles: its roles; None if it has one program.
         """
         self._roles = roles
-        self._control: JobControl | None = None
-        self._conclude = self._conclude_one
         self.spec = spec
         self.caller = caller
         self.since: float | None = None
@@ -84,12 +82,14 @@ class HeldRun:
         screen = _screen(hold, spec, streams) if len(streams) > 1 else None
         self._relay: Relay | None = None
         self._detachment: Detachment | None = None
-        console: Any = screen
+        console: Screen
         if request.get("detach") is not None and screen is not None:
             self._detachment = _detachment(hold, request, screen, spec.output.level)
             console = self._detachment.console
         elif screen is None or request.get("relay") is True:
             console = self._relay = Relay(caller, spec.output.level, screen)
+        else:
+            console = screen
         self.job = RunnerJob(spec, console, hold.loop, self._leave, self._writes)
         self._had = False
         caller.on_close.append(self._on_client_gone)
@@ -114,46 +114,27 @@ class HeldRun:
     def _begin(self) -> None:
         self.job.open()
         self._hold.nodes.check(self.spec.plan)
-        if self._roles is not None:
-            self._begin_roles(self._roles)
-            return
-        owner = RunOverrides(on_over=self._finish)
-        self.job.assemble(self._hold.fleet, owner, self._streams[0])
-        self._watch(control_of(self.job))
+        programs = self._prepared()
+        self.job.attach(programs)
+        self._watch(programs)
         self.job.begin()
 
-    def _watch(self, job: JobControl) -> None:
-        """Take the control of a job that is about to begin, and have it observed for the client."""
-        self._control = job
-        if (relay := self._relay) is not None:
-            job.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
-        if self._detachment is not None:
-            self._detachment.watch(job, partial(self._detachment.leave, self._tell_running))
-
-    def _conclude_one(self) -> Ending:
-        """Give the nodes of one program back, and return how it has ended."""
-        nodes, ending = self.job.leave(), self.job.conclude()
-        self._hold.nodes.settle(nodes if self.job.view().started else ())
-        return ending
-
-    def _begin_roles(self, spec: RolesSpec) -> None:
-        from ..roles.control import control_of
+    def _prepared(self) -> Programs:
+        """Return its programs, which have not begun."""
+        fleet, console = self._hold.fleet, self.job.console
+        if self._roles is None:
+            owner = RunOverrides(on_over=self._finish)
+            return OneProgram(self.spec, fleet, console, owner, self._streams[0])
         from ..roles.roles_job import RolesJob
 
-        roles = RolesJob(spec, self._hold.fleet, self.job.console, self._finish)
-        self.job.draw, self.job.tell = roles.painter(), roles.tell
-        self.job.console.on_broken_pipe = roles.on_broken_output
-        self._watch(control_of(roles))
-        self._conclude = partial(self._conclude_roles, roles)
-        roles.begin()
+        return RolesJob(self._roles, fleet, console, self._finish)
 
-    def _conclude_roles(self, roles: RolesJob) -> Ending:
-        """Return how roles have ended, which have given back their nodes."""
-        ending = roles.conclude()
-        self.job.hooks = roles.tell_end(ending)
-        roles.close()
-        self._hold.nodes.settle(())
-        return ending
+    def _watch(self, programs: Programs) -> None:
+        """Have programs that are about to begin observed for the client."""
+        if (relay := self._relay) is not None:
+            programs.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
+        if self._detachment is not None:
+            self._detachment.watch(programs, partial(self._detachment.leave, self._tell_running))
 
     def _tell_running(self) -> None:
         """Let the client go, as all workers of its detached job run."""
@@ -163,10 +144,10 @@ class HeldRun:
         """End it for an error; a fault of dsrun ends no other job."""
         if not isinstance(error, DsrunError):
             error = Fault(unexpected(error, self._hold.log))
-        if self._control is None:
+        if self.job.programs is None:
             self._close(error)
         else:
-            self._control.refuse(error)
+            self.job.programs.refuse(error)
 
     def refuse(self, why: DsrunError) -> None:
         """End it, as it cannot run here now; its report file says so."""
@@ -174,15 +155,15 @@ class HeldRun:
 
     def signal(self, number: int) -> None:
         """Handle a signal that the client has got."""
-        if self._control is None:
+        if self.job.programs is None:
             if number in self._ends | STOP_SIGNALS:
                 self._close(_ClientGone(number))
         elif self._relay is not None:
-            self._control.send(number)
+            control.send(self.job.programs, number)
         elif number in self._ends:
-            self._control.end(number, "")
+            self.job.programs.end(number)
         elif number != signal.SIGTSTP:
-            self._control.pass_on(number)
+            self.job.programs.pass_on(number)
 
     def stop(self, grace: object) -> None:
         """Stop it, with another grace than its own if that is a number of seconds.
@@ -190,18 +171,18 @@ class HeldRun:
         Raises:
             UsageError: the grace is not a number of seconds.
         """
-        if self._control is None:
+        if self.job.programs is None:
             self.end(signal.SIGTERM)
         else:
-            self._control.stop(grace)
+            control.stop(self.job.programs, grace)
 
     def end(self, number: int) -> None:
         """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
         why = "" if number else RELEASED
-        if self._control is None:
+        if self.job.programs is None:
             self._close(_ClientGone(number or signal.SIGTERM, why))
         else:
-            self._control.end(number or signal.SIGTERM, why)
+            self.job.programs.end(number or signal.SIGTERM, why)
 
     def _on_client_gone(self) -> None:
         left = self._detachment is not None and self._detachment.complete
@@ -211,7 +192,12 @@ class HeldRun:
     # -- the end ------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        self._end(self._conclude())
+        """Give the nodes back, and end it."""
+        programs = self.job.programs
+        assert programs is not None
+        nodes, ending = programs.leave(), programs.conclude()
+        self._hold.nodes.settle(nodes)
+        self._end(ending)
 
     def _close(self, why: DsrunError) -> None:
         """End it without a run."""

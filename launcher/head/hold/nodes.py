@@ -8,7 +8,7 @@ from ...specs.host import all_devices
 from ...specs.plan import lay_out
 from ..fleet.hosts import by_cause, some_of
 from .keeper import NodeKeeper
-from .survey import Survey, muted
+from .survey import Survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +151,10 @@ class HeldNodes:
         def over() -> None:
             self._on_reached(node, survey.facts, survey.error)
 
-        survey = Survey(self._spec.job._replace(plan=plan), self._fleet, muted(), over)
+        from ..detached.console import DetachedConsole
+
+        muted = DetachedConsole(None, "critical", lambda _: None)
+        survey = Survey(self._spec.job._replace(plan=plan), self._fleet, muted, over)
         node.try_again()
         survey.begin()
         self._fleet.reach(node)

@@ -10,13 +10,12 @@ from ..run.run_state import RunState
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from ...common.errors import DsrunError
     from ...specs.host import Slot
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..run.startup import AllReady
 
 
@@ -43,7 +42,7 @@ class Survey:
         self,
         spec: JobSpec,
         fleet: NodeFleet,
-        console: Console,
+        console: Screen,
         on_over: Callable[[], None],
     ) -> None:
         """Prepare it; `on_over` is called from the loop once it is over."""
@@ -81,24 +80,3 @@ class Survey:
             if node.connection.connected:
                 run.fleet.expect_beats(node.connection)
         self._tell()
-
-
-class _MutedConsole:
-    """A console that shows nothing."""
-
-    def log(self, text: str, level: str = "info") -> None:
-        """Print nothing."""
-
-    def shows(self, _level: str) -> bool:
-        """Return False."""
-        return False
-
-    def status(self, text: str) -> None:
-        """Show nothing."""
-
-
-def muted() -> Console:
-    """Return a console for a survey whose outcome alone matters."""
-    made: Any = _MutedConsole()
-    console: Console = made
-    return console

@@ -18,7 +18,7 @@ from .event_json import event_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import IO
 
     from ...common.boundary import Log
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.policies import HookPolicy
     from ..run.events import RunEvent
-    from ..run.record import JobRecord
 
 LIMIT = 30.0
 """Seconds that a command may take for one event."""
@@ -42,22 +41,24 @@ MOST = 100
 
 
 class EventCommands:
-    """Runs the command for the events of one run."""
+    """Runs the command for the events of a job."""
 
-    def __init__(self, spec: JobSpec, loop: Loop, log: Log, record: JobRecord) -> None:
-        """Begin for a job, whose record has when it began."""
-        self._job_id, self._loop, self._record = spec.job_id, loop, record
+    def __init__(self, spec: JobSpec, loop: Loop, log: Log, began: Callable[[], float]) -> None:
+        """Prepare for a job; `began` returns when it has begun, on the loop's clock."""
+        self._job_id, self._loop, self._began = spec.job_id, loop, began
         self._log_here = log
         loop.open_to_threads()
-        self._queue = queue_of(spec, self._log)
+        own = os.environ if spec.environ is None else spec.environ
+        environ = {**own, "DSRUN_JOB_ID": spec.job_id}
+        self._queue = CommandQueue(spec.hooks, environ, self._log)
 
     def close(self) -> None:
         """Wait a while for the last commands, then end them."""
         self._queue.close(LAST_WAIT)
 
-    def on_event(self, event: RunEvent) -> None:
-        """Run the command for an event, if programs are told of such events."""
-        fields = event_json(event, self._job_id, self._loop.clock() - self._record.began)
+    def on_event(self, event: RunEvent, role: str = "") -> None:
+        """Run the command for an event of a role, if programs are told of such events."""
+        fields = event_json(event, self._job_id, self._loop.clock() - self._began(), role)
         if fields is not None:
             self._queue.put(fields)
         if type(event) is JobEnded:
@@ -184,12 +185,6 @@ class CommandQueue:
         """End the command, with all of its process group; it is not reaped before."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
-
-
-def queue_of(spec: JobSpec, log: Log) -> CommandQueue:
-    """Return the queue that runs the command of a job; `log` is as in `CommandQueue`."""
-    own = os.environ if spec.environ is None else spec.environ
-    return CommandQueue(spec.hooks, {**own, "DSRUN_JOB_ID": spec.job_id}, log)
 
 
 def _in_memory() -> IO[bytes]:

@@ -1,71 +1,126 @@
-"""A job as those see it who may end it, or have it observed: one program, or several roles."""
+"""A job as others see it: those who stop it or observe it, and the one who begins and ends it."""
 
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
-from ..run import run_signals, run_start
-from ..run.run_state import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
+    from typing import Protocol, TypeAlias
 
     from ...common.errors import DsrunError
-    from ..run.run import Handle
-    from ..run.run_view import ObservedRun, RunView
-    from .job import RunnerJob
+    from ...specs.job import JobSpec
+    from ..fleet.fleet import NodeFleet
+    from ..local.server import Verb
+    from ..output.screen import Screen
+    from ..report.ending import Ending
+    from ..run.run_node import RunNode
+    from ..run.run_view import ObservedRun
+
+    class JobControl(Protocol):
+        """A job for those who stop it, or have it observed: before it begins, and until it ends."""
+
+        @property
+        def end_signals(self) -> Sequence[str]:
+            """The names of the signals that end it."""
+            ...
+
+        @property
+        def roles(self) -> Collection[str]:
+            """The names of its roles; "" is that of one program."""
+            ...
+
+        @property
+        def started(self) -> bool:
+            """Whether workers run, or have run."""
+            ...
+
+        @property
+        def ending(self) -> bool:
+            """Whether it ends."""
+            ...
+
+        def end(self, number: int, why: str = "") -> None:
+            """Handle a signal that ends it; `why` is told in its place if nobody has sent it."""
+            ...
+
+        def stop(self, number: int, grace: float | None) -> None:
+            """Stop it by a signal, with another grace than its own if that is not None."""
+            ...
+
+        def pass_on(self, number: int) -> None:
+            """Handle a signal that does not end it."""
+            ...
+
+        def signal_ranks(self, number: int) -> int:
+            """Send a signal to all running ranks; return how many there are."""
+            ...
+
+        def refuse(self, error: DsrunError) -> None:
+            """End it with an error; if workers of roles run already, only log that."""
+            ...
+
+        def call_off(self, reason: str) -> None:
+            """Give up the start for a reason; if workers run already, only warn."""
+            ...
+
+        def observe_runs(self, observe: Callable[[ObservedRun], None]) -> None:
+            """Have a function called with each of its runs before that begins."""
+            ...
+
+    class Programs(JobControl, Protocol):
+        """The program of a job, or the programs of its roles: `RunnerJob` begins and ends them."""
+
+        @property
+        def refusal(self) -> DsrunError | None:
+            """Why they could not be started, if `conclude` has nothing to say beside that."""
+            ...
+
+        @property
+        def abandoned(self) -> bool:
+            """Whether a third interrupt has ended them without waiting for their nodes."""
+            ...
+
+        def begin(self, listen: Callable[[], None]) -> None:
+            """Begin: nodes get ready as soon as they are connected; `listen` takes requests."""
+            ...
+
+        def wait(self) -> None:
+            """Run the loop until they are over."""
+            ...
+
+        def leave(self) -> Sequence[RunNode]:
+            """Give all nodes back to the fleet; return those that have to answer before reuse."""
+            ...
+
+        def conclude(self) -> Ending:
+            """Return how they have ended."""
+            ...
+
+        def tell_end(self, ending: Ending) -> Sequence[Callable[[], None]]:
+            """Tell observers how the job has ended; return what waits in a thread for programs."""
+            ...
+
+        def requests(self) -> Callable[[], dict[str, Verb]]:
+            """Note what requests ask for from now on; return what makes the verbs for them."""
+            ...
+
+        def painter(self) -> Callable[[Ending], str]:
+            """Have all runs observed; return what draws the picture of the job at its end."""
+            ...
+
+        def on_broken_output(self) -> None:
+            """Stop: the reader of the output has gone."""
+            ...
+
+    MakePrograms: TypeAlias = Callable[[JobSpec, NodeFleet, Screen], Programs]
 
 
-class JobControl(NamedTuple):
-    """A job that is about to begin.
-
-    Attributes:
-        roles: the names of its roles; "" is that of one program.
-        started: returns whether workers run, or have run.
-        ending: returns whether it ends.
-        end: ends it: by the number of a signal, and why if nobody has sent that.
-        pass_on: handles a signal that does not end it.
-        send: acts on the number of a signal, as a program asks for it.
-        stop: stops it, given seconds of grace or None.
-        refuse: ends it with an error; if workers of roles run already, only logs that.
-        call_off: gives up the start for a reason; if workers run already, only warns.
-        observe_runs: has a function called with each of its runs before that begins.
-    """
-
-    roles: tuple[str, ...]
-    started: Callable[[], bool]
-    ending: Callable[[], bool]
-    end: Callable[[int, str], None]
-    pass_on: Callable[[int], object]
-    send: Callable[[object], None]
-    stop: Callable[[object], None]
-    refuse: Callable[[DsrunError], None]
-    call_off: Callable[[str], None]
-    observe_runs: Callable[[Callable[[ObservedRun], None]], None]
-
-
-def control_of(job: RunnerJob) -> JobControl:
-    """Return the control of a job of one program, whose run is put together."""
-    return JobControl(
-        roles=("",),
-        started=lambda: job.view().started,
-        ending=lambda: job.view().ending,
-        end=lambda number, why: job.handle(run_signals.on_end_signal, number, why),
-        pass_on=lambda number: job.handle(run_signals.on_other_signal, number),
-        send=partial(send, job.view, job.handle),
-        stop=partial(stop, job.view, job.handle),
-        refuse=lambda error: job.handle(RunState.refuse, error),
-        call_off=lambda reason: job.handle(run_start.call_off, reason),
-        observe_runs=lambda observe: observe(job.observed),
-    )
-
-
-def send(view: Callable[[], RunView], handle: Handle, number: object) -> None:
-    """Act on a signal for a run: it ends the run, or is passed on to every rank.
+def send(job: JobControl, number: object) -> None:
+    """Act on a signal for a job, as a program asks for it: end it, or pass it on to every rank.
 
     Raises:
         UsageError: there is no such signal.
@@ -73,30 +128,19 @@ def send(view: Callable[[], RunView], handle: Handle, number: object) -> None:
     if type(number) is not int or number not in set(signal.Signals):
         raise UsageError(f"signal {number!r}: no such signal")
     if number == signal.SIGKILL:
-        stop(view, handle, 0.0, number)
-    elif signal.Signals(number).name in view().spec.supervision.end_signals:
-        handle(run_signals.on_end_signal, number)
-    elif view().started:
-        handle(run_signals.signal_ranks, number)
+        job.stop(number, 0.0)
+    elif signal.Signals(number).name in job.end_signals:
+        job.end(number)
+    else:
+        job.signal_ranks(number)
 
 
-def stop(
-    view: Callable[[], RunView],
-    handle: Handle,
-    grace: object,
-    number: int = signal.SIGTERM,
-) -> None:
-    """Stop a run, with another grace than its own if that is a number of seconds.
+def stop(job: JobControl, grace: object) -> None:
+    """Stop a job, with another grace than its own if that is a number of seconds.
 
     Raises:
         UsageError: the grace is not a number of seconds.
     """
-    run = view()
-    if grace is None or not run.started:
-        handle(run_signals.on_end_signal, number)
-        return
-    if type(grace) not in {int, float} or not 0 <= grace < 1e9:  # type: ignore[operator]
+    if grace is not None and (type(grace) not in {int, float} or not 0 <= grace < 1e9):  # type: ignore[operator]
         raise UsageError(f"grace: expected seconds, not {grace!r}")
-    if not run.ending:
-        run.record.stop_signal = run.record.stop_signal or number
-        handle(RunState.stop, number, float(grace))  # type: ignore[arg-type]
+    job.stop(signal.SIGTERM, None if grace is None else float(grace))  # type: ignore[arg-type]

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
-    from ..output.console import Console
+    from ..output.screen import Screen
     from .control import JobControl
 
 
 @contextmanager
 def announced(
-    fleet: NodeFleet, parts: Sequence[Part], spec: JobSpec, console: Console
+    fleet: NodeFleet, parts: Sequence[Part], spec: JobSpec, console: Screen
 ) -> Iterator[DialBack]:
     """Listen for node launchers that an engine starts.
 
@@ -73,7 +73,7 @@ def _towards(loop: Loop, hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def shared(fleet: NodeFleet, spec: JobSpec, console: Console, job: JobControl) -> Iterator[None]:
+def shared(fleet: NodeFleet, spec: JobSpec, console: Screen, job: JobControl) -> Iterator[None]:
     """Listen on node 0 of a --no_ssh job: the other nodes dial its control port and share a secret.
 
     Raises:
@@ -97,7 +97,7 @@ def _open(
     addresses: Sequence[str],
     port: int,
     verifier: TokenVerifier | SecretVerifier,
-    console: Console,
+    console: Screen,
 ) -> Iterator[Listener]:
     """Open the listener; if the start fails meanwhile, its error names the rejected callers."""
     rejections = Rejections(loop, lambda text: console.log(text, "warning"))
@@ -120,7 +120,7 @@ def _listener(
     port: int,
     verifier: TokenVerifier | SecretVerifier,
     rejections: Rejections,
-    console: Console,
+    console: Screen,
 ) -> Listener:
     try:
         return Listener(loop, context, addresses, port, verifier, rejections.add, console.log)

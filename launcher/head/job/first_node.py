@@ -42,7 +42,7 @@ def look_for_another(spec: JobSpec, loop: Loop, job: JobControl, pin: str) -> No
 
     def look() -> None:
         seen = ""
-        while not seen and not (job.started() or job.ending()) and not _is_own(first):
+        while not seen and not (job.started or job.ending) and not _is_own(first):
             seen = _call(first, port, secret, plan)
             if not seen:
                 time.sleep(LOOK_AGAIN)

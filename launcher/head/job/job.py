@@ -1,4 +1,4 @@
-"""One job in the runner or a hold: put together once, and ended once, whoever has asked for it."""
+"""One job in the runner or a hold: begun and ended once, whoever has asked for it."""
 
 from __future__ import annotations
 
@@ -7,50 +7,37 @@ import os
 from ...backends import BACKENDS
 from ...common.errors import NodeError, exhausted
 from ...common.output_file import is_page
-from .. import doors
 from ..report.ending import Ending
-from ..run import run_signals
-from ..run.run import Run, RunOverrides
-from ..run.run_view import ObservedRun
 from .banner import banner
-from .ending import ending_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import ParamSpec
 
     from ...common.loop import Loop
     from ...specs.job import JobSpec
-    from ...specs.program import Program
-    from ..fleet.fleet import NodeFleet
-    from ..output.console import Console
-    from ..run.run import Asks, Happening
-    from ..run.run_node import RunNode
-    from ..run.run_view import RunView
-    from .job_socket import JobSocket, RunAccess, RunHistory
-
-    P = ParamSpec("P")
+    from ..output.screen import Screen
+    from .control import Programs
+    from .job_socket import JobSocket
 
 
 class RunnerJob:
-    """A job: its run, what observes it, the socket for `dsrun-job`, and its end.
+    """A job: its console, the socket for `dsrun-job`, its report file, and its end.
 
-    A terminal, a hold and a Python program only give it another console and another exit.
+    A terminal, a hold and a Python program only give it another console and another exit. Its
+    programs are one (`OneProgram`), or those of its roles (`RolesJob`).
 
     Attributes:
-        spec: what it is.
+        spec: the job.
         console: where its output and messages go.
         loop: runs it.
-        hooks: called in a thread once it has ended: each waits until other programs have been told.
-        draw: draws its picture (`painter`); None if none was asked for.
-        tell: called with its ending for those who wait for that, and for nothing else of the job.
+        programs: what it runs; None until that is attached.
     """
 
     def __init__(
         self,
         spec: JobSpec,
-        console: Console,
+        console: Screen,
         loop: Loop,
         leave: Callable[[Ending], None],
         writes: Callable[[], bool] = lambda: True,
@@ -65,14 +52,11 @@ class RunnerJob:
             writes: returns whether --report_file is written here.
         """
         self.spec = spec
-        self._run: Run | None = None
         self.console, self.loop = console, loop
         self._leave, self._writes = leave, writes
-        self.hooks: Sequence[Callable[[], None]] = ()
-        self.draw: Callable[[Ending], str] | None = None
-        self.tell: Callable[[Ending], None] = self._tell
+        self.programs: Programs | None = None
+        self._draw: Callable[[Ending], str] | None = None
         self._socket: JobSocket | None = None
-        self._ending: Ending | None = None
         self._closed = False
 
     # -- the start --------------------------------------------------------------------------
@@ -92,108 +76,26 @@ class RunnerJob:
                 " (send one with --export NAME)"
             )
 
-    def assemble(
-        self, fleet: NodeFleet, owner: RunOverrides | None = None, input_fd: int = 0
-    ) -> None:
-        """Prepare its run on a fleet, with its restart policy and all that observes it.
-
-        Args:
-            fleet: has its nodes.
-            owner: what is done in place of the usual; None for nothing.
-            input_fd: the descriptor of the standard input that rank 0 gets, if that was requested.
-
-        Raises:
-            UsageError: the folder of --sync cannot be read, or is too large.
-        """
-        asks = self._asks(fleet)
-        run = Run(self.spec, fleet, self.console, doors.restart_policy, asks, owner)
-        run.effects.input_fd = input_fd
-        self.hooks = doors.observe(run)
+    def attach(self, programs: Programs) -> None:
+        """Take its programs, which have not begun."""
         if is_page(self.spec.output.report_file):
-            from ..watch.attach import painter
+            self._draw = programs.painter()
+        self.console.on_broken_pipe = programs.on_broken_output
+        self.programs = programs
 
-            self.draw = painter(self.loop.clock, self._programs, run.observe)
-        self.console.on_broken_pipe = lambda: run.handle(run_signals.on_broken_output)
-        self._run = run
+    def begin(self) -> None:
+        """Begin its programs, which have it take requests of dsrun-job."""
+        programs = self.programs
+        assert programs is not None
+        programs.begin(lambda: self._listen(programs))
 
-    def _asks(self, fleet: NodeFleet) -> Asks | None:
-        """Return what makes what brings the folder of --sync to a node before its JOB."""
-        sync = self.spec.sync
-        if sync is None:
-            return None
-        from .synced_start import SyncedStart
-
-        return lambda *run: SyncedStart(sync, fleet, self.console.log, *run).prepare
-
-    # -- its run ----------------------------------------------------------------------------
-
-    @property
-    def assembled(self) -> bool:
-        """Whether it has a run."""
-        return self._run is not None
-
-    @property
-    def _known(self) -> Run:
-        assert self._run is not None
-        return self._run
-
-    @property
-    def observed(self) -> ObservedRun:
-        """Its run, for those who observe it."""
-        return ObservedRun(self.spec.role, self._known.observe, self._known.view)
-
-    def view(self) -> RunView:
-        """Return how its run is now."""
-        return self._known.view()
-
-    def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell its run what has happened, as `Run.handle`."""
-        self._known.handle(happened, *args, **kwargs)
-
-    def access(self, seen: RunHistory) -> RunAccess:
-        """Return the access of requests to its run, given its history."""
-        from .job_socket import RunAccess
-
-        run = self._known
-        return RunAccess(run.view, run.handle, self.console.log, run.fleet, seen)
-
-    def begin(self, *, listens: bool = True) -> None:
-        """Begin its run.
-
-        Unless it `listens` not, it takes requests of dsrun-job from when node launchers start.
-        """
-        if listens:
-            self.loop.call_later(0.0, self._listen)
-        self._known.begin()
-
-    def _listen(self) -> None:
+    def _listen(self, programs: Programs) -> None:
         if self._closed:
             return
-        from .job_socket import JobSocket, RunHistory, of_one_program
+        from .job_socket import JobSocket
 
-        seen = RunHistory(self.loop.clock)
-        self._known.observe(seen.on_event)
-        self._socket = JobSocket(
-            self.loop,
-            self.spec.job_id,
-            lambda: of_one_program(self.access(seen)),
-            self.console.log,
-        )
-
-    def wait(self) -> None:
-        """Wait until its run is over, and give the nodes back to the fleet."""
-        self._known.wait()
-
-    def leave(self, wanted: Callable[[RunNode], bool] = lambda _: True) -> list[RunNode]:
-        """Give the nodes of its run, which is over, back to the fleet; return those `wanted`.
-
-        These also release ports and log files of a run that was not started.
-        """
-        run = self._known
-        run.leave()
-        nodes = [node for node in run.view().nodes if wanted(node)]
-        run.release(nodes)
-        return nodes
+        verbs = programs.requests()
+        self._socket = JobSocket(self.loop, self.spec.job_id, verbs, self.console.log)
 
     def close(self) -> None:
         """Take no more requests of dsrun-job."""
@@ -201,26 +103,7 @@ class RunnerJob:
         if self._socket is not None:
             self._socket.close()
 
-    def _tell(self, ending: Ending) -> None:
-        if self._socket is not None:
-            self._socket.tell(ending)
-
     # -- the end ----------------------------------------------------------------------------
-
-    def conclude(self) -> Ending:
-        """Return how its run, which is over, has ended.
-
-        That is made once; and anew if a signal, or the end of an engine, known later, explains
-        more.
-        """
-        run = self._known
-        record, engine_end = run.view().record, run.fleet.engine_end
-        explained = record.explain_by_engine(engine_end, self.loop.clock())
-        former = self._ending.report if self._ending is not None else None
-        late = former is not None and former.stop_signal != record.stop_signal
-        if self._ending is None or explained or late:
-            self._ending = ending_of(run.view())
-        return self._ending
 
     def end(self, ending: Ending) -> None:
         """Tell everybody how it has ended: the user, observers, hooks, the report file; then leave.
@@ -232,9 +115,8 @@ class RunnerJob:
             self.console.print_report(shown)
         elif line := ending.good_end:
             self.console.log(line)
-        if self._run is not None:
-            self._run.tell_end(ending)
-        works = [*self.hooks, *self._error_file(ending)]
+        hooks = self.programs.tell_end(ending) if self.programs is not None else ()
+        works = [*hooks, *self._error_file(ending)]
         self._aside(works, lambda: self.console.flush(lambda: self._write(ending)))
 
     def _error_file(self, ending: Ending) -> list[Callable[[], object]]:
@@ -271,14 +153,16 @@ class RunnerJob:
         from ..watch.attach import report_text
 
         path = self.spec.output.report_file
-        return report_text(path, ending, self.loop.clock, self.draw, self._programs)
+        programs = {"": self.spec.plan.program}
+        return report_text(path, ending, self.loop.clock, self._draw, programs)
 
-    @property
-    def _programs(self) -> dict[str, Program]:
-        return {"": self.spec.plan.program}
+    def _tell(self, ending: Ending) -> None:
+        """Tell those who wait for the end of the job, and for nothing else."""
+        if self._socket is not None:
+            self._socket.tell(ending)
 
     def _close(self, ending: Ending) -> None:
-        self.tell(ending)
+        self._tell(ending)
         self.console.finish(lambda: self._leave(ending))
 
     def _aside(self, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:
@@ -300,5 +184,5 @@ class RunnerJob:
             from ..report import file
 
             file.write(self.spec.output.report_file, self._text(ending))
-        self.tell(ending)
+        self._tell(ending)
         self.console.close()

@@ -13,8 +13,8 @@ from ...control import messages
 from ..fleet.fleet import NodeFleet
 from ..output.console import Console
 from ..report.ending import Ending
-from .control import control_of
 from .job import RunnerJob
+from .one_program import OneProgram
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,20 +24,27 @@ if TYPE_CHECKING:
     from ...backends.base import DialBack, Part
     from ...specs.job import JobSpec
     from ...specs.plan import Node
-    from .control import JobControl
+    from ..output.screen import Screen
+    from .control import JobControl, MakePrograms
     from .start import PreparedStart
 
 OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
 """Signals that dsrun handles besides those that end the job."""
 
 
-def run(spec: JobSpec, start: PreparedStart, backend_for: Callable[[Node], Part]) -> int:
+def run(
+    spec: JobSpec,
+    start: PreparedStart,
+    backend_for: Callable[[Node], Part],
+    programs: MakePrograms = OneProgram,
+) -> int:
     """Run a job in a terminal; return the exit code.
 
     Args:
         spec: the job.
         start: its plan and its prepared backends.
         backend_for: returns the backend for a node that joins later.
+        programs: prepares its programs on a fleet.
 
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
@@ -45,7 +52,7 @@ def run(spec: JobSpec, start: PreparedStart, backend_for: Callable[[Node], Part]
     loop = Loop()
     shown = spec.output
     console = Console(loop, colour=shown.color, level=shown.level, fold=shown.fold)
-    ending = launch(spec, start, backend_for, loop, console)
+    ending = launch(spec, start, backend_for, loop, console, programs=programs)
     if ending.error is not None:
         raise ending.error
     return ending.code
@@ -56,8 +63,9 @@ def launch(
     start: PreparedStart,
     backend_for: Callable[[Node], Part],
     loop: Loop,
-    console: Console,
+    console: Screen,
     on_job: Callable[[JobControl], None] = lambda _: None,
+    programs: MakePrograms = OneProgram,
 ) -> Ending:
     """Run a job, and print its output and its report; return how it has ended.
 
@@ -68,14 +76,8 @@ def launch(
         loop: is run until the job has ended.
         console: is closed at the end.
         on_job: called with the job before it begins.
+        programs: prepares its programs on a fleet.
     """
-    return conclude(spec, loop, console, lambda job: conduct(job, start, backend_for, on_job))
-
-
-def conclude(
-    spec: JobSpec, loop: Loop, console: Console, conduct: Callable[[RunnerJob], Ending]
-) -> Ending:
-    """Run a job with `conduct`, and tell everybody how it has ended; return that."""
     ended: list[Ending] = []
 
     def leave(ending: Ending) -> None:
@@ -84,7 +86,7 @@ def conclude(
 
     job = RunnerJob(spec, console, loop, leave)
     try:
-        job.end(conduct(job))
+        job.end(_conduct(job, start, backend_for, on_job, programs))
         while not ended:
             loop.run()
     except Exception as error:
@@ -93,27 +95,28 @@ def conclude(
     return ended[0]
 
 
-def conduct(
+def _conduct(
     job: RunnerJob,
     start: PreparedStart,
     backend_for: Callable[[Node], Part],
     on_job: Callable[[JobControl], None],
+    programs: MakePrograms,
 ) -> Ending:
     """Run a job until its nodes have ended; nothing is left running then.
 
     The arguments are as in `launch`.
     """
-    spec, loop, log = job.spec, job.loop, job.console.log
+    spec, loop, console = job.spec, job.loop, job.console
+    lease = spec.supervision.heartbeat_timeout
     try:
         job.open()
-        fleet = NodeFleet(
-            nodes_of(start), loop, log, spec.supervision.heartbeat_timeout, backend_for
-        )
-        job.assemble(fleet)
-        control = control_of(job)
-        on_job(control)
-        handle_signals(loop, spec, control)
-        with listening(control, fleet, start.parts, spec, job.console) as dial:
+        nodes = nodes_of(start)
+        fleet = NodeFleet(nodes, loop, console.log, lease, backend_for, shares=spec.held)
+        made = programs(spec, fleet, console)
+        job.attach(made)
+        on_job(made)
+        handle_signals(loop, spec, made)
+        with listening(made, fleet, start.parts, spec, console) as dial:
             return serve(job, fleet, start.parts, dial)
     except DsrunError as error:
         return Ending(spec.job_id, error)
@@ -122,10 +125,10 @@ def conduct(
 def serve(
     job: RunnerJob, fleet: NodeFleet, parts: Sequence[Part], dial: DialBack | None = None
 ) -> Ending:
-    """Connect the fleet of a job, wait until its run is over, then close the fleet.
+    """Connect the fleet of a job, wait until its programs are over, then close the fleet.
 
     Args:
-        job: not begun yet.
+        job: has its programs, and has not begun.
         fleet: has its nodes.
         parts: each backend with the nodes it starts.
         dial: where node launchers dial, for the backends that need it.
@@ -133,25 +136,26 @@ def serve(
     Raises:
         DsrunError: some node cannot take part; nothing is left running.
     """
+    programs = job.programs
+    assert programs is not None
     try:
         job.begin()
         fleet.connect(parts, dial)
-        job.wait()
-        if not job.view().abandoned:
-            fleet.close(_end_message(job))
+        programs.wait()
+        if not programs.abandoned:
+            fleet.close(_end_message(job.spec, programs.conclude()))
     finally:
         fleet.disconnect()
         job.close()
     job.loop.catch_up()  # a signal that has come by now may be why the workers have ended
-    if (error := job.view().error) is not None:
+    if (error := programs.refusal) is not None:
         raise error
-    return job.conclude()
+    return programs.conclude()
 
 
-def _end_message(job: RunnerJob) -> messages.SessionEnd:
+def _end_message(spec: JobSpec, ending: Ending) -> messages.SessionEnd:
     """Return END: the exit code, and the report for node launchers started with --no_ssh."""
-    ending = job.conclude()
-    text = ending.text if BACKENDS[job.spec.plan.launcher].joins else ""
+    text = ending.text if BACKENDS[spec.plan.launcher].joins else ""
     return messages.SessionEnd(ending.code, f"{text}\n" if text else "")
 
 
@@ -161,7 +165,7 @@ def nodes_of(start: PreparedStart) -> list[Node]:
 
 
 def listening(
-    job: JobControl, fleet: NodeFleet, parts: Sequence[Part], spec: JobSpec, console: Console
+    job: JobControl, fleet: NodeFleet, parts: Sequence[Part], spec: JobSpec, console: Screen
 ) -> AbstractContextManager[DialBack | None]:
     """Return a context in which a listener takes node launchers that dial in, if there are any."""
     if not any(part.backend.transport == "dial" for part in parts):
@@ -188,7 +192,7 @@ def handle_signals(loop: Loop, spec: JobSpec, job: JobControl) -> None:
 
     def act(number: int) -> None:
         if number in ends:
-            job.end(number, "")
+            job.end(number)
         else:
             job.pass_on(number)
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from ...specs.backend import BackendSettings
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
+    from .control import MakePrograms
 
-    Conduct = Callable[["JobSpec", "PreparedStart", Callable[["Node"], Part]], int]
+    BackendFor = Callable[[Node], Part]
+    Conduct = Callable[["JobSpec", "PreparedStart", BackendFor, MakePrograms], int]
 
 
 class PreparedStart(NamedTuple):
@@ -48,7 +50,10 @@ def commands(spec: JobSpec) -> list[StartCommand]:
 
 
 def launch(
-    spec: JobSpec, start: PreparedStart | None = None, conduct: Conduct | None = None
+    spec: JobSpec,
+    start: PreparedStart | None = None,
+    conduct: Conduct | None = None,
+    programs: MakePrograms | None = None,
 ) -> int:
     """Run a job and report on it; return the exit code.
 
@@ -56,6 +61,7 @@ def launch(
         spec: the job.
         start: the result of `prepare` for its plan, if that was called before.
         conduct: runs it, in place of `launch.run`, which does so in a terminal.
+        programs: prepares its programs on a fleet; None if it has one.
 
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
@@ -63,9 +69,11 @@ def launch(
     start = start or prepare(spec.plan, spec.settings, spec.only)
     # Imported only now, while this machine's node launcher starts up.
     from . import launch as own_fleet
+    from .one_program import OneProgram
 
     spec = spec._replace(plan=start.plan)
-    job = partial(conduct or own_fleet.run, spec, start, backend_for(spec))
+    conduct, programs = conduct or own_fleet.run, programs or OneProgram
+    job = partial(conduct, spec, start, backend_for(spec), programs)
     if not spec.supervision.requeue_codes:
         return job()
     from .requeue import requeueing

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..run.events import RunEvent
     from .server import LocalCaller
 
@@ -27,7 +27,7 @@ class Relay:
     """
 
     def __init__(
-        self, caller: LocalCaller, level: str = "info", screen: Console | None = None
+        self, caller: LocalCaller, level: str = "info", screen: Screen | None = None
     ) -> None:
         """Send everything to a caller; with a screen, output and messages are printed there."""
         self._caller = caller

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..hooks.commands import LAST_WAIT, queue_of
+from ..hooks.commands import EventCommands
 from ..hooks.device_use import DeviceUse
-from ..hooks.event_json import event_json
 from ..hooks.exposition import Metric, joint, text
 from ..hooks.metrics import MetricsWriter, RunMetrics
 from ..run.events import JobEnded
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...specs.job import JobSpec
     from ..fleet.node_queries import NodeQueries
-    from ..hooks.commands import CommandQueue
     from ..report.ending import Ending
     from ..run.events import RunEvent
     from ..run.run_view import ObservedRun, RunView
@@ -51,21 +49,15 @@ class RolesHooks:
         self._devices = DeviceUse(queries)
         self._views: dict[str, Callable[[], RunView]] = {}
         self._spec, self._loop, self._courses, self._log = spec, loop, courses, log
-        self._began = loop.clock()
         self._metrics: dict[str, RunMetrics] = {}
-        self._closers: list[Callable[[], None]] = []
-        self._queue: CommandQueue | None = None
+        self._commands: EventCommands | None = None
         self._writer: MetricsWriter | None = None
         hooks = spec.hooks
-        loop.open_to_threads()
         if hooks.on_event:
-            self._queue = queue_of(spec, self._say)
+            began = loop.clock()
+            self._commands = EventCommands(spec, loop, log, lambda: began)
         if hooks.metrics_file is not None:
             self._writer = MetricsWriter(loop, hooks.metrics_file, self._text, log)
-
-    def _say(self, words: str, level: str) -> None:
-        """Print a message, from a thread."""
-        self._loop.call_soon_threadsafe(lambda: self._log(words, level))
 
     def observe(self, run: ObservedRun) -> None:
         """Tell of a run of a role that has not begun."""
@@ -77,27 +69,19 @@ class RolesHooks:
     def _on_event(self, role: str, event: RunEvent) -> None:
         if type(event) is JobEnded:
             return  # only of this run
-        self._run_for(event, role)
+        if self._commands is not None:
+            self._commands.on_event(event, role)
         soon = role in self._metrics and self._metrics[role].on_event(event)
         if self._writer is not None and soon:
             self._writer.write_soon()
 
-    def _run_for(self, event: RunEvent, role: str = "") -> None:
-        seconds = self._loop.clock() - self._began
-        fields = event_json(event, self._spec.job_id, seconds, role)
-        if self._queue is not None and fields is not None:
-            self._queue.put(fields)
-
     def end(self, ending: Ending) -> list[Callable[[], None]]:
         """Tell of the end of the job; return what waits in a thread until all have been told."""
-        self._run_for(JobEnded(ending))
+        if self._commands is not None:
+            self._commands.on_event(JobEnded(ending))
         if self._writer is not None:
             self._writer.write_last()
-            self._closers.append(self._writer.close)
-        if self._queue is not None:
-            self._queue.end()
-            self._closers.append(partial(self._queue.close, LAST_WAIT))
-        return self._closers
+        return [hook.close for hook in (self._writer, self._commands) if hook is not None]
 
     # -- metrics ----------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from ..job.ending import ending_of
 from ..job.job_requests import ask_usage, follow, ranks_of, signal_of
 from ..job.report_request import about, send_past, troubles
 from ..report.report import duration
-from .control import pass_on
 from .roles_log import RolesLogReader
 from .verbs import role_of
 
@@ -76,7 +75,7 @@ def report(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]
         "text": "\n".join([head, *roles]),
         "seconds": now - job.began,
         "roles": {role.name: role.ends for role in job.spec.roles},
-        "about": about(job.programs, now - job.began),
+        "about": about(job.spec.programs, now - job.began),
     }
 
 
@@ -114,7 +113,7 @@ def usage(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int])
 def signal(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Send a signal to every worker, whatever it does to them."""
     number = signal_of(request)
-    ranks = pass_on(job, number)
+    ranks = job.signal_ranks(number)
     if not ranks:
         raise UsageError("its workers are not running")
     job.log(f"{Signals(number).name} to all ranks, as dsrun-job requested", "warning")

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ..output.console import Console
+    from ..output.screen import Screen
 
 APART = 10_000_001
 """What is added to ranks from one role to the next: the console knows all workers by numbers, and
@@ -30,7 +30,7 @@ class RoleConsole:
 
     folds = False
 
-    def __init__(self, console: Console, name: str, number: int) -> None:
+    def __init__(self, console: Screen, name: str, number: int) -> None:
         """Print for the role of this name, and of this number among the roles."""
         self._console = console
         self._name = name

@@ -17,14 +17,13 @@ from .spares import Spares
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
     from ...specs.job import JobSpec
     from ...specs.roles import RoleSpec, RolesSpec
     from ..fleet.events import FleetEvent
     from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..run.run_node import RunNode
     from ..run.run_view import ObservedRun
     from .policy import Cause
@@ -47,7 +46,7 @@ class RoleEffects:
         self,
         spec: RolesSpec,
         fleet: NodeFleet,
-        console: Console,
+        console: Screen,
         news: RoleNews,
         observe: Callable[[ObservedRun], None],
         on_left: Callable[[], None],
@@ -77,7 +76,7 @@ class RoleEffects:
         self._idle: set[NodeConnection] = set()
 
     def _role(self, number: int, role: RoleSpec) -> RoleRun:
-        console: Any = RoleConsole(self._console, role.name, number)
+        console = RoleConsole(self._console, role.name, number)
         job = job_of(role, self._spec.job)
         owner = RunOverrides(greeting=self.directory.frame, on_unreached=self._on_unreached)
         watched = self._observe, self._on_left

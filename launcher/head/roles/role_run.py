@@ -8,6 +8,7 @@ from ...common.errors import DsrunError, NodeError
 from ...common.values import NamedTuple
 from ..job.ending import fails
 from ..job.job import RunnerJob
+from ..job.one_program import OneProgram
 from ..report.ending import Ending
 from ..run import run_start
 from ..run.events import Alarm, Exit, Lost, RanksStarted
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from ..job.job_socket import RunAccess, RunHistory
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..run.events import RunEvent
     from ..run.run import Happening
     from ..run.run_view import ObservedRun, RunView
@@ -72,7 +73,7 @@ class RoleRun:
         self,
         spec: JobSpec,
         fleet: NodeFleet,
-        console: Console,
+        console: Screen,
         news: RoleNews,
         observe: Callable[[ObservedRun], None],
         on_left: Callable[[], None],
@@ -97,6 +98,7 @@ class RoleRun:
         self._owner = owner._replace(on_ready=self._on_ready, on_over=self._finish)
         self.loss, self._published = "", b""
         self._job: RunnerJob | None = None
+        self._program: OneProgram | None = None
         self._ready: AllReady | None = None
         self._watched: list[tuple[NodeConnection, Callable[[str], None]]] = []
         self._started: set[int] = set()
@@ -107,17 +109,17 @@ class RoleRun:
     @property
     def view(self) -> RunView | None:
         """How its present run is now, or the last one; None before the first."""
-        return self._job.view() if self._job is not None and self._job.assembled else None
+        return self._program.view() if self._program is not None else None
 
     def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Tell its present run, if there is one, what has happened, as `Run.handle`."""
-        if self._job is not None and self._job.assembled:
-            self._job.handle(happened, *args, **kwargs)
+        if self._program is not None:
+            self._program.handle(happened, *args, **kwargs)
 
     def access(self, seen: RunHistory) -> RunAccess:
         """Return the access of requests to its run, given its history."""
-        assert self._job is not None
-        return self._job.access(seen)
+        assert self._program is not None
+        return self._program.access(seen)
 
     @property
     def connections(self) -> list[NodeConnection]:
@@ -147,42 +149,45 @@ class RoleRun:
         """
         spec = self.spec._replace(former_ports=former_ports)
         job = RunnerJob(spec, self._console, self._fleet.loop, self._left)
-        self._job, self._ready, self._stopped = job, None, False
+        self._job, self._program = job, None
+        self._ready, self._stopped = None, False
         self.loss, self._published = "", b""
         self._started.clear()
         self.leaving += 1
         try:
-            job.assemble(self._fleet, self._owner)
+            program = OneProgram(spec, self._fleet, self._console, self._owner)
         except DsrunError as error:
             self._end(job, Ending(self.spec.job_id, error))
             return
+        self._program = program
+        job.attach(program)
         # A line on missing devices is printed at the first start.
         workers = self.spec.workers._replace(expects_devices=False)
         self.spec = self.spec._replace(workers=workers)
-        job.observed.observe(self._on_event)
-        self._observe(job.observed)
-        connections = [node.connection for node in job.view().nodes]
+        program.observed.observe(self._on_event)
+        self._observe(program.observed)
+        connections = [node.connection for node in program.view().nodes]
         lost = [one for one in connections if one.lost]
         for connection in lost:
             connection.try_again()
         for connection in connections:
             if connection.connected:
                 connection.unconfirmed = connection.beats
-                self._watch(job, connection)
-        job.begin(listens=False)
+                self._watch(program, connection)
+        program.begin()
         for connection in lost:
             self._fleet.reach(connection)
 
     def _on_ready(self, ready: AllReady) -> None:
         """Wait with the start; a node that is lost meanwhile is not noticed by the run."""
-        job, self._ready = self._job, ready
-        assert job is not None
-        for node in job.view().nodes:
+        program, self._ready = self._program, ready
+        assert program is not None
+        for node in program.view().nodes:
             if not node.over:
                 connection = node.connection
                 connection.returns = self.spec.elastic is not None
                 self._fleet.expect_beats(connection)
-                self._watch(job, connection)
+                self._watch(program, connection)
         waits = self._free_at - self._fleet.loop.clock()
         if waits > 0:
             self._console.log(f"waiting {waits:.0f} s until its workers on lost nodes have exited")
@@ -194,15 +199,15 @@ class RoleRun:
         if self._ready is ready and run is not None and not run.ending:
             self._news.prepared(self.name)
 
-    def _watch(self, job: RunnerJob, connection: NodeConnection) -> None:
+    def _watch(self, program: OneProgram, connection: NodeConnection) -> None:
         """Give the run up if this connection is lost before the start."""
         if not any(one is connection for one, _ in self._watched):
-            watch = partial(self._on_early_loss, job, connection)
+            watch = partial(self._on_early_loss, program, connection)
             connection.on_close.append(watch)
             self._watched.append((connection, watch))
 
-    def _on_early_loss(self, job: RunnerJob, connection: NodeConnection, reason: str) -> None:
-        _refuse(job, _early(connection, reason))
+    def _on_early_loss(self, program: OneProgram, connection: NodeConnection, why: str) -> None:
+        _refuse(program, _early(connection, why))
 
     def publish(self, frame: bytes, *, starts: bool = False) -> None:
         """Send PEERS to its nodes if its workers run or start, unless they have it."""
@@ -216,14 +221,14 @@ class RoleRun:
 
     def start(self) -> None:
         """Start the workers: its nodes are ready, unless one of them is being lost just now."""
-        job, watched = self._job, [connection for connection, _ in self._watched]
-        assert job is not None
+        program, watched = self._program, [connection for connection, _ in self._watched]
+        assert program is not None
         self._forget_watches()
         lost = next((one for one in watched if not one.connected), None)
         if lost is not None:
-            _refuse(job, _early(lost, lost.lost))
+            _refuse(program, _early(lost, lost.lost))
         elif self._ready is not None:
-            job.handle(run_start.start, self._ready)
+            program.handle(run_start.start, self._ready)
 
     def _forget_watches(self) -> None:
         for connection, watch in self._watched:
@@ -291,18 +296,18 @@ class RoleRun:
 
     def _finish(self) -> None:
         """Give the nodes back, and tell how the run has ended."""
-        job = self._job
+        job, program = self._job, self._program
         assert job is not None
-        run = job.view()
+        assert program is not None
+        run = program.view()
         self._forget_watches()
         self._note_outliving(run)
         self._left_on |= {one.name: one.left for one in run.nodes if one.left and not one.ended}
         # A connection that was lost may be another role's by now.
-        own = job.leave(lambda node: node.connection.on_event is None)
-        for node in own if run.started else ():
+        for node in program.leave(lambda node: node.connection.on_event is None):
             if node.connection.connected and node.done is None:
                 self._fleet.dismiss(node.connection, LEFT_BEHIND)
-        self._end(job, job.conclude())
+        self._end(job, program.conclude())
 
     def _note_outliving(self, run: RunView) -> None:
         """Note when the workers on nodes that were lost have ended, at the latest.
@@ -325,9 +330,9 @@ class RoleRun:
         self._on_left()
 
 
-def _refuse(job: RunnerJob, why: str) -> None:
-    if not job.view().started and not job.view().ending:
-        job.handle(RunState.refuse, NodeError(why))
+def _refuse(program: OneProgram, why: str) -> None:
+    if not program.started and not program.ending:
+        program.refuse(NodeError(why))
 
 
 def _early(connection: NodeConnection, reason: str) -> str:

@@ -1,4 +1,4 @@
-"""A job of several roles: tells their policy what happens, and who may ask about them."""
+"""The programs of a job of several roles: tells their policy what happens to them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from functools import partial
 
 from ...common.event_queue import EventQueue
 from ...common.loop import DueTimer
-from ...common.output_file import is_page
 from ..job.ending import ending_of
-from ..job.job_socket import JobSocket, RunHistory
+from ..job.job_socket import RunHistory
 from ..run import run_signals, run_start
 from ..run.events import Lost, Round
 from ..run.run_signals import StopRequests, StopStep
 from ..run.run_state import RunState
-from ..watch.attach import roles_painter
 from .ending import RolesEnding, Section
 from .policy import RolesPolicy
 from .role_effects import RoleEffects
@@ -26,11 +24,10 @@ if TYPE_CHECKING:
     from typing import ParamSpec
 
     from ...common.errors import DsrunError
-    from ...specs.program import Program
     from ...specs.roles import RolesSpec
     from ..fleet.fleet import NodeFleet
     from ..local.server import Verb
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..report.ending import Ending
     from ..run.events import RunEvent
     from ..run.run_view import ObservedRun
@@ -41,10 +38,12 @@ if TYPE_CHECKING:
 
 
 class RolesJob:
-    """The roles of one job on a fleet.
+    """The roles of one job on a fleet (`Programs`).
 
     Attributes:
         spec: the job.
+        end_signals: the names of the signals that end it.
+        refusal: None, as its ending says why it could not be started.
         policy: decides which role starts, restarts and stops when.
         effects: carries out what that decides.
         roles: what runs each role, by name.
@@ -53,11 +52,14 @@ class RolesJob:
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
     """
 
+    refusal: DsrunError | None = None
+
     def __init__(
-        self, spec: RolesSpec, fleet: NodeFleet, console: Console, on_over: Callable[[], None]
+        self, spec: RolesSpec, fleet: NodeFleet, console: Screen, on_over: Callable[[], None]
     ) -> None:
         """Prepare it; `on_over` is called from the loop once nothing of it is left."""
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
+        self.end_signals = spec.job.supervision.end_signals
         self._console, self._on_over = console, on_over
         self.began = self.loop.clock()
         self._queue = EventQueue()
@@ -75,10 +77,10 @@ class RolesJob:
         self.roles = self.effects.roles
         self.policy = RolesPolicy(spec.roles, self.loop.awake(), self.effects)
         self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
-        self._socket: JobSocket | None = None
         self._observers: list[Callable[[ObservedRun], None]] = []
         self._hooks = self._told()
         self.abandoned = self._over = False
+        self._ending: RolesEnding | None = None
         self._requests = StopRequests()
         expire = partial(self.handle, self.policy.time_passed)
         self._alarm = DueTimer(self.loop, self.loop.awake, expire)
@@ -113,20 +115,12 @@ class RolesJob:
         """Have a function called with each run of a role before it begins."""
         self._observers.append(observe)
 
-    @property
-    def programs(self) -> dict[str, Program]:
-        """What each role runs, by its name."""
-        return {role.name: role.job.plan.program for role in self.spec.roles}
+    def painter(self) -> Callable[[Ending], str]:
+        """Have all runs observed; return what draws the picture of the job once it has ended."""
+        from ..watch.attach import roles_painter
 
-    def painter(self) -> Callable[[Ending], str] | None:
-        """Return what draws the picture of the job once it has ended; None if none was asked for.
-
-        It is called before the job begins, and all runs are observed from then on.
-        """
-        if not is_page(self.spec.job.output.report_file):
-            return None
         ends = {role.name: role.ends for role in self.spec.roles}
-        observe, draw = roles_painter(self.loop.clock, self.programs, ends)
+        observe, draw = roles_painter(self.loop.clock, self.spec.programs, ends)
         self.observe_runs(observe)
         return draw
 
@@ -134,8 +128,8 @@ class RolesJob:
         """Tell other programs how it has ended; return what waits in a thread for them."""
         return [] if self._hooks is None else self._hooks.end(ending)
 
-    def begin(self) -> None:
-        """Say what planning has noted of roles, and have the nodes of all get ready."""
+    def begin(self, listen: Callable[[], None] = lambda: None) -> None:
+        """Log the notes of planning about roles, and prepare the nodes; `listen` takes requests."""
         noted = dict[str, list[str]]()
         for role in self.spec.roles:
             for note in role.job.origin.notes:
@@ -144,23 +138,26 @@ class RolesJob:
             if note not in self.spec.job.origin.notes:
                 self.log(f"{', '.join(names)}: {note}")
         self.fleet.watch()  # those that are ready hear of this process while others start
-        self._socket = JobSocket(self.loop, self.spec.job.job_id, self._verbs, self.log)
+        listen()
         self.handle(self.policy.job_begun)
 
-    def _verbs(self) -> dict[str, Verb]:
-        from .verbs import of_roles
+    def wait(self) -> None:
+        """Run the loop until nothing of it is left."""
+        self.loop.run()
 
-        return of_roles(self)
+    def leave(self) -> tuple[()]:
+        """Return no nodes: each role has given its own back at its end."""
+        return ()
 
-    def close(self) -> None:
-        """Take no more requests of dsrun-job."""
-        if self._socket is not None:
-            self._socket.close()
+    def requests(self) -> Callable[[], dict[str, Verb]]:
+        """Return a function that makes the verbs for requests, which read `histories`."""
 
-    def tell(self, ending: Ending) -> None:
-        """Tell those who wait for the end of the job how it has ended."""
-        if self._socket is not None:
-            self._socket.tell(ending)
+        def verbs() -> dict[str, Verb]:
+            from .verbs import of_roles
+
+            return of_roles(self)
+
+        return verbs
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""
@@ -193,8 +190,10 @@ class RolesJob:
             first.handle(RunState.refuse, error)
 
     def conclude(self) -> RolesEnding:
-        """Return how it has ended."""
-        return self._ended({name: role.ending for name, role in self.roles.items()})
+        """Return how it has ended, which is made once."""
+        if self._ending is None:
+            self._ending = self._ended({name: role.ending for name, role in self.roles.items()})
+        return self._ending
 
     def so_far(self) -> RolesEnding:
         """Return the same as far as is known while it runs."""
@@ -268,7 +267,7 @@ class RolesJob:
         """
         match self._requests.next(number):
             case StopStep.LEAVE:
-                self._leave()
+                self._abandon()
             case StopStep.KILL:
                 self.log("killing all ranks now", "warning")
                 self.handle(self.policy.killed, number)
@@ -280,7 +279,7 @@ class RolesJob:
         more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
         self.log(f"{why}: stopping all roles, dependants first{more}", "warning")
 
-    def _leave(self) -> None:
+    def _abandon(self) -> None:
         """Wait for nothing that still runs."""
         if self.abandoned:
             return
@@ -290,6 +289,30 @@ class RolesJob:
         self.log(f"exiting now; may still be running on: {names}", "error")
         for role in self.roles.values():
             role.abandon()
+
+    def stop(self, number: int, grace: float | None) -> None:
+        """Stop it by a signal in the order of its roles; what is left after the grace is killed.
+
+        The grace is for all roles together; None for that of each role.
+        """
+        self.end(number)
+
+        def kill() -> None:
+            self.handle(self.policy.killed, number)
+
+        if grace == 0:
+            kill()
+        elif grace is not None:
+            self.loop.call_later(grace, kill)
+
+    def signal_ranks(self, number: int) -> int:
+        """Send a signal to the ranks of all roles; return how many run."""
+        ranks = 0
+        for role in self.roles.values():
+            if (run := role.view) is not None and run.runs:
+                ranks += len(run.workers.running)
+                role.handle(run_signals.signal_ranks, number)
+        return ranks
 
     def pass_on(self, number: int) -> None:
         """Handle a signal that does not end the job."""

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ...specs.plan import Node, Plan
-    from ..output.console import Console
     from ..output.filter import OutputFilter
+    from ..output.screen import Screen
     from .events import Observers
     from .run_node import RunNode
 
@@ -28,7 +28,7 @@ class RunOutput:
         observers: receive all output before it is printed; None if there are none.
     """
 
-    def __init__(self, console: Console, shown: OutputFilter, window: int) -> None:
+    def __init__(self, console: Screen, shown: OutputFilter, window: int) -> None:
         """Grant each node at most `window` bytes at a time."""
         self.observers: Observers | None = None
         self._console = console

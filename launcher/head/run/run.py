@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..fleet.events import FleetEvent
     from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..report.ending import Ending
     from .events import Observer
     from .restart_policy import RestartPolicy
@@ -87,7 +87,7 @@ class Run:
         self,
         spec: JobSpec,
         fleet: NodeFleet,
-        console: Console,
+        console: Screen,
         restarts: Restarts = NoRestarts,
         asks: Asks | None = None,
         owner: RunOverrides | None = None,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..checks.compared_node import Outlier
     from ..fleet.fleet import NodeFleet
-    from ..output.console import Console
+    from ..output.screen import Screen
     from ..stacks.view import RankView
     from .file_lists import FileLists
     from .health import Health
@@ -44,7 +44,7 @@ class RunEffects:
         self,
         spec: JobSpec,
         fleet: NodeFleet,
-        console: Console,
+        console: Screen,
         output: RunOutput,
         owner: RunOverrides,
         handle: Handle,

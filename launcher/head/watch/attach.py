@@ -122,7 +122,7 @@ def commands(run: Run) -> Callable[[], None]:
     """Run a command for each event of a run; return what waits until the last have ended."""
     from ..hooks.commands import EventCommands
 
-    hook = EventCommands(run.spec, run.loop, run.log, run.state.record)
+    hook = EventCommands(run.spec, run.loop, run.log, lambda: run.state.record.began)
     run.observe(hook.on_event)
     return hook.close
 

@@ -15,7 +15,7 @@ from dsrun.launcher.common import boundary
 from dsrun.launcher.common.errors import OUTPUT
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.local_client import running
-from dsrun.launcher.head.job import job
+from dsrun.launcher.head.job import one_program
 from dsrun.launcher.specs.policies import HookPolicy, OutputPolicy
 
 from ...support.leaks import open_files
@@ -418,7 +418,7 @@ def test_a_fault_of_dsrun_ends_the_job_alone_and_frees_its_slots(
     fake = hold_of("n0").ready()
     monkeypatch.setattr(boundary, "observers", [])
     with monkeypatch.context() as broken:
-        broken.setitem(vars(job), "doors", None)
+        broken.setitem(vars(one_program), "doors", None)
         client = fake.client()
         client.run("faulty", ALL)
         answer = client.wait(1)

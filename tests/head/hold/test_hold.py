@@ -60,7 +60,9 @@ def test_runs_in_turn_and_side_by_side(hold_of: HoldOf) -> None:
     assert (fake.hold.taken("n0"), fake.hold.taken("n1")) == (True, True)
     finish(fake, "two")
     assert two.wait(1)["code"] == 0
-    assert not fake.hold.runs["three"].job.assembled, "it needs the slots of the first one as well"
+    assert fake.hold.runs["three"].job.programs is None, (
+        "it needs the slots of the first one as well"
+    )
     finish(fake, "one")
     assert one.wait(1)["code"] == 0
     finish(fake, "three")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.head.detached.console import DetachedConsole
 from dsrun.launcher.head.hold.hold import HoldPhase
-from dsrun.launcher.head.hold.survey import Survey, SurveyedNode, muted
+from dsrun.launcher.head.hold.survey import Survey, SurveyedNode
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan
@@ -24,7 +25,8 @@ def test_nodes_are_asked_and_not_started(fleet_of: Callable[..., FakeFleet]) -> 
     job = fleet_of(Host("n0", (3,)), Host("n1"))
     over: list[bool] = []
     spec = JobSpec("hold", Plan(job.plan, CHECK, "ssh", None, None), "/", held=True)
-    survey = Survey(spec, job.fleet, muted(), lambda: over.append(True))
+    muted = DetachedConsole(None, "critical", lambda _: None)
+    survey = Survey(spec, job.fleet, muted, lambda: over.append(True))
     survey.begin()
     job.step()
     ((kind, task),) = job.news("n1")

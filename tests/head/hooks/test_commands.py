@@ -204,7 +204,7 @@ def test_a_run_has_the_command_run_from_start_to_end(fleet_of: FleetOf, tmp_path
     job = fleet_of("n0")
     path = tmp_path / "all"
     run = job.prepare(hooks=HookPolicy(None, f"cat >> {path}"))
-    one = EventCommands(run.spec, run.loop, run.log, run.state.record)
+    one = EventCommands(run.spec, run.loop, run.log, lambda: run.state.record.began)
     run.observe(one.on_event)
     run.begin()
     job.step()

@@ -31,6 +31,8 @@ class Job:
 
     Attributes:
         reasons: why it was called off.
+        started: whether its workers run.
+        ending: whether it ends.
     """
 
     def __init__(self, address: str, port: int, nodes: int = 2) -> None:
@@ -39,15 +41,7 @@ class Job:
         hosts = [Host(f"n{number}", (0,)) for number in range(nodes)]
         self.plan = Plan(lay_out(hosts), Program("x.py"), "none", None, None)
         self.spec = SimpleNamespace(dial_in=DialIn(port, address), plan=self.plan)
-        self.has_started = self.ends = False
-
-    def started(self) -> bool:
-        """Return whether its workers run."""
-        return self.has_started
-
-    def ending(self) -> bool:
-        """Return whether it ends."""
-        return self.ends
+        self.started = self.ending = False
 
     def call_off(self, reason: str) -> None:
         """Note the reason."""
@@ -99,7 +93,7 @@ def test_ones_own_address_is_not_called(runner: Runner) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("phase", ["has_started", "ends"])
+@pytest.mark.parametrize("phase", ["started", "ending"])
 def test_once_the_job_runs_nobody_looks(runner: Runner, phase: str) -> None:
     job = Job("127.0.0.1", runner.listener.port)
     setattr(job, phase, True)
@@ -123,7 +117,7 @@ def test_while_nobody_answers_it_looks_again(
 
     def sleep(_seconds: float) -> None:
         job.spec.dial_in = None
-        job.has_started = True
+        job.started = True
 
     monkeypatch.setattr(time, "sleep", sleep)
     job.look(runner.pin)

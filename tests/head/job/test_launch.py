@@ -12,7 +12,7 @@ from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
-from dsrun.launcher.head.run import run_signals
+from dsrun.launcher.head.job.one_program import OneProgram
 
 from ...support.fake_nodes import FakeNode, FakeNodes
 
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 def prepared(fleet: FakeFleet, launcher: str = "ssh") -> RunnerJob:
     """A job on a fleet, which has not begun."""
     console: Any = fleet.console
-    job = RunnerJob(
-        fleet.spec(plan={"launcher": launcher}), console, fleet.loop, lambda _ending: None
-    )
-    job.assemble(fleet.fleet)
+    spec = fleet.spec(plan={"launcher": launcher})
+    job = RunnerJob(spec, console, fleet.loop, lambda _ending: None)
+    job.attach(OneProgram(spec, fleet.fleet, console))
     return job
 
 
@@ -88,6 +87,8 @@ def test_what_cannot_start_is_raised_and_nothing_is_left_open(fleet_of: FleetOf)
 def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0", connect=False)
     job = prepared(fleet)
+    program = job.programs
+    assert program is not None
 
     def history(nodes: Nodes) -> Steps:
         (node,) = nodes
@@ -95,7 +96,7 @@ def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) 
         node.hello()
         yield node.got(frames.START)
         for _ in range(3):
-            job.handle(run_signals.on_end_signal, 2)
+            program.end(2)
 
     ending, (node,) = play(fleet, history, job=job)
     assert ending.code == 130

@@ -159,6 +159,7 @@ class Ran(NamedTuple):
     spec: JobSpec
     start: start.PreparedStart
     later: Any
+    programs: Any
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ def again_at(*codes: int) -> SupervisionPolicy:
 def test_a_job_is_run_with_the_plan_that_its_backends_see(ran: list[Ran]) -> None:
     settings = SETTINGS._replace(rank_per_task=True)
     assert start.launch(spec(plan("far"), backend=settings)) == 3
-    ((job, begun, _),) = ran
+    ((job, begun, _, _),) = ran
     assert job.plan == begun.plan
     assert [node.slots for node in job.plan.nodes] == [(0,), (1,)]
     made = start.prepare(plan("localhost"), SETTINGS)

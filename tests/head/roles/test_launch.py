@@ -15,8 +15,8 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.job.start import PreparedStart
-from dsrun.launcher.head.roles.launch import launch
+from dsrun.launcher.head.job.start import PreparedStart, launch
+from dsrun.launcher.head.roles.launch import programs_of
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -51,11 +51,12 @@ class Played:
 
     def __call__(self, history: Callable[[Nodes], Steps]) -> tuple[int, str]:
         """Return the exit code, and what was said."""
-        whole = job("n0", "n1", output=OutputPolicy(report_file=str(self.file)))
+        whole = job("n0", "n1", held=True, output=OutputPolicy(report_file=str(self.file)))
         roles = RoleSpec("server", job("n0"), "never"), RoleSpec("trainer", job("n1"), "job")
         parts = [Part(FakeNodes(history), list(whole.plan.nodes))]
         with dispositions():
-            code = launch(RolesSpec(whole, roles), PreparedStart(whole.plan, parts))
+            start = PreparedStart(whole.plan, parts)
+            code = launch(whole, start, programs=programs_of(RolesSpec(whole, roles)))
         return code, self._capfd.readouterr().err
 
     @property

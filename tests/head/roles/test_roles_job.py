@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control import frames
+from dsrun.launcher.common.errors import LostError, UsageError
+from dsrun.launcher.control import frames, messages
 
-from ...support.fake_roles import FakeRoles
+from ...support.fake_roles import HOSTS, FakeRoles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from dsrun.launcher.common.errors import DsrunError
 
 
 @pytest.fixture
@@ -171,3 +174,57 @@ def test_a_job_that_runs_is_not_called_off(roles: FakeRoles) -> None:
     roles.step()
     assert not roles.job.ending
     assert "another machine answers as node 0" in roles.said()
+
+
+def stops(roles: FakeRoles, role: str) -> list[messages.Stop]:
+    """Return what the first node of a role was told."""
+    received = roles.node(HOSTS[role][0]).received
+    return [messages.unpack(messages.Stop, body) for kind, body in received if kind == frames.STOP]
+
+
+def test_a_signal_is_passed_on_to_all_ranks(roles: FakeRoles) -> None:
+    roles.run_all()
+    assert roles.job.signal_ranks(signal.SIGUSR1) == 6
+    roles.step()
+    assert [roles.got(name, frames.SIGNAL) for name in HOSTS] == [1, 2]
+    assert not roles.job.ending
+
+
+def test_a_signal_that_ends_jobs_stops_dependants_first(roles: FakeRoles) -> None:
+    roles.run_all()
+    roles.job.end(signal.SIGINT)
+    roles.step()
+    assert [one.number for one in stops(roles, "trainer")] == [signal.SIGINT]
+    assert stops(roles, "server") == []
+
+
+def test_a_kill_leaves_no_time(roles: FakeRoles) -> None:
+    roles.run_all()
+    roles.job.stop(signal.SIGKILL, 0.0)
+    roles.step()
+    assert stops(roles, "trainer")[-1].grace == 0.0
+    assert stops(roles, "server")[-1].grace == 0.0
+
+
+def test_a_grace_is_for_all_roles_together(roles: FakeRoles) -> None:
+    roles.run_all()
+    roles.job.stop(signal.SIGTERM, 3.0)
+    roles.step()
+    assert stops(roles, "server") == []
+    roles.go(3.0)
+    assert stops(roles, "server")[-1].grace == 0.0
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(UsageError("no such folder"), 2), (LostError("no such folder"), 75)]
+)
+def test_an_error_before_the_start_is_its_end(error: DsrunError, code: int) -> None:
+    roles = FakeRoles()
+    roles.job.begin()
+    roles.job.refuse(error)
+    roles.step()
+    roles.clock.go(1.0)
+    roles.step()
+    ending = roles.job.conclude()
+    assert (ending.code, str(ending.error)) == (code, "role server: no such folder")
+    roles.close()

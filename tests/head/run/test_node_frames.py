@@ -22,6 +22,7 @@ from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
+from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import RanksActive
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
@@ -131,7 +132,7 @@ def run(instead: int, says: bytes, *, leaves: bool = False) -> JobReport:
     part = Part(Played(instead, says, leaves=leaves), PLAN.nodes)  # type: ignore[arg-type]
     try:
         job = RunnerJob(SPEC, console, loop, lambda _ending: None)
-        job.assemble(fleet)
+        job.attach(OneProgram(SPEC, fleet, console))
         report = serve(job, fleet, [part]).report
         assert report is not None
         return report

@@ -1,0 +1,217 @@
+"""The one program of a job: its run on a fleet, with its restart policy and its observers."""
+
+from __future__ import annotations
+
+from .. import doors
+from ..run import run_signals, run_start
+from ..run.run import Run
+from ..run.run_state import RunState
+from ..run.run_view import ObservedRun
+from .ending import ending_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import ParamSpec
+
+    from ...common.errors import DsrunError
+    from ...specs.job import JobSpec
+    from ..fleet.fleet import NodeFleet
+    from ..local.server import Verb
+    from ..output.screen import Screen
+    from ..report.ending import Ending
+    from ..run.run import Asks, Happening, RunOverrides
+    from ..run.run_node import RunNode
+    from ..run.run_view import RunView
+    from .job_socket import RunAccess, RunHistory
+
+    P = ParamSpec("P")
+
+
+class OneProgram:
+    """One program, which is run once; also that of a role, from one start to the next (`Programs`).
+
+    Attributes:
+        spec: its job.
+        end_signals: the names of the signals that end it.
+        roles: the name of its role, "" without roles.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        fleet: NodeFleet,
+        console: Screen,
+        owner: RunOverrides | None = None,
+        input_fd: int = 0,
+    ) -> None:
+        """Prepare its run.
+
+        Args:
+            spec: its job.
+            fleet: has its nodes.
+            console: where its output and messages go.
+            owner: what is done in place of the usual; None for nothing.
+            input_fd: the descriptor of the standard input that rank 0 gets, if that was requested.
+
+        Raises:
+            UsageError: the folder of --sync cannot be read, or is too large.
+        """
+        self.spec, self.end_signals = spec, spec.supervision.end_signals
+        self.roles = (spec.role,)
+        self._log = console.log
+        asks = self._asks(fleet)
+        self._run = Run(spec, fleet, console, doors.restart_policy, asks, owner)
+        self._run.effects.input_fd = input_fd
+        self._hooks = doors.observe(self._run)
+        self._ending: Ending | None = None
+
+    def _asks(self, fleet: NodeFleet) -> Asks | None:
+        """Return what makes what brings the folder of --sync to a node before its JOB."""
+        sync, log = self.spec.sync, self._log
+        if sync is None:
+            return None
+        from .synced_start import SyncedStart
+
+        return lambda *run: SyncedStart(sync, fleet, log, *run).prepare
+
+    # -- its run ----------------------------------------------------------------------------
+
+    @property
+    def observed(self) -> ObservedRun:
+        """Its run, for those who observe it."""
+        return ObservedRun(self.spec.role, self._run.observe, self._run.view)
+
+    def observe_runs(self, observe: Callable[[ObservedRun], None]) -> None:
+        """Call a function with its run."""
+        observe(self.observed)
+
+    def view(self) -> RunView:
+        """Return how its run is now."""
+        return self._run.view()
+
+    def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Tell its run what has happened, as `Run.handle`."""
+        self._run.handle(happened, *args, **kwargs)
+
+    @property
+    def started(self) -> bool:
+        """Whether its workers were started."""
+        return self.view().started
+
+    @property
+    def ending(self) -> bool:
+        """Whether its run has ended on all nodes."""
+        return self.view().ending
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether a third interrupt has ended it without waiting for its nodes."""
+        return self.view().abandoned
+
+    @property
+    def refusal(self) -> DsrunError | None:
+        """Why it could not be started; None if it could."""
+        return self.view().error
+
+    def begin(self, listen: Callable[[], None] | None = None) -> None:
+        """Begin its run; `listen` takes requests about it, from when node launchers start."""
+        if listen is not None:
+            self._run.loop.call_later(0.0, listen)
+        self._run.begin()
+
+    def wait(self) -> None:
+        """Wait until its run is over, and give the nodes back to the fleet."""
+        self._run.wait()
+
+    def leave(self, wanted: Callable[[RunNode], bool] = lambda _: True) -> Sequence[RunNode]:
+        """Give the nodes of its run, which is over, back to the fleet.
+
+        Return those `wanted` that had its workers. If it was not started, these release ports and
+        log files, and none is returned.
+        """
+        self._run.leave()
+        run = self.view()
+        nodes = [node for node in run.nodes if wanted(node)]
+        self._run.release(nodes)
+        return nodes if run.started else ()
+
+    # -- signals and errors -----------------------------------------------------------------
+
+    def end(self, number: int, why: str = "") -> None:
+        """Handle a signal that ends it; `why` is told in its place if nobody has sent it."""
+        self.handle(run_signals.on_end_signal, number, why)
+
+    def pass_on(self, number: int) -> None:
+        """Handle a signal that does not end it."""
+        self.handle(run_signals.on_other_signal, number)
+
+    def signal_ranks(self, number: int) -> int:
+        """Send a signal to all ranks, if they were started; return how many run."""
+        if self.started:
+            self.handle(run_signals.signal_ranks, number)
+        return len(self.view().workers.running)
+
+    def stop(self, number: int, grace: float | None) -> None:
+        """Stop it by a signal, with another grace than its own if that is not None."""
+        run = self.view()
+        if grace is None or not run.started:
+            self.end(number)
+        elif not run.ending:
+            run.record.stop_signal = run.record.stop_signal or number
+            self.handle(RunState.stop, number, grace)
+
+    def refuse(self, error: DsrunError) -> None:
+        """End it with an error."""
+        self.handle(RunState.refuse, error)
+
+    def call_off(self, reason: str) -> None:
+        """Give up the start for a reason; if workers run already, only warn."""
+        self.handle(run_start.call_off, reason)
+
+    def on_broken_output(self) -> None:
+        """Stop it: the reader of its output has gone."""
+        self.handle(run_signals.on_broken_output)
+
+    # -- what others get to know ------------------------------------------------------------
+
+    def requests(self) -> Callable[[], dict[str, Verb]]:
+        """Note what requests ask for from now on; return what makes the verbs for them."""
+        from .job_socket import RunHistory, of_one_program
+
+        seen = RunHistory(self._run.loop.clock)
+        self._run.observe(seen.on_event)
+        return lambda: of_one_program(self.access(seen))
+
+    def access(self, seen: RunHistory) -> RunAccess:
+        """Return the access of requests to its run, given its history."""
+        from .job_socket import RunAccess
+
+        return RunAccess(self.view, self.handle, self._log, self._run.fleet, seen)
+
+    def painter(self) -> Callable[[Ending], str]:
+        """Have its run observed; return what draws its picture once it has ended."""
+        from ..watch.attach import painter
+
+        programs = {"": self.spec.plan.program}
+        return painter(self._run.loop.clock, programs, self._run.observe)
+
+    def tell_end(self, ending: Ending) -> Sequence[Callable[[], None]]:
+        """Tell observers how it has ended; return what waits in a thread until programs know it."""
+        self._run.tell_end(ending)
+        return self._hooks
+
+    def conclude(self) -> Ending:
+        """Return how its run, which is over, has ended.
+
+        That is made once; and anew if a signal, or the end of an engine, known later, explains
+        more.
+        """
+        run = self._run
+        record, engine_end = run.view().record, run.fleet.engine_end
+        explained = record.explain_by_engine(engine_end, run.loop.clock())
+        former = self._ending.report if self._ending is not None else None
+        late = former is not None and former.stop_signal != record.stop_signal
+        if self._ending is None or explained or late:
+            self._ending = ending_of(run.view())
+        return self._ending
