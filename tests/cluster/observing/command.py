@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 
@@ -23,10 +22,7 @@ def main() -> None:
     observer.FILE = sys.argv.pop(1)
     sys.path[0] = str(top / "bin")
     sys.argv[0] = str(top / "bin" / "dsrun")
-    observe = SimpleNamespace(
-        applies=lambda _: True, open=lambda: lambda run: observer.Observer(run).close
-    )
-    doors.OBSERVERS += (observe,)
+    doors.OBSERVERS += (doors.Door("observer:observe", lambda _: True),)
     import_module("dsrun.launcher.entry_points").dsrun()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 FILE = ""
@@ -49,6 +50,11 @@ class Observer:
                 rows.append((time, "report", event.ending.data))
         lines = (json.dumps(row, default=_text) + "\n" for row in rows)
         Path(FILE).write_text("".join(lines), encoding="utf-8")
+
+
+def observe(run: Any) -> Callable[[], None]:
+    """Have a run observed; return the function that writes after the job's end."""
+    return Observer(run).close
 
 
 def _text(value: Any) -> object:
