@@ -65,7 +65,9 @@ class Ended(NamedTuple):
     @property
     def events(self) -> list[dict[str, Any]]:
         """What the command of --on_event was told."""
-        return [json.loads(line) for line in (self.folder / "events").read_text().splitlines()]
+        path = self.folder / "events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines]
 
     @property
     def metrics(self) -> str:
