@@ -42,8 +42,7 @@ OBSERVERS = (
     Door(".watch.attach:slow", lambda job: job.watch.slow),
     Door(".watch.attach:hang", lambda job: bool(job.watch.hang_timeout)),
     Door(".watch.attach:debugging", lambda job: job.debug is not None),
-    Door(".watch.attach:metrics", lambda job: job.hooks.metrics_file is not None),
-    Door(".watch.attach:commands", lambda job: bool(job.hooks.on_event)),
+    Door(".watch.attach:hooks", lambda job: bool(job.hooks.on_event or job.hooks.metrics_file)),
     Door(".elastic.host_watch:watch", lambda job: bool(job.elastic and job.updates)),
 )
 """Features that observe a run: each function is called with the run before it begins. It may

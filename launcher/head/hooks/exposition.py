@@ -40,12 +40,13 @@ def joint(label: str, of_each: Mapping[str, Iterable[Metric]]) -> list[Metric]:
 
     Args:
         label: the name of the label.
-        of_each: the metrics of each thing, by the value of the label.
+        of_each: the metrics of each thing, by the value of the label; "" for no label.
     """
     found: dict[str, Metric] = {}
     for value, metrics in of_each.items():
+        own = {label: value} if value else {}
         for one in metrics:
-            samples = tuple(({label: value, **labels}, number) for labels, number in one.samples)
+            samples = tuple(({**own, **labels}, number) for labels, number in one.samples)
             before = found.get(one.name, one._replace(samples=()))
             found[one.name] = before._replace(samples=before.samples + samples)
     return list(found.values())

@@ -6,10 +6,9 @@ import os
 
 from ... import __version__
 from ...common.text import plain
-from ..run.events import Exit, JobEnded, Lost, Round, Started
+from ..run.events import Exit, Lost, Round, Started
 from .counts import Counts
-from .device_use import DeviceUse
-from .exposition import Metric, text
+from .exposition import Metric
 from .latest_file import LatestFile
 
 TYPE_CHECKING = False
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...common.loop import Loop
-    from ...specs.job import JobSpec
-    from ..fleet.node_queries import NodeQueries
     from ..run.events import RunEvent
     from ..run.run_view import RunView
 
@@ -30,48 +27,6 @@ LAST_WAIT = 1.0
 
 SOON = (Started, Round, Exit)
 """Events after which the file is written at once, but not more often than ten times a second."""
-
-
-class MetricsFile:
-    """Writes the metrics of one run from its beginning to its end."""
-
-    def __init__(
-        self,
-        spec: JobSpec,
-        loop: Loop,
-        log: Callable[[str, str], None],
-        view: Callable[[], RunView],
-        queries: NodeQueries,
-    ) -> None:
-        """Begin to write the metrics of a job.
-
-        Args:
-            spec: the job.
-            loop: of the job.
-            log: prints a message, given its text and level.
-            view: returns how its run is now.
-            queries: ask nodes how they are used.
-        """
-        path, self._job_id = spec.hooks.metrics_file, spec.job_id
-        assert path is not None
-        self._view, self._devices = view, DeviceUse(queries)
-        self._metrics = RunMetrics(loop.clock, view)
-        self.writer = MetricsWriter(loop, path, self._text, log)
-
-    def close(self) -> None:
-        """Wait a while until the last text is written."""
-        self.writer.close()
-
-    def on_event(self, event: RunEvent) -> None:
-        """Count what an event tells, and write soon if that is worth it."""
-        if self._metrics.on_event(event):
-            self.writer.write_soon()
-        elif type(event) is JobEnded:
-            self.writer.write_last()
-
-    def _text(self) -> str:
-        self._devices.ask(self._view().nodes)
-        return text([*self._metrics.now(), *self._devices.now()], {"job_id": self._job_id})
 
 
 class MetricsWriter:
@@ -125,11 +80,15 @@ class MetricsWriter:
 
 
 class RunMetrics:
-    """The metrics of one run, from its events."""
+    """The metrics of one run, from its events.
+
+    Attributes:
+        view: returns a snapshot of the run.
+    """
 
     def __init__(self, clock: Callable[[], float], view: Callable[[], RunView]) -> None:
-        """Begin without events; `view` returns how it is now."""
-        self._clock, self._view = clock, view
+        """Begin without events."""
+        self._clock, self.view = clock, view
         self._counts = Counts(clock)
         self._goodput = Goodput(clock)
 
@@ -142,7 +101,7 @@ class RunMetrics:
 
     def now(self) -> list[Metric]:
         """Return the metrics as of now."""
-        run = self._view()
+        run = self.view()
         self._goodput.look(run)
         return [*self._of_job(run), *self._of_ranks()]
 

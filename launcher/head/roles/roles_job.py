@@ -10,7 +10,7 @@ from ...common.loop import DueTimer
 from ..job.ending import ending_of
 from ..job.job_socket import RunHistory
 from ..run import run_signals, run_start
-from ..run.events import Lost, Round
+from ..run.events import JobEnded, Lost, Round
 from ..run.run_signals import StopRequests, StopStep
 from ..run.run_state import RunState
 from .ending import RolesEnding, Section
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ...common.errors import DsrunError
     from ...specs.roles import RolesSpec
     from ..fleet.fleet import NodeFleet
+    from ..hooks.job_hooks import JobHooks
     from ..local.server import Verb
     from ..output.screen import Screen
     from ..report.ending import Ending
     from ..run.events import RunEvent
     from ..run.run_view import ObservedRun
-    from .hooks import RolesHooks
     from .policy import Cause
 
     P = ParamSpec("P")
@@ -78,7 +78,7 @@ class RolesJob:
         self.policy = RolesPolicy(spec.roles, self.loop.awake(), self.effects)
         self.histories = {role.name: RunHistory(self.loop.clock) for role in spec.roles}
         self._observers: list[Callable[[ObservedRun], None]] = []
-        self._hooks = self._told()
+        self._hooks = self._reports()
         self.abandoned = self._over = False
         self._ending: RolesEnding | None = None
         self._requests = StopRequests()
@@ -99,15 +99,19 @@ class RolesJob:
         if type(event) in {Lost, Round} and run.view().started:
             self.effects.update(run.role)
 
-    def _told(self) -> RolesHooks | None:
-        """Return what tells other programs of the job, if it has any."""
+    def _reports(self) -> JobHooks | None:
+        """Return the reports to other programs; None without any."""
         job = self.spec.job
-        if not job.hooks.on_event and job.hooks.metrics_file is None:
+        if not job.hooks.on_event and not job.hooks.metrics_file:
             return None
-        from .hooks import RolesHooks
+        from ..hooks.job_hooks import JobHooks
 
-        queries = self.fleet.node_queries
-        hooks = RolesHooks(job, self.loop, self.policy.courses, self.log, queries)
+        def states() -> dict[str, tuple[str, int]]:
+            courses = self.policy.courses.items()
+            return {name: (one.state.value, one.restarts) for name, one in courses}
+
+        queries, began = self.fleet.node_queries, self.began
+        hooks = JobHooks(job, self.loop, self.log, queries, lambda: began, states)
         self.observe_runs(hooks.observe)
         return hooks
 
@@ -126,7 +130,10 @@ class RolesJob:
 
     def tell_end(self, ending: Ending) -> list[Callable[[], None]]:
         """Tell other programs how it has ended; return what waits in a thread for them."""
-        return [] if self._hooks is None else self._hooks.end(ending)
+        if self._hooks is None:
+            return []
+        self._hooks.on_event(JobEnded(ending))
+        return [self._hooks.close]
 
     def begin(self, listen: Callable[[], None] = lambda: None) -> None:
         """Log the notes of planning about roles, and prepare the nodes; `listen` takes requests."""

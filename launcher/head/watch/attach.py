@@ -13,7 +13,7 @@ from ... import __version__
 from ...common import system
 from ...common.output_file import is_page
 from ...specs.program import command_lines
-from ..run.run_view import RunPhase
+from ..run.run_view import ObservedRun, RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..report.ending import Ending
     from ..run.events import Observer
     from ..run.run import Run
-    from ..run.run_view import ObservedRun
     from ..stacks.view import RankView
     from .alert_action import AlertAction
 
@@ -109,22 +108,14 @@ def debugging(run: Run) -> None:
     run.observe(watch.on_event)
 
 
-def metrics(run: Run) -> Callable[[], None]:
-    """Write the metrics of a run; return what waits until the last are written."""
-    from ..hooks.metrics import MetricsFile
+def hooks(run: Run) -> Callable[[], None]:
+    """Report on a run to other programs; return what waits until the last report is made."""
+    from ..hooks.job_hooks import JobHooks
 
-    hook = MetricsFile(run.spec, run.loop, run.log, run.view, run.fleet.node_queries)
-    run.observe(hook.on_event)
-    return hook.close
-
-
-def commands(run: Run) -> Callable[[], None]:
-    """Run a command for each event of a run; return what waits until the last have ended."""
-    from ..hooks.commands import EventCommands
-
-    hook = EventCommands(run.spec, run.loop, run.log, lambda: run.state.record.began)
-    run.observe(hook.on_event)
-    return hook.close
+    queries = run.fleet.node_queries
+    reports = JobHooks(run.spec, run.loop, run.log, queries, lambda: run.state.record.began)
+    reports.observe(ObservedRun(run.spec.role, run.observe, run.view))
+    return reports.close
 
 
 def painter(

@@ -45,3 +45,9 @@ def test_metrics_of_several_things_are_together() -> None:
         ),
         Metric("nodes", "Nodes.", (({"role": "b"}, 1.0),)),
     ]
+
+
+def test_one_thing_needs_no_label() -> None:
+    ranks = Metric("ranks", "Ranks.", (({"state": "running"}, 3.0),))
+    nothing = Metric("nothing", "No samples.", ())
+    assert joint("role", {"": [ranks, nothing]}) == [ranks, nothing]

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
+from dsrun.launcher.head.hooks.job_hooks import JobHooks
+from dsrun.launcher.head.hooks.metrics import INTERVAL
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.events import Alarm, JobEnded
 from dsrun.launcher.head.run.run_state import RunState
+from dsrun.launcher.head.run.run_view import ObservedRun
 from dsrun.launcher.specs.policies import HookPolicy
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 def begun(job: FakeFleet, path: Path) -> tuple[Run, Any]:
     run = job.prepare(hooks=HookPolicy(str(path)))
-    metrics = MetricsFile(run.spec, run.loop, run.log, run.view, run.fleet.node_queries)
-    run.observe(metrics.on_event)
+    metrics = JobHooks(run.spec, run.loop, run.log, run.fleet.node_queries, run.loop.clock)
+    metrics.observe(ObservedRun("", run.observe, run.view))
     run.begin()
     job.step()
     job.ready(run)

@@ -1,4 +1,4 @@
-"""What other programs are told of a job of roles; the nodes are played by the test."""
+"""Reports on a job of roles to other programs; the nodes are played by the test."""
 
 from __future__ import annotations
 
