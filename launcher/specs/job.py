@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .host_updates import HostUpdates
     from .plan import Plan
     from .policies import ElasticPolicy
+    from .program import Program
     from .sync import SyncSpec
 
 
@@ -95,6 +96,11 @@ class JobSpec(NamedTuple):
     role: str = ""
     ports: tuple[str, ...] = ()
     former_ports: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @property
+    def programs(self) -> dict[str, Program]:
+        """The only program, by "", as it has no role."""
+        return {"": self.plan.program}
 
     @property
     def settings(self) -> BackendSettings:

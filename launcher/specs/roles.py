@@ -79,5 +79,10 @@ class RolesSpec(NamedTuple):
         """The program of each role, by its name."""
         return {role.name: role.job.plan.program for role in self.roles}
 
+    @property
+    def role_ends(self) -> dict[str, str]:
+        """The effect of the clean end of each role, by its name."""
+        return {role.name: role.ends for role in self.roles}
+
 
 register(Ready, RoleSpec, RolesSpec)

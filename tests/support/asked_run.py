@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.head.doors import VERBS
-from dsrun.launcher.head.job.job_socket import JobSocket, RunAccess, RunHistory, of_one_program
+from dsrun.launcher.head.job.job_socket import (
+    JobSocket,
+    RunAccess,
+    RunHistory,
+    only_run,
+    verbs_of,
+)
 
 from .limits import HANG
 from .local_control import request
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dsrun.launcher.head.doors import JobVerb
+    from dsrun.launcher.head.job.control import Programs
     from dsrun.launcher.head.run.run import Run
 
     from .fake_fleet import FakeFleet
@@ -41,8 +49,9 @@ class AskedRun:
         self.seen = RunHistory(run.loop.clock)
         run.observe(self.seen.on_event)
         access = RunAccess(run.view, run.handle, run.log, run.fleet, self.seen)
-        verbs = of_one_program(access, table)
-        self.socket = JobSocket(run.loop, run.spec.job_id, lambda: verbs, run.log)
+        programs = cast("Programs", SimpleNamespace(roles=("",)))
+        verbs = verbs_of(programs, only_run(access), table)
+        self.socket = JobSocket(run.loop, run.spec.job_id, verbs, run.log)
         self._lines: dict[socket.socket, frames.Decoder] = {}
 
     def call(self) -> socket.socket:

@@ -27,7 +27,7 @@ class PlayedRoles:
     def tell(self, role: str, *events: RunEvent, after: float = 0.0) -> None:
         self.clock.now += after
         for event in events:
-            self.timeline.on_event(role, event)
+            self.timeline.parts[role].on_event(event)
 
     def start(self, role: str, after: float = 0.0) -> None:
         hosts = HOSTS[role]

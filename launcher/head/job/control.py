@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ...specs.job import JobSpec
+    from ...specs.roles import RolesSpec
     from ..fleet.fleet import NodeFleet
-    from ..local.server import Verb
     from ..output.screen import Screen
     from ..report.ending import Ending
     from ..run.run_node import RunNode
     from ..run.run_view import ObservedRun
+    from .job_socket import FindRun
 
     class JobControl(Protocol):
         """A job for those who stop it, or have it observed: before it begins, and until it ends."""
@@ -75,6 +76,11 @@ if TYPE_CHECKING:
         """The program of a job, or the programs of its roles: `RunnerJob` begins and ends them."""
 
         @property
+        def spec(self) -> JobSpec | RolesSpec:
+            """The job."""
+            ...
+
+        @property
         def refusal(self) -> DsrunError | None:
             """Why they could not be started, if `conclude` has nothing to say beside that."""
             ...
@@ -104,12 +110,8 @@ if TYPE_CHECKING:
             """Tell observers how the job has ended; return what waits in a thread for programs."""
             ...
 
-        def requests(self) -> Callable[[], dict[str, Verb]]:
-            """Note what requests ask for from now on; return what makes the verbs for them."""
-            ...
-
-        def painter(self) -> Callable[[Ending], str]:
-            """Have all runs observed; return what draws the picture of the job at its end."""
+        def requests(self) -> FindRun:
+            """Note what requests ask for from now on; return the search for the run of one."""
             ...
 
         def on_broken_output(self) -> None:

@@ -79,7 +79,9 @@ class RunnerJob:
     def attach(self, programs: Programs) -> None:
         """Take its programs, which have not begun."""
         if is_page(self.spec.output.report_file):
-            self._draw = programs.painter()
+            from ..watch.attach import painter
+
+            self._draw = painter(self.loop.clock, programs.spec, programs.observe_runs)
         self.console.on_broken_pipe = programs.on_broken_output
         self.programs = programs
 
@@ -92,9 +94,9 @@ class RunnerJob:
     def _listen(self, programs: Programs) -> None:
         if self._closed:
             return
-        from .job_socket import JobSocket
+        from .job_socket import JobSocket, verbs_of
 
-        verbs = programs.requests()
+        verbs = verbs_of(programs, programs.requests())
         self._socket = JobSocket(self.loop, self.spec.job_id, verbs, self.console.log)
 
     def close(self) -> None:
@@ -153,8 +155,7 @@ class RunnerJob:
         from ..watch.attach import report_text
 
         path = self.spec.output.report_file
-        programs = {"": self.spec.plan.program}
-        return report_text(path, ending, self.loop.clock, self._draw, programs)
+        return report_text(path, ending, self.loop.clock, self._draw, self.spec)
 
     def _tell(self, ending: Ending) -> None:
         """Tell those who wait for the end of the job, and for nothing else."""

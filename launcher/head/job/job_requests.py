@@ -6,6 +6,7 @@ Each gets the run, the caller, the request and its descriptors, and answers as a
 
 from __future__ import annotations
 
+from functools import partial
 from signal import Signals
 
 from ...common.errors import UsageError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..fleet.fleet import NodeFleet
     from ..fleet.node_connection import NodeConnection
     from ..local.server import LocalCaller, Message
+    from ..output.tail import Tail
     from ..run.run_view import RunView
     from ..stacks.view import RankView
     from .job_socket import RunAccess, RunHistory
@@ -129,40 +131,55 @@ def scale(run: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int
 
 def logs(run: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Send the newest output of all ranks, or of some; with `follow` also what comes later."""
+    return send_output({"": run.seen}, caller, request)
+
+
+def send_output(
+    histories: Mapping[str, RunHistory], caller: LocalCaller, request: Message
+) -> Message:
+    """Send the output of the runs with these histories, by role, "" without roles."""
     ranks = ranks_of(request)
     reader = LogReader(caller, None if ranks is None else set(ranks))
-    for rank, stream, data in run.seen.tail.blocks():
-        reader.feed(rank, run.seen.tail.hosts[rank], stream, data)
-    if request.get("follow") is True:
-        follow(caller, run.seen, reader.feed)
+    for role, seen in histories.items():
+        reader.send(seen.tail, role)
+        if request.get("follow") is True:
+            follow(caller, seen, partial(reader.feed, role=role))
     return {}
 
 
 class LogReader:
-    """Sends output to one caller, as long as it keeps up.
+    """Sends output to one caller, as long as the caller keeps up.
 
-    Before the first output of a rank, and whenever it has moved, an event `rank` has its host.
+    Before the first output of a rank, and whenever the rank has moved, an event `rank` has its
+    host. Before the output of another role, an event `role` names the role.
     """
 
-    def __init__(self, caller: LocalCaller, ranks: set[int] | None) -> None:
-        """Send the output of these ranks; None for all."""
-        self._caller = caller
-        self._ranks = ranks
-        self._hosts: dict[int, str] = {}
-        self._skipped = 0
+    def __init__(self, caller: LocalCaller, ranks: set[int] | None = None) -> None:
+        """Send the output of these ranks of each role; None for all."""
+        self._caller, self._ranks = caller, ranks
+        self._role = ""
+        self._hosts: dict[tuple[str, int], str] = {}
+        self._skipped: dict[str, int] = {}
 
-    def feed(self, rank: int, host: str, stream: int, data: bytes) -> None:
+    def send(self, tail: Tail, role: str = "") -> None:
+        """Send the newest output of a run."""
+        for rank, stream, data in tail.blocks():
+            self.feed(rank, tail.hosts[rank], stream, data, role)
+
+    def feed(self, rank: int, host: str, stream: int, data: bytes, role: str = "") -> None:
         """Send output, or leave it out and say so where the caller reads too slowly."""
+        if role != self._role:
+            self._role = role
+            self._caller.event({"event": "role", "role": role})
         if self._ranks is not None and rank not in self._ranks:
             return
         if self._caller.pending > MOST_PENDING:
-            self._skipped += len(data)
+            self._skipped[role] = self._skipped.get(role, 0) + len(data)
             return
-        if self._skipped:
-            self._caller.event({"event": "skipped", "bytes": self._skipped})
-            self._skipped = 0
-        if self._hosts.get(rank) != host:
-            self._hosts[rank] = host
+        if skipped := self._skipped.pop(role, 0):
+            self._caller.event({"event": "skipped", "bytes": skipped})
+        if self._hosts.get((role, rank)) != host:
+            self._hosts[role, rank] = host
             self._caller.event({"event": "rank", "rank": rank, "host": host})
         self._caller.chunk(frames.output_body(rank, stream, data))
 

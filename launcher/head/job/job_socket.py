@@ -11,7 +11,7 @@ from functools import partial
 from ...common.errors import UsageError
 from ...common.values import NamedTuple
 from ...control import local
-from ..doors import VERBS, opened
+from ..doors import VERBS, RoleRule, opened
 from ..output.tail import Tail
 from ..run.events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from ..run.events import RunEvent
     from ..run.run import Handle
     from ..run.run_view import RunView
+    from .control import Programs
 
+    FindRun = Callable[[Message], "RunAccess"]
 
 MOST_EVENTS = 20_000
 """Events that are kept, beside the output."""
@@ -92,7 +94,7 @@ class JobSocket:
         self,
         loop: Loop,
         job_id: str,
-        verbs: Callable[[], Mapping[str, Verb]],
+        verbs: Mapping[str, Verb],
         log: Callable[[str, str], None],
     ) -> None:
         """Listen; without a socket the job goes on all the same.
@@ -100,7 +102,7 @@ class JobSocket:
         Args:
             loop: of the job.
             job_id: its id.
-            verbs: called for the first caller; returns what can be asked.
+            verbs: answer requests, each by its name.
             log: prints a message, given its text and level.
         """
         self._loop, self._verbs, self._log = loop, verbs, log
@@ -123,7 +125,7 @@ class JobSocket:
         assert listener is not None
         self._loop.remove(listener.fileno())
         self._waiters = Waiters()
-        verbs = {**self._verbs(), "wait": self._waiters.add}
+        verbs = {**self._verbs, "wait": self._waiters.add}
         self._server = LocalServer(self._loop, listener, verbs, self._log)
 
     def close(self) -> None:
@@ -159,15 +161,43 @@ class RunAccess(NamedTuple):
     seen: RunHistory
 
 
-def of_one_program(run: RunAccess, table: Mapping[str, JobVerb] = VERBS) -> dict[str, Verb]:
-    """Return the verbs of a job of one program, given the access to its run."""
-    return {name: partial(_ask, verb.name, run) for name, verb in table.items()}
+def verbs_of(
+    job: Programs, run_of: FindRun, table: Mapping[str, JobVerb] = VERBS
+) -> dict[str, Verb]:
+    """Return the verbs of a job.
+
+    Args:
+        job: its programs.
+        run_of: returns access to the run of the program that a request is about.
+        table: the rows of the verbs, by name.
+    """
+    return {name: partial(_ask, verb, job, run_of) for name, verb in table.items()}
 
 
 def _ask(
-    name: str, run: RunAccess, caller: LocalCaller, request: Message, fds: list[int]
+    verb: JobVerb,
+    job: Programs,
+    run_of: FindRun,
+    caller: LocalCaller,
+    request: Message,
+    fds: list[int],
 ) -> Message | None:
-    if "role" in request:
-        raise UsageError(f"--role {str(request['role'])[:40]}: this job has one program")
-    answer: Message | None = opened(name)(run, caller, request, fds)
+    names_none = request.get("role") is None
+    together = verb.rule is RoleRule.ALL or (verb.rule is RoleRule.ONE_OR_ALL and names_none)
+    answer: Message | None
+    if together and "" not in job.roles:
+        answer = opened(verb.of_roles)(job, caller, request, fds)
+    else:
+        answer = opened(verb.name)(run_of(request), caller, request, fds)
     return answer
+
+
+def only_run(run: RunAccess) -> FindRun:
+    """Return the search for the run of a job of one program; it refuses requests with a role."""
+
+    def run_of(request: Message) -> RunAccess:
+        if "role" in request:
+            raise UsageError(f"--role {str(request['role'])[:40]}: this job has one program")
+        return run
+
+    return run_of

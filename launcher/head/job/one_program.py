@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from ...common.errors import DsrunError
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
-    from ..local.server import Verb
     from ..output.screen import Screen
     from ..report.ending import Ending
     from ..run.run import Asks, Happening, RunOverrides
     from ..run.run_node import RunNode
     from ..run.run_view import RunView
-    from .job_socket import RunAccess, RunHistory
+    from .job_socket import FindRun, RunAccess, RunHistory
 
     P = ParamSpec("P")
 
@@ -175,26 +174,19 @@ class OneProgram:
 
     # -- what others get to know ------------------------------------------------------------
 
-    def requests(self) -> Callable[[], dict[str, Verb]]:
-        """Note what requests ask for from now on; return what makes the verbs for them."""
-        from .job_socket import RunHistory, of_one_program
+    def requests(self) -> FindRun:
+        """Note what requests ask for from now on; return the search for the run of one."""
+        from .job_socket import RunHistory, only_run
 
         seen = RunHistory(self._run.loop.clock)
         self._run.observe(seen.on_event)
-        return lambda: of_one_program(self.access(seen))
+        return only_run(self.access(seen))
 
     def access(self, seen: RunHistory) -> RunAccess:
         """Return the access of requests to its run, given its history."""
         from .job_socket import RunAccess
 
         return RunAccess(self.view, self.handle, self._log, self._run.fleet, seen)
-
-    def painter(self) -> Callable[[Ending], str]:
-        """Have its run observed; return what draws its picture once it has ended."""
-        from ..watch.attach import painter
-
-        programs = {"": self.spec.plan.program}
-        return painter(self._run.loop.clock, programs, self._run.observe)
 
     def tell_end(self, ending: Ending) -> Sequence[Callable[[], None]]:
         """Tell observers how it has ended; return what waits in a thread until programs know it."""

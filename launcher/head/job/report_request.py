@@ -82,6 +82,4 @@ def send_past(caller: LocalCaller, seen: RunHistory, first: float, role: str = "
     for at, event in seen.past:
         fields = {"event": "past", "role": role, "at": at - first, "of": as_json(event)}
         caller.event(fields)
-    reader = LogReader(caller, None)
-    for rank, stream, data in seen.tail.blocks():
-        reader.feed(rank, seen.tail.hosts[rank], stream, data)
+    LogReader(caller).send(seen.tail)

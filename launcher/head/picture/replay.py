@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...common.values import NamedTuple
 from ..run.events import Started
 from .roles_timeline import RolesTimeline
-from .timeline import Timeline
+from .timeline import of_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def replay(
         tails: the newest output, as far as that is not among what has happened.
     """
     now = [0.0]
-    whole: AnyTimeline = RolesTimeline(lambda: now[0], roles) if roles else Timeline(lambda: now[0])
+    whole = of_job(lambda: now[0], roles or {})
     parts = whole.parts if isinstance(whole, RolesTimeline) else {"": whole}
     last = 0.0
     for one in happened:

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ..run.events import RunEvent
+    from ..run.run_view import ObservedRun
     from .timeline import TimelineMark, WorkerSpan
 
 MOST_RANKS = 1 << 20
@@ -40,9 +40,10 @@ class RolesTimeline:
         if self.parts[role].hosts:
             self.parts[role].mark("round", "starting again")
 
-    def on_event(self, role: str, event: RunEvent) -> None:
-        """Keep what an event of a role tells."""
-        self.parts[role].on_event(event)
+    def observe(self, run: ObservedRun) -> None:
+        """Observe a run of a role, before it begins."""
+        self.restart(run.role)
+        run.observe(self.parts[run.role].on_event)
 
     @property
     def now(self) -> float:

@@ -22,10 +22,12 @@ from ..run.events import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..run.events import RunEvent
+    from ..run.run_view import ObservedRun
+    from .page import AnyTimeline
 
 MOST_SPANS = 20_000
 """Lives of workers that are kept: the first half of them, and the newest."""
@@ -145,6 +147,10 @@ class Timeline:
             CheckWarning: self._on_warning,
             JobEnded: self._on_end,
         }
+
+    def observe(self, run: ObservedRun) -> None:
+        """Observe the only run of a job."""
+        run.observe(self.on_event)
 
     def on_event(self, event: RunEvent) -> None:
         """Keep what an event tells."""
@@ -286,6 +292,20 @@ class Timeline:
         span = self._running.pop(rank, None)
         if span is not None:
             self.spans.add(span._replace(ended=self.now, state=state, words=words))
+
+
+def of_job(clock: Callable[[], float], ends: Mapping[str, str]) -> AnyTimeline:
+    """Return the timeline of a job that begins now.
+
+    Args:
+        clock: the clock of the loop.
+        ends: the effect of the clean end of each role, by its name; none without roles.
+    """
+    if not ends:
+        return Timeline(clock)
+    from .roles_timeline import RolesTimeline
+
+    return RolesTimeline(clock, ends)
 
 
 def _newest(lives: list[tuple[str, bytes]], keep: int) -> list[tuple[str, bytes]]:

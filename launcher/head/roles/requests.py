@@ -5,7 +5,6 @@ Each gets the job, the caller, the request and its descriptors, as those in `job
 
 from __future__ import annotations
 
-from functools import partial
 from signal import Signals
 
 from ... import __version__
@@ -15,11 +14,9 @@ from ...common.wording import counted
 from ...control.job_status import JobStatus, NodeStatus, as_fields
 from ..job import job_status
 from ..job.ending import ending_of
-from ..job.job_requests import ask_usage, follow, ranks_of, signal_of
+from ..job.job_requests import ask_usage, send_output, signal_of
 from ..job.report_request import about, send_past, troubles
 from ..report.report import duration
-from .roles_log import RolesLogReader
-from .verbs import role_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +71,7 @@ def report(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]
         "report": {**job.so_far().data, "exit_code": None},
         "text": "\n".join([head, *roles]),
         "seconds": now - job.began,
-        "roles": {role.name: role.ends for role in job.spec.roles},
+        "roles": job.spec.role_ends,
         "about": about(job.spec.programs, now - job.began),
     }
 
@@ -95,14 +92,7 @@ def _words(job: RolesJob, name: str) -> Iterator[str]:
 
 def logs(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Send the newest output of all roles; with `follow` also what comes later."""
-    ranks = ranks_of(request)
-    reader = RolesLogReader(caller, None if ranks is None else set(ranks))
-    for name, seen in job.histories.items():
-        for rank, stream, data in seen.tail.blocks():
-            reader.feed(name, rank, seen.tail.hosts[rank], stream, data)
-        if request.get("follow") is True:
-            follow(caller, seen, partial(reader.feed, name))
-    return {}
+    return send_output(job.histories, caller, request)
 
 
 def usage(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
@@ -132,7 +122,7 @@ def stop(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int])
 
 def restart(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
     """Start a role again, whose workers run."""
-    role, run = role_of(job, request)
+    role, run = job.role_of(request)
     if not run.runs or job.policy.ending:
         state = job.policy.courses[role.name].state.value
         raise UsageError(f"{role.name} is not running: it is {state}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from functools import partial
 
+from ...common.errors import UsageError
 from ...common.event_queue import EventQueue
 from ...common.loop import DueTimer
 from ..job.ending import ending_of
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
     from ...specs.roles import RolesSpec
     from ..fleet.fleet import NodeFleet
     from ..hooks.job_hooks import JobHooks
-    from ..local.server import Verb
+    from ..job.job_socket import FindRun, RunAccess
+    from ..local.server import Message
     from ..output.screen import Screen
     from ..report.ending import Ending
     from ..run.events import RunEvent
-    from ..run.run_view import ObservedRun
+    from ..run.run_view import ObservedRun, RunView
     from .policy import Cause
+    from .role_run import RoleRun
 
     P = ParamSpec("P")
 
@@ -119,15 +122,6 @@ class RolesJob:
         """Have a function called with each run of a role before it begins."""
         self._observers.append(observe)
 
-    def painter(self) -> Callable[[Ending], str]:
-        """Have all runs observed; return what draws the picture of the job once it has ended."""
-        from ..watch.attach import roles_painter
-
-        ends = {role.name: role.ends for role in self.spec.roles}
-        observe, draw = roles_painter(self.loop.clock, self.spec.programs, ends)
-        self.observe_runs(observe)
-        return draw
-
     def tell_end(self, ending: Ending) -> list[Callable[[], None]]:
         """Tell other programs how it has ended; return what waits in a thread for them."""
         if self._hooks is None:
@@ -156,15 +150,29 @@ class RolesJob:
         """Return no nodes: each role has given its own back at its end."""
         return ()
 
-    def requests(self) -> Callable[[], dict[str, Verb]]:
-        """Return a function that makes the verbs for requests, which read `histories`."""
+    def requests(self) -> FindRun:
+        """Return the search for the run of the role that a request names."""
+        return self._access
 
-        def verbs() -> dict[str, Verb]:
-            from .verbs import of_roles
+    def _access(self, request: Message) -> RunAccess:
+        role, _ = self.role_of(request)
+        return role.access(self.histories[role.name])
 
-            return of_roles(self)
+    def role_of(self, request: Message) -> tuple[RoleRun, RunView]:
+        """Return the role that a request names, and a snapshot of its run.
 
-        return verbs
+        Raises:
+            UsageError: it names none, or one that does not exist or has not started.
+        """
+        name, known = request.get("role"), self.roles
+        if name is None:
+            raise UsageError(f"--role NAME: expected one of {', '.join(known)}")
+        if not isinstance(name, str) or name not in known:
+            raise UsageError(f"no role {str(name)[:40]}; its roles are {', '.join(known)}")
+        run = known[name].view
+        if run is None:
+            raise UsageError(f"{name} has not started")
+        return known[name], run
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""

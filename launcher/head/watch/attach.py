@@ -6,24 +6,22 @@ values that it uses, and let it observe the run.
 
 from __future__ import annotations
 
-from functools import partial
 from importlib import import_module
 
 from ... import __version__
 from ...common import system
 from ...common.output_file import is_page
+from ...specs.job import JobSpec
 from ...specs.program import command_lines
 from ..run.run_view import ObservedRun, RunPhase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
-    from ...specs.program import Program
+    from ...specs.roles import RolesSpec
     from ..fleet.node_queries import NodeQuestion
     from ..report.ending import Ending
-    from ..run.events import Observer
     from ..run.run import Run
     from ..stacks.view import RankView
     from .alert_action import AlertAction
@@ -120,43 +118,22 @@ def hooks(run: Run) -> Callable[[], None]:
 
 def painter(
     clock: Callable[[], float],
-    programs: Mapping[str, Program],
-    observe: Callable[[Observer], None] = lambda _: None,
+    spec: JobSpec | RolesSpec | None,
+    observe_runs: Callable[[Callable[[ObservedRun], None]], None] = lambda _: None,
 ) -> Callable[[Ending], str]:
-    """Return a function that draws a picture of a run once it has ended, or was refused.
+    """Return a function that draws the picture of a job once it has ended, or was refused.
 
     Args:
         clock: the clock of the loop.
-        programs: the programs of the run, by role, "" without roles; none if unknown.
-        observe: registers a function that is called with every event of the run; a run that was
-            refused has none.
+        spec: the job; None if it is unknown.
+        observe_runs: registers a function that is called with each run of the job before the run
+            begins; a job that was refused has none.
     """
-    timeline = import_module("..picture.timeline", __package__).Timeline(clock)
-    observe(timeline.on_event)
-    return _drawer(timeline, programs)
+    programs = {} if spec is None else spec.programs
+    ends = {} if spec is None or isinstance(spec, JobSpec) else spec.role_ends
+    timeline = import_module("..picture.timeline", __package__).of_job(clock, ends)
+    observe_runs(timeline.observe)
 
-
-def roles_painter(
-    clock: Callable[[], float], programs: Mapping[str, Program], ends: Mapping[str, str]
-) -> tuple[Callable[[ObservedRun], None], Callable[[Ending], str]]:
-    """Return an observer of each role's run before it begins, and a function as from `painter`.
-
-    Args:
-        clock: the clock of the loop.
-        programs: the program of each role, by its name.
-        ends: the effect of the clean end of each role, by its name.
-    """
-    kind = import_module("..picture.roles_timeline", __package__).RolesTimeline
-    timeline = kind(clock, ends)
-
-    def observe(run: ObservedRun) -> None:
-        timeline.restart(run.role)
-        run.observe(partial(timeline.on_event, run.role))
-
-    return observe, _drawer(timeline, programs)
-
-
-def _drawer(timeline: Any, programs: Mapping[str, Program]) -> Callable[[Ending], str]:
     def draw(ending: Ending) -> str:
         draws = import_module("..picture.page", __package__).page
         job = import_module("..picture.about", __package__).PictureHead
@@ -172,7 +149,7 @@ def report_text(
     ending: Ending,
     clock: Callable[[], float],
     draw: Callable[[Ending], str] | None = None,
-    programs: Mapping[str, Program] = {},
+    spec: JobSpec | None = None,
 ) -> str:
     """Return the content for --report_file: a picture, or JSON.
 
@@ -181,10 +158,10 @@ def report_text(
         ending: how the job ended.
         clock: the clock of the loop.
         draw: the function from `painter`; None for a run that was refused.
-        programs: the programs of such a run, as for `painter`.
+        spec: such a job; None if it is unknown.
     """
     if is_page(path):
-        return (draw or painter(clock, programs))(ending)
+        return (draw or painter(clock, spec))(ending)
     from ..report.document import as_text
 
     return as_text(ending.data)

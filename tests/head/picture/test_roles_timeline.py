@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.run.events import CheckWarning, Lost, RankOutput, RanksStarted, Round
+from typing import TYPE_CHECKING, Any
 
+from dsrun.launcher.head.picture.timeline import of_job
+from dsrun.launcher.head.run.events import (
+    CheckWarning,
+    Lost,
+    RankOutput,
+    RanksStarted,
+    Round,
+    Started,
+)
+from dsrun.launcher.head.run.run_view import ObservedRun
+
+from ...support.clock import Clock
 from ...support.pictures import embedded
 from ...support.role_pictures import HOSTS, PlayedRoles, played
+
+if TYPE_CHECKING:
+    from dsrun.launcher.head.run.events import Observer
 
 
 def test_each_role_has_rows_of_its_own() -> None:
@@ -90,3 +105,16 @@ def test_restarts_are_those_of_all_roles() -> None:
 
 def test_a_job_that_never_began() -> None:
     assert embedded(PlayedRoles().page)["counts"] == {"roles": 2, "hosts": 0, "ranks": 0}
+
+
+def test_each_start_of_a_role_is_observed() -> None:
+    clock = Clock()
+    view: Any = None
+    timeline = of_job(clock.loop.clock, {"server": "never", "trainer": "job"})
+    for role in ("server", "trainer", "server"):
+        told: list[Observer] = []
+        timeline.observe(ObservedRun(role, told.append, view))
+        (tell,) = told
+        tell(Started("j", 1, ("n0",), ("n0", 29500)))
+    assert timeline.hosts == ["server/n0", "trainer/n0"]
+    assert [mark.words for mark in timeline.all_marks] == ["server: starting again"]

@@ -9,13 +9,14 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.roles.verbs import of_roles
+from dsrun.launcher.head.doors import VERBS, JobVerb, RoleRule
+from dsrun.launcher.head.job.job_requests import LogReader
+from dsrun.launcher.head.job.job_socket import verbs_of
 
 from ...support.fake_roles import FakeRoles
-from .test_roles_log import Heard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -25,10 +26,30 @@ def roles() -> Iterator[FakeRoles]:
     made.close()
 
 
+class Heard:
+    """A caller that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.on_close: list[Callable[[], None]] = []
+        self.pending = 0
+
+    def event(self, fields: dict[str, object]) -> None:
+        self.sent.append({name: what for name, what in fields.items() if name != "event"})
+
+    def chunk(self, data: bytes) -> None:
+        self.sent.append(data[5:])
+
+
+def asked(roles: FakeRoles, do: str, caller: Any, **fields: object) -> Any:
+    """Return the answer to a request of a caller."""
+    verbs = verbs_of(roles.job, roles.job.requests(), {**VERBS, **WHOM})
+    return verbs[do](caller, fields, [])
+
+
 def ask(roles: FakeRoles, do: str, **fields: object) -> Any:
     """Return the answer to a request."""
-    caller: Any = None
-    answer = of_roles(roles.job)[do](caller, fields, [])
+    answer = asked(roles, do, None, **fields)
     roles.step()
     return answer
 
@@ -99,7 +120,7 @@ def test_the_output_of_all_roles_is_sent_with_their_names(roles: FakeRoles) -> N
     printed(roles, "n0", "serves\n")
     printed(roles, "n1", "step 1\n")
     one: Any = Heard()
-    of_roles(roles.job)["logs"](one, {"follow": True}, [])
+    asked(roles, "logs", one, follow=True)
     assert [data for data in one.sent if type(data) is bytes] == [b"serves\n", b"step 1\n"]
     del one.sent[:]
     printed(roles, "n1", "step 2\n")
@@ -117,7 +138,7 @@ def record_of(roles: FakeRoles) -> object:
 def test_who_follows_a_role_follows_its_next_run(roles: FakeRoles) -> None:
     roles.run_all()
     one: Any = Heard()
-    of_roles(roles.job)["logs"](one, {"follow": True, "role": "server"}, [])
+    asked(roles, "logs", one, follow=True, role="server")
     before = record_of(roles)
     ask(roles, "restart", role="server")
     roles.ends("server")
@@ -131,3 +152,61 @@ def test_who_follows_a_role_follows_its_next_run(roles: FakeRoles) -> None:
         leave()
     printed(roles, "n0", "more\n")
     assert one.sent[1:] == [b"again\n"]
+
+
+def test_the_role_is_named_before_its_output() -> None:
+    one: Any = Heard()
+    reader = LogReader(one, {0})
+    reader.feed(0, "n0", 1, b"a", "server")
+    reader.feed(0, "n0", 1, b"b", "server")
+    reader.feed(1, "n1", 1, b"of a rank that is not wanted", "trainer")
+    reader.feed(0, "n1", 1, b"c", "trainer")
+    reader.feed(0, "n0", 2, b"d", "server")
+    first, second = {"rank": 0, "host": "n0"}, {"rank": 0, "host": "n1"}
+    server, trainer = {"role": "server"}, {"role": "trainer"}
+    assert one.sent == [server, first, b"a", b"b", trainer, second, b"c", server, b"d"]
+
+
+def whom(asked: Any, _caller: object, _request: object, _fds: object) -> str:
+    """Answer as a verb: of which role, or of which job."""
+    return str(asked.view().spec.role if hasattr(asked, "view") else asked.spec.job.job_id)
+
+
+WHOM = {rule.name: JobVerb(f"{__name__}:whom", rule, f"{__name__}:whom") for rule in RoleRule}
+
+
+@pytest.mark.parametrize("do", ["stacks", "scale", "restart", "ONE"])
+def test_what_needs_a_role_names_them(roles: FakeRoles, do: str) -> None:
+    roles.run_all()
+    with pytest.raises(UsageError, match=r"--role NAME: expected one of server, trainer$"):
+        ask(roles, do)
+
+
+@pytest.mark.parametrize(
+    ("rule", "role", "of"),
+    [
+        ("ONE", "server", "server"),
+        ("ONE_OR_ALL", "trainer", "trainer"),
+        ("ONE_OR_ALL", None, "all"),
+        ("ALL", None, "all"),
+        ("ALL", "server", "all"),
+    ],
+)
+def test_a_row_says_whom_a_verb_asks(
+    roles: FakeRoles, rule: str, role: str | None, of: str
+) -> None:
+    roles.run_all()
+    expected = roles.job.spec.job.job_id if of == "all" else of
+    assert ask(roles, rule, role=role) == expected
+
+
+@pytest.mark.parametrize("role", ["helper", 7])
+def test_a_role_that_there_is_not(roles: FakeRoles, role: object) -> None:
+    roles.run_all()
+    with pytest.raises(UsageError, match=f"no role {role}; its roles are server, trainer"):
+        ask(roles, "status", role=role)
+
+
+def test_a_role_that_has_not_started(roles: FakeRoles) -> None:
+    with pytest.raises(UsageError, match=r"^trainer has not started$"):
+        ask(roles, "ONE", role="trainer")
