@@ -8,6 +8,7 @@ one by a clock.
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache, partial
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -126,6 +127,12 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(one, ast.ClassDef):
                 where.setdefault(one.name, []).append(path.as_posix())
     assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
+
+
+def test_no_table_has_handlers_by_type() -> None:
+    """With a method for each event, or `match`, the type checker sees what a handler gets."""
+    table = re.compile(r"(dict|Mapping)\[type\b.*Callable")
+    assert [path for path in MODULES if table.search(path.read_text(encoding="utf-8"))] == []
 
 
 def has_run(path: Path) -> bool:

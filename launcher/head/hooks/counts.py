@@ -53,62 +53,40 @@ class Counts:
         self.alarms: dict[str, int] = {}
         self.wrong: set[str] = set()
         self.code: int | None = None
-        self._handlers: dict[type, Callable[[RunEvent], None]] = {
-            Started: self._on_start,
-            RankOutput: self._on_output,
-            Exit: self._on_exit,
-            Lost: self._on_loss,
-            Round: self._on_round,
-            RanksActive: self._on_activity,
-            Alarm: self._on_alarm,
-            AlarmOver: self._on_alarm_over,
-            JobEnded: self._on_end,
-        }
 
     def on_event(self, event: RunEvent) -> None:
         """Count what an event tells."""
-        handle = self._handlers.get(type(event))
-        if handle is not None:
-            handle(event)
+        match event:
+            case RankOutput():
+                self._on_output(event)
+            case RanksActive():
+                ranks = event.activity.ranks
+                self.idle.update({(one.rank, event.host): one.idle for one in ranks})
+            case Started():
+                self.rounds = max(self.rounds, 1)
+            case Exit():
+                how = "stopped" if event.stopped else "failed" if event.code else "ended"
+                self.ended[how] = self.ended.get(how, 0) + 1
+            case Lost():
+                self.lost += 1
+            case Round():
+                self._on_round(event)
+            case Alarm():
+                self.alarms[event.kind] = self.alarms.get(event.kind, 0) + 1
+                self.wrong.add(event.kind)
+            case AlarmOver():
+                self.wrong.discard(event.kind)
+            case JobEnded():
+                self.code = event.ending.code
 
-    def _on_start(self, _event: RunEvent) -> None:
-        self.rounds = max(self.rounds, 1)
-
-    def _on_output(self, event: RunEvent) -> None:
-        assert isinstance(event, RankOutput)
+    def _on_output(self, event: RankOutput) -> None:
         if event.stream != RESULT:
             key = event.rank, STREAMS[event.stream]
             self.printed[key] = self.printed.get(key, 0) + len(event.data)
             self.hosts[event.rank], self.newest[event.rank] = event.host, self._clock()
 
-    def _on_exit(self, event: RunEvent) -> None:
-        assert isinstance(event, Exit)
-        how = "stopped" if event.stopped else "failed" if event.code else "ended"
-        self.ended[how] = self.ended.get(how, 0) + 1
-
-    def _on_loss(self, _event: RunEvent) -> None:
-        self.lost += 1
-
-    def _on_round(self, event: RunEvent) -> None:
-        assert isinstance(event, Round)
+    def _on_round(self, event: Round) -> None:
         self.rounds, self.restarts = event.number, event.restarts
         self.ended.clear()
         self.idle.clear()
         self.wrong.clear()
-
-    def _on_activity(self, event: RunEvent) -> None:
-        assert isinstance(event, RanksActive)
-        self.idle.update({(one.rank, event.host): one.idle for one in event.activity.ranks})
-
-    def _on_alarm(self, event: RunEvent) -> None:
-        assert isinstance(event, Alarm)
-        self.alarms[event.kind] = self.alarms.get(event.kind, 0) + 1
-        self.wrong.add(event.kind)
-
-    def _on_alarm_over(self, event: RunEvent) -> None:
-        assert isinstance(event, AlarmOver)
-        self.wrong.discard(event.kind)
-
-    def _on_end(self, event: RunEvent) -> None:
-        assert isinstance(event, JobEnded)
-        self.code = event.ending.code

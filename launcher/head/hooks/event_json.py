@@ -16,7 +16,6 @@ from ..run.events import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from ..run.events import RunEvent
@@ -36,13 +35,33 @@ def event_json(
         seconds: since the job began.
         role: whose event it is, in a job of several roles; else "".
     """
-    known = EVENTS.get(type(event))
-    fields = known(event) if known is not None else None
+    fields = _fields(event)
     if fields is None:
         return None
     origin: json_types.EventOrigin = {"job_id": job_id, "seconds": round(seconds, 3)}
     named = {"role": role} if role else {}
     return versioned("event", {"event": fields["event"], **origin, **named, **fields})
+
+
+def _fields(event: RunEvent) -> json_types.Event | None:
+    """Return the own fields of an event; None for one that is not reported."""
+    fields: json_types.Event | None = None
+    match event:
+        case Started():
+            fields = _start(event)
+        case Exit():
+            fields = _failure(event)
+        case Round():
+            fields = _restart(event)
+        case Lost():
+            fields = _lost(event)
+        case Alarm():
+            fields = _alarm(event)
+        case AlarmOver():
+            fields = _alarm_over(event)
+        case JobEnded():
+            fields = _end(event)
+    return fields
 
 
 def _start(event: Started) -> json_types.StartJson:
@@ -106,15 +125,3 @@ def _end(event: JobEnded) -> json_types.EndJson:
         "error": "" if ending.error is None else str(ending.error),
         "report": ending.data if ending.error is None else None,
     }
-
-
-EVENTS: dict[type, Callable[[Any], json_types.Event | None]] = {
-    Started: _start,
-    Exit: _failure,
-    Round: _restart,
-    Lost: _lost,
-    Alarm: _alarm,
-    AlarmOver: _alarm_over,
-    JobEnded: _end,
-}
-"""The JSON form of each event; events that are not in the table are not reported."""

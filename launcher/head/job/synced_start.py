@@ -37,7 +37,7 @@ class SyncedStart:
         self,
         sync: SyncSpec,
         fleet: NodeFleet,
-        log: Callable[..., None],
+        log: Callable[[str, str], None],
         send_job: SendJob,
         handle: Handle,
         view: Callable[[], RunView],
@@ -116,7 +116,8 @@ class SyncedStart:
             self._log(f"--sync: not copied: {_named(source.skipped)}", "warning")
         if source.outside:
             names = _named(source.outside)
-            self._log(f"--sync: links that point out of the folder stay as they are: {names}")
+            text = f"--sync: links that point out of the folder stay as they are: {names}"
+            self._log(text, "info")
 
 
 def placed(task: NodeJob, moved: Mapping[str, str], copy: str) -> NodeJob:

@@ -135,18 +135,6 @@ class Timeline:
         self._tails: dict[int, list[tuple[str, bytes]]] = {}
         self.keep = TAIL
         self._wrong: dict[str, TimelineMark] = {}
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            Started: self._on_start,
-            RanksStarted: self._on_ranks,
-            RankOutput: self._on_output,
-            Exit: self._on_exit,
-            Lost: self._on_loss,
-            Round: self._on_round,
-            Alarm: self._on_alarm,
-            AlarmOver: self._on_alarm_over,
-            CheckWarning: self._on_warning,
-            JobEnded: self._on_end,
-        }
 
     def observe(self, run: ObservedRun) -> None:
         """Observe the only run of a job."""
@@ -154,9 +142,27 @@ class Timeline:
 
     def on_event(self, event: RunEvent) -> None:
         """Keep what an event tells."""
-        handle = self._handlers.get(type(event))
-        if handle is not None:
-            handle(event)
+        match event:
+            case RankOutput():
+                self._on_output(event)
+            case Started():
+                self._on_start(event)
+            case RanksStarted():
+                self._on_ranks(event)
+            case Exit():
+                self._on_exit(event)
+            case Lost():
+                self._on_loss(event)
+            case Round():
+                self._on_round(event)
+            case Alarm():
+                self._on_alarm(event)
+            case AlarmOver():
+                self._on_alarm_over(event)
+            case CheckWarning():
+                self._on_warning(event)
+            case JobEnded():
+                self._on_end()
 
     @property
     def now(self) -> float:
@@ -282,7 +288,7 @@ class Timeline:
         if len(self.findings) < MOST_FINDINGS:
             self.findings.append(event.sentence)
 
-    def _on_end(self, _event: JobEnded) -> None:
+    def _on_end(self) -> None:
         for rank in [*self._running]:
             self._close(rank, "stopped", "")
         for kind in [*self._wrong]:

@@ -25,7 +25,7 @@ from .tasks import tasks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
+    from typing import Concatenate, ParamSpec, Protocol, TypeAlias
 
     from ...control.messages import NodeJob
     from ...specs.host import Host
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
     from ..output.screen import Screen
     from ..report.ending import Ending
-    from .events import Observer
+    from .events import Observer, RunEvent
     from .restart_policy import RestartPolicy
     from .startup import AllReady
 
@@ -227,7 +227,7 @@ class Run:
             self.state.observers = self.output.observers = Observers(self.state.do)
         self.state.observers.add(observer)
 
-    def tell(self, event: Any) -> None:
+    def tell(self, event: RunEvent) -> None:
         """Pass an event to the observers."""
         if self.state.observers:
             self.state.observers.tell(event)

@@ -17,10 +17,10 @@ from .rounds_state import RoundsState
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from ...common.event_queue import EventQueue
     from ...common.loop import Loop
+    from ...common.values import NamedTuple
     from ...control.messages import Start
     from ...control.round_messages import AgentFailure
     from ..machine.blocking import Calls
@@ -129,7 +129,7 @@ class NodeRounds:
 
     # -- what its state decides (`RoundsActions`) ---------------------------------------------
 
-    def send(self, kind: int, message: Any) -> None:
+    def send(self, kind: int, message: NamedTuple) -> None:
         """Send the runner a message in a frame of this kind."""
         self._send(messages.pack(kind, message))
 

@@ -14,8 +14,9 @@ from ..workers import agent_environment
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Protocol
 
+    from ...common.values import NamedTuple
     from ...control.messages import Start
     from ...control.round_messages import AgentFailure
 
@@ -94,7 +95,7 @@ if TYPE_CHECKING:
         def agent(self) -> Agent:
             """The agent of this node."""
 
-        def send(self, kind: int, message: Any) -> None:
+        def send(self, kind: int, message: NamedTuple) -> None:
             """Send the runner a message in a frame of this kind."""
 
         def start_workers(self, start: Start) -> None:

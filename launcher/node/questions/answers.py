@@ -72,7 +72,9 @@ class NodeAnswers:
 class AnswersAtOnce(NodeAnswers):
     """Answers by a function of the context and what is asked, which must not block."""
 
-    def __init__(self, context: QuestionContext, function: Callable[..., NamedTuple]) -> None:
+    def __init__(
+        self, context: QuestionContext, function: Callable[[QuestionContext, Any], NamedTuple]
+    ) -> None:
         super().__init__(context)
         self._function = function
 
