@@ -1,4 +1,4 @@
-"""Where the workers of each role are: the addresses and ports that the others are told."""
+"""The addresses and ports of the workers of each role, for the workers of all roles."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RoleNode(NamedTuple):
     """A node of a role.
 
     Attributes:
-        host: its name, as the user wrote it.
-        candidates: addresses at which others may reach it, in the order of preference.
-        ports: those that are reserved for the workers there.
+        host: the name of the host, as the user wrote it.
+        candidates: the addresses at which others may reach the host, best first.
+        ports: the ports that are reserved for the workers on the host.
     """
 
     host: str
@@ -31,20 +31,20 @@ class RoleNode(NamedTuple):
 
 
 class Directory:
-    """The places of all roles, as far as they are known.
+    """The known nodes of all roles.
 
     Attributes:
-        places: of the nodes of each role, in the order of their ranks, by the name of the role.
+        places: the nodes of each role in the order of their ranks, by the name of the role.
     """
 
     def __init__(self, hosts: Iterable[str]) -> None:
-        """Begin without places; the job uses these hosts."""
+        """Start without nodes, for a job on these hosts."""
         self.places: dict[str, tuple[RoleNode, ...]] = {}
         self._alone = len({*hosts}) == 1
         self._proven: dict[tuple[str, str], str] = {}
 
     def update(self, role: str, known: Iterable[RunNode]) -> list[str]:
-        """Take the nodes that a role has now; return which of them have other ports, as texts."""
+        """Replace the nodes of a role; return a text for each node whose ports have changed."""
         before = dict(self.ports(role))
         nodes = sorted((node for node in known if not node.over), key=lambda one: one.node.rank)
         places = tuple(self._place(node) for node in nodes if node.hello)
@@ -60,7 +60,7 @@ class Directory:
         return RoleNode(node.name, candidates, hello.ports)
 
     def prove(self, role: str, answered: Mapping[str, Sequence[int]]) -> None:
-        """Note which addresses have answered, by the name of the host: the first one counts."""
+        """Record the numbers of the addresses that answered, by host; the first one is used."""
         for place in self.places.get(role, ()):
             numbers = answered.get(place.host, ())
             if numbers:
@@ -71,11 +71,11 @@ class Directory:
         return tuple((place.host, place.ports) for place in self.places.get(role, ()))
 
     def frame(self) -> bytes:
-        """Return PEERS, which tells a node of all roles."""
+        """Return the frame PEERS, which sends a node the places of all roles."""
         return messages.pack(frames.PEERS, RolePeers(self.peers()))
 
     def peers(self) -> dict[str, Peers]:
-        """Return what workers are told of each role."""
+        """Return the addresses and ports of each role, for workers."""
         return {
             role: Peers(
                 tuple(self._proven.get((role, one.host), one.candidates[0]) for one in places),

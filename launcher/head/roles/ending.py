@@ -1,4 +1,4 @@
-"""How a job of roles has ended: one report, with a section for each role. Pure."""
+"""The ending of a job of roles: one report, with a section for each role. Pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from .policy import Cause
 
 HEAD = "dsrun: "
-"""What the report of a job begins with."""
+"""The beginning of the report of a job."""
 
 
 class Section(NamedTuple):
-    """How one role has ended.
+    """The ending of one role.
 
     Attributes:
-        ends: how its clean end counts, as in `Role`.
-        state: its last state, in a word.
-        ran: whether workers of it have been started.
-        restarts: how often it was started again after a failure.
-        ending: how its last run has ended; None if it had none.
-        unseen: what may still run since earlier runs on nodes that were lost, in words.
+        ends: the effect of a clean end of the role, as in `RoleSpec`.
+        state: the last state of the role, in a word.
+        ran: whether workers of the role were started.
+        restarts: the number of restarts after failures.
+        ending: the ending of the last run; None if there was no run.
+        unseen: workers of earlier runs that may still run on lost nodes, in words.
     """
 
     ends: str
@@ -42,12 +42,12 @@ class Section(NamedTuple):
 
     @property
     def report(self) -> JobReport | None:
-        """What has happened in its last run."""
+        """The report on the last run of the role."""
         return self.ending.report if self.ending is not None else None
 
 
 class RolesEnding(Ending):
-    """The ending of the whole job, made from those of its roles."""
+    """The ending of the whole job, made from the endings of its roles."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class RolesEnding(Ending):
         code: int,
         times: tuple[float, float],
     ) -> None:
-        """Tell of a job.
+        """Combine the endings of the roles of a job.
 
         Args:
-            job_id: the job.
-            sections: of its roles, by name.
-            cause: why it has ended before its time, if it has.
-            code: the exit code that follows.
-            times: when it has begun and ended, in seconds on the runner's monotonic clock.
+            job_id: the id of the job.
+            sections: the ending of each role, by name.
+            cause: the reason for an early end; None if the job was not ended early.
+            code: the exit code that follows from the policy.
+            times: the start and the end of the job, in seconds on the runner's monotonic clock.
         """
         self.job_id, self.report = job_id, None
         self._sections, self._cause, self._code = sections, cause, code
@@ -79,12 +79,12 @@ class RolesEnding(Ending):
         return self._code or (LOST if self._left("left") else 0)
 
     def unwritten(self) -> RolesEnding:
-        """Return the same of a job whose output, or report, could not be written."""
+        """Return the ending of this job if its output or its report could not be written."""
         code = self.code or OUTPUT
         return RolesEnding(self.job_id, self._sections, self._cause, code, self._times)
 
     def _refusal(self) -> DsrunError | None:
-        """Return why the job could not be started; None if some of it was."""
+        """Return the error that prevented the start; None if some workers were started."""
         if any(section.ran for section in self._sections.values()) or self._first is None:
             return None
         error = self._first.ending.error if self._first.ending is not None else None
@@ -98,13 +98,13 @@ class RolesEnding(Ending):
 
     @property
     def _first(self) -> Section | None:
-        """The role that has failed first."""
+        """The role that failed first; None if no role ended the job."""
         return self._sections.get(self._cause.role) if self._cause is not None else None
 
     # -- words ------------------------------------------------------------------------------
 
     def words(self, still_shown: Callable[[list[str]], bool] | None = None) -> str:
-        """Return the report as text, "" if there is nothing to say of it."""
+        """Return the report as text, "" if there is nothing to report."""
         if self.error is not None:
             return ""
         lines = self._why(still_shown) if self._cause is not None else []
@@ -114,7 +114,7 @@ class RolesEnding(Ending):
 
     @property
     def good_end(self) -> str:
-        """A line about a job on several hosts that has ended well; "" for any other."""
+        """A line about the good end of a job on several hosts; "" for any other job."""
         ran = {name: one.report for name, one in self._sections.items() if one.report}
         hosts = {host for report in ran.values() for host in report.hosts}
         if self.code or self._cause is not None or len(hosts) < 2:
@@ -142,7 +142,7 @@ class RolesEnding(Ending):
         return [*text.split("\n"), *rest, *self._of_others(cause.role)]
 
     def _of_others(self, failed: str) -> list[str]:
-        """Return a line about the other roles that ran."""
+        """Return a line about the other roles that ran, if any."""
         others = [name for name, one in self._sections.items() if one.ran and name != failed]
         return [f"  other roles: {', '.join(map(self._told, others))}"] if others else []
 
@@ -188,7 +188,7 @@ class RolesEnding(Ending):
 
     @property
     def _word(self) -> str:
-        """What has ended the job, in a word as in the report of one program."""
+        """The reason for the end, in a word, as in the report of one program."""
         cause, first = self._cause, self._first
         if cause is None:
             return "none"

@@ -1,6 +1,6 @@
-"""Asks nodes whether servers answer them, by the program `ready` there (`node/readiness`).
+"""Asks nodes, by their program `ready` (`node/readiness`), whether servers answer them.
 
-That runs beside the loop of the node, and past proxies.
+The program runs outside the loop of the node launcher, and bypasses proxies.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     from .directory import RoleNode
 
 AGAIN = 0.5
-"""Seconds until the program is started again, if it has ended too early."""
+"""Seconds before the program is started again if it ends too early."""
 
 ANY_PORT = 1
-"""The port at which a machine is tried that has none: to refuse it is an answer, too."""
+"""The port to try on a host without ports: a refused connection is an answer, too."""
 
 
 NONE = -1
+"""The number of no port: `ANY_PORT` is tried."""
 
 
 class ReadyQuestion(NamedTuple):
-    """What the program `ready` is asked.
+    """A question for the program `ready`.
 
     Attributes:
         kind: `port`, `http`, `file`, or `reach`.
-        path: of `http` or `file`.
-        places: the nodes that are to answer.
-        port: which of their ports, by its number in their list; `NONE` for none of them.
+        path: the path for `http` or `file`.
+        places: the nodes that should answer.
+        port: the index of the port in the list of each node; `NONE` for no port.
     """
 
     kind: str
@@ -56,7 +57,7 @@ class ReadyQuestion(NamedTuple):
 
 
 class Inquiry:
-    """Asks some hosts, until all of them have told of all servers."""
+    """Asks some hosts until each of them has reported on every server."""
 
     def __init__(
         self,
@@ -67,14 +68,18 @@ class Inquiry:
         on_why: Callable[[str], None],
         on_lost: Callable[[], None] | None = None,
     ) -> None:
-        """Begin; `on_why` is called with why it takes longer.
+        """Start asking.
 
-        `on_lost` is called some time after the only host that asks was lost; without it, that host
-        is to ask again.
-
-        `on_done` is called from the loop at the end with the numbers of the addresses that have
-        answered each host that was asked, by the host of the server; if none has answered all, with
-        those that have answered some.
+        Args:
+            fleet: has the nodes.
+            hosts: the hosts that ask.
+            question: the question.
+            on_done: called from the loop at the end, with the numbers of the addresses that
+                answered every host, by the host of the server; if no address did, with the
+                numbers of those that answered some host.
+            on_why: called with the reason for each delay.
+            on_lost: called some time after the loss of the only host that asks; None to ask from
+                that host again.
         """
         self._fleet, self._question = fleet, question
         self._on_done, self._on_why, self._on_lost = on_done, on_why, on_lost
@@ -107,7 +112,7 @@ class Inquiry:
             told = read_json(line)
         except ValueError:
             return
-        match told:  # what the program of a node prints is not to be trusted
+        match told:  # a program on a node printed it: not trusted
             case {"server": int(number), "answered": list(answered)}:
                 if host in self._told and self._is_asked(number):
                     self._told[host][number] = self._valid(number, answered)
@@ -116,17 +121,17 @@ class Inquiry:
         self._look()
 
     def _is_asked(self, number: int) -> bool:
-        """Return whether this is the number of a server; the file is number 0."""
+        """Return whether a number is that of a server; the file has the number 0."""
         return number in range(max(1, len(self._question.places)))
 
     def _valid(self, number: int, answered: Sequence[object]) -> list[int]:
-        """Return those that are numbers of addresses of this server."""
+        """Return the valid numbers of addresses of a server."""
         places = self._question.places
         known = range(len(places[number].candidates)) if places else range(0)
         return [one for one in answered if type(one) is int and one in known]
 
     def _on_end(self, host: str, code: int, why: str) -> None:
-        """Start it again if it was ended from outside, or leave out a host that is lost."""
+        """Start the program again if it was killed; leave out a host that is lost."""
         del self._running[host]
         if self._over or self._has_told(host):
             return
@@ -150,7 +155,7 @@ class Inquiry:
             self._on_done(self._answered())
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         self._over = True
         for timer in self._timers:
             timer.cancel()

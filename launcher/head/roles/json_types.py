@@ -1,4 +1,4 @@
-"""The types of the report of a job of several roles, as `--report_file` has it."""
+"""The types of the report on a job of several roles, for `--report_file`."""
 
 from __future__ import annotations
 

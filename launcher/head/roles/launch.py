@@ -1,4 +1,4 @@
-"""Jobs of several roles on a fleet of their own, as `job/launch` runs them."""
+"""Prepares the roles of a job that has a fleet for itself, for `job/launch`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def programs_of(spec: RolesSpec) -> MakePrograms:
-    """Return what prepares the roles of a job on the fleet that it has for itself."""
+    """Return the function that prepares the roles of a job on the fleet of the job."""
 
     def prepare(_job: JobSpec, fleet: NodeFleet, console: Screen) -> RolesJob:
         roles = RolesJob(spec, fleet, console, fleet.loop.stop)

@@ -1,12 +1,13 @@
-"""The course of a job of several roles: which role starts, restarts and stops when. Pure.
+"""Decides when each role of a job starts, restarts and stops. Pure.
 
-Events are calls of methods here, given to `RolesPolicy.step` with their time. Calls of
+Events are calls of methods here, passed to `RolesPolicy.step` with their time. Calls of
 `RoleActions` follow, in order, once a step is over.
 
-A role starts once those it waits for (`after`) are ready, or have ended well; none does before the
-nodes of all are known to be fit. The job is over once a role with `ends = "job"` has ended well, or
-none has that, and all with "wait" have; or with the first failure that no restart follows, or a
-signal. Then roles are stopped, each after those that wait for it.
+A role starts once the roles that it waits for (`after`) are ready or have ended well, but not
+before the nodes of all roles are ready. The work of the job is done once all roles with
+`ends = "wait"` have ended well, and one with `ends = "job"`, if there are any. A failure without a
+restart, or a signal, ends the job earlier. Roles are then stopped, each after those that wait for
+it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from ...specs.roles import RoleSpec
 
     class RoleActions(Protocol):
-        """The actions that follow for roles, by their names."""
+        """Carries out decisions about roles, given by their names."""
 
         def prepare(self, role: str) -> None:
-            """Have the nodes of a role get ready, for the first time or again."""
+            """Prepare the nodes of a role, for the first time or again."""
             ...
 
         def start(self, role: str) -> None:
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
             ...
 
         def check_ready(self, role: str) -> None:
-            """Find out when a role, whose workers run, is ready."""
+            """Start the readiness check of a role whose workers run."""
             ...
 
         def stop(self, role: str, number: int, *, kill: bool = False) -> None:
-            """Stop the workers of a role with this signal, or leave its nodes if there are none.
+            """Stop the workers of a role with this signal, or give its nodes back if none run.
 
-            With `kill` those that are left are killed without their grace.
+            With `kill`, the remaining workers are killed without grace.
             """
             ...
 
@@ -54,28 +55,28 @@ if TYPE_CHECKING:
             ...
 
         def finish(self, code: int) -> None:
-            """End the job with this exit code: nothing of any role is left."""
+            """Finish the job with this exit code: all roles have ended."""
             ...
 
 
 TELL_AFTER = 10.0
-"""Seconds after which a line says which roles wait for which."""
+"""Seconds before a message names the roles that wait, and for which roles."""
 
 LONGEST_DELAY = 30.0
-"""The most seconds from the end of a role to its next start; the first one is at once."""
+"""The longest delay of a restart in seconds; the first restart has none."""
 
 
 class RoleState(Enum):
     """The state of a role.
 
     Attributes:
-        WAITING: its nodes get ready, or it waits for other roles.
+        WAITING: its nodes are being prepared, or it waits for other roles.
         STARTING: its workers are being started.
-        RUNNING: its workers run, and it is not known to be ready.
-        READY: it is ready.
+        RUNNING: its workers run; the readiness check has not succeeded.
+        READY: the readiness check has succeeded.
         RESTARTING: it has failed, and will be started again.
-        STOPPING: its workers are being stopped, or end because of a failure.
-        ENDED: nothing of it runs, and it does not start again.
+        STOPPING: its workers are being stopped, or exit because of a failure.
+        ENDED: it has no workers, and will not start again.
     """
 
     WAITING = "waiting"
@@ -88,11 +89,11 @@ class RoleState(Enum):
 
 
 class Cause(NamedTuple):
-    """Why a job ends before its time.
+    """The reason for the early end of a job.
 
     Attributes:
-        role: whose failure it is, "" for a signal.
-        why: in words, "" if the report of the role, or the name of the signal, says so.
+        role: the role that failed, "" for a signal.
+        why: the reason in words, "" if the report of the role or the signal explains it.
         number: the signal, 0 for none.
     """
 
@@ -102,19 +103,20 @@ class Cause(NamedTuple):
 
 
 class RoleCourse:
-    """What is known of one role.
+    """The progress of one role.
 
     Attributes:
         role: the role.
-        state: its state.
-        prepared: whether its nodes are ready for a start.
-        known: whether they have been so at some time.
-        alive: whether something of it may run, or its nodes get ready for it.
-        ran: whether workers of it have been started.
-        well: whether it has ended well, and does not start again.
-        restarts: how often it was started again after a failure.
-        lacks: why it is not known to be ready, as words that follow; "" if that is not known.
-        code: its last exit code; None before its first end.
+        state: the present state.
+        prepared: whether the nodes are ready for a start.
+        known: whether the nodes were ready before, for any start.
+        alive: whether workers may run, or nodes are being prepared.
+        ran: whether workers were started.
+        well: whether the role has ended well, and will not start again.
+        restarts: the number of restarts after failures.
+        lacks: the reason why the readiness check has not succeeded, as the end of a sentence; ""
+            if unknown.
+        code: the last exit code; None before the first end.
     """
 
     def __init__(self, role: RoleSpec) -> None:
@@ -127,16 +129,16 @@ class RoleCourse:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the role."""
         return self.role.name
 
     @property
     def satisfied(self) -> bool:
-        """Whether those that start after it may start."""
+        """Whether roles that wait for this one may start."""
         return self.state is RoleState.READY or self.well
 
     def enter(self, state: RoleState) -> None:
-        """Change its state; what was waited for in the former one is not any more."""
+        """Change the state; cancel the time limit of the former state."""
         self.state = state
         if self.limit is not None:
             self.limit.cancel()
@@ -144,17 +146,17 @@ class RoleCourse:
 
 
 class RolesPolicy:
-    """The roles of one job.
+    """The policy for the roles of one job.
 
     Attributes:
-        courses: what is known of each role, by name.
-        cause: why the job ends before its time; None if it does not.
-        ending: whether roles are being stopped, as the job ends.
-        over: whether nothing is left.
+        courses: the progress of each role, by name.
+        cause: the reason for an early end of the job; None without one.
+        ending: whether the roles are being stopped because the job ends.
+        over: whether all roles have ended.
     """
 
     def __init__(self, roles: Sequence[RoleSpec], now: float, act: RoleActions) -> None:
-        """Begin with all roles waiting, at this time in seconds."""
+        """Start with all roles waiting, at this time in seconds."""
         self.courses = {role.name: RoleCourse(role) for role in roles}
         self._dependants_first = sorted(
             self.courses.values(), key=lambda one: -len(self._needs(one))
@@ -168,7 +170,7 @@ class RolesPolicy:
         self._stop_signal = int(signal.SIGTERM)
 
     def step(self, now: float, happened: Callable[[], object]) -> None:
-        """Handle an event at a time, and what is due by then; then have done what follows."""
+        """Handle an event at this time, and expired timers; then carry out the decisions."""
         self._now = now
         happened()
         while (call := self._timers.expired(now)) is not None:
@@ -176,17 +178,17 @@ class RolesPolicy:
         self._outbox.empty()
 
     def time_passed(self) -> None:
-        """Handle nothing but what is due."""
+        """Handle no event, only expired timers."""
 
     @property
     def due(self) -> float | None:
-        """When the next step is due if nothing happens before; None if none is."""
+        """The time of the next step if nothing happens before; None for no such step."""
         return None if self.over else self._timers.due
 
     # -- the start --------------------------------------------------------------------------
 
     def job_begun(self) -> None:
-        """Have the nodes of all roles get ready."""
+        """Prepare the nodes of all roles."""
         for course in self.courses.values():
             self._prepare(course)
         self._timers.call_later(TELL_AFTER, self._tell_waits)
@@ -197,14 +199,14 @@ class RolesPolicy:
         self._do(self._act.prepare, course.name)
 
     def role_prepared(self, name: str) -> None:
-        """Handle that all nodes of a role are ready to start its workers."""
+        """Handle the readiness of all nodes of a role to start workers."""
         course = self.courses[name]
         if course.state is RoleState.WAITING:
             course.prepared = course.known = True
             self._start_waiting()
 
     def _start_waiting(self) -> None:
-        """Start every role that is prepared and waits for no other one, once all were prepared."""
+        """Start each prepared role that waits for no other, once all were prepared before."""
         if self.ending or not all(course.known for course in self.courses.values()):
             return
         for course in self.courses.values():
@@ -215,7 +217,7 @@ class RolesPolicy:
                 self._do(self._act.start, course.name)
 
     def _blockers(self, course: RoleCourse) -> list[RoleCourse]:
-        """Return the roles that a role waits for."""
+        """Return the roles that a role still waits for."""
         return [one for name in course.role.after if not (one := self.courses[name]).satisfied]
 
     def _tell_waits(self) -> None:
@@ -227,7 +229,7 @@ class RolesPolicy:
             self._say("; ".join(lines))
 
     def role_started(self, name: str) -> None:
-        """Handle that all workers of a role run."""
+        """Handle the start of all workers of a role."""
         course = self.courses[name]
         if course.state is not RoleState.STARTING:
             return
@@ -237,11 +239,11 @@ class RolesPolicy:
         self._do(self._act.check_ready, name)
 
     def role_lacks(self, name: str, why: str) -> None:
-        """Note why the check of a role's readiness has not succeeded so far, in words."""
+        """Record in words why the readiness check of a role has not succeeded so far."""
         self.courses[name].lacks = f": {why}"
 
     def role_ready(self, name: str) -> None:
-        """Handle that the check of a role's readiness has succeeded."""
+        """Handle the success of the readiness check of a role."""
         course = self.courses[name]
         if course.state is not RoleState.RUNNING:
             return
@@ -260,16 +262,16 @@ class RolesPolicy:
         self._fail(course, why, stop=True)
 
     def role_failing(self, name: str, loss: str = "") -> None:
-        """Handle that a role has failed, and its workers are being stopped; `role_ended` follows.
+        """Handle the failure of a role whose workers are being stopped; `role_ended` follows.
 
-        `loss` is the loss of a node that has caused it, in words; "" for none.
+        `loss` is the loss of the node that caused the failure, in words; "" for other causes.
         """
         course = self.courses[name]
         if course.state not in {RoleState.RESTARTING, RoleState.STOPPING, RoleState.ENDED}:
             self._fail(course, "", loss=loss)
 
     def _fail(self, course: RoleCourse, why: str, *, loss: str = "", stop: bool = False) -> None:
-        """Start a role again that has failed, or end the job; `stop` if its workers run on."""
+        """Restart a failed role, or end the job; `stop` if the workers of the role still run."""
         if not self._may_restart(course):
             course.enter(RoleState.STOPPING if course.alive else RoleState.ENDED)
             if not self.ending:
@@ -293,12 +295,12 @@ class RolesPolicy:
             self._restart_later(course)
 
     def _may_restart(self, course: RoleCourse) -> bool:
-        """Return whether it may start again; one that never could start is given up."""
+        """Return whether a role may be restarted; one whose workers never started may not."""
         wanted = course.role.on_failure == "restart" and course.ran and not self.ending
         return wanted and course.restarts < course.role.max_restarts
 
     def _restart_later(self, course: RoleCourse) -> None:
-        """Start a role again after a delay, which grows from one failure to the next."""
+        """Restart a role after a delay, which grows with each failure."""
         delay = _delay(course.restarts) if course.restarts else 0.0
         if not delay:
             self._prepare(course)
@@ -306,7 +308,7 @@ class RolesPolicy:
         course.limit = self._timers.call_later(delay, lambda: self._prepare(course))
 
     def restart_requested(self, name: str) -> None:
-        """Start a role again, as a user asks."""
+        """Restart a role at the request of a user."""
         course = self.courses[name]
         running = {RoleState.STARTING, RoleState.RUNNING, RoleState.READY}
         if course.state in running and not self.ending:
@@ -314,14 +316,13 @@ class RolesPolicy:
             self._do(self._act.stop, name, signal.SIGTERM)
 
     def role_ended(self, name: str, code: int, loss: str = "", *, moves: bool = False) -> None:
-        """Handle that nothing of a role runs any more.
+        """Handle the end of a role: none of its workers runs.
 
         Args:
-            name: of the role.
-            code: how it has ended, as an exit code of dsrun.
-            loss: as for `role_failing`.
-            moves: whether it would have another node in place of a lost one if it was prepared
-                again.
+            name: the name of the role.
+            code: the exit code of the role.
+            loss: the loss of a node that caused the end, as for `role_failing`.
+            moves: whether another node would replace a lost one if the role was prepared again.
         """
         course = self.courses[name]
         course.alive, course.code = False, code
@@ -348,7 +349,7 @@ class RolesPolicy:
     # -- the end ----------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """End the job if its work is done, and go on with the end if it has begun."""
+        """End the job if its work is done; continue the end if the job is ending."""
         if self._done or self.ending:
             self._finish()
 
@@ -361,9 +362,9 @@ class RolesPolicy:
         return any(by_end.get("job", [True])) and all(by_end.get("wait", ()))
 
     def interrupted(self, number: int, why: str = "") -> None:
-        """End the job by a signal; roles that are being stopped get it, too.
+        """End the job because of a signal; pass the signal to roles that are being stopped.
 
-        `why` is told in its place if nobody has sent it.
+        `why` is the reason to report if nobody sent the signal.
         """
         # Programs ignore SIGPIPE, or do not expect it.
         self._stop_signal = signal.SIGTERM if number == signal.SIGPIPE else number
@@ -375,7 +376,7 @@ class RolesPolicy:
         self._finish()
 
     def killed(self, number: int) -> None:
-        """Kill all workers at once, with the same signal as before in the reports."""
+        """Kill all workers at once; without an earlier reason, this signal ended the job."""
         self._stop_signal = number
         if not self.ending:
             self.ending, self.cause = True, Cause(number=number)
@@ -388,7 +389,7 @@ class RolesPolicy:
         return (one for one in self.courses.values() if one.state is RoleState.STOPPING)
 
     def _finish(self) -> None:
-        """Stop every role that no other one still needs; the others follow as those end."""
+        """Stop each role that no other role still needs; `role_ended` stops the others later."""
         self.ending = True
         for course in self._dependants_first:
             stopped = course.state in {RoleState.STOPPING, RoleState.ENDED}
@@ -402,14 +403,14 @@ class RolesPolicy:
             self._do(self._act.stop, course.name, self._stop_signal, kill=kill)
 
     def _is_used(self, course: RoleCourse) -> bool:
-        """Return whether a role has not ended that waits for this one, if through others only."""
+        """Return whether another role, which has not ended, needs this one, even indirectly."""
         return any(
             one.state is not RoleState.ENDED and course.name in self._needs(one)
             for one in self.courses.values()
         )
 
     def _needs(self, course: RoleCourse) -> set[str]:
-        """Return the roles after which a role starts, with those before them."""
+        """Return the names of all roles that must start before a role, even indirectly."""
         needed: set[str] = set()
         wanted = [*course.role.after]
         while wanted:
@@ -420,7 +421,7 @@ class RolesPolicy:
         return needed
 
     def _end_if_over(self) -> None:
-        """End the job, once, when all roles have ended."""
+        """Finish the job, once, when all roles have ended."""
         states = {course.state for course in self.courses.values()}
         if self.over or states != {RoleState.ENDED}:
             return
@@ -429,7 +430,7 @@ class RolesPolicy:
 
     @property
     def _code(self) -> int:
-        """The exit code: that of the first failure, of the signal, or 0."""
+        """The exit code of the first failure or of the signal, else 0."""
         if self.cause is None:
             return 0
         if self.cause.role:
@@ -442,12 +443,12 @@ class RolesPolicy:
 
 
 def _restarts(course: RoleCourse) -> bool:
-    """Return whether a role is started again after failures, and its nodes were fit once."""
+    """Return whether a role restarts after failures, and its nodes were ready before."""
     return course.known and course.role.on_failure == "restart"
 
 
 def _delay(restarts: int) -> float:
-    """Return the seconds before a restart: none before the first, then twice as many each time."""
+    """Return the seconds before a restart: none before the first, later twice as many each time."""
     return min(LONGEST_DELAY, 2.0 ** (restarts - 2)) if restarts > 1 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Asks the nodes of a role whether its own workers, and nobody else, listen on its ports there."""
+"""Asks the nodes of a role whether only workers of the role listen on its ports there."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class PortChecks:
-    """The questions of one job that nodes have not answered.
+    """The unanswered questions of one job.
 
-    A node that sees another user's program on such a port does not answer: it stops its workers.
+    A node that finds another user's program on such a port does not answer, but stops its workers.
     """
 
     def __init__(self, fleet: NodeFleet) -> None:
@@ -29,9 +29,12 @@ class PortChecks:
     def ask(
         self, nodes: Collection[NodeConnection], wanted: Collection[str], then: Callable[[], None]
     ) -> Callable[[], None]:
-        """Ask nodes, and call `then` once all have answered; return what drops the question.
+        """Ask nodes; return the function that cancels the question.
 
-        `wanted` are the names of the ports on which workers have to listen before that.
+        Args:
+            nodes: the nodes.
+            wanted: the names of the ports on which workers must listen before a node answers.
+            then: called once all nodes have answered.
         """
         number = next(self._numbers)
         self._open[number] = {*nodes}, then
@@ -44,7 +47,7 @@ class PortChecks:
         self._open.pop(number, None)
 
     def _on_answer(self, node: NodeConnection, body: bytes) -> None:
-        """Count an answer; one that comes late, or that nobody waits for, does nothing."""
+        """Count an answer; ignore one that is late or unexpected."""
         number = messages.unpack(Ports, body).id
         if number not in self._open or node not in self._open[number][0]:
             return

@@ -1,8 +1,8 @@
-"""Finds out when a role is ready, and at which addresses its nodes can be reached.
+"""Checks when a role is ready, and at which addresses its nodes can be reached.
 
-A server is tried from a node of each role that waits for it (`inquiry`), or from its own if none
-does, and not before its own workers listen (`port_checks`). As nodes are lost and roles move,
-others ask, and others are asked.
+Once the workers of a role listen (`port_checks`), nodes try to reach them (`inquiry`): one node of
+each role that waits for the role, or a node of the role itself if no other role waits. After the
+loss of a node, or the move of a role, the nodes that ask or answer change.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ SEARCH = 0.2
 """Seconds of processor time for the search for a line in one block of output."""
 
 UNPROVEN = 5.0
-"""Seconds for a node to be reached of which only the address is wanted; then the first one of its
-addresses is taken."""
+"""Seconds for finding an address that works if readiness needs none; then the first address of each
+node is used."""
 
 
 class LineWatch:
-    """Observes the output of a role until a line of it matches.
+    """Searches the output of a role for a line.
 
     Attributes:
-        found: whether one has.
+        found: whether a line has matched.
+        on_found: called once a line matches.
     """
 
     def __init__(self, expression: str, warn: Callable[[str], None]) -> None:
-        """Look for a regular expression."""
+        """Search for a regular expression; `warn` reports a search that is given up."""
         self.found = False
         self.on_found: Callable[[], None] = lambda: None
         self._pattern = re.compile(expression.encode(), re.MULTILINE)
@@ -60,7 +61,7 @@ class LineWatch:
         self._given_up = False
 
     def on_event(self, event: RunEvent) -> None:
-        """Look at output as it comes."""
+        """Search new output."""
         if self.found or self._given_up or type(event) is not RankOutput or event.stream == RESULT:
             return
         lines = self._lines.add(event.rank, event.stream, event.data)
@@ -78,13 +79,13 @@ class LineWatch:
 
 
 class _Step(NamedTuple):
-    """What nodes are being asked.
+    """A step of the readiness check that waits for answers of nodes.
 
     Attributes:
-        whom: returns who asks whom, as it is now.
-        asked: what that was when it was asked.
-        ask: asks, given that, and returns what stops it.
-        stop: what it has returned.
+        whom: returns the nodes that should ask and answer now.
+        asked: the value of `whom` when the step began.
+        ask: asks, given such a value; returns a function that cancels the question.
+        stop: the function that cancels the present question.
     """
 
     whom: Callable[[], Any]
@@ -94,7 +95,7 @@ class _Step(NamedTuple):
 
 
 class RoleReadiness:
-    """Finds out when one role is ready, anew for each of its runs."""
+    """The readiness check of one role, which each run of the role repeats."""
 
     def __init__(
         self,
@@ -106,16 +107,16 @@ class RoleReadiness:
         directory: Directory,
         news: RoleNews,
     ) -> None:
-        """Prepare.
+        """Prepare the check.
 
         Args:
             role: the role.
-            users: names of the roles that wait for it.
-            nodes: returns the connections of its run.
-            ports: asks these who listens on its ports.
-            fleet: has the nodes of all.
-            directory: knows their places, and is told which addresses have answered.
-            news: is told once the role is ready, and why it is not yet.
+            users: the names of the roles that wait for the role.
+            nodes: returns the connections to the nodes of the present run.
+            ports: asks nodes who listens on the ports of the role.
+            fleet: has the nodes of all roles.
+            directory: has the addresses of all roles, and records those that answered.
+            news: receives the success of the check, and the reason for each delay.
         """
         self._role, self._users, self._nodes, self._ports = role, users, nodes, ports
         self._fleet, self._directory, self._news = fleet, directory, news
@@ -127,13 +128,13 @@ class RoleReadiness:
     def watch_output(
         self, observe: Callable[[Observer], None], warn: Callable[[str], None]
     ) -> None:
-        """Look at the output of a run that has not begun, if that tells when it is ready."""
+        """Search the output of a run that has not begun, if the check is for a line."""
         if self._role.ready.kind == "line":
             self._line = LineWatch(self._role.ready.what, warn)
             observe(self._line.on_event)
 
     def starting(self) -> None:
-        """Find out how its nodes can be reached, while its workers start."""
+        """Look for addresses that work while the workers start."""
         self.stop()
         self._met = False
         self._reached = self._asks_servers or not self._others_need_addresses
@@ -151,7 +152,7 @@ class RoleReadiness:
         return bool(self._users) and any(len(place.candidates) > 1 for place in places)
 
     def begin(self) -> None:
-        """Find out when it is ready: its workers run."""
+        """Start the check: the workers run."""
         name, ready = self._role.name, self._role.ready
         if self._asks_servers:
             self._news.lacks(name, f"its workers do not listen on port {ready.port}")
@@ -164,7 +165,7 @@ class RoleReadiness:
             self._on_met()
 
     def stop(self) -> None:
-        """Ask no more: its workers are being stopped, or have ended."""
+        """Cancel the check: the workers are being stopped, or have ended."""
         while self._steps:
             self._steps.popitem()[1].stop()
         if self._timer is not None:
@@ -173,13 +174,13 @@ class RoleReadiness:
     # -- who asks whom ----------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Ask anew if others are to ask by now, or to be asked: nodes were lost, or roles moved."""
+        """Ask again where other nodes must ask or answer now: nodes were lost, or roles moved."""
         for name, step in tuple(self._steps.items()):
             if step.whom() != step.asked:
                 self._begin(name, step.whom, step.ask)
 
     def _begin(self, name: str, whom: Callable[[], Any], ask: Callable[[Any], Stop]) -> None:
-        """Begin a step, in place of one of the same name."""
+        """Start a step, in place of any other with this name."""
         if name in self._steps:
             self._steps.pop(name).stop()
         asked = whom()
@@ -202,7 +203,7 @@ class RoleReadiness:
         return self._askers(own), ReadyQuestion(kind, path, places, port)
 
     def _askers(self, own: Sequence[str]) -> tuple[str, ...]:
-        """Return hosts that ask: a connected one of each user, if possible one without a server."""
+        """Return the hosts that ask: one connected host per user, preferably without a server."""
         connected = {one.name for one in self._fleet.nodes.values() if one.connected}
         found: list[str] = []
         for user in self._users:
@@ -214,7 +215,7 @@ class RoleReadiness:
     # -- steps ------------------------------------------------------------------------------
 
     def _check_ports(self, wanted: Sequence[str], then: Callable[[], None]) -> None:
-        """Go on once its workers listen on these ports, and no other user on any of its own."""
+        """Call `then` once workers listen on the wanted ports, and no other user on any port."""
         if not self._role.ports:
             then()
             return
@@ -225,7 +226,7 @@ class RoleReadiness:
         self._begin("ports", lambda: tuple(self._nodes()), ask)
 
     def _inquire(self, kind: str, then: Callable[[], None]) -> None:
-        """Go on once its servers have answered, or its file is there."""
+        """Call `then` once the servers have answered, or the file exists."""
         name = self._role.name
 
         def done(answered: dict[str, list[int]]) -> None:

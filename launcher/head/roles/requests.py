@@ -1,6 +1,7 @@
-"""The verbs of a job of roles that dsrun-job asks, for all roles together.
+"""Answers requests of dsrun-job that are about all roles of a job together.
 
-Each gets the job, the caller, the request and its descriptors, as those in `job/job_requests`.
+Each function gets the job, the caller, the request and the descriptors of the request, as in
+`job/job_requests`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def status(job: RolesJob, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    """Return how the job is now, without its ranks."""
+    """Return the state of the job, without ranks."""
     spec, courses = job.spec.job, job.policy.courses.values()
     every = [job_status.status(run, seen, ranks=False) for _, run, seen in _runs(job)]
     newest = max(every, key=lambda one: bool(one.last), default=None)
@@ -59,7 +60,7 @@ def status(job: RolesJob, _caller: LocalCaller, _request: Message, _fds: list[in
 
 
 def report(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Return how the job does; send what has happened, too, if that is asked for."""
+    """Return the report so far; first send the past events and output if requested."""
     now = job.loop.clock()
     if request.get("events") is True:
         for name, _, seen in _runs(job):
@@ -67,7 +68,7 @@ def report(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]
     head = f"dsrun: job {job.spec.job.job_id} is {_phase(job)}, {duration(now - job.began)}"
     roles = (line for name in job.roles for line in _words(job, name))
     return {
-        # It has no exit code yet.
+        # The job has no exit code yet.
         "report": {**job.so_far().data, "exit_code": None},
         "text": "\n".join([head, *roles]),
         "seconds": now - job.began,
@@ -77,7 +78,7 @@ def report(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]
 
 
 def _words(job: RolesJob, name: str) -> Iterator[str]:
-    """Yield lines on how a role does."""
+    """Yield the lines about a role."""
     course, run = job.policy.courses[name], job.roles[name].view
     if run is None or not course.ran:
         yield f"  {name}: {course.state.value}"
@@ -91,17 +92,17 @@ def _words(job: RolesJob, name: str) -> Iterator[str]:
 
 
 def logs(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Send the newest output of all roles; with `follow` also what comes later."""
+    """Send the newest output of all roles; with `follow`, later output, too."""
     return send_output(job.histories, caller, request)
 
 
 def usage(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
-    """Answer with what each node reports."""
+    """Answer with the usage that each node reports."""
     ask_usage(job.fleet, job.fleet.nodes.values(), caller, request)
 
 
 def signal(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Send a signal to every worker, whatever it does to them."""
+    """Send a signal to every worker, regardless of the effect."""
     number = signal_of(request)
     ranks = job.signal_ranks(number)
     if not ranks:
@@ -111,7 +112,7 @@ def signal(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int
 
 
 def stop(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Stop the job as if its runner had received this signal; `now`: without grace."""
+    """Stop the job as if the runner had received the signal; with `now`, without grace."""
     number = signal_of(request)
     job.log("stopping the job, as dsrun-job requested", "warning")
     job.end(number)
@@ -121,7 +122,7 @@ def stop(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int])
 
 
 def restart(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Start a role again, whose workers run."""
+    """Restart a role whose workers run."""
     role, run = job.role_of(request)
     if not run.runs or job.policy.ending:
         state = job.policy.courses[role.name].state.value
@@ -132,7 +133,7 @@ def restart(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[in
 
 
 def _runs(job: RolesJob) -> list[tuple[str, RunView, RunHistory]]:
-    """Return the present runs of the roles that have one, or the last ones."""
+    """Return the present or last run of each role that has had one."""
     runs = ((name, role.view) for name, role in job.roles.items())
     return [(name, run, job.histories[name]) for name, run in runs if run is not None]
 

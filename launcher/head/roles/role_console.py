@@ -1,4 +1,4 @@
-"""The console of one role: its output and messages go to the console of the whole job."""
+"""The console of one role, which prints on the console of the whole job."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ if TYPE_CHECKING:
     from ..output.screen import Screen
 
 APART = 10_000_001
-"""What is added to ranks from one role to the next: the console knows all workers by numbers, and
-colours their labels by them."""
+"""The distance between the first numbers of two roles: the console identifies all workers by
+numbers, and colours their labels by these."""
 
 
 def role_of(number: int) -> tuple[int, int]:
-    """Return the number of the role, and the rank in it, of a worker that the console knows."""
+    """Return the number of the role, and the rank there, for a worker's number on the console."""
     return divmod(number, APART)
 
 
 class RoleConsole:
-    """Takes the place of a console for the job of one role.
+    """The console of the job of one role.
 
-    It is never closed, and prints no report: both are done once for all roles.
+    It is never closed, and prints no report: both happen once for all roles.
 
     Attributes:
-        on_broken_pipe: is called for the whole job.
-        folds: whether the same line of several ranks is printed once.
+        on_broken_pipe: never called here; the console of the whole job has its own.
+        folds: whether equal lines of several ranks are printed once; never.
     """
 
     folds = False
 
     def __init__(self, console: Screen, name: str, number: int) -> None:
-        """Print for the role of this name, and of this number among the roles."""
+        """Print for the role with this name, and with this number among the roles."""
         self._console = console
         self._name = name
         self._first = number * APART
@@ -43,14 +43,14 @@ class RoleConsole:
         return self._console.has_lost_output
 
     def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
-        """Print every line of its own."""
+        """Print every line of each rank."""
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
-        """Print these streams of a rank with this label, and no others."""
+        """Print these streams of a rank, and no others, with this label."""
         self._console.label(self._first + rank, text, streams)
 
     def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
-        """Print output of a rank; `written` is called once it has been written."""
+        """Print output of a rank; call `written` once the output is written."""
         self._console.feed(self._first + rank, stream, data, written)
 
     def log(self, text: str, level: str = "info") -> None:
@@ -62,18 +62,18 @@ class RoleConsole:
         return self._console.shows(level)
 
     def status(self, text: str) -> None:
-        """Show a status line; that of the role that has changed last counts."""
+        """Show a status line, in place of that of any other role."""
         self._console.status(text)
 
     def still_shows(self, _lines: list[str]) -> bool:
-        """Return False: no report is printed here, and lines that have begun go on."""
+        """Return False: no report is printed right below these lines."""
         return False
 
     def print_report(self, _text: str) -> None:
-        """Print nothing: the report of the job has what matters."""
+        """Print nothing: the report of the job includes that of the role."""
 
     def flush(self, then: Callable[[], None]) -> None:
-        """Call `then` once everything so far is written."""
+        """Call `then` once all output so far is written."""
         self._console.flush(then)
 
     finish = flush

@@ -1,4 +1,4 @@
-"""Carries out the actions of a job's roles on its fleet, and knows where each role is."""
+"""Carries out the decisions about the roles of a job on its fleet."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from .role_run import RoleNews
 
 PREFIX = "{role}/{host}:{rank}| "
-"""The label of the lines of a role, unless its job has another one than usual."""
+"""The label of the output of a role, unless the job has a label other than the default."""
 
 
 class RoleEffects:
     """The actions of one job's roles (`RoleActions`).
 
     Attributes:
-        directory: where the workers of each role are.
-        roles: what runs each role, by name.
-        code: the exit code of the job, once it is over.
+        directory: the addresses and ports of the workers of each role.
+        roles: the runs of each role, by name.
+        code: the exit code of the job, once the job is over.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class RoleEffects:
         on_left: Callable[[], None],
         cause: Callable[[], Cause | None],
     ) -> None:
-        """Prepare.
+        """Prepare the roles.
 
         Args:
             spec: the job.
             fleet: has the nodes of all roles.
-            console: where output and messages go.
-            news: is told what happens to the roles.
-            observe: called with each run of a role before it begins.
-            on_left: called whenever all hooks have been told of the end of a run.
-            cause: returns why the job ends before its time; None if it does not.
+            console: prints output and messages.
+            news: receives the events of the roles.
+            observe: called with each run of a role before the run begins.
+            on_left: called whenever all hooks have received the end of a run.
+            cause: returns the reason for an early end of the job; None without one.
         """
         self._spec, self._fleet, self._console, self._news = spec, fleet, console, news
         self._observe, self._on_left, self._cause = observe, on_left, cause
@@ -91,37 +91,37 @@ class RoleEffects:
     # -- actions ----------------------------------------------------------------------------
 
     def prepare(self, role: str) -> None:
-        """Have the nodes of a role get ready, and spares in place of those that are lost."""
+        """Prepare the nodes of a role, with spares in place of lost nodes."""
         moved = self._move(role)
         self.roles[role].prepare(self.directory.ports(role))
         for lost in moved:
             self._move_elastic(lost)
 
     def start(self, role: str) -> None:
-        """Start the workers of a role, which know where all others are."""
+        """Start the workers of a role, after sending them the addresses of all roles."""
         self.publish(role)
         self._readiness[role].starting()
         self.roles[role].start()
 
     def check_ready(self, role: str) -> None:
-        """Find out when a role, whose workers run, is ready."""
+        """Start the readiness check of a role whose workers run."""
         self._readiness[role].begin()
 
     def stop(self, role: str, number: int, *, kill: bool = False) -> None:
-        """Stop the workers of a role, or leave its nodes if there are none."""
+        """Stop the workers of a role, or give its nodes back if none run."""
         self._readiness[role].stop()
         cause = self._cause()
         why = cause.why if cause is not None and cause.number else None
         self.roles[role].stop(number, kill=kill, why=why)
 
     def finish(self, code: int) -> None:
-        """Keep the exit code of the job."""
+        """Record the exit code of the job."""
         self.code = code
 
     # -- spares -----------------------------------------------------------------------------
 
     def _move(self, name: str, only: str = "") -> dict[str, str]:
-        """Put spares in the plan of a role in place of nodes that are lost, or of `only` one."""
+        """Replace lost nodes in the plan of a role, or `only` one of them, by spares."""
         role = self.roles[name]
         plan, moved = self._spares.replace(role.spec.plan, only)
         for lost, spare in moved.items():
@@ -130,16 +130,16 @@ class RoleEffects:
         return moved
 
     def _on_unreached(self, node: RunNode) -> None:
-        """Have a spare in place of a node of an elastic role that could not be reached again.
+        """Replace a node that could not be reached again, in elastic roles, by a spare.
 
-        Over a lane it cannot be reached before the role that uses the node itself has reached it.
+        Over a lane, the node cannot be reached before the role that owns the connection reaches it.
         """
         first = next(one for one in self._fleet.nodes.values() if one.name == node.name)
         if first is node.connection or first.on_event is None:
             self._move_elastic(node.name)
 
     def _move_elastic(self, lost: str) -> None:
-        """Have a spare in place of a lost node in the next round of each elastic role there."""
+        """Replace a lost node by a spare in the next round of each elastic role on the node."""
         from ..elastic import runner_rounds
 
         for name, role in self.roles.items():
@@ -161,7 +161,7 @@ class RoleEffects:
         return (one for one in self._fleet.nodes.values() if one.name == name)
 
     def on_idle(self, event: FleetEvent) -> None:
-        """Have a spare send heartbeats from the beginning; the fleet tells if it is lost then."""
+        """Expect heartbeats of a spare from its connection on, so that its loss is noticed."""
         match event:
             case NodeConnected(node):
                 self._idle.add(node)
@@ -173,7 +173,7 @@ class RoleEffects:
     # -- who is where -----------------------------------------------------------------------
 
     def update(self, name: str) -> None:
-        """Take the nodes of a role as they are now, and tell all roles."""
+        """Record the present nodes of a role, and send them to all roles."""
         run = self.roles[name].view
         if run is None or run.ending:
             return
@@ -183,35 +183,35 @@ class RoleEffects:
         self.follow()
 
     def follow(self) -> None:
-        """Have roles that are not ready asked by nodes that are there, at their places now."""
+        """Repeat the questions of readiness checks whose nodes have changed."""
         for readiness in self._readiness.values():
             readiness.follow()
 
     def publish(self, starting: str = "") -> None:
-        """Tell the nodes of all roles that run, and of one that starts, where all of them are."""
+        """Send the addresses of all roles to the running roles, and to one that is starting."""
         frame = self.directory.frame()
         for role in self.roles.values():
             role.publish(frame, starts=role.name == starting)
 
     def failed(self, role: str) -> None:
-        """Ask no more whether a role is ready: its workers are being stopped, or have ended."""
+        """Cancel the readiness check of a role: its workers are being stopped, or have ended."""
         self._readiness[role].stop()
         self.follow()
 
     def watch_output(self, run: ObservedRun) -> None:
-        """Look at the output of a run that has not begun, if that tells when its role is ready."""
+        """Search the output of a run that has not begun, if the readiness check is for a line."""
         name = run.role
         self._readiness[name].watch_output(
             run.observe, lambda text: self.log(f"{name}: {text}", "warning")
         )
 
     def moves(self, role: str) -> bool:
-        """Return whether a role would have a spare in place of a lost node if prepared again."""
+        """Return whether a spare would replace a lost node of a role if prepared again."""
         return self._spares.moves(self.roles[role].spec.plan)
 
 
 def job_of(role: RoleSpec, whole: JobSpec) -> JobSpec:
-    """Return the job of a role as it is run: on the nodes of the whole job, and as a part of it."""
+    """Return the job of a role as a part of the whole job, on nodes of the whole job."""
     job, service = role.job, role.ends == "never"
     supervision, output = whole.supervision, job.output
     prefix = PREFIX if output.prefix == type(output)().prefix else output.prefix
@@ -224,7 +224,7 @@ def job_of(role: RoleSpec, whole: JobSpec) -> JobSpec:
         workers=job.workers._replace(role=role.name),
         supervision=job.supervision._replace(heartbeat_timeout=supervision.heartbeat_timeout),
         output=output._replace(prefix=prefix, report_file=None),
-        # A server that waits for requests does nothing for any time.
+        # An idle server does not hang: it waits for requests.
         watch=job.watch._replace(hang_timeout=0.0) if service else job.watch,
         dial_in=whole.dial_in,
         held=True,

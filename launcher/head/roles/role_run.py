@@ -1,4 +1,4 @@
-"""One role on the fleet of a job: its runs, one after another, and what they tell."""
+"""Runs one role on the fleet of a job, each start as a run of its own."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 class RoleNews(NamedTuple):
-    """Calls that tell what happens to a role, by its name, from the loop.
+    """Callbacks for the events of a role, called from the loop with the name of the role.
 
     Attributes:
-        prepared: all nodes of it are ready to start its workers.
-        started: all its workers run.
-        ready: the check of its readiness has succeeded.
-        lacks: it has not so far, for this reason.
-        failing: it has failed, and its workers are being stopped; its end follows.
-        ended: nothing of it runs any more; it has ended with this exit code.
+        prepared: all nodes are ready to start workers.
+        started: all workers run.
+        ready: the readiness check has succeeded.
+        lacks: the readiness check has not succeeded so far, for this reason.
+        failing: the role has failed, and its workers are being stopped; `ended` follows.
+        ended: the role has ended with this exit code; none of its workers runs.
     """
 
     prepared: Callable[[str], None]
@@ -55,18 +55,18 @@ class RoleNews(NamedTuple):
 
 
 LEFT_BEHIND = "its node launcher still had workers of the role"
-"""Why a connection is closed after a run that did not wait for its workers."""
+"""The reason for closing a connection after a run that did not wait for its workers."""
 
 
 class RoleRun:
     """Prepares, starts and stops the workers of one role.
 
     Attributes:
-        name: of the role.
-        spec: its job.
-        ending: how its last run has ended; None before.
-        loss: which node its present run has lost first, and why, in words; "" for none.
-        leaving: how many of its runs have not ended, or still tell hooks of their end.
+        name: the name of the role.
+        spec: the job of the role.
+        ending: the ending of the last run; None before the first end.
+        loss: the first loss of a node in the present run, in words; "" for none.
+        leaving: the number of runs that have not ended, or whose hooks have not finished.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class RoleRun:
         on_left: Callable[[], None],
         owner: RunOverrides,
     ) -> None:
-        """Begin without a run.
+        """Start without a run.
 
         Args:
-            spec: its job.
-            fleet: has its nodes.
-            console: where its output and messages go; is not closed.
-            news: is told what happens to the role.
-            observe: called with each of its runs before it begins.
-            on_left: called whenever all hooks have been told of the end of a run.
-            owner: what is done in place of the usual beside start and end.
+            spec: the job of the role.
+            fleet: has the nodes.
+            console: prints output and messages; never closed here.
+            news: receives the events of the role.
+            observe: called with each run before the run begins.
+            on_left: called whenever all hooks have received the end of a run.
+            owner: further reactions that replace the usual ones, besides those to start and end.
         """
         self.name, self.spec = spec.role, spec
         self.ending: Ending | None = None
@@ -108,34 +108,34 @@ class RoleRun:
 
     @property
     def view(self) -> RunView | None:
-        """How its present run is now, or the last one; None before the first."""
+        """A snapshot of the present or last run; None before the first run."""
         return self._program.view() if self._program is not None else None
 
     def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell its present run, if there is one, what has happened, as `Run.handle`."""
+        """Pass an event to the present run, if there is one, as `Run.handle`."""
         if self._program is not None:
             self._program.handle(happened, *args, **kwargs)
 
     def access(self, seen: RunHistory) -> RunAccess:
-        """Return the access of requests to its run, given its history."""
+        """Return access to the present run for requests, given the history of the run."""
         assert self._program is not None
         return self._program.access(seen)
 
     @property
     def connections(self) -> list[NodeConnection]:
-        """Those of its present run that are not lost, and where it has not ended."""
+        """The connections to nodes on which the present run has not ended."""
         nodes = self.view.nodes if self.view is not None else ()
         return [node.connection for node in nodes if not node.over]
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What may still run on nodes whose place spares have taken, in words."""
+        """Workers that may still run on nodes that spares have replaced, in words."""
         hosts = {node.host.name for node in self.spec.plan.nodes}
         return tuple(text for host, text in self._left_on.items() if host not in hosts)
 
     @property
     def unfinished(self) -> list[str]:
-        """The names of the nodes on which something of it may still run."""
+        """The names of the nodes on which workers may still run."""
         run = self.view
         waits = run is not None and run.started and not run.ending
         return [node.name for node in run.nodes if not node.over] if run and waits else []
@@ -143,7 +143,7 @@ class RoleRun:
     # -- the start --------------------------------------------------------------------------
 
     def prepare(self, former_ports: tuple[tuple[str, tuple[int, ...]], ...] = ()) -> None:
-        """Have its nodes get ready; `RoleNews` tells that they are, or of its end if that fails.
+        """Prepare the nodes; `RoleNews.prepared` follows, or `RoleNews.ended` after a failure.
 
         `former_ports` are as in `JobSpec`.
         """
@@ -179,7 +179,7 @@ class RoleRun:
             self._fleet.reach(connection)
 
     def _on_ready(self, ready: AllReady) -> None:
-        """Wait with the start; a node that is lost meanwhile is not noticed by the run."""
+        """Delay the start; watch for lost nodes, as the run does not do so before its start."""
         program, self._ready = self._program, ready
         assert program is not None
         for node in program.view().nodes:
@@ -194,13 +194,13 @@ class RoleRun:
         self._fleet.loop.call_later(max(waits, 0.0), lambda: self._tell_prepared(ready))
 
     def _tell_prepared(self, ready: AllReady) -> None:
-        """Tell that the nodes are ready, unless the run has been given up meanwhile."""
+        """Report that the nodes are ready, unless the run is no longer wanted."""
         run = self.view
         if self._ready is ready and run is not None and not run.ending:
             self._news.prepared(self.name)
 
     def _watch(self, program: OneProgram, connection: NodeConnection) -> None:
-        """Give the run up if this connection is lost before the start."""
+        """Refuse the run if this connection is lost before the start."""
         if not any(one is connection for one, _ in self._watched):
             watch = partial(self._on_early_loss, program, connection)
             connection.on_close.append(watch)
@@ -210,7 +210,7 @@ class RoleRun:
         _refuse(program, _early(connection, why))
 
     def publish(self, frame: bytes, *, starts: bool = False) -> None:
-        """Send PEERS to its nodes if its workers run or start, unless they have it."""
+        """Send PEERS to the nodes if workers run or start, unless it is unchanged."""
         run = self.view
         if run is None or run.stopping or not (run.started or starts) or frame == self._published:
             return
@@ -220,7 +220,7 @@ class RoleRun:
                 node.send(frame)
 
     def start(self) -> None:
-        """Start the workers: its nodes are ready, unless one of them is being lost just now."""
+        """Start the workers on the prepared nodes; refuse the run if a node was just lost."""
         program, watched = self._program, [connection for connection, _ in self._watched]
         assert program is not None
         self._forget_watches()
@@ -236,7 +236,7 @@ class RoleRun:
                 connection.on_close.remove(watch)
         self._watched.clear()
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     def _on_event(self, event: RunEvent) -> None:
         kind = type(event)
@@ -248,7 +248,7 @@ class RoleRun:
             self._look()
 
     def _on_ranks(self, ranks: tuple[int, ...]) -> None:
-        """Note that workers run; in a later round of an elastic role, that does not matter."""
+        """Count ranks that run; later rounds of an elastic role change nothing."""
         run = self.view
         assert run is not None
         self._started.update(ranks)
@@ -256,9 +256,9 @@ class RoleRun:
             self._news.started(self.name)
 
     def _look(self) -> None:
-        """Tell at once if the run is stopping because of a failure: its end may take a while.
+        """Report a failure as soon as the run is stopping: the end may take a while.
 
-        That of an elastic role is stopping, too, once its work is done.
+        The run of an elastic role is stopping without a failure, too, once its work is done.
         """
         run = self.view
         if self._stopped or run is None:
@@ -270,13 +270,13 @@ class RoleRun:
     # -- the end ----------------------------------------------------------------------------
 
     def stop(self, number: int, *, kill: bool = False, why: str | None = None) -> None:
-        """Stop the workers, or leave the nodes if there are none; news of the end follow.
+        """Stop the workers, or give the nodes back if none run; `RoleNews.ended` follows.
 
         Args:
             number: the signal for the workers.
-            kill: what is left is killed at once.
-            why: what is told in place of a user's signal, "" for the signal; None if not a signal
-                is the reason, but the end of the job.
+            kill: whether to kill the remaining workers at once.
+            why: the reason to report in place of a user's signal, "" for the signal itself; None
+                if the end of the job is the reason.
         """
         run, self._stopped = self.view, True
         if run is None or run.ending:
@@ -289,13 +289,13 @@ class RoleRun:
             self.handle(RunState.end)
 
     def abandon(self) -> None:
-        """Wait for nothing that still runs."""
+        """Stop waiting for workers that still run."""
         run = self.view
         if run is not None and not run.ending:
             self.handle(RunState.abandon)
 
     def _finish(self) -> None:
-        """Give the nodes back, and tell how the run has ended."""
+        """Give the nodes back, and report how the run has ended."""
         job, program = self._job, self._program
         assert job is not None
         assert program is not None
@@ -310,9 +310,9 @@ class RoleRun:
         self._end(job, program.conclude())
 
     def _note_outliving(self, run: RunView) -> None:
-        """Note when the workers on nodes that were lost have ended, at the latest.
+        """Record the latest time at which workers on lost nodes exit.
 
-        The guard of a node may have said already that it has ended them.
+        The guard of a node may have reported their exit already.
         """
         ended = {node.name for node in run.nodes if node.ended}
         alive = [time for name, time in run.record.outliving.items() if name not in ended]
@@ -320,7 +320,7 @@ class RoleRun:
         self._free_at = self._fleet.loop.clock() + seconds
 
     def _end(self, job: RunnerJob, ending: Ending) -> None:
-        """Tell at once, so that what follows does not wait for files and programs of hooks."""
+        """Report the end at once, before files and programs of hooks are finished."""
         self.ending = ending
         job.end(ending)
         self._news.ended(self.name, ending.code)

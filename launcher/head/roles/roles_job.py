@@ -1,4 +1,4 @@
-"""The programs of a job of several roles: tells their policy what happens to them."""
+"""Runs the programs of a job of several roles: passes their events to the policy."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class RolesJob:
     Attributes:
         spec: the job.
         end_signals: the names of the signals that end it.
-        refusal: None, as its ending says why it could not be started.
-        policy: decides which role starts, restarts and stops when.
-        effects: carries out what that decides.
-        roles: what runs each role, by name.
-        histories: what was seen of the last run of each role, by name.
-        began: when it has begun, on the loop's clock.
-        abandoned: whether a third interrupt has ended it without waiting for its nodes.
+        refusal: None, as the ending includes the reason for a refusal.
+        policy: decides when each role starts, restarts and stops.
+        effects: carries out the decisions.
+        roles: the runs of each role, by name.
+        histories: the history of the last run of each role, by name.
+        began: the start of the job, on the loop's clock.
+        abandoned: whether a third interrupt ended the job without waiting for its nodes.
     """
 
     refusal: DsrunError | None = None
@@ -60,7 +60,7 @@ class RolesJob:
     def __init__(
         self, spec: RolesSpec, fleet: NodeFleet, console: Screen, on_over: Callable[[], None]
     ) -> None:
-        """Prepare it; `on_over` is called from the loop once nothing of it is left."""
+        """Prepare the roles; call `on_over` from the loop once all have ended."""
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self.end_signals = spec.job.supervision.end_signals
         self._console, self._on_over = console, on_over
@@ -89,7 +89,7 @@ class RolesJob:
         self._alarm = DueTimer(self.loop, self.loop.awake, expire)
 
     def _observe(self, run: ObservedRun) -> None:
-        """Look at a run of a role that has not begun."""
+        """Observe a run of a role that has not begun."""
         name = run.role
         self.effects.watch_output(run)
         self.histories[name] = RunHistory(self.loop.clock, self.histories[name])
@@ -119,18 +119,18 @@ class RolesJob:
         return hooks
 
     def observe_runs(self, observe: Callable[[ObservedRun], None]) -> None:
-        """Have a function called with each run of a role before it begins."""
+        """Call a function with each run of a role before the run begins."""
         self._observers.append(observe)
 
     def tell_end(self, ending: Ending) -> list[Callable[[], None]]:
-        """Tell other programs how it has ended; return what waits in a thread for them."""
+        """Report the end to other programs; return functions that wait in a thread for them."""
         if self._hooks is None:
             return []
         self._hooks.on_event(JobEnded(ending))
         return [self._hooks.close]
 
     def begin(self, listen: Callable[[], None] = lambda: None) -> None:
-        """Log the notes of planning about roles, and prepare the nodes; `listen` takes requests."""
+        """Log the notes of planning about roles, and prepare the nodes; call `listen`."""
         noted = dict[str, list[str]]()
         for role in self.spec.roles:
             for note in role.job.origin.notes:
@@ -138,16 +138,16 @@ class RolesJob:
         for note, names in noted.items():
             if note not in self.spec.job.origin.notes:
                 self.log(f"{', '.join(names)}: {note}")
-        self.fleet.watch()  # those that are ready hear of this process while others start
+        self.fleet.watch()  # so that ready nodes keep hearing of this process
         listen()
         self.handle(self.policy.job_begun)
 
     def wait(self) -> None:
-        """Run the loop until nothing of it is left."""
+        """Run the loop until all roles have ended."""
         self.loop.run()
 
     def leave(self) -> tuple[()]:
-        """Return no nodes: each role has given its own back at its end."""
+        """Return no nodes: each role has given its nodes back at its end."""
         return ()
 
     def requests(self) -> FindRun:
@@ -159,10 +159,10 @@ class RolesJob:
         return role.access(self.histories[role.name])
 
     def role_of(self, request: Message) -> tuple[RoleRun, RunView]:
-        """Return the role that a request names, and a snapshot of its run.
+        """Return the role that a request names, and a snapshot of the run of the role.
 
         Raises:
-            UsageError: it names none, or one that does not exist or has not started.
+            UsageError: the request names no role, or one that does not exist or has not started.
         """
         name, known = request.get("role"), self.roles
         if name is None:
@@ -180,16 +180,16 @@ class RolesJob:
 
     @property
     def started(self) -> bool:
-        """Whether workers of some role run, or have run."""
+        """Whether workers of any role run, or have run."""
         return any(course.ran for course in self.policy.courses.values())
 
     @property
     def ending(self) -> bool:
-        """Whether its roles are being stopped."""
+        """Whether the roles are being stopped."""
         return self.policy.ending
 
     def call_off(self, reason: str) -> None:
-        """Give up the start for this reason; if workers run already, only warn."""
+        """Cancel the start for this reason; if workers run already, only warn."""
         first = next(iter(self.roles.values()))
         if self.started or first.view is None:
             self.log(reason, "warning")
@@ -197,7 +197,7 @@ class RolesJob:
             first.handle(run_start.call_off, reason)
 
     def refuse(self, error: DsrunError) -> None:
-        """End the job with this error; if workers run already, only log it."""
+        """End the job with this error; if workers run already, only log the error."""
         first = next(iter(self.roles.values()))
         if self.started or first.view is None:
             self.log(str(error), "error")
@@ -205,13 +205,13 @@ class RolesJob:
             first.handle(RunState.refuse, error)
 
     def conclude(self) -> RolesEnding:
-        """Return how it has ended, which is made once."""
+        """Return the ending, which is made once."""
         if self._ending is None:
             self._ending = self._ended({name: role.ending for name, role in self.roles.items()})
         return self._ending
 
     def so_far(self) -> RolesEnding:
-        """Return the same as far as is known while it runs."""
+        """Return the ending as far as it is known while the job runs."""
         runs = {name: role.view for name, role in self.roles.items()}
         return self._ended({name: ending_of(run) if run else None for name, run in runs.items()})
 
@@ -226,10 +226,10 @@ class RolesJob:
         times, code = (self.began, self.loop.clock()), self.effects.code
         return RolesEnding(self.spec.job.job_id, sections, self.policy.cause, code, times)
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     def handle(self, happened: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Have the policy handle what has happened, a call of it, after what is under way."""
+        """Pass an event, a method of the policy, to the policy after the events in the queue."""
         self._queue.put(self._step, partial(happened, *args, **kwargs))
 
     def _step(self, happened: Callable[[], object]) -> None:
@@ -264,7 +264,7 @@ class RolesJob:
         return self.policy.cause
 
     def _look(self) -> None:
-        """End once the job is over, and all hooks have been told, after what is under way."""
+        """Finish, after the events in the queue, if the job is over and all hooks are done."""
         self._queue.put(self._end_if_over)
 
     def _end_if_over(self) -> None:
@@ -276,9 +276,9 @@ class RolesJob:
     # -- signals ----------------------------------------------------------------------------
 
     def end(self, number: int, why: str = "") -> None:
-        """Handle a signal that ends the job: stop, then kill, then leave.
+        """Handle a signal that ends the job: the first stops, the second kills, the third exits.
 
-        `why` is told in its place if nobody has sent it.
+        `why` is the reason to report if nobody sent the signal.
         """
         match self._requests.next(number):
             case StopStep.LEAVE:
@@ -295,7 +295,7 @@ class RolesJob:
         self.log(f"{why}: stopping all roles, dependants first{more}", "warning")
 
     def _abandon(self) -> None:
-        """Wait for nothing that still runs."""
+        """Stop waiting for workers that still run."""
         if self.abandoned:
             return
         self.abandoned = True
@@ -306,9 +306,9 @@ class RolesJob:
             role.abandon()
 
     def stop(self, number: int, grace: float | None) -> None:
-        """Stop it by a signal in the order of its roles; what is left after the grace is killed.
+        """Stop the roles in order by a signal; kill workers that remain after the grace.
 
-        The grace is for all roles together; None for that of each role.
+        The grace is in seconds, for all roles together; None for the grace of each role.
         """
         self.end(number)
 

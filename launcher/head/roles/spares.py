@@ -1,4 +1,4 @@
-"""The nodes of a job without a role: they take the place of nodes that a role has lost. Pure."""
+"""Spare nodes: nodes of a job without a role, which replace lost nodes of roles. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Spares:
-    """Nodes that no role uses."""
+    """The spare nodes of a job."""
 
     def __init__(
         self,
@@ -26,13 +26,13 @@ class Spares:
         lost: IsLost,
         doubtful: IsLost = lambda _: False,
     ) -> None:
-        """Begin with those of these hosts that no plan has.
+        """Start with the hosts that are in no plan.
 
         Args:
-            hosts: all nodes of the job.
-            plans: of its roles.
-            lost: returns whether the node of this name is lost.
-            doubtful: returns whether it may be: it is taken if there is no other one.
+            hosts: all hosts of the job.
+            plans: the plans of the roles.
+            lost: returns whether the node with this name is lost.
+            doubtful: returns whether the node may be lost; such a spare is the last choice.
         """
         used = {node.host.name for plan in plans for node in plan.nodes}
         self._free = [host for host in hosts if host.name not in used]
@@ -40,15 +40,15 @@ class Spares:
         self._lost, self._doubtful = lost, doubtful
 
     def has(self, name: str) -> bool:
-        """Return whether the node of this name is a spare that no role uses."""
+        """Return whether the node with this name is a spare that no role uses."""
         return name in {host.name for host in self._free}
 
     def replace(self, plan: Plan, only: str = "") -> tuple[Plan, dict[str, str]]:
-        """Return a plan in which spare nodes stand for lost ones, and which for which.
+        """Return a plan with spares in place of lost nodes, and the spare of each lost node.
 
-        A spare has the slots with the same numbers. Roles that have lost the same node get the same
-        spare. A lost node for which there is none stays in the plan, and all but `only` that one,
-        if it is given.
+        A spare uses the slots with the numbers of the lost node. Roles that have lost one node get
+        one spare for it. A lost node without a spare stays in the plan. With `only`, no other node
+        is replaced.
         """
         hosts = [node.host for node in plan.nodes]
         lost = [one for one in hosts if self._lost(one.name) and only in {"", one.name}]
@@ -60,12 +60,12 @@ class Spares:
         return plan._replace(nodes=lay_out(hosts)), {name: to.name for name, to in moved.items()}
 
     def moves(self, plan: Plan) -> bool:
-        """Return whether `replace` would have a spare stand for a lost node of a plan."""
+        """Return whether `replace` would replace a lost node of a plan."""
         hosts = [node.host for node in plan.nodes if self._lost(node.host.name)]
         return any(self._choice(host)[1] is not None for host in hosts)
 
     def _spare(self, host: Host) -> Host | None:
-        """Return the node in place of a lost one, with the slots that are used there."""
+        """Return the spare for a lost node, with the slots to use; None without a spare."""
         last, spare = self._choice(host)
         if spare is None:
             return None
@@ -75,9 +75,9 @@ class Spares:
         return spare._replace(slots=spare.slots if host.slots is None else host.slots)
 
     def _choice(self, host: Host) -> tuple[str, Host | None]:
-        """Return the last node that was in place of one, and what is to be, None for nothing.
+        """Return the last node that stood in for a lost one, and the next; None without a spare.
 
-        All roles of the lost node find the same, as those in its place may be lost, too.
+        Spares may be lost, too; all roles on a lost node get one spare for it.
         """
         last, former = host.name, self._in_place_of.get(host.name)
         while former is not None and self._lost(former.name):
