@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from ..common import entry
 from .automatic import not_for_paramiko, other_hosts, outside_slurm
 from .spec import Automatic, BackendSpec, TaskIdentity
 
@@ -93,8 +92,7 @@ def allocates(name: str) -> bool:
 
 def load(name: str, settings: BackendSettings) -> Backend:
     """Return the backend with this name, which must be in BACKENDS."""
-    module, _, kind = BACKENDS[name].path.partition(":")
-    make: Callable[[BackendSettings], Backend] = getattr(import_module(module, __name__), kind)
+    make: Callable[[BackendSettings], Backend] = entry.load(BACKENDS[name].path, __name__)
     return make(settings)
 
 

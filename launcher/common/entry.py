@@ -1,4 +1,4 @@
-"""Process entry and exit, shared by all commands of dsrun.
+"""Process entry and exit, shared by all commands of dsrun, and objects by entry point.
 
 This is the only place that catches dsrun's own errors, and turns each into a line and an exit code.
 """
@@ -15,6 +15,7 @@ from .errors import INTERNAL, NODE_UNUSABLE, DsrunError, OutputError, exhausted,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     Command = Callable[[list[str]], int]
 
@@ -75,6 +76,14 @@ def _open_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
+def load(name: str, package: str | None) -> Any:
+    """Return an object by its entry point, "module:name", the module relative to a package."""
+    from importlib import import_module
+
+    module, _, own = name.partition(":")
+    return getattr(import_module(module, package), own)
 
 
 def write(text: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from importlib import import_module
 
+from ..common.entry import load
 from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -33,8 +33,7 @@ class Door(NamedTuple):
 
 def opened(name: str) -> Any:
     """Return a function by its module below this folder, and its own name."""
-    module, _, function = name.partition(":")
-    return getattr(import_module(module, __package__), function)
+    return load(name, __package__)
 
 
 OBSERVERS = (

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 
+from ..common.entry import load
 from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
     from ..control.messages import NodeJob
     from .workers.spawn import StartingWorkers, WorkerSpec
@@ -26,11 +25,6 @@ class NodeDoor(NamedTuple):
 
     name: str
     applies: Callable[[NodeJob], bool]
-
-    def open(self) -> Any:
-        """Return the function."""
-        module, _, name = self.name.partition(":")
-        return getattr(import_module(module, __package__), name)
 
 
 OUTFITS = (
@@ -63,5 +57,5 @@ def outfitted(
     with ExitStack() as stack:
         for door in outfits:
             if door.applies(starting.task):
-                specs = stack.enter_context(door.open()(specs, starting))
+                specs = stack.enter_context(load(door.name, __package__)(specs, starting))
         yield specs

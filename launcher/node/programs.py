@@ -7,9 +7,9 @@ exit code.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 from ..backends.base import node_argv
+from ..common.entry import load
 from ..common.errors import USAGE
 from ..common.tell import tell
 from ..specs.backend import BackendSettings
@@ -46,6 +46,5 @@ def run(name: str, arguments: Sequence[str]) -> int:
     if path is None:
         tell(f"no such program: {name!r}")
         return USAGE
-    module, _, function = path.partition(":")
-    main: Callable[[Sequence[str]], int] = getattr(import_module(module, __package__), function)
+    main: Callable[[Sequence[str]], int] = load(path, __package__)
     return main(arguments)

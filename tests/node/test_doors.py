@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.common.entry import load
 from dsrun.launcher.node import doors
 from dsrun.launcher.node.doors import NodeDoor
 from dsrun.launcher.node.hook import FOLDER
@@ -33,7 +33,7 @@ def outfitted(**fields: Any) -> WorkerSpec:
 
 @pytest.mark.parametrize("door", doors.OUTFITS)
 def test_behind_each_door_there_is_a_function(door: NodeDoor) -> None:
-    assert callable(door.open())
+    assert callable(load(door.name, doors.__package__))
 
 
 @pytest.mark.parametrize("fields", [{}, {"hook": True, "program": SHELL}])
@@ -53,34 +53,30 @@ def test_workers_that_run_python_have_the_hook_and_the_flight_recorder() -> None
 
 
 def test_outfits_are_put_on_one_after_another_and_taken_off_at_the_end() -> None:
-    order: list[str] = []
-
-    @contextmanager
-    def outfit(
-        specs: Sequence[WorkerSpec], _starting: StartingWorkers
-    ) -> Iterator[Sequence[WorkerSpec]]:
-        order.append("on")
-        yield [one._replace(argv=[*one.argv, b"%d" % len(order)]) for one in specs]
-        order.append("off")
-
-    class Own(NodeDoor):
-        def open(self) -> Any:
-            return outfit
-
-    rows = [Own("a:b", lambda _: True), Own("c:d", lambda _: False), Own("e:f", lambda _: True)]
+    own = f"{__name__}:outfit"
+    worn, left = NodeDoor(own, lambda _: True), NodeDoor(own, lambda _: False)
+    rows = [worn, left, worn]
     with doors.outfitted([SPEC], StartingWorkers(program_task()), rows) as (spec,):
         assert spec.argv == [*SPEC.argv, b"1", b"2"]
     assert order == ["on", "on", "off", "off"]
 
 
-def named(name: str) -> Any:
-    module, _, name = name.partition(":")
-    return getattr(import_module(module, doors.__package__), name)
+order: list[str] = []
+
+
+@contextmanager
+def outfit(
+    specs: Sequence[WorkerSpec], _starting: StartingWorkers
+) -> Iterator[Sequence[WorkerSpec]]:
+    """An outfit that tells when it is put on and taken off."""
+    order.append("on")
+    yield [one._replace(argv=[*one.argv, b"%d" % len(order)]) for one in specs]
+    order.append("off")
 
 
 @pytest.mark.parametrize("name", doors.QUESTIONS)
 def test_a_question_has_its_types_and_what_answers_it(name: str) -> None:
-    (own, ask, answer), answers = map(named, doors.QUESTIONS[name])
+    (own, ask, answer), answers = (load(one, doors.__package__) for one in doors.QUESTIONS[name])
     assert own == name
     assert hasattr(ask, "_fields")
     assert hasattr(answer, "_fields")

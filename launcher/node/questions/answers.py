@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from ...common.entry import load
 from ...common.values import NamedTuple
 from ...control import frames, messages, questions
 from ..machine.blocking import Calls
@@ -124,7 +123,7 @@ class NodeQuestions:
         """Return the type that asks this question, and what answers it."""
         if name not in self._table:
             raise frames.BadFrame(f"there is no question {name!r}")
-        (_, shape, _), answers = map(_named, self._table[name])
+        (_, shape, _), answers = (load(one, NODE) for one in self._table[name])
         if isinstance(answers, type):
             return shape, answers(self._context)
         return shape, AnswersAtOnce(self._context, answers)
@@ -138,8 +137,3 @@ class NodeQuestions:
         """Answer nothing more."""
         for _, answers in self._known.values():
             answers.close()
-
-
-def _named(name: str) -> Any:
-    module, _, name = name.partition(":")
-    return getattr(import_module(module, NODE), name)
