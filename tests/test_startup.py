@@ -39,8 +39,8 @@ LATER = (
     "dsrun.launcher.head.job.report_request",
     "dsrun.launcher.head.job.job_requests",
     "dsrun.launcher.head.local.server",
-    "dsrun.launcher.node.run.activity",
-    "dsrun.launcher.node.run.links",
+    "dsrun.launcher.node.services.activity",
+    "dsrun.launcher.node.services.links",
 )
 """What is loaded once workers have been started: on a busy machine they may be slower than that."""
 

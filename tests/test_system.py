@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FOLDERS = (
     *("node", "node/workers", "node/elastic", "node/crash_evidence", "node/facts", "node/stacks"),
+    "node/services",
     *("head/fleet", "head/run", "head/elastic", "head/hold", "head/output", "head/local"),
     *("head/report", "head/watch"),
 )
@@ -27,7 +28,7 @@ FOLDERS = (
 ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "control/local.py")
 
 ASIDE = {
-    *("node/call.py", "node/join.py", "node/run/links.py"),
+    *("node/call.py", "node/join.py", "node/services/links.py"),
     *("node/checks/venv.py", "node/engine_task.py"),
     *("node/elastic/agent.py", "node/elastic/shim.py"),
     "node/workers/calls.py",

@@ -14,7 +14,7 @@ from . import memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..workers.spawn import Process
     from .kernel_messages import Crash, Victim
@@ -139,6 +139,13 @@ def of_output(ended: Process, output: str) -> list[str]:
         elif text := shared(output, ended.spec):
             found.append(f"shared: {text}")
     return [plain(text)[:LONGEST] for text in found]
+
+
+def of_outputs(failed: Sequence[Process], tails: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return evidence about errors in the last outputs of workers, in lines by rank."""
+    outputs = ((one, "\n".join(tails.get(f"{one.spec.rank}", ()))) for one in failed)
+    found = {f"{one.spec.rank}": "\n".join(of_output(one, text)) for one, text in outputs}
+    return {rank: text for rank, text in found.items() if text}
 
 
 def _words(victim: Victim) -> str:

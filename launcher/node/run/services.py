@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ...control.reach_messages import Network
     from ..checks.probes import Probes
     from ..checks.reach import Reaching
+    from ..services.shards import QueueLines
     from ..workers.prepare import NodeSetup
     from ..workers.spawn import WorkerSpec
-    from .shards import QueueLines
 
 
 class Services:
@@ -95,7 +95,7 @@ class Services:
         if not self._shard_queue:
             return nullcontext(specs)
         if self._queues is None:
-            from .shards import QueueLines
+            from ..services.shards import QueueLines
 
             self._queues = QueueLines(self._loop, self._send, self._note)
         return self._queues.given(specs, generation)

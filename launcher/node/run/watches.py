@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop, Timer
     from ...control.messages import NodeBindings, NodeJob
-    from ..crash_evidence.watch import DeathWatch
+    from ..services.activity import Sampler
+    from ..services.death_watch import DeathWatch
+    from ..services.port_watch import PortWatch
+    from ..services.role_ports import RolePorts
     from ..workers.group import WorkerGroup
     from ..workers.observed_affinity import AffinityWatch
     from ..workers.prepare import NodeSetup
     from ..workers.spawn import Process
-    from .activity import Sampler
-    from .port_watch import PortWatch
-    from .role_ports import RolePorts
 
 
 class Watches:
@@ -40,7 +40,7 @@ class Watches:
 
     def begin(self) -> None:
         """Note what has been until now, to see the causes of ends that follow."""
-        from ..crash_evidence.watch import DeathWatch
+        from ..services.death_watch import DeathWatch
 
         if self._deaths is not None:
             self._deaths.close()
@@ -60,7 +60,7 @@ class Watches:
         """Watch which program listens on the port, if rank 0 is among these workers."""
         rank0 = next((one for one in workers if one.spec.rank == 0), None)
         if rank0 is not None:
-            from .port_watch import PortWatch
+            from ..services.port_watch import PortWatch
 
             self._port = PortWatch(self._loop, port, rank0, self._taken)
 
@@ -70,7 +70,7 @@ class Watches:
 
     def _ports_of(self, setup: NodeSetup) -> RolePorts:
         if self._role_ports is None:
-            from .role_ports import RolePorts
+            from ..services.role_ports import RolePorts
 
             place = setup.task.part, setup.task.host
             self._role_ports = RolePorts(self._loop, place, setup.role_ports, self._taken)
@@ -91,8 +91,8 @@ class Watches:
         self._ports_of(setup).ask(ask.wanted, lambda: self._send(answer))
 
     def _begin_sampling(self, task: NodeJob, group: WorkerGroup) -> None:
-        from .activity import Sampler
-        from .links import links
+        from ..services.activity import Sampler
+        from ..services.links import links
 
         given = group.running, group.printed, self._send
         self._sampling = Sampler(

@@ -16,7 +16,7 @@ from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.stack_messages import NetworkUse
 from dsrun.launcher.head.watch.idle_times import RankIdleTimes
 from dsrun.launcher.head.watch.stack_sampling import StackSampling
-from dsrun.launcher.node.run.activity import Idle
+from dsrun.launcher.node.services.activity import Idle
 from dsrun.launcher.specs.policies import WatchPolicy
 
 from ...support.stacks import ALL_REDUCE, BARRIER, LIB, LOAD, NEXT, TRAIN, collective, view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ import pytest
 
 from dsrun.launcher.common import system
 from dsrun.launcher.node.crash_evidence import evidence, memory
-from dsrun.launcher.node.crash_evidence.evidence import MachineHistory, of_output, shared_memory
+from dsrun.launcher.node.crash_evidence.evidence import (
+    MachineHistory,
+    of_output,
+    of_outputs,
+    shared_memory,
+)
 from dsrun.launcher.node.crash_evidence.memory import Kills
 from dsrun.launcher.node.workers.spawn import Process
 
@@ -21,8 +27,8 @@ from .test_kernel_messages import CGROUP, MACHINE
 NONE = Kills(0, {})
 
 
-def worker(pid: int = 811, status: int = 0) -> Process:
-    made = Process(shell("exit 0"), pid, -1, -1, -1)
+def worker(pid: int = 811, status: int = 0, rank: int = 0) -> Process:
+    made = Process(shell("exit 0", rank), pid, -1, -1, -1)
     made.status = status
     return made
 
@@ -114,3 +120,13 @@ def test_an_output_that_shows_no_such_error(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(system, "statvfs", never)
     monkeypatch.setattr(system, "listdir", never)
     assert of_output(worker(), "ValueError: boom") == []
+
+
+def test_what_outputs_show_is_told_by_rank() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        text = f"127.0.0.1:{one.getsockname()[1]}: Address already in use"
+        found = of_outputs([worker(), worker(rank=1)], {"0": ["", text], "1": ["", "boom"]})
+    assert [*found] == ["0"]
+    assert found["0"].startswith("port: port ")

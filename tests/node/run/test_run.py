@@ -18,11 +18,12 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Probe, Start
 from dsrun.launcher.control.role_messages import PortsAsk
-from dsrun.launcher.node.crash_evidence import memory, watch
+from dsrun.launcher.node.crash_evidence import memory
 from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
 from dsrun.launcher.node.machine import leftovers, ports, processes
-from dsrun.launcher.node.run import port_watch, run
+from dsrun.launcher.node.run import run
 from dsrun.launcher.node.run.run_state import NodeRunPhase
+from dsrun.launcher.node.services import death_watch, port_watch
 from dsrun.launcher.node.workers.spawn import spawn
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
@@ -210,7 +211,7 @@ def test_why_a_worker_was_killed_is_known_from_this_runs_start_on(
 ) -> None:
     kills = iter((5, 5, 5, 6))
     monkeypatch.setattr(memory, "kills", lambda: memory.Kills(next(kills), {}))
-    monkeypatch.setattr(watch, "KernelLog", lambda: KernelLog("/nowhere"))
+    monkeypatch.setattr(death_watch, "KernelLog", lambda: KernelLog("/nowhere"))
     hints = []
     for _ in range(2):
         played = make(shell("kill -9 $$"))

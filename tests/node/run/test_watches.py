@@ -12,9 +12,10 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import NodeBindings, WorkerBinding
-from dsrun.launcher.node.crash_evidence import memory, watch
+from dsrun.launcher.node.crash_evidence import memory
 from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
 from dsrun.launcher.node.run.watches import Watches
+from dsrun.launcher.node.services import death_watch
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.specs.policies import WatchPolicy
 
@@ -51,7 +52,7 @@ def test_memory_that_ran_out_is_a_cause(
 ) -> None:
     kills = iter([memory.Kills(3, {}), memory.Kills(4, {})])
     monkeypatch.setattr(memory, "kills", lambda: next(kills))
-    monkeypatch.setattr(watch, "KernelLog", lambda: KernelLog("/nowhere"))
+    monkeypatch.setattr(death_watch, "KernelLog", lambda: KernelLog("/nowhere"))
     one = watches([])
     one.begin()
     hint, evidence = one.causes(worker(0, signal.SIGKILL), -signal.SIGKILL)

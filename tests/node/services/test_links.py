@@ -11,7 +11,7 @@ import pytest
 
 from dsrun.launcher.control.activity_messages import LinkActivity
 from dsrun.launcher.node.machine.sock_diag import TcpSocket, tcp_sockets
-from dsrun.launcher.node.run import links
+from dsrun.launcher.node.services import links
 from dsrun.launcher.specs.field_types import reader
 
 from ...support.limits import wait_for

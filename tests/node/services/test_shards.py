@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
-from dsrun.launcher.node.run import shards
+from dsrun.launcher.node.services import shards
 
 from ...support.limits import HANG
 from ...support.specs import python

@@ -14,8 +14,8 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity
-from dsrun.launcher.node.run import activity
-from dsrun.launcher.node.run.activity import Idle, Sampler, family, is_traced, work_of
+from dsrun.launcher.node.services import activity
+from dsrun.launcher.node.services.activity import Idle, Sampler, family, is_traced, work_of
 from dsrun.launcher.node.workers.spawn import Process
 
 from ...support.clock import Clock

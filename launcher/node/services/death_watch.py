@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 
-from . import memory
-from .kernel_log import KernelLog
+from ..crash_evidence import memory
+from ..crash_evidence.kernel_log import KernelLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ..workers.spawn import Process
 
@@ -31,7 +31,7 @@ class DeathWatch:
         """
         if code == 0 or ended.signalled:
             return "", ""
-        from .evidence import MachineHistory
+        from ..crash_evidence.evidence import MachineHistory
 
         self._messages += self._log.read()
         seen = MachineHistory(
@@ -48,12 +48,3 @@ class DeathWatch:
 def _hint(found: Sequence[str], number: int) -> str:
     kinds = {text.partition(":")[0] for text in found}
     return "out of memory" if number == signal.SIGKILL and "memory" in kinds else ""
-
-
-def of_outputs(failed: Sequence[Process], tails: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return evidence about errors in the last outputs of workers, in lines by rank."""
-    from .evidence import of_output
-
-    outputs = ((one, "\n".join(tails.get(f"{one.spec.rank}", ()))) for one in failed)
-    found = {f"{one.spec.rank}": "\n".join(of_output(one, text)) for one, text in outputs}
-    return {rank: text for rank, text in found.items() if text}

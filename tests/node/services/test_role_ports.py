@@ -11,7 +11,7 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.machine import ports
-from dsrun.launcher.node.run.role_ports import RolePorts
+from dsrun.launcher.node.services.role_ports import RolePorts
 
 from ...support.limits import HANG
 from .test_port_watch import DIRECTLY, ELSEWHERE, SOMEBODY, listening, needs_root

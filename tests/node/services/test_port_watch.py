@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.machine import ports
-from dsrun.launcher.node.run.port_watch import PortWatch
+from dsrun.launcher.node.services.port_watch import PortWatch
 from dsrun.launcher.node.workers.spawn import Process
 
 from ...support.limits import HANG

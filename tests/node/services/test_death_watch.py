@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 
 import pytest
 
-from dsrun.launcher.node.crash_evidence import memory, watch
+from dsrun.launcher.node.crash_evidence import memory
 from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
-from dsrun.launcher.node.crash_evidence.watch import DeathWatch, of_outputs
+from dsrun.launcher.node.services import death_watch
+from dsrun.launcher.node.services.death_watch import DeathWatch
 from dsrun.launcher.node.workers.spawn import Process
 
 from ...support.cost import calls
@@ -28,7 +28,7 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel has ended a process since the start."""
     counts = iter(range(100))
     monkeypatch.setattr(memory, "kills", lambda: memory.Kills(next(counts), {}))
-    monkeypatch.setattr(watch, "KernelLog", lambda: KernelLog("/nowhere"))
+    monkeypatch.setattr(death_watch, "KernelLog", lambda: KernelLog("/nowhere"))
 
 
 @pytest.mark.usefixtures("killed")
@@ -56,13 +56,3 @@ def test_it_takes_no_time_to_speak_of() -> None:
     watching.hint_and_evidence(worker(256), 1)
     assert calls(lambda: watching.hint_and_evidence(worker(256), 1)) < 1000
     watching.close()
-
-
-def test_what_outputs_show_is_told_by_rank() -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        one.listen()
-        text = f"127.0.0.1:{one.getsockname()[1]}: Address already in use"
-        found = of_outputs([worker(256), worker(256, 1)], {"0": ["", text], "1": ["", "boom"]})
-    assert [*found] == ["0"]
-    assert found["0"].startswith("port: port ")

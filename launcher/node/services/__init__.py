@@ -1,0 +1,1 @@
+"""Services of a node for a run and its workers."""
