@@ -6,6 +6,8 @@ from contextlib import ExitStack, contextmanager
 
 from ..common.entry import load
 from ..common.values import NamedTuple
+from ..control import frames
+from .services.service import OpeningTime, ServiceDoor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +36,47 @@ OUTFITS = (
 )
 """Changes to how workers are executed. Each function takes the specs of the workers of a round and
 their `StartingWorkers`, and returns a context of new specs, in which the workers start."""
+
+SERVICES = (
+    ServiceDoor(
+        ".services.shards:QueueLines",
+        OpeningTime.START,
+        lambda task: task.workers.shard_queue,
+        frame=frames.SHARD_ANSWER,
+    ),
+    ServiceDoor(".services.probes:Probes", OpeningTime.FRAME, frame=frames.PROBE),
+    ServiceDoor(
+        ".services.reach:Reaching",
+        OpeningTime.HELLO,
+        lambda task: task.reach,
+        frame=frames.REACH,
+    ),
+    ServiceDoor(".services.death_watch:DeathWatch", OpeningTime.EACH_START),
+    ServiceDoor(
+        ".services.port_watch:PortWatch",
+        OpeningTime.EACH_START,
+        lambda task: task.rendezvous is None and (task.port is not None or task.has_rounds),
+    ),
+    ServiceDoor(
+        ".services.activity:Sampler",
+        OpeningTime.EACH_START,
+        lambda task: task.sample > 0,
+        delay=lambda task: task.sample,
+    ),
+    ServiceDoor(
+        ".services.role_ports:RolePorts",
+        OpeningTime.STARTED,
+        lambda task: bool(task.ports),
+        frame=frames.PORTS_ASK,
+    ),
+    ServiceDoor(
+        ".services.affinity:AffinityReport",
+        OpeningTime.EACH_START,
+        lambda task: task.binding.report,
+    ),
+)
+"""Services of a run. They are told of what happens in this order: the first one that knows the
+cause of a worker's end is believed."""
 
 QUESTIONS = {
     "usage": ("..control.job_messages:USAGE", ".questions.usage:UsageAnswers"),

@@ -1,4 +1,4 @@
-"""The outfits of workers, none of which is imported for a job without it, and the questions."""
+"""The outfits of workers, none of which is imported for a job without it, services, questions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from dsrun.launcher.node import doors
 from dsrun.launcher.node.doors import NodeDoor
 from dsrun.launcher.node.hook import FOLDER
 from dsrun.launcher.node.questions.answers import NodeAnswers
+from dsrun.launcher.node.services.service import NodeService
 from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.rendezvous import Rendezvous
 
+from ..support.services import service_context
 from ..support.tasks import program_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dsrun.launcher.node.services.service import ServiceDoor
+
 SPEC = WorkerSpec(3, [b"python", b"train.py"], {b"A": b"1"}, b"/")
+TORCHS = Rendezvous("c10d", "h:1", "j", 1, 2, {}, "", 0, 0.1)
 SHELL = Program("sh", no_python=True)
 
 
@@ -72,6 +79,34 @@ def outfit(
     order.append("on")
     yield [one._replace(argv=[*one.argv, b"%d" % len(order)]) for one in specs]
     order.append("off")
+
+
+@pytest.mark.parametrize("row", doors.SERVICES, ids=lambda row: row.name)
+def test_behind_each_row_there_is_a_service(row: ServiceDoor) -> None:
+    service = row.open(service_context())
+    assert isinstance(service, NodeService)
+    service.close()
+    service.close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "also"),
+    [
+        ({}, set()),
+        ({"shard_queue": True}, {"QueueLines"}),
+        ({"reach": True}, {"Reaching"}),
+        ({"port": 0}, {"PortWatch"}),
+        ({"elastic": True}, {"PortWatch"}),
+        ({"elastic": True, "rendezvous": TORCHS}, set()),
+        ({"sample": 2.0}, {"Sampler"}),
+        ({"ports": {"http": 0}}, {"RolePorts"}),
+        ({"binding": BindingPolicy(report=True)}, {"AffinityReport"}),
+    ],
+)
+def test_services_of_a_job(fields: dict[str, Any], also: set[str]) -> None:
+    task = program_task(**fields)
+    found = {row.name.partition(":")[2] for row in doors.SERVICES if row.applies(task)}
+    assert found == {"Probes", "DeathWatch"} | also
 
 
 @pytest.mark.parametrize("name", doors.QUESTIONS)

@@ -11,14 +11,12 @@ import json
 import os
 import signal
 import socket
-from collections import deque
 from contextlib import suppress
 from functools import partial
 
 from ...common import system
 from ...common.errors import reason
 from ...common.text import read_json
-from ...control import frames, messages
 from ..machine import processes
 
 TYPE_CHECKING = False
@@ -37,36 +35,6 @@ SECONDS = 5.0
 NO_ANSWER = "no answer"
 _KILLED = json.dumps(["does not resolve (the lookup was killed)", 0, []])
 UNRESOLVED = "does not resolve (the name service does not answer)"
-
-
-class Probes:
-    """Answers the PROBEs of one run, in their order."""
-
-    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
-        self._loop = loop
-        self._send = send
-        self._probes: deque[AddressProbe] = deque()
-
-    @property
-    def pids(self) -> list[int]:
-        """The children that resolve names."""
-        return [pid for probe in self._probes for pid in probe.pids]
-
-    def begin(self, message: messages.Probe) -> None:
-        """Try these addresses, and answer within `SECONDS`."""
-        probe = AddressProbe(self._loop, message.candidates, message.port, self._answer)
-        self._probes.append(probe)
-        probe.begin()
-
-    def close(self) -> None:
-        """Give no more answers."""
-        while self._probes:
-            self._probes.popleft().close()
-
-    def _answer(self) -> None:
-        while self._probes and self._probes[0].done:
-            verdicts = tuple(self._probes.popleft().verdicts)
-            self._send(messages.pack(frames.PROBED, messages.Probed(verdicts)))
 
 
 class AddressProbe:

@@ -15,16 +15,13 @@ from functools import partial
 from ...common import system
 from ...common.errors import reason
 from ...common.network import any_address
-from ...control import frames, messages
-from ...control.reach_messages import Dial, Reached
-from ..machine import interfaces
+from ...control.reach_messages import Dial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
-    from ...control.reach_messages import Network, Reach
 
 SECONDS = 2.0
 """Seconds for all nodes of a request to answer."""
@@ -186,36 +183,3 @@ class Dials:
     def _end(self) -> None:
         self.close()
         self._ended(tuple(self._verdicts))
-
-
-class Reaching:
-    """This node's part in the trials of one run."""
-
-    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
-        """Listen; answers go to `send`.
-
-        Raises:
-            OSError: that is not possible.
-        """
-        self._loop = loop
-        self._send = send
-        self._identity = IdentityListener(loop)
-        self._dials: list[Dials] = []
-
-    def network(self, env: dict[str, str], accelerator: str) -> Network:
-        """Return HELLO's network field, given the workers' variables and the kind of devices."""
-        return interfaces.network_of(env, accelerator, self._identity.port, self._identity.token)
-
-    def dial(self, request: Reach) -> None:
-        """Answer within `SECONDS` which of the nodes were reached."""
-        if dials := request.dials:
-            self._dials.append(Dials(self._loop, dials, partial(self._answer, request.id)))
-
-    def close(self) -> None:
-        """End everything."""
-        self._identity.close()
-        while self._dials:
-            self._dials.pop().close()
-
-    def _answer(self, number: int, verdicts: tuple[str, ...]) -> None:
-        self._send(messages.pack(frames.REACHED, Reached(number, verdicts)))

@@ -11,17 +11,16 @@ from ...common.errors import DsrunError, in_words, limit_met
 from ...common.event_queue import EventQueue
 from ...common.values import NamedTuple
 from ...control import frames, messages
-from ..doors import outfitted
+from ..doors import SERVICES, outfitted
 from ..machine import leftovers, processes
 from ..machine.blocking import Calls
+from ..services.service import NodeServices, ServiceContext
 from ..workers.group import WorkerGroup
 from ..workers.group_state import StopPolicy
 from ..workers.prepare import NodeSetup
 from ..workers.spawn import SpawnFailed, StartingWorkers, spawn
 from ..workers.worker_specs import WorkerSpecs
 from .run_state import NOT_EXECUTED, GroupEnd, NodeRunPhase, NodeRunState
-from .services import Services
-from .watches import Watches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,8 +152,10 @@ class NodeRun:
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
         self._preloaded = self._begin_preload(kept)
-        self._services = Services(loop, send, self._note, shard_queue=task.workers.shard_queue)
-        self._watches = Watches(loop, send, self._on_port_taken)
+        context = ServiceContext(
+            loop, self._setup, self._specs, send, self._note, self._on_service_stop
+        )
+        self._services = NodeServices(context, SERVICES)
         self._calls = Calls(loop)
         self._state = NodeRunState(
             self, elastic=task.has_rounds, preloads=self._preloaded is not None
@@ -195,14 +196,14 @@ class NodeRun:
 
     def hello(self) -> messages.Hello:
         """Return this node's HELLO."""
-        return self._setup.hello(self._services.network(self._setup))
+        return self._services.hello(self._setup.hello())
 
     # -- what happens -----------------------------------------------------------------------
 
     def open_to_store(self) -> None:
         """Stop listening on the master port, so that rank 0's store can, and for other nodes."""
         self._setup.open_to_store()
-        self._services.started(elastic=self.task.has_rounds)
+        self._services.store_opened()
 
     def tell_peers(self, body: bytes) -> None:
         """Tell the workers of a role, and those that start later, where those of others are.
@@ -258,18 +259,12 @@ class NodeRun:
             if self._rounds is None:
                 raise frames.BadFrame("there are no rounds")
             self._rounds.handlers[kind](body)
-        elif kind == frames.PROBE:
-            self._services.probe(messages.unpack(messages.Probe, body))
-        elif kind == frames.REACH:
-            self._services.reach(body, self._setup)
         elif kind == frames.CREDIT and self._group is not None:
             self._group.grant(frames.unpack_count(body))
         elif kind == frames.INPUT:
             self._queue.put(self._state.input_came, body)
-        elif kind == frames.PORTS_ASK:
-            self._watches.ask_ports(self._setup, body)
-        elif kind == frames.SHARD_ANSWER:
-            self._services.answer(*frames.unpack_answer(body))
+        else:
+            self._services.receive(kind, body)
 
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker."""
@@ -287,7 +282,7 @@ class NodeRun:
         """Continue without the runner: stop the workers and discard their output."""
         if self._group is not None:
             self._group.grant(frames.MOST)
-        self._services.close_queues()
+        self._services.abandoned()
         self.stop(signal.SIGTERM, self.task.last_grace, reason=reason)
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
@@ -324,8 +319,8 @@ class NodeRun:
         own = self._specs.files.pids | self._calls.pids
         return {*self.former, *self._apart(), *preloaded, *own}
 
-    def _on_port_taken(self, text: str) -> None:
-        """Stop the workers: they, or others, would connect to another user's program."""
+    def _on_service_stop(self, text: str) -> None:
+        """Stop the workers, for a reason that a service has found."""
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
 
@@ -384,7 +379,7 @@ class NodeRun:
                 self.task, self._setup.log_folder, lambda: [one.fd for one in group.pumps.values()]
             )
             with (
-                self._services.with_queues(specs, start.generation) as given,
+                self._services.outfitted(specs, start) as given,
                 outfitted(given, starting) as every,
             ):
                 group.start(every, logs, self._between)
@@ -397,11 +392,7 @@ class NodeRun:
         pids = tuple(one.pid for one in group.processes)
         ranks = tuple(one.spec.rank for one in group.processes)
         self._send(messages.pack(frames.STARTED, messages.WorkersStarted(ranks, pids)))
-        self._watches.started(self._setup, start.master_port, group)
-        if self.task.ports:
-            self._watches.watch_role_ports(self._setup, group)
-        if self._setup.policy.report:
-            self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
+        self._services.started(start, group)
         if self._preloaded is not None:
             self._preloaded.started(len(specs))
         for data in early:
@@ -420,8 +411,7 @@ class NodeRun:
     def report_exit(self, process: Process, code: int) -> None:
         """Tell the runner how a worker has ended, and why, as far as is known."""
         rank = process.spec.rank
-        self._services.ended(rank)
-        now, causes = system.monotonic(), self._watches.causes(process, code)
+        now, causes = system.monotonic(), self._services.exited(process, code)
         ended = messages.WorkerExit(rank, process.pid, code, process.signalled, now, *causes)
         self._send(messages.pack(frames.EXIT, ended))
 
@@ -456,7 +446,7 @@ class NodeRun:
 
     def release(self) -> None:
         """Release all that was reserved or opened for it."""
-        for one in (self._setup, self._specs, self._services, self._watches, self._calls):
+        for one in (self._setup, self._specs, self._services, self._calls):
             one.close()
         if self._preloaded is not None:
             self._preloaded.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 
 from ...common import system
 from ...common.network import lines_of
@@ -12,14 +13,18 @@ from ...control import frames, messages
 from ...control.activity_messages import Activity, RankActivity
 from ..full_check import throttling
 from ..machine import processes
+from .service import NodeService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer
     from ...control.activity_messages import LinkActivity
+    from ...control.messages import Start
+    from ..workers.group import WorkerGroup
     from ..workers.spawn import Process
+    from .service import ServiceContext
 
 MOST_PROCESSES = 256
 """Processes of a worker that are looked at; more are left out."""
@@ -64,60 +69,47 @@ class Work(NamedTuple):
     pids: tuple[int, ...]
 
 
-class Sampler:
-    """Reports what some workers do, until it is cancelled."""
+class Sampler(NodeService):
+    """Reports what workers do, at regular times."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        interval: float,
-        workers: Callable[[], Sequence[Process]],
-        printed: Callable[[int], int],
-        send: Callable[[bytes], None],
-        links: Callable[[], tuple[LinkActivity, ...]] = tuple,
-    ) -> None:
-        """Send the first ACTIVITY now.
+    def __init__(self, context: ServiceContext) -> None:
+        super().__init__(context)
+        self._interval = context.setup.task.sample
+        self._links: Callable[[], tuple[LinkActivity, ...]] = tuple
+        if context.setup.task.watch.slow:
+            from .links import links
 
-        Args:
-            loop: the event loop.
-            interval: seconds from one message to the next, or more if it takes long to make one.
-            workers: returns those that have not ended.
-            printed: returns how many bytes of a rank's output have been read.
-            send: takes each frame.
-            links: returns what has gone over the network.
-        """
-        self._loop = loop
-        self._interval = interval
-        self._workers = workers
-        self._printed = printed
-        self._send = send
-        self._links = links
+            self._links = links
         self._idle: dict[int, Idle] = {}
         self._throttled = throttling.read()
         self._timer: Timer | None = None
-        self._sample()
 
-    def cancel(self) -> None:
+    def started(self, _start: Start, group: WorkerGroup, /) -> None:
+        """Send the first ACTIVITY now."""
+        self._sample(group)
+
+    def close(self) -> None:
         """Send nothing more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _sample(self) -> None:
-        began, running = system.thread_time(), self._workers()
+    def _sample(self, group: WorkerGroup) -> None:
+        began, running = system.thread_time(), group.running()
         if running:
             counted = throttling.read()
             self._throttled = {**counted, **self._throttled}
             throttled = throttling.seconds(self._throttled, counted)
-            rows = tuple(self._row(one.spec.rank, one.pid) for one in running)
-            activity = Activity(self._loop.clock(), throttled, rows, self._links())
-            self._send(messages.pack(frames.ACTIVITY, activity))
+            rows = tuple(self._row(one, group.printed(one.spec.rank)) for one in running)
+            activity = Activity(self.context.loop.clock(), throttled, rows, self._links())
+            self.context.send(messages.pack(frames.ACTIVITY, activity))
         cost = system.thread_time() - began
-        self._timer = self._loop.call_later(max(self._interval, cost / SHARE), self._sample)
+        pause = max(self._interval, cost / SHARE)
+        self._timer = self.context.loop.call_later(pause, partial(self._sample, group))
 
-    def _row(self, rank: int, pid: int) -> RankActivity:
-        work, printed = work_of(pid), self._printed(rank)
+    def _row(self, worker: Process, printed: int) -> RankActivity:
+        rank, pid, work = worker.spec.rank, worker.pid, work_of(worker.pid)
         idle = self._idle.setdefault(rank, Idle(2 * self._interval))
-        seconds = idle.after(self._loop.clock(), work.cpu, work.moved, printed)
+        seconds = idle.after(self.context.loop.clock(), work.cpu, work.moved, printed)
         traced = seconds > 0 and any(map(is_traced, work.pids))
         return RankActivity(
             rank=rank,

@@ -6,23 +6,26 @@ import signal
 
 from ..crash_evidence import memory
 from ..crash_evidence.kernel_log import KernelLog
+from .service import NodeService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..workers.spawn import Process
+    from .service import ServiceContext
 
 
-class DeathWatch:
+class DeathWatch(NodeService):
     """Looks for the causes of workers' ends from now on."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: ServiceContext) -> None:
+        super().__init__(context)
         self._before = memory.kills()
         self._log = KernelLog()
         self._messages: list[str] = []
 
-    def hint_and_evidence(self, ended: Process, code: int) -> tuple[str, str]:
+    def exited(self, ended: Process, code: int, /) -> tuple[str, str]:
         """Return a cause in a few words, and what was found, in lines; "" for nothing.
 
         Args:

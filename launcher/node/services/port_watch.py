@@ -9,15 +9,14 @@ from __future__ import annotations
 from ...common import system
 from ...common.network import lines_of
 from ..machine import descendants, ports, processes
+from .service import NodeService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...common import loop as loops
+    from ...control.messages import Start
+    from ..workers.group import WorkerGroup
     from ..workers.spawn import Process
-
-    Taken = Callable[[str], None]
+    from .service import ServiceContext
 
 FIRST, LONGEST = 0.05, 1.0
 """Seconds until the first check, and the most between two; each is twice the one before."""
@@ -26,19 +25,28 @@ PATIENCE = 600.0
 """Seconds after which rank 0 will not use the port any more."""
 
 
-class PortWatch:
+class PortWatch(NodeService):
     """Checks a port until a program listens there, or rank 0 has ended."""
 
-    def __init__(self, loop: loops.Loop, port: int, rank0: Process, taken: Taken) -> None:
-        """Begin to check; `taken` is called once with a text if another user listens there."""
-        self._loop = loop
-        self._port = port
-        self._rank0 = rank0
-        self._taken = taken
+    def __init__(self, context: ServiceContext) -> None:
+        super().__init__(context)
+        self._loop = context.loop
+        self._port = 0
+        self._rank0: Process | None = None
         self._pause = FIRST
-        self._last = loop.clock() + PATIENCE
+        self._last = self._loop.clock() + PATIENCE
         self._over = False
-        loop.call_later(FIRST, self._check)
+
+    def started(self, start: Start, group: WorkerGroup, /) -> None:
+        """Begin to check, if rank 0 is among these workers."""
+        self._port = start.master_port
+        self._rank0 = next((one for one in group.processes if one.spec.rank == 0), None)
+        if self._rank0 is not None:
+            self._loop.call_later(FIRST, self._check)
+
+    def exited(self, process: Process, _code: int, /) -> tuple[str, str]:
+        """Return as the cause of rank 0's failure which other user has taken the port."""
+        return self.problem() if process is self._rank0 and process.status else "", ""
 
     def close(self) -> None:
         """Stop checking."""
@@ -54,12 +62,12 @@ class PortWatch:
         return _words(self._port, min(strangers)) if strangers else ""
 
     def _check(self) -> None:
-        ended = self._rank0.status is not None or self._loop.clock() > self._last
-        if ended or self._over:
+        ended = self._rank0 is None or self._rank0.status is not None
+        if ended or self._over or self._loop.clock() > self._last:
             return
         problem = self.problem()
         if problem:
-            self._taken(problem)
+            self.context.stop(problem)
         self._pause = min(2 * self._pause, LONGEST)
         self._loop.call_later(self._pause, self._check)
 

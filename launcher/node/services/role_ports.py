@@ -7,14 +7,20 @@ nothing connects to a port before the role's own program listens there.
 
 from __future__ import annotations
 
+from ...control import frames, messages
+from ...control.role_messages import Ports, PortsAsk
 from ..machine import ports
 from .port_watch import named, strangers_among
+from .service import NodeService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer
+    from ...control.messages import Start
+    from ..workers.group import WorkerGroup
+    from .service import ServiceContext
 
 ROOT = 0
 """Root can act as anybody, and listens for containers (docker-proxy)."""
@@ -23,41 +29,34 @@ FIRST, LONGEST, UNASKED = 0.02, 0.25, 1.0
 """Seconds until the first check, and the most between two: while the runner waits, or does not."""
 
 
-class RolePorts:
+class RolePorts(NodeService):
     """Checks the ports of a role until the job listens on each, or its workers here have ended."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        place: tuple[str, str],
-        numbers: Mapping[str, int],
-        taken: Callable[[str], None],
-    ) -> None:
-        """Wait for `begin`.
-
-        Args:
-            loop: of the timers.
-            place: the names of the role and of this node.
-            numbers: of the ports, by name.
-            taken: called once with a text if another user listens on one.
-        """
-        self._loop, (self._role, self._host) = loop, place
-        self._numbers, self._taken = numbers, taken
+    def __init__(self, context: ServiceContext) -> None:
+        super().__init__(context)
+        self._numbers = context.setup.role_ports
         self._runs: Callable[[], object] = bool
-        self._asked: list[tuple[set[str], Callable[[], None]]] = []
+        self._asked: list[tuple[set[str], bytes]] = []
         self._unseen: set[str] = set()
         self._pause = FIRST
         self._timer: Timer | None = None
         self._over = False
 
-    def begin(self, runs: Callable[[], object]) -> None:
-        """Watch workers that have just been started, as long as `runs` says that some run."""
-        self._runs, self._unseen = runs, set(self._numbers)
+    def started(self, _start: Start, group: WorkerGroup, /) -> None:
+        """Watch workers that have just been started, as long as some run."""
+        self._runs, self._unseen = group.running, set(self._numbers)
         self._check_soon()
 
-    def ask(self, wanted: Collection[str], answer: Callable[[], None]) -> None:
-        """Call `answer` once the job listens on these ports, and no other user on any."""
-        self._asked.append(({*wanted}, answer))
+    def receive(self, body: bytes) -> None:
+        """Answer once the job listens on these ports, and no other user on any.
+
+        Raises:
+            BadFrame: the question is not valid.
+        """
+        ask = messages.unpack(PortsAsk, body)
+        if not {*ask.wanted} <= {*self.context.setup.task.ports}:
+            raise frames.BadFrame("PORTS_ASK for a port that the role does not have")
+        self._asked.append(({*ask.wanted}, messages.pack(frames.PORTS, Ports(ask.id))))
         self._check_soon()
 
     def close(self) -> None:
@@ -85,7 +84,7 @@ class RolePorts:
             strangers = strangers_among(found[number] - {ROOT})
             if strangers:
                 self.close()
-                self._taken(self._words(name, min(strangers)))
+                self.context.stop(self._words(name, min(strangers)))
                 return
         self._answer({name for name, number in self._numbers.items() if found[number]})
 
@@ -95,13 +94,14 @@ class RolePorts:
         answered = [one for one in self._asked if one[0] <= listens]
         self._asked = [one for one in self._asked if one not in answered]
         for _, answer in answered:
-            answer()
+            self.context.send(answer)
         if self._unseen or self._asked:
-            self._timer = self._loop.call_later(self._pause, self._check)
+            self._timer = self.context.loop.call_later(self._pause, self._check)
             self._pause = min(2 * self._pause, LONGEST if self._asked else UNASKED)
 
     def _words(self, name: str, uid: int) -> str:
+        task = self.context.setup.task
         return (
-            f"port {name} ({self._numbers[name]}) on {self._host} was taken by {named(uid)} before"
-            f" {self._role} listened there: the next start gets another port"
+            f"port {name} ({self._numbers[name]}) on {task.host} was taken by {named(uid)} before"
+            f" {task.part} listened there: the next start gets another port"
         )

@@ -6,15 +6,18 @@ import socket
 from contextlib import contextmanager, suppress
 
 from ....accelerator.data import QUEUE_FD
-from ...common import loop as loops
 from ...common import system
 from ...control import frames
+from .service import NodeService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ..workers.spawn import WorkerSpec
+    from ...common.loop import Loop
+    from ...control.messages import Start
+    from ..workers.spawn import Process, WorkerSpec
+    from .service import ServiceContext
 
 VARIABLE = QUEUE_FD.encode()
 
@@ -27,22 +30,24 @@ MOST_LINES = 64
 BLOCK = 64 * 1024
 
 
-class QueueLines:
+class QueueLines(NodeService):
     """All lines of this node's workers, by number; a number is never reused."""
 
-    def __init__(
-        self, loop: loops.Loop, send: Callable[[bytes], None], note: Callable[[str], None]
-    ) -> None:
-        """Begin without lines; frames go to `send`, messages for the user to `note`."""
-        self.loop = loop
-        self._send = send
-        self._note = note
+    def __init__(self, context: ServiceContext) -> None:
+        super().__init__(context)
         self._lines: dict[int, _WorkerLine] = {}
         self._workers: dict[int, _WorkerLines] = {}
         self._number = 0
 
+    @property
+    def loop(self) -> Loop:
+        """The loop of this node launcher."""
+        return self.context.loop
+
     @contextmanager
-    def given(self, specs: Sequence[WorkerSpec], generation: int) -> Iterator[Sequence[WorkerSpec]]:
+    def outfit(
+        self, specs: Sequence[WorkerSpec], start: Start, /
+    ) -> Iterator[Sequence[WorkerSpec]]:
         """Give each worker a socket for opening lines; after the start keep only our end."""
         pairs = [system.socketpair(socket.SOCK_SEQPACKET) for _ in specs]
         try:
@@ -50,16 +55,21 @@ class QueueLines:
         finally:
             for spec, (ours, theirs) in zip(specs, pairs, strict=True):
                 theirs.close()
-                self._workers[spec.rank] = _WorkerLines(self, ours, spec.rank, generation)
+                self._workers[spec.rank] = _WorkerLines(self, ours, spec.rank, start.generation)
 
-    def ended(self, rank: int) -> None:
+    def exited(self, process: Process, _code: int, /) -> tuple[str, str]:
         """Close the lines of a worker that has ended: processes that it left get no more shards."""
+        self._close_of(process.spec.rank)
+        return "", ""
+
+    def _close_of(self, rank: int) -> None:
         worker = self._workers.pop(rank, None)
         if worker is not None:
             worker.close("")
 
-    def answer(self, number: int, text: bytes) -> None:
-        """Pass on an answer; an empty one ends all lines of that worker."""
+    def receive(self, body: bytes) -> None:
+        """Pass on an answer; an empty one closes all lines of that worker."""
+        number, text = frames.unpack_answer(body)
         line = self._lines.get(number)
         if line is None:
             return
@@ -68,15 +78,19 @@ class QueueLines:
         else:
             line.worker.close("")
 
+    def abandoned(self) -> None:
+        """Close all lines: the runner, which would answer, is lost."""
+        self.close()
+
     def close(self) -> None:
-        """Close all lines: the runner, which would answer, is gone."""
+        """Close all lines."""
         for rank in tuple(self._workers):
-            self.ended(rank)
+            self._close_of(rank)
 
     def ask(self, line: _WorkerLine, text: bytes) -> None:
         """Send a request to the runner."""
         worker = line.worker
-        self._send(frames.pack_ask(worker.rank, worker.generation, line.number, text))
+        self.context.send(frames.pack_ask(worker.rank, worker.generation, line.number, text))
 
     def add(self, line: _WorkerLine) -> int:
         """Add a line; return its number."""
@@ -91,7 +105,7 @@ class QueueLines:
 
     def note(self, rank: int, text: str) -> None:
         """Report why a worker's lines are closed."""
-        self._note(f"rank {rank}: {text}; its connections to the shard queues are closed")
+        self.context.note(f"rank {rank}: {text}; its connections to the shard queues are closed")
 
 
 class _WorkerLines:

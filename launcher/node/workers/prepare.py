@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...control.facts import Facts
-    from ...control.reach_messages import Network
     from ...specs.host import Slot
     from ...specs.program import Program
     from ...specs.role_words import Peers
@@ -126,8 +125,8 @@ class NodeSetup:
         facts = self._found.facts
         return facts.cpus if facts else capacity.cpus()
 
-    def hello(self, network: Network | None = None) -> messages.Hello:
-        """Return this node's HELLO, with its interfaces if others are to try them."""
+    def hello(self) -> messages.Hello:
+        """Return this node's HELLO, without the fields of services."""
         port = self._reservation.port if self._reservation else None
         return messages.Hello(
             dsrun=__version__,
@@ -144,7 +143,6 @@ class NodeSetup:
             log_dir=self.log_folder,
             pids=(system.getppid(), system.getpid()),
             facts=self._facts(),
-            network=network,
             ports=tuple(self.role_ports.values()),
         )
 

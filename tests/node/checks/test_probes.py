@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Probe
 from dsrun.launcher.node.checks import probes
 from dsrun.launcher.node.machine import ports, processes
+from dsrun.launcher.node.services.probes import Probes
 
 from ...support.fake_nodes import NAMES
 from ...support.leaks import open_files
 from ...support.limits import NEVER
 from ...support.played_run import run_until
+from ...support.services import service_context
 from ...support.silent_port import silent_port
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Played:
         self.skipped = 0.0
         self.answers: list[list[str]] = []
         self.loop = Loop(lambda: time.monotonic() + self.skipped)
-        self.probes = probes.Probes(self.loop, self._send)
+        self.probes = Probes(service_context(self.loop, self._send))
 
     def _send(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
@@ -59,7 +61,7 @@ class Played:
         self.loop.run()
 
     def begin(self, *candidates: str, port: int) -> None:
-        self.probes.begin(Probe(candidates, port))
+        self.probes.receive(messages.pack(frames.PROBE, Probe(candidates, port))[5:])
 
 
 @pytest.fixture

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.control import frames
-from dsrun.launcher.control.reach_messages import Dial, Reach
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.reach_messages import Dial, Network, Reach
 from dsrun.launcher.node.checks import reach
-from dsrun.launcher.node.checks.reach import HALF, MOST_CALLERS, Reaching
+from dsrun.launcher.node.checks.reach import HALF, MOST_CALLERS, IdentityListener
 from dsrun.launcher.node.machine import ports
+from dsrun.launcher.node.services.reach import Reaching
 
 from ...support.leaks import open_files
 from ...support.limits import HANG, NEVER
 from ...support.played_run import run_until
+from ...support.services import HELLO, service_context
 from ...support.silent_port import silent_port
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ class Two:
         self.skipped = 0.0
         self.answers: list[tuple[int, list[str]]] = []
         self.loop = Loop(lambda: time.monotonic() + self.skipped)
-        self.nodes = [Reaching(self.loop, self._send) for _ in range(2)]
-        self.networks = [one.network({"GLOO_SOCKET_IFNAME": "lo"}, "cpu") for one in self.nodes]
+        context = service_context(self.loop, self._send, base={"GLOO_SOCKET_IFNAME": "lo"})
+        self.nodes = [Reaching(context) for _ in range(2)]
+        self.networks = [network_of(one) for one in self.nodes]
 
     def _send(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
@@ -46,10 +49,21 @@ class Two:
     def until(self, condition: Callable[[], object]) -> None:
         run_until(self.loop, lambda: bool(condition()), lambda: self.answers)
 
+    @property
+    def called(self) -> IdentityListener:
+        """The listener of the second node."""
+        identity = self.nodes[1]._identity
+        assert identity is not None
+        return identity
+
+    def ask(self, request: Reach) -> None:
+        """Ask the first node."""
+        self.nodes[0].receive(messages.pack(frames.REACH, request)[5:])
+
     def dial(self, *dials: Dial) -> list[str]:
         """Have the first node dial; returns the verdicts."""
         self.answers.clear()
-        self.nodes[0].dial(Reach(7, dials, {}))
+        self.ask(Reach(7, dials, {}))
         self.until(lambda: self.answers)
         ((number, verdicts),) = self.answers
         assert number == 7
@@ -60,6 +74,13 @@ class Two:
         one = socket.create_connection(("127.0.0.1", self.networks[node].port), HANG)
         one.settimeout(HANG)
         return one
+
+
+def network_of(node: Reaching) -> Network:
+    """The interfaces in a node's HELLO."""
+    network = node.hello(HELLO).network
+    assert network is not None
+    return network
 
 
 @pytest.fixture
@@ -84,7 +105,7 @@ def test_what_answers_there_has_to_be_that_node(two: Two) -> None:
     assert two.dial(Dial("127.0.0.1", own.port, other.token)) == [reach.OTHER], "it was itself"
     with socket.create_server(("127.0.0.1", 0)) as parrot:
         port = parrot.getsockname()[1]
-        two.nodes[0].dial(Reach(7, (Dial("127.0.0.1", port, other.token),), {}))
+        two.ask(Reach(7, (Dial("127.0.0.1", port, other.token),), {}))
         caller, _ = parrot.accept()
         with caller:
             caller.send(b"?" * HALF)
@@ -110,7 +131,7 @@ def test_one_that_is_silent_is_given_up(two: Two) -> None:
     _, other = two.networks
     with silent_port() as port:
         dials = (Dial("127.0.0.1", port, "t" * 32), Dial("127.0.0.1", other.port, other.token))
-        two.nodes[0].dial(Reach(7, dials, {}))
+        two.ask(Reach(7, dials, {}))
         two.until(lambda: two.nodes[0]._dials[0]._verdicts[1] == "")
         assert two.answers == []
         two.skipped += reach.SECONDS
@@ -120,9 +141,9 @@ def test_one_that_is_silent_is_given_up(two: Two) -> None:
 
 def test_callers_who_know_nothing_learn_nothing(two: Two) -> None:
     with two.call() as caller:
-        two.until(lambda: two.nodes[1]._identity._callers)
+        two.until(lambda: two.called._callers)
         caller.send(b"x" * HALF)
-        two.until(lambda: not two.nodes[1]._identity._callers)
+        two.until(lambda: not two.called._callers)
         assert caller.recv(64) == b""
 
 
@@ -130,17 +151,17 @@ def test_a_token_may_come_in_pieces(two: Two) -> None:
     with two.call() as caller:
         token = two.networks[1].token
         caller.send(token[:1].encode())
-        two.until(lambda: two.nodes[1]._identity._callers)
+        two.until(lambda: two.called._callers)
         assert two.dial(Dial("127.0.0.1", two.networks[1].port, token)) == [""]
         caller.send(token[1:HALF].encode())
-        two.until(lambda: not two.nodes[1]._identity._callers)
+        two.until(lambda: not two.called._callers)
         assert caller.recv(2 * HALF) == token[HALF:].encode()
 
 
 def test_callers_who_say_nothing_make_room(two: Two) -> None:
     _, other = two.networks
     callers = [two.call() for _ in range(MOST_CALLERS + 3)]
-    identity = two.nodes[1]._identity
+    identity = two.called
     two.until(lambda: len(identity._callers) == MOST_CALLERS)
     assert two.dial(Dial("127.0.0.1", other.port, other.token)) == [""]
     for one in callers:
@@ -161,9 +182,9 @@ def test_without_descriptors_the_door_closes(two: Two, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(socket.socket, "accept", full)
     with two.call():
-        two.until(lambda: two.nodes[1]._identity._listener.fileno() < 0)
+        two.until(lambda: two.called._listener.fileno() < 0)
 
 
 def test_a_request_without_dials_has_no_answer(two: Two) -> None:
-    two.nodes[0].dial(Reach(1, (), {"A": "b"}))
+    two.ask(Reach(1, (), {"A": "b"}))
     assert two.dial(Dial("127.0.0.1", 9, "t" * 32)) != [""]

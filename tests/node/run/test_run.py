@@ -366,7 +366,7 @@ def test_a_stranger_at_the_port_ends_the_run(
         return [ports.ListeningSocket(4711, "1")]
 
     monkeypatch.setattr(ports, "listeners", listeners)
-    played = make(python(TRAP.format(then="sys.exit(3)")))
+    played = make(python(TRAP.format(then="sys.exit(3)")), port=0)
     played.run.start(START._replace(master_port=5))
     done = played.done()
     ((text, number),) = played.notes()
@@ -382,7 +382,7 @@ def test_a_stranger_at_the_port_is_why_rank_0_failed(
 ) -> None:
     monkeypatch.setattr(port_watch, "FIRST", NEVER)  # it would report this by itself
     monkeypatch.setattr(ports, "listeners", lambda _: [ports.ListeningSocket(4711, "1")])
-    played = make(shell("exit $((7 * (1 - $RANK)))"))
+    played = make(shell("exit $((7 * (1 - $RANK)))"), port=0)
     played.run.start(TWO)
     played.done()
     hints = {one["rank"]: one["hint"] for one in played.all(frames.EXIT)}
@@ -395,7 +395,7 @@ def test_a_port_that_is_not_ours_is_not_looked_at(
 ) -> None:
     """Rank 0 is on another node."""
     monkeypatch.setattr(ports, "listeners", lambda _: [ports.ListeningSocket(4711, "1")])
-    played = make(shell("exec sleep 600"))
+    played = make(shell("exec sleep 600"), port=0)
     played.run.start(START._replace(first_rank=1))
     played.skip(5.0)
     played.run.stop(signal.SIGTERM, 0.0)

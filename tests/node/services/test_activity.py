@@ -20,6 +20,7 @@ from dsrun.launcher.node.workers.spawn import Process
 
 from ...support.clock import Clock
 from ...support.limits import wait_for
+from ...support.services import START, group, service_context
 from ...support.specs import shell
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def test_each_message_has_all_workers_that_run(
     wait_until(lambda: work_of(worker.pid).state == "S")
     clock, sent = Clock(), list[bytes]()
     running = [Process(shell("", 3), worker.pid, -1, -1, -1)]
-    sampler = Sampler(clock.loop, 2.0, lambda: running, lambda rank: rank * 10, sent.append)
+    sampler = Sampler(service_context(clock.loop, sent.append, sample=2.0))
+    sampler.started(START, group(running=lambda: running, printed=lambda rank: rank * 10))
     clock.go(2.0)
     clock.go(1.0)
     first, second = map(received, sent)
@@ -154,7 +156,7 @@ def test_each_message_has_all_workers_that_run(
     assert (row.idle, row.traced, first.ranks[0].idle) == (2.0, False, 0.0)
     running.clear()
     clock.go(2.0)
-    sampler.cancel()
+    sampler.close()
     clock.go(20.0)
     assert len(sent) == 2
 
@@ -179,5 +181,5 @@ def test_what_takes_long_is_done_seldom(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(system, "thread_time", lambda: next(costs))
     loop, waits = Loop(), list[float]()
     monkeypatch.setattr(loop, "call_later", lambda seconds, _call: waits.append(seconds))
-    Sampler(loop, 2.0, list, int, list[bytes]().append)
+    Sampler(service_context(loop, sample=2.0)).started(START, group())
     assert waits == [pytest.approx(5.0)]

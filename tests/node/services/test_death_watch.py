@@ -14,6 +14,7 @@ from dsrun.launcher.node.services.death_watch import DeathWatch
 from dsrun.launcher.node.workers.spawn import Process
 
 from ...support.cost import calls
+from ...support.services import service_context
 from ...support.specs import shell
 
 
@@ -42,17 +43,17 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_only_failures_are_looked_into(code: int, signalled: bool, hint: str, lines: int) -> None:
-    watching = DeathWatch()
+    watching = DeathWatch(service_context())
     ended = worker(9)
     ended.signalled = signalled
-    found, text = watching.hint_and_evidence(ended, code)
+    found, text = watching.exited(ended, code)
     assert (found, len(text.split("\n")) if text else 0) == (hint, lines)
     watching.close()
 
 
 def test_it_takes_no_time_to_speak_of() -> None:
     """The first time, modules are imported."""
-    watching = DeathWatch()
-    watching.hint_and_evidence(worker(256), 1)
-    assert calls(lambda: watching.hint_and_evidence(worker(256), 1)) < 1000
+    watching = DeathWatch(service_context())
+    watching.exited(worker(256), 1)
+    assert calls(lambda: watching.exited(worker(256), 1)) < 1000
     watching.close()

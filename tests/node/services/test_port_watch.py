@@ -16,6 +16,7 @@ from dsrun.launcher.node.services.port_watch import PortWatch
 from dsrun.launcher.node.workers.spawn import Process
 
 from ...support.limits import HANG
+from ...support.services import START, group, service_context
 from ...support.specs import shell
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Watched:
         self.loop = Loop()
         self.told = ""
         self.rank0 = Process(shell(""), 0, -1, -1, -1)
-        self.watch = PortWatch(self.loop, port, self.rank0, self._tell)
+        self.watch = PortWatch(service_context(self.loop, stop=self._tell))
+        self.watch.started(START._replace(master_port=port), group(self.rank0))
 
     def _tell(self, text: str) -> None:
         self.told = text

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.role_messages import Ports, PortsAsk
 from dsrun.launcher.node.machine import ports
 from dsrun.launcher.node.services.role_ports import RolePorts
 
 from ...support.limits import HANG
+from ...support.services import START, group, service_context
 from .test_port_watch import DIRECTLY, ELSEWHERE, SOMEBODY, listening, needs_root
 
 if TYPE_CHECKING:
@@ -26,17 +29,37 @@ class Watched:
     def __init__(self) -> None:
         self.loop = Loop()
         self.told: list[str] = []
+        self.asked: list[tuple[str, ...]] = []
         self.runs = True
         self.numbers = {name: free_port() for name in ("http", "grpc")}
-        self.ports = RolePorts(self.loop, ("server", "n1"), self.numbers, self._tell)
-        self.ports.begin(lambda: self.runs)
+        context = service_context(
+            self.loop,
+            self._answered,
+            stop=self._tell,
+            role_ports=self.numbers,
+            part="server",
+            host="n1",
+        )
+        self.ports = RolePorts(context)
+        self.start()
+
+    def start(self) -> None:
+        """Start workers, as far as the watch knows."""
+        self.ports.started(START, group(running=lambda: self.runs))
 
     def _tell(self, text: str) -> None:
         self.told.append(text)
         self.loop.stop()
 
+    def _answered(self, frame: bytes) -> None:
+        ((kind, body),) = frames.Decoder().feed(frame)
+        assert kind == frames.PORTS
+        self._tell(f"answer {' '.join(self.asked[messages.unpack(Ports, body).id])}")
+
     def ask(self, *wanted: str) -> None:
-        self.ports.ask(wanted, lambda: self._tell(f"answer {' '.join(wanted)}"))
+        self.asked.append(wanted)
+        ask = PortsAsk(len(self.asked) - 1, wanted)
+        self.ports.receive(messages.pack(frames.PORTS_ASK, ask)[5:])
 
     def wait(self) -> None:
         """Run until something is told."""
@@ -145,7 +168,7 @@ def test_each_start_is_watched_anew(watched: Watched) -> None:
             servers.enter_context(socket.create_server(("", number)))
         watched.ask("http", "grpc")
     with listening(ELSEWHERE, SOMEBODY, watched.numbers["grpc"]):
-        watched.ports.begin(lambda: True)
+        watched.start()
     assert watched.told == ["answer http grpc", taken(watched, "grpc", SOMEBODY)]
 
 
@@ -154,7 +177,7 @@ def test_nobody_looks_once_the_workers_have_ended(watched: Watched) -> None:
     watched.runs = False
     with listening(ELSEWHERE, SOMEBODY, watched.numbers["http"]):
         watched.ask()
-        watched.ports.begin(lambda: watched.runs)
+        watched.start()
     assert watched.told == []
 
 

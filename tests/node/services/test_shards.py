@@ -13,8 +13,10 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.node.services import shards
+from dsrun.launcher.node.workers.spawn import Process
 
 from ...support.limits import HANG
+from ...support.services import START, service_context
 from ...support.specs import python
 
 if TYPE_CHECKING:
@@ -33,10 +35,12 @@ class Node:
         self.loop = Loop()
         self.asked: list[tuple[int, int, int, bytes]] = []
         self.noted: list[str] = []
-        self.lines = shards.QueueLines(self.loop, self._sent, self.noted.append)
+        self.lines = shards.QueueLines(service_context(self.loop, self._sent, self.noted.append))
         self._workers: dict[int, socket.socket] = {}
         self._ours: list[socket.socket] = []
-        with self.lines.given([python("", 4), python("", 5)], 3) as specs:
+        with self.lines.outfit(
+            [python("", 4), python("", 5)], START._replace(generation=3)
+        ) as specs:
             for spec in specs:
                 (fd,) = spec.fds
                 number, _, inode = spec.env[shards.VARIABLE].decode().partition(":")
@@ -48,6 +52,10 @@ class Node:
         ((kind, body),) = frames.Decoder().feed(frame)
         assert kind == frames.SHARD_REQUEST
         self.asked.append(frames.unpack_ask(body))
+
+    def answer(self, number: int, text: bytes) -> None:
+        """Answer on a line."""
+        self.lines.receive(frames.pack_answer(number, text)[5:])
 
     def hand_in(self, rank: int) -> socket.socket:
         """Open a line for a worker; return the worker's end of it."""
@@ -122,10 +130,10 @@ def test_a_question_goes_on_and_its_answer_comes_back(node: Node) -> None:
     number, other = node.ask(first, b'{"a":1}'), node.ask(second, b"{}")
     assert node.asked == [(4, 3, number, b'{"a":1}'), (5, 3, other, b"{}")]
     assert number != other
-    node.lines.answer(number, b"yes")
+    node.answer(number, b"yes")
     assert first.recv(99) == b"yes\n"
     assert node.ask(first, b"more") == number
-    node.lines.answer(number, b"and more")
+    node.answer(number, b"and more")
     assert first.recv(99) == b"and more\n"
     assert not node.is_closed(second)
 
@@ -145,7 +153,7 @@ def test_a_question_may_come_in_pieces(node: Node) -> None:
 def test_a_long_answer_is_written_as_it_is_read(node: Node) -> None:
     line = node.hand_in(4)
     number = node.ask(line, b"all")
-    node.lines.answer(number, b"y" * (3 << 20))
+    node.answer(number, b"y" * (3 << 20))
     got = bytearray()
 
     def read() -> bool:
@@ -166,7 +174,7 @@ def test_the_end_of_a_line_is_told(node: Node) -> None:
     line.close()
     node.run(lambda: len(node.asked) == 2)
     assert node.asked[1] == (4, 3, number, b"")
-    node.lines.answer(number, b"nobody waits for this")
+    node.answer(number, b"nobody waits for this")
     assert node.noted == []
 
 
@@ -174,7 +182,7 @@ def test_an_empty_answer_ends_all_lines_of_the_worker_alone(node: Node) -> None:
     lines = [node.hand_in(4), node.hand_in(4), node.hand_in(5)]
     numbers = [node.ask(line, b"x") for line in lines]
     assert len(set(numbers)) == 3
-    node.lines.answer(numbers[0], b"")
+    node.answer(numbers[0], b"")
     assert [node.is_closed(line) for line in lines] == [True, True, False]
     assert {one[:3] for one in node.asked if not one[3]} == {(4, 3, n) for n in numbers[:2]}
     assert node.noted == []
@@ -184,8 +192,8 @@ def test_a_worker_that_has_ended_takes_nothing_more(node: Node) -> None:
     mine, other = node.hand_in(4), node.hand_in(5)
     node.ask(mine, b"x")
     node.ask(other, b"x")
-    node.lines.ended(4)
-    node.lines.ended(4)
+    for _ in range(2):
+        assert node.lines.exited(Process(python("", 4), 0, -1, -1, -1), 0) == ("", "")
     assert node.is_closed(mine)
     assert not node.is_closed(other)
     with pytest.raises(BrokenPipeError):
@@ -266,6 +274,6 @@ def test_what_is_no_socket_is_the_end_of_handing_in(node: Node) -> None:
     node.settle()
     with pytest.raises(BrokenPipeError):
         node.hand_in(4)
-    node.lines.answer(number, b"y")
+    node.answer(number, b"y")
     assert line.recv(9) == b"y\n"
     assert node.noted == []

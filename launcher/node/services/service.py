@@ -1,0 +1,239 @@
+"""Services of a run on a node, each opened once the run needs it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager, nullcontext
+from enum import Enum
+from functools import partial
+from importlib import import_module
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from ...common.loop import Loop, Timer
+    from ...control.messages import Hello, NodeJob, Start
+    from ..workers.group import WorkerGroup
+    from ..workers.prepare import NodeSetup
+    from ..workers.spawn import Process, WorkerSpec
+    from ..workers.worker_specs import WorkerSpecs
+
+
+NODE = __name__.rpartition(".services")[0]
+"""The package in which rows name modules."""
+
+
+class OpeningTime(Enum):
+    """The time at which a service is opened, unless its first frame has come before."""
+
+    HELLO = "before HELLO"
+    START = "before workers are started for the first time"
+    STARTED = "once workers have been started for the first time"
+    EACH_START = "each time that workers have been started, when the former one is closed"
+    FRAME = "with its first frame"
+
+
+class ServiceContext(NamedTuple):
+    """The run that has a service.
+
+    Attributes:
+        loop: the loop of this node launcher.
+        setup: the task on this node.
+        specs: makes the specs of the workers.
+        send: sends a frame to the runner.
+        note: shows the user a line.
+        stop: stops the workers, for a reason that the user is told.
+    """
+
+    loop: Loop
+    setup: NodeSetup
+    specs: WorkerSpecs
+    send: Callable[[bytes], None]
+    note: Callable[[str], None]
+    stop: Callable[[str], None]
+
+
+class NodeService:
+    """A service that does nothing; others override the methods for events that concern them.
+
+    Attributes:
+        context: the run that has it.
+    """
+
+    def __init__(self, context: ServiceContext) -> None:
+        self.context = context
+
+    @property
+    def pids(self) -> Collection[int]:
+        """Its children, which are no workers."""
+        return ()
+
+    def hello(self, hello: Hello) -> Hello:
+        """Return HELLO with its own fields."""
+        return hello
+
+    def store_opened(self) -> None:
+        """Handle the time from which rank 0's store may listen on the master port."""
+
+    def outfit(
+        self, specs: Sequence[WorkerSpec], _start: Start, /
+    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
+        """Return a context of new specs, in which workers start."""
+        return nullcontext(specs)
+
+    def started(self, start: Start, group: WorkerGroup, /) -> None:
+        """Handle the start of workers."""
+
+    def exited(self, _process: Process, _code: int, /) -> tuple[str, str]:
+        """Handle the end of a worker; return its cause in a few words, and the evidence in lines.
+
+        Each is "" if nothing is known; the code is minus the number of a signal.
+        """
+        return "", ""
+
+    def receive(self, body: bytes) -> None:
+        """Handle a frame of its kind.
+
+        Raises:
+            BadFrame: the frame is not valid in this run.
+        """
+
+    def abandoned(self) -> None:
+        """Handle the loss of the runner."""
+
+    def close(self) -> None:
+        """Close all that is open; a second call does nothing."""
+
+
+class ServiceDoor(NamedTuple):
+    """One service of a run, as a row of `node.doors`.
+
+    Attributes:
+        name: of a subclass of `NodeService`: its module below `node`, and its own name.
+        time: the time at which it is opened, if it applies.
+        applies: returns whether a job has it.
+        frame: the kind of frames that it receives, if any; the first one opens it in any job.
+        delay: returns the seconds from a start of workers until it is opened.
+    """
+
+    name: str
+    time: OpeningTime
+    applies: Callable[[NodeJob], bool] = lambda _: True
+    frame: int | None = None
+    delay: Callable[[NodeJob], float] = lambda _: 0.0
+
+    def open(self, context: ServiceContext) -> NodeService:
+        """Open the service."""
+        module, _, name = self.name.partition(":")
+        service: NodeService = getattr(import_module(module, NODE), name)(context)
+        return service
+
+
+class NodeServices:
+    """The services of one run; all of them hear of an event in the order of their rows."""
+
+    def __init__(self, context: ServiceContext, rows: Sequence[ServiceDoor]) -> None:
+        """Prepare; no service is opened yet."""
+        self._context, self._rows = context, rows
+        self._task = context.setup.task
+        self._opened: dict[str, NodeService] = {}
+        self._timers: dict[str, Timer] = {}
+
+    @property
+    def _services(self) -> list[NodeService]:
+        return [self._opened[row.name] for row in self._rows if row.name in self._opened]
+
+    @property
+    def pids(self) -> set[int]:
+        """Their children."""
+        return {pid for one in self._services for pid in one.pids}
+
+    def hello(self, hello: Hello) -> Hello:
+        """Return HELLO with the fields of all services."""
+        self._open_all(OpeningTime.HELLO)
+        for one in self._services:
+            hello = one.hello(hello)
+        return hello
+
+    def store_opened(self) -> None:
+        """Tell them that rank 0's store may listen on the master port."""
+        for one in self._services:
+            one.store_opened()
+
+    @contextmanager
+    def outfitted(
+        self, specs: Sequence[WorkerSpec], start: Start
+    ) -> Iterator[Sequence[WorkerSpec]]:
+        """Return a context of the specs of workers with what the services give them.
+
+        Raises:
+            OSError: there are too few descriptors.
+        """
+        self._open_all(OpeningTime.START)
+        with ExitStack() as stack:
+            for one in self._services:
+                specs = stack.enter_context(one.outfit(specs, start))
+            yield specs
+
+    def started(self, start: Start, group: WorkerGroup) -> None:
+        """Tell them of workers that have been started, and open those that are due then."""
+        for row in self._rows:
+            if row.time is OpeningTime.EACH_START:
+                self._close(row.name)
+            due = row.time in {OpeningTime.STARTED, OpeningTime.EACH_START}
+            if due and row.applies(self._task):
+                begin = partial(self._begin, row, start, group)
+                if seconds := row.delay(self._task):
+                    self._timers[row.name] = self._context.loop.call_later(seconds, begin)
+                else:
+                    begin()
+            elif row.name in self._opened:
+                self._opened[row.name].started(start, group)
+
+    def exited(self, process: Process, code: int) -> tuple[str, str]:
+        """Tell them of the end of a worker; return the first cause, and all evidence."""
+        found = [one.exited(process, code) for one in self._services]
+        causes = (cause for cause, _ in found if cause)
+        return next(causes, ""), "\n".join(lines for _, lines in found if lines)
+
+    def receive(self, kind: int, body: bytes) -> None:
+        """Pass a frame on to its service; ignore one that belongs to none.
+
+        Raises:
+            BadFrame: the frame is not valid in this run.
+        """
+        for row in self._rows:
+            if row.frame == kind:
+                self._open(row).receive(body)
+
+    def abandoned(self) -> None:
+        """Tell them that the runner is lost."""
+        for one in self._services:
+            one.abandoned()
+
+    def close(self) -> None:
+        """Close them all."""
+        for row in self._rows:
+            self._close(row.name)
+
+    def _open_all(self, time: OpeningTime) -> None:
+        for row in self._rows:
+            if row.time is time and row.applies(self._task):
+                self._open(row)
+
+    def _open(self, row: ServiceDoor) -> NodeService:
+        if row.name not in self._opened:
+            self._opened[row.name] = row.open(self._context)
+        return self._opened[row.name]
+
+    def _begin(self, row: ServiceDoor, start: Start, group: WorkerGroup) -> None:
+        self._open(row).started(start, group)
+
+    def _close(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
+        if service := self._opened.pop(name, None):
+            service.close()
