@@ -1,1 +1,1 @@
-"""A program on this node, from JOB to DONE, and what is watched of it."""
+"""One program on this node, from JOB to DONE."""

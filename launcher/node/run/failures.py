@@ -1,6 +1,6 @@
-"""What is known about workers that have failed; what is in files of the user, a child reads.
+"""Details of workers that have failed; a child reads them from files of the user.
 
-A file system that does not answer is often why they have failed.
+Workers often fail because a file system does not answer.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def find(
     note: Callable[[str], None],
     then: Callable[[FailureDetails], None],
 ) -> None:
-    """Call `then` with what is known about workers, and what their files have.
+    """Call `then` with the known details of workers, and with those in their files.
 
     Args:
-        calls: where the child belongs.
+        calls: has the child.
         failed: the workers.
-        known: what is known without files.
+        known: details that need no files.
         note: takes a line for the user if nothing can be read.
         then: called once, perhaps at once.
     """

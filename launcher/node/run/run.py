@@ -1,4 +1,4 @@
-"""One program on this node, from JOB to DONE: its checks, its workers, and what they leave."""
+"""One program on this node, from JOB to DONE: its checks, its workers, and processes they leave."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 CONFIRM = 2.0
-"""Seconds until a process that seems to be left over has to be there still."""
+"""Seconds for which a process has to stay to count as left over."""
 
 
 def _nothing() -> None:
@@ -44,15 +44,15 @@ def _nothing() -> None:
 
 
 class RunContext(NamedTuple):
-    """What a run has from the session that it is part of.
+    """The part of a session that its run uses.
 
     Attributes:
         kept: the preloader of an earlier run on this line.
         apart: returns the children of this process that belong to no run.
         starting: called before workers start; it may stop the run.
-        started: called when they have been started.
-        between: called before each of them is.
-        queue: has what happens on this node; None for another one.
+        started: called once they have been started.
+        between: called before the start of each worker.
+        queue: the queue of events on this node; None for another one.
     """
 
     kept: Preloader | None = None
@@ -67,9 +67,9 @@ ALONE = RunContext()
 
 
 class GroupNews:
-    """Tells a run what its workers do: what they write at once, all else after what is under way.
+    """Reports events of workers to their run: output at once, all others through the queue.
 
-    A worker that could not be ended is not heard of after the end of the run.
+    After the end of the run it passes on no output of workers that could not be killed.
     """
 
     def __init__(
@@ -88,25 +88,25 @@ class GroupNews:
             self._send(frame)
 
     def worker_wrote(self, rank: int, stream: int, data: bytes) -> None:
-        """Send the runner what a worker has written."""
+        """Send the output of a worker to the runner."""
         self._pass_on(frames.pack_output(rank, stream, data))
 
     def input_taken(self, size: int) -> None:
-        """Let the runner send so many more bytes of standard input."""
+        """Allow the runner to send so many more bytes of standard input."""
         self._pass_on(frames.pack_count(frames.INPUT_ACK, size))
 
     def worker_exited(self, process: Process) -> None:
-        """Have the state handle the end of a worker."""
+        """Tell the state that a worker has ended."""
         assert process.status is not None
         code = os.waitstatus_to_exitcode(process.status)
         self._queue.put(self._state.worker_ended, process, code)
 
     def orphans_stopped(self, names: str) -> None:
-        """Tell the user which processes are being stopped."""
+        """Tell the user which processes are stopped."""
         self._queue.put(self._note, f"stopped processes that the job left running: {names}")
 
     def group_ended(self, left: list[int]) -> None:
-        """Have the state handle the end of the group."""
+        """Tell the state that the group has ended."""
         group = self._group()
         failed = bool(group.failed() or group.unended)
         self._queue.put(self._state.group_ended, GroupEnd(left, group.may_stay(), failed))
@@ -116,8 +116,8 @@ class NodeRun:
     """One task on this node.
 
     Attributes:
-        former: children that earlier runs have left running; this run leaves them alone.
-        left: processes that could not be stopped, as texts.
+        former: children of earlier runs that still run; this run ignores them.
+        left: processes that could not be killed, as texts.
         stuck: children that end by themselves once a disk answers.
     """
 
@@ -132,7 +132,7 @@ class NodeRun:
     ) -> None:
         """Prepare a task; frames are sent with `send`, and `ended` is called once.
 
-        `found` is what the checks of files have found.
+        `found` has the results of the checks of files.
         """
         self.task = task
         kept = around.kept
@@ -162,7 +162,7 @@ class NodeRun:
         )
         self._news = GroupNews(self._state, self._queue, send, self._note, lambda: self.group)
 
-    # -- what is known of it ----------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------
 
     @property
     def phase(self) -> NodeRunPhase:
@@ -171,12 +171,12 @@ class NodeRun:
 
     @property
     def looks(self) -> bool:
-        """Whether what jobs that have ended have left is still to be looked for."""
+        """Whether processes that ended jobs have left are still to be looked for."""
         return self._state.looks
 
     @property
     def leaves_background(self) -> bool:
-        """Whether processes that it has left running may stay."""
+        """Whether background processes of the workers may stay."""
         return self._state.leaves_background
 
     @property
@@ -186,7 +186,7 @@ class NodeRun:
 
     @property
     def active(self) -> bool:
-        """Whether processes of it may be running."""
+        """Whether its processes may still run."""
         return self.phase in {NodeRunPhase.RUNNING, NodeRunPhase.DISMISSING}
 
     @property
@@ -198,7 +198,7 @@ class NodeRun:
         """Return this node's HELLO."""
         return self._services.hello(self._setup.hello())
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     def open_to_store(self) -> None:
         """Stop listening on the master port, so that rank 0's store can, and for other nodes."""
@@ -206,10 +206,10 @@ class NodeRun:
         self._services.store_opened()
 
     def tell_peers(self, body: bytes) -> None:
-        """Tell the workers of a role, and those that start later, where those of others are.
+        """Tell the workers of a role, now and at later starts, where those of other roles are.
 
         Raises:
-            BadFrame: it is not valid.
+            BadFrame: the body is not valid.
         """
         from ...control.role_messages import RolePeers
 
@@ -220,12 +220,12 @@ class NodeRun:
     def start(self, start: messages.Start, *, looks: bool = False) -> None:
         """Start the workers, or the agent that decides when they start.
 
-        With `looks`, look after that for what jobs that have ended have left.
+        With `looks`, look after that for processes that ended jobs have left.
         """
         self._queue.put(self._state.started, start, looks=looks)
 
     def end_leftovers(self) -> list[int]:
-        """End what this job has left; return what other jobs that have ended have left.
+        """Kill processes that this job has left; return those that other ended jobs have left.
 
         A node that has come back to a job has another node launcher than before.
         """
@@ -286,7 +286,7 @@ class NodeRun:
         self.stop(signal.SIGTERM, self.task.last_grace, reason=reason)
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
-        """Handle the end of children, given the wait status of each by pid."""
+        """Handle the end of children, given the wait status of each child by pid."""
         self._queue.put(self._reap, reaped)
 
     def _reap(self, reaped: Mapping[int, int]) -> None:
@@ -295,13 +295,13 @@ class NodeRun:
                 one.on_reaped(reaped)
 
     def close(self) -> None:
-        """Release at once everything that was reserved or opened for it: another one follows."""
+        """Close all its resources at once, as another run follows."""
         self._state.close()
 
     # -- workers ----------------------------------------------------------------------------
 
     def _begin_preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
-        """Let a preloader begin with its imports while the other nodes get ready."""
+        """Start the imports of a preloader while the other nodes prepare."""
         if not self.task.workers.preload and kept is None:
             return None
         from ..preload.preloaded_workers import PreloadedWorkers
@@ -324,7 +324,7 @@ class NodeRun:
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
 
-    # -- what its state decides (`NodeRunActions`) -----------------------------------------
+    # -- decisions of its state (`NodeRunActions`) -------------------------------------------
 
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
@@ -361,7 +361,7 @@ class NodeRun:
         self.preloader.prepare(len(start.slots), then)
 
     def settle(self, start: messages.Start) -> None:
-        """Start the workers once signals that came before were handled, and what they do here."""
+        """Start the workers once earlier signals, and their consequences here, were handled."""
         self._starting()
         self._queue.put(self._queue.put, self._state.workers_due, start)
 
@@ -399,17 +399,17 @@ class NodeRun:
             group.feed(data)
 
     def look_for_leftovers(self) -> None:
-        """Name what jobs that have ended have left, and is still there soon; end what this one has.
+        """Name processes of ended jobs that are still there soon; kill those of this job.
 
-        If all processes of a job are killed one by one, as engines and schedulers do, those that
-        are killed last are there without their guard for a moment.
+        If an engine or a scheduler kills all processes of a job one by one, the last ones run
+        without their guard for a moment.
         """
         others = self.end_leftovers()
         if others:
             self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
 
     def report_exit(self, process: Process, code: int) -> None:
-        """Tell the runner how a worker has ended, and why, as far as is known."""
+        """Report the end of a worker to the runner, with its cause if that is known."""
         rank = process.spec.rank
         now, causes = system.monotonic(), self._services.exited(process, code)
         ended = messages.WorkerExit(rank, process.pid, code, process.signalled, now, *causes)
@@ -422,18 +422,18 @@ class NodeRun:
         self._send(messages.pack(frames.EXIT, failed))
 
     def find_failures(self) -> None:
-        """Read what failed workers have left."""
+        """Read the error files and the last output of failed workers."""
         from .failures import find
 
         found = self.group.failed(), self.group.failures()
         find(self._calls, *found, self._note, self._queue.later(self._state.failures_found))
 
     def close_rounds(self) -> None:
-        """End the agent."""
+        """Close the agent."""
         self.rounds.close(self._queue.later(self._state.rounds_closed))
 
     def kill_agent(self) -> None:
-        """End all that the agent has started."""
+        """Kill all processes that the agent has started."""
         self._rounds = None
         self._group = WorkerGroup(
             self._loop, StopPolicy(), self._news, self._not_ours, queue=self._queue
@@ -441,18 +441,18 @@ class NodeRun:
         self._group.stop(signal.SIGKILL, 0)
 
     def end_preloader(self) -> None:
-        """End what no later run needs of the preloader."""
+        """Close the preloader, or keep the part that a later run needs."""
         self.preloader.end(self._queue.later(self._state.preloader_gone))
 
     def release(self) -> None:
-        """Release all that was reserved or opened for it."""
+        """Close all its resources."""
         for one in (self._setup, self._specs, self._services, self._calls):
             one.close()
         if self._preloaded is not None:
             self._preloaded.close()
 
     def report_end(self, left: Sequence[int], details: FailureDetails, reason: str) -> None:
-        """Release all that was reserved, and report what is left."""
+        """Close all its resources, and report the end to the runner."""
         self.left = tuple(map(processes.stuck, left))
         self.stuck = self._specs.files.stuck | self._calls.stuck
         self.release()  # first: the next job may start as soon as the end is reported

@@ -1,6 +1,6 @@
-"""The state of a run on a node: decides, of all that happens in it, what follows.
+"""The state of a run on a node, which decides on the consequences of each event.
 
-Nothing here starts, signals, sends or waits: that is done by `NodeRunActions`.
+Nothing here starts, signals, sends or waits: `NodeRunActions` do that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NodeRunPhase(Enum):
         PREPARED: its checks are made; a port may be reserved for it.
         RUNNING: its workers run, or an elastic job's agent does.
         DISMISSING: its workers are gone; the agent and the preloader are being ended.
-        ENDED: nothing of it is left here, and the runner has been told.
+        ENDED: nothing is left here, and the runner has been told.
     """
 
     PREPARED = 1
@@ -44,9 +44,9 @@ class WorkersCourse(Enum):
     """The workers that were requested last.
 
     Attributes:
-        NONE: there are none, or not any more.
+        NONE: there are none.
         WAITING: they wait for the preloader.
-        RUNNING: they were started, and something of them is left.
+        RUNNING: they were started, and processes of them are left.
     """
 
     NONE = 1
@@ -58,9 +58,9 @@ class RoundsCourse(Enum):
     """The rounds of an elastic job.
 
     Attributes:
-        NONE: there are none, or not any more.
+        NONE: there are none.
         OPEN: another one may follow.
-        OVER: none follows; the agent has not ended.
+        OVER: none follows, but the agent has not ended.
     """
 
     NONE = 1
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
             """Tell the agent that this round's workers are gone."""
 
         def stop(self) -> None:
-            """Have the agent ask for no other round."""
+            """Make the agent request no other round."""
 
     class RunningPreloader(Protocol):
         """The preloader, from which workers start."""
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
             """Start no worker from it any more."""
 
     class NodeRunActions(Protocol):
-        """Carries out the decisions of a run, in the order of the calls."""
+        """Acts on the decisions of a run, in the order of the calls."""
 
         @property
         def group(self) -> RunningGroup:
@@ -125,7 +125,7 @@ if TYPE_CHECKING:
             """Prepare the preloader for these workers; `NodeRunState.preloaded` follows."""
 
         def settle(self, start: Start) -> None:
-            """Act on signals that wait for each other, which may stop the run.
+            """Act on signals that wait for each other; that may stop the run.
 
             `NodeRunState.workers_due` follows.
             """
@@ -137,36 +137,36 @@ if TYPE_CHECKING:
             """
 
         def look_for_leftovers(self) -> None:
-            """Look for what jobs that have ended have left: it reads all of /proc."""
+            """Look for processes that ended jobs have left; this reads all of /proc."""
 
         def report_exit(self, process: Process, code: int) -> None:
-            """Tell the runner how a worker has ended, and why, as far as is known."""
+            """Report the end of a worker to the runner, with its cause if that is known."""
 
         def report_not_started(self, rank: int, reason: str) -> None:
-            """Tell the runner of a worker that was not started."""
+            """Report a worker that was not started to the runner."""
 
         def find_failures(self) -> None:
-            """Read what failed workers have left; `NodeRunState.failures_found` follows."""
+            """Read the files of failed workers; `NodeRunState.failures_found` follows."""
 
         def kill_agent(self) -> None:
-            """End all that the agent has started; `NodeRunState.group_ended` follows."""
+            """Kill the processes of the agent; `NodeRunState.group_ended` follows."""
 
         def close_rounds(self) -> None:
-            """End the agent; `NodeRunState.rounds_closed` follows once no notice is left."""
+            """Close the agent; `NodeRunState.rounds_closed` follows once no notice is left."""
 
         def end_preloader(self) -> None:
-            """End what no later run needs of it; `NodeRunState.preloader_gone` follows."""
+            """Close it, or keep what a later run needs; `NodeRunState.preloader_gone` follows."""
 
         def release(self) -> None:
-            """Release all that was reserved or opened for the run."""
+            """Close all resources of the run."""
 
         def report_end(self, left: Sequence[int], details: FailureDetails, reason: str) -> None:
-            """Release all that was reserved, and tell the runner that the run has ended.
+            """Close all resources of the run, and report its end to the runner.
 
             Args:
-                left: pids that could not be ended.
+                left: pids that could not be killed.
                 details: of workers that failed by themselves.
-                reason: why the run has ended, if that is not the runner's.
+                reason: the reason for the end, if it is not the runner's.
             """
 
 
@@ -174,9 +174,9 @@ class GroupEnd(NamedTuple):
     """The end of a group of workers.
 
     Attributes:
-        left: pids that cannot be ended from here.
-        may_stay: whether what the workers have left running may stay.
-        failed: whether any failed by itself, or had raised an exception before it was stopped.
+        left: pids that cannot be killed from here.
+        may_stay: whether background processes of the workers may stay.
+        failed: whether a worker failed by itself, or raised an exception before it was stopped.
     """
 
     left: Sequence[int]
@@ -189,8 +189,8 @@ class NodeRunState:
 
     Attributes:
         phase: its phase.
-        looks: whether what jobs that have ended have left is still to be looked for.
-        leaves_background: whether processes that it has left running may stay.
+        looks: whether processes that ended jobs have left are still to be looked for.
+        leaves_background: whether background processes of the workers may stay.
     """
 
     def __init__(self, do: NodeRunActions, *, elastic: bool, preloads: bool) -> None:
@@ -215,7 +215,7 @@ class NodeRunState:
     def started(self, start: Start, *, looks: bool = False) -> None:
         """Start the workers, or the agent that decides when they start.
 
-        With `looks`, look after that for what jobs that have ended have left.
+        With `looks`, look after that for processes that ended jobs have left.
         """
         self.phase, self.looks = NodeRunPhase.RUNNING, looks
         if self._elastic:
@@ -225,7 +225,7 @@ class NodeRunState:
             self.workers_requested(start)
 
     def workers_requested(self, start: Start) -> None:
-        """Start the workers that the runner, or the agent, has asked for."""
+        """Start the workers that the runner, or the agent, has requested."""
         if self._preloads:
             self._workers = WorkersCourse.WAITING
             self._do.preload(start)
@@ -252,7 +252,7 @@ class NodeRunState:
             self._do.look_for_leftovers()
 
     def not_started(self, start: Start, rank: int, reason: str) -> None:
-        """End the workers that run, as the one with this rank could not be started.
+        """Stop the running workers, as the one with this rank could not be started.
 
         The agent is told of the others of `start` as if they had failed.
         """
@@ -284,7 +284,7 @@ class NodeRunState:
             self._do.group.stop(number, grace)
 
     def worker_ended(self, process: Process, code: int) -> None:
-        """Tell the runner, and the agent if there is one."""
+        """Report the end of a worker to the runner, and to the agent if there is one."""
         if self.phase is NodeRunPhase.ENDED:
             return  # it could not be ended
         self._do.report_exit(process, code)
@@ -301,7 +301,7 @@ class NodeRunState:
         Args:
             number: the signal for them.
             grace: seconds until SIGKILL.
-            reason: why, if that is not the runner's.
+            reason: the reason, if it is not the runner's.
             delivered: whether the workers have already got the signal.
         """
         self._reason = reason or self._reason
@@ -322,11 +322,11 @@ class NodeRunState:
             self._end_workers()
 
     def rounds_ended(self, reason: str) -> None:
-        """Stop at once: no round follows, for this reason, "" if all workers ended well."""
+        """Stop at once, as no round follows; the reason is "" if all workers succeeded."""
         self.stopped(signal.SIGTERM, 0, reason=reason)
 
     def group_ended(self, end: GroupEnd) -> None:
-        """Continue with the next round, or with the end of the agent, or of the run."""
+        """Continue with the next round, or with the end of the agent or of the run."""
         if self.phase is NodeRunPhase.ENDED:
             return
         self._workers, self._last = WorkersCourse.NONE, end
@@ -347,19 +347,19 @@ class NodeRunState:
         self._dismiss()
 
     def failures_found(self, details: FailureDetails) -> None:
-        """Continue with the end, which tells the runner of these."""
+        """Continue with the end, which reports these details."""
         self._details = details
         self._dismiss()
 
     def _dismiss(self) -> None:
-        """End the agent of an elastic job, if there is one, and then the run."""
+        """Close the agent of an elastic job, if there is one, and then end the run."""
         if self._rounds is RoundsCourse.NONE:
             self._finish()
         else:
             self._do.close_rounds()
 
     def rounds_closed(self) -> None:
-        """Kill what is left of the agent, which has been told to end."""
+        """Kill the processes of the agent that are left after it was closed."""
         self._rounds, self._workers = RoundsCourse.NONE, WorkersCourse.RUNNING
         self._do.kill_agent()
 
@@ -372,11 +372,11 @@ class NodeRunState:
             self.preloader_gone()
 
     def preloader_gone(self) -> None:
-        """End the run, of which nothing is left."""
+        """End the run, as nothing is left."""
         self.phase = NodeRunPhase.ENDED
         self._do.report_end(self._unended, self._details, self._reason)
 
     def close(self) -> None:
-        """Release everything at once: another run takes the place of this one."""
+        """Close all resources at once, as another run follows."""
         self.phase = NodeRunPhase.ENDED
         self._do.release()
