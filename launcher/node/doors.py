@@ -75,8 +75,8 @@ SERVICES = (
         lambda task: task.binding.report,
     ),
 )
-"""Services of a run. They are told of what happens in this order: the first one that knows the
-cause of a worker's end is believed."""
+"""Services of a run, which are told of each event in this order. If several know the cause of a
+worker's end, the first one counts."""
 
 QUESTIONS = {
     "usage": ("..control.job_messages:USAGE", ".questions.usage:UsageAnswers"),

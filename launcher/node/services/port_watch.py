@@ -45,7 +45,7 @@ class PortWatch(NodeService):
             self._loop.call_later(FIRST, self._check)
 
     def exited(self, process: Process, _code: int, /) -> tuple[str, str]:
-        """Return as the cause of rank 0's failure which other user has taken the port."""
+        """Return as the cause that another user has taken the port, if rank 0 has failed."""
         return self.problem() if process is self._rank0 and process.status else "", ""
 
     def close(self) -> None:

@@ -30,14 +30,14 @@ class OpeningTime(Enum):
     """The time at which a service is opened, unless its first frame has come before."""
 
     HELLO = "before HELLO"
-    START = "before workers are started for the first time"
-    STARTED = "once workers have been started for the first time"
-    EACH_START = "each time that workers have been started, when the former one is closed"
+    START = "before the first start of workers"
+    STARTED = "after the first start of workers"
+    EACH_START = "after each start of workers, in place of the former one"
     FRAME = "with its first frame"
 
 
 class ServiceContext(NamedTuple):
-    """The run that has a service.
+    """The part of a run that its services may use.
 
     Attributes:
         loop: the loop of this node launcher.
@@ -57,10 +57,10 @@ class ServiceContext(NamedTuple):
 
 
 class NodeService:
-    """A service that does nothing; others override the methods for events that concern them.
+    """The base of all services; a subclass overrides the methods for events that concern it.
 
     Attributes:
-        context: the run that has it.
+        context: its access to the run.
     """
 
     def __init__(self, context: ServiceContext) -> None:
@@ -68,7 +68,7 @@ class NodeService:
 
     @property
     def pids(self) -> Collection[int]:
-        """Its children, which are no workers."""
+        """Its children, which are not workers."""
         return ()
 
     def hello(self, hello: Hello) -> Hello:
@@ -76,7 +76,7 @@ class NodeService:
         return hello
 
     def store_opened(self) -> None:
-        """Handle the time from which rank 0's store may listen on the master port."""
+        """Handle the release of the master port to the store of rank 0."""
 
     def outfit(
         self, specs: Sequence[WorkerSpec], _start: Start, /
@@ -133,7 +133,7 @@ class ServiceDoor(NamedTuple):
 
 
 class NodeServices:
-    """The services of one run; all of them hear of an event in the order of their rows."""
+    """The services of one run, which are told of each event in the order of their rows."""
 
     def __init__(self, context: ServiceContext, rows: Sequence[ServiceDoor]) -> None:
         """Prepare; no service is opened yet."""
@@ -159,7 +159,7 @@ class NodeServices:
         return hello
 
     def store_opened(self) -> None:
-        """Tell them that rank 0's store may listen on the master port."""
+        """Tell them that the master port was released to the store of rank 0."""
         for one in self._services:
             one.store_opened()
 
@@ -167,7 +167,7 @@ class NodeServices:
     def outfitted(
         self, specs: Sequence[WorkerSpec], start: Start
     ) -> Iterator[Sequence[WorkerSpec]]:
-        """Return a context of the specs of workers with what the services give them.
+        """Return a context of the specs of workers with the changes of all services.
 
         Raises:
             OSError: there are too few descriptors.
