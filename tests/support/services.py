@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.control.messages import Hello, Start
+from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node.machine.devices import NodeDevices
 from dsrun.launcher.node.services.service import ServiceContext
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from dsrun.launcher.node.workers.spawn import Process
 
-HELLO = Hello("1", "n0", "m", "", "cpu", (), 1, None, (), (), 0.0)
 START = Start(0, (0,), 1, 0, 1, "n0", 29500, 1 << 20)
 
 

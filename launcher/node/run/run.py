@@ -196,7 +196,8 @@ class NodeRun:
 
     def hello(self) -> messages.Hello:
         """Return this node's HELLO."""
-        return self._services.hello(self._setup.hello())
+        fields = self._services.hello_fields()
+        return self._setup.hello()._replace(**fields)
 
     # -- events -----------------------------------------------------------------------------
 
@@ -411,7 +412,8 @@ class NodeRun:
     def report_exit(self, process: Process, code: int) -> None:
         """Report the end of a worker to the runner, with its cause if that is known."""
         rank = process.spec.rank
-        now, causes = system.monotonic(), self._services.exited(process, code)
+        self._services.exited(process)
+        now, causes = system.monotonic(), self._services.evidence(process, code)
         ended = messages.WorkerExit(rank, process.pid, code, process.signalled, now, *causes)
         self._send(messages.pack(frames.EXIT, ended))
 

@@ -25,7 +25,7 @@ class DeathWatch(NodeService):
         self._log = KernelLog()
         self._messages: list[str] = []
 
-    def exited(self, ended: Process, code: int, /) -> tuple[str, str]:
+    def evidence(self, ended: Process, code: int, /) -> tuple[str, str]:
         """Return a cause in a few words, and what was found, in lines; "" for nothing.
 
         Args:

@@ -34,7 +34,7 @@ class PortWatch(NodeService):
         self._port = 0
         self._rank0: Process | None = None
         self._pause = FIRST
-        self._last = self._loop.clock() + PATIENCE
+        self._last = 0.0
         self._over = False
 
     def started(self, start: Start, group: WorkerGroup, /) -> None:
@@ -42,9 +42,10 @@ class PortWatch(NodeService):
         self._port = start.master_port
         self._rank0 = next((one for one in group.processes if one.spec.rank == 0), None)
         if self._rank0 is not None:
+            self._last = self._loop.clock() + PATIENCE
             self._loop.call_later(FIRST, self._check)
 
-    def exited(self, process: Process, _code: int, /) -> tuple[str, str]:
+    def evidence(self, process: Process, _code: int, /) -> tuple[str, str]:
         """Return as the cause that another user has taken the port, if rank 0 has failed."""
         return self.problem() if process is self._rank0 and process.status else "", ""
 

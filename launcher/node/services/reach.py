@@ -13,7 +13,9 @@ from .service import NodeService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...control.messages import Hello
+    from collections.abc import Mapping
+
+    from ...control.reach_messages import Network
     from .service import ServiceContext
 
 
@@ -25,16 +27,16 @@ class Reaching(NodeService):
         self._identity: IdentityListener | None = None
         self._dials: list[Dials] = []
 
-    def hello(self, hello: Hello) -> Hello:
-        """Return HELLO with the interfaces of this node, where others can try them from now on."""
+    def hello_fields(self) -> Mapping[str, Network]:
+        """Return the interfaces of this node, where others can try them from now on."""
         setup = self.context.setup
         if setup.usable:
             with suppress(OSError):  # no descriptors: nobody tries to reach this node
                 self._identity = one = IdentityListener(self.context.loop)
                 env = {**setup.base, **setup.task.env}
                 network = interfaces.network_of(env, setup.devices.kind, one.port, one.token)
-                return hello._replace(network=network)
-        return hello
+                return {"network": network}
+        return {}
 
     def receive(self, body: bytes) -> None:
         """Try to reach other nodes within `checks.reach.SECONDS`, and keep the workers' variables.

@@ -11,11 +11,12 @@ from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from typing import Any
 
     from ...common.loop import Loop, Timer
-    from ...control.messages import Hello, NodeJob, Start
+    from ...control.messages import NodeJob, Start
     from ..workers.group import WorkerGroup
     from ..workers.prepare import NodeSetup
     from ..workers.spawn import Process, WorkerSpec
@@ -71,9 +72,9 @@ class NodeService:
         """Its children, which are not workers."""
         return ()
 
-    def hello(self, hello: Hello) -> Hello:
-        """Return HELLO with its own fields."""
-        return hello
+    def hello_fields(self) -> Mapping[str, Any]:
+        """Return its fields of HELLO by name."""
+        return {}
 
     def store_opened(self) -> None:
         """Handle the release of the master port to the store of rank 0."""
@@ -87,8 +88,11 @@ class NodeService:
     def started(self, start: Start, group: WorkerGroup, /) -> None:
         """Handle the start of workers."""
 
-    def exited(self, _process: Process, _code: int, /) -> tuple[str, str]:
-        """Handle the end of a worker; return its cause in a few words, and the evidence in lines.
+    def exited(self, process: Process, /) -> None:
+        """Handle the end of a worker."""
+
+    def evidence(self, _process: Process, _code: int, /) -> tuple[str, str]:
+        """Return the cause of a worker's end in a few words, and the evidence in lines.
 
         Each is "" if nothing is known; the code is minus the number of a signal.
         """
@@ -151,12 +155,10 @@ class NodeServices:
         """Their children."""
         return {pid for one in self._services for pid in one.pids}
 
-    def hello(self, hello: Hello) -> Hello:
-        """Return HELLO with the fields of all services."""
+    def hello_fields(self) -> dict[str, Any]:
+        """Return their fields of HELLO by name."""
         self._open_all(OpeningTime.HELLO)
-        for one in self._services:
-            hello = one.hello(hello)
-        return hello
+        return {name: one for each in self._services for name, one in each.hello_fields().items()}
 
     def store_opened(self) -> None:
         """Tell them that the master port was released to the store of rank 0."""
@@ -193,9 +195,14 @@ class NodeServices:
             elif row.name in self._opened:
                 self._opened[row.name].started(start, group)
 
-    def exited(self, process: Process, code: int) -> tuple[str, str]:
-        """Tell them of the end of a worker; return the first cause, and all evidence."""
-        found = [one.exited(process, code) for one in self._services]
+    def exited(self, process: Process) -> None:
+        """Tell them of the end of a worker."""
+        for one in self._services:
+            one.exited(process)
+
+    def evidence(self, process: Process, code: int) -> tuple[str, str]:
+        """Return the first cause of a worker's end that they know, and all evidence."""
+        found = [one.evidence(process, code) for one in self._services]
         causes = (cause for cause, _ in found if cause)
         return next(causes, ""), "\n".join(lines for _, lines in found if lines)
 

@@ -57,10 +57,9 @@ class QueueLines(NodeService):
                 theirs.close()
                 self._workers[spec.rank] = _WorkerLines(self, ours, spec.rank, start.generation)
 
-    def exited(self, process: Process, _code: int, /) -> tuple[str, str]:
+    def exited(self, process: Process, /) -> None:
         """Close the lines of a worker that has ended: processes that it left get no more shards."""
         self._close_of(process.spec.rank)
-        return "", ""
 
     def _close_of(self, rank: int) -> None:
         worker = self._workers.pop(rank, None)

@@ -21,7 +21,7 @@ from dsrun.launcher.node.services.reach import Reaching
 from ...support.leaks import open_files
 from ...support.limits import HANG, NEVER
 from ...support.played_run import run_until
-from ...support.services import HELLO, service_context
+from ...support.services import service_context
 from ...support.silent_port import silent_port
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Two:
 
 def network_of(node: Reaching) -> Network:
     """The interfaces in a node's HELLO."""
-    network = node.hello(HELLO).network
+    network = node.hello_fields().get("network")
     assert network is not None
     return network
 

@@ -46,7 +46,7 @@ def test_only_failures_are_looked_into(code: int, signalled: bool, hint: str, li
     watching = DeathWatch(service_context())
     ended = worker(9)
     ended.signalled = signalled
-    found, text = watching.exited(ended, code)
+    found, text = watching.evidence(ended, code)
     assert (found, len(text.split("\n")) if text else 0) == (hint, lines)
     watching.close()
 
@@ -54,6 +54,6 @@ def test_only_failures_are_looked_into(code: int, signalled: bool, hint: str, li
 def test_it_takes_no_time_to_speak_of() -> None:
     """The first time, modules are imported."""
     watching = DeathWatch(service_context())
-    watching.exited(worker(256), 1)
-    assert calls(lambda: watching.exited(worker(256), 1)) < 1000
+    watching.evidence(worker(256), 1)
+    assert calls(lambda: watching.evidence(worker(256), 1)) < 1000
     watching.close()

@@ -11,7 +11,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.reach_messages import Reach
 from dsrun.launcher.node.services.reach import Reaching
 
-from ...support.services import HELLO, service_context
+from ...support.services import service_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def reaching() -> Iterator[Any]:
 def test_other_nodes_may_try_this_one_until_its_workers_start(reaching: Any, elastic: bool) -> None:
     """Or to the end, where nodes may still come."""
     one = reaching(elastic=elastic)
-    network = one.hello(HELLO).network
+    network = one.hello_fields().get("network")
     here = "127.0.0.1", network.port
     socket.create_connection(here).close()
     one.store_opened()
@@ -51,7 +51,7 @@ def test_other_nodes_may_try_this_one_until_its_workers_start(reaching: Any, ela
 
 def test_nobody_tries_a_node_with_problems(reaching: Any) -> None:
     one = reaching(usable=False)
-    assert one.hello(HELLO) == HELLO
+    assert one.hello_fields() == {}
     one.store_opened()
     with pytest.raises(frames.BadFrame, match="REACH without its announcement in JOB"):
         one.receive(REQUEST)
@@ -62,11 +62,11 @@ def test_without_a_port_nobody_tries(reaching: Any, monkeypatch: pytest.MonkeyPa
         raise OSError(24, "too many open files")
 
     monkeypatch.setattr("dsrun.launcher.node.checks.reach.any_address", full)
-    assert reaching().hello(HELLO) == HELLO
+    assert reaching().hello_fields() == {}
 
 
 def test_variables_for_the_workers_are_kept(reaching: Any) -> None:
     one = reaching()
-    one.hello(HELLO)
+    one.hello_fields()
     one.receive(REQUEST)
     assert one.context.setup.base == {**OWN, "A": "b"}

@@ -21,14 +21,14 @@ from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
 from ...support.played_run import Played
-from ...support.services import HELLO, START, group, service_context
+from ...support.services import START, group, service_context
 from ...support.specs import shell
 from ...support.tasks import program_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dsrun.launcher.control.messages import Hello, Start
+    from dsrun.launcher.control.messages import Start
     from dsrun.launcher.node.workers.group import WorkerGroup
     from dsrun.launcher.node.workers.spawn import WorkerSpec
 
@@ -53,9 +53,9 @@ class Recorder(NodeService):
     def pids(self) -> list[int]:
         return [4711]
 
-    def hello(self, hello: Hello) -> Hello:
+    def hello_fields(self) -> dict[str, str]:
         HEARD.append("hello")
-        return hello._replace(hostname=f"{hello.hostname}, recorded")
+        return {"hostname": "recorded"}
 
     def store_opened(self) -> None:
         HEARD.append("store_opened")
@@ -71,8 +71,10 @@ class Recorder(NodeService):
     def started(self, start: Start, group: WorkerGroup, /) -> None:
         HEARD.append(("started", start.first_rank, len(group.processes)))
 
-    def exited(self, process: Process, code: int, /) -> tuple[str, str]:
-        HEARD.append(("exited", process.spec.rank, code))
+    def exited(self, process: Process, /) -> None:
+        HEARD.append(("exited", process.spec.rank))
+
+    def evidence(self, _process: Process, _code: int, /) -> tuple[str, str]:
         return "because", "seen here"
 
     def receive(self, body: bytes) -> None:
@@ -88,7 +90,7 @@ class Recorder(NodeService):
 class Second(Recorder):
     """Another one that knows of causes."""
 
-    def exited(self, _process: Process, _code: int, /) -> tuple[str, str]:
+    def evidence(self, _process: Process, _code: int, /) -> tuple[str, str]:
         return "no, because", "and there"
 
 
@@ -117,7 +119,7 @@ def test_a_service_takes_part_in_a_whole_run(
     script = 'echo "$RECORDED"; read -r line; exit 3'
     program = Program("/bin/sh", ("-c", script), no_python=True, local_rank=False)
     played = Played(program_task(program, stdin=True))
-    assert played.run.hello().hostname.endswith(", recorded")
+    assert played.run.hello().hostname == "recorded"
     played.run.receive(frames.PROBE, b"who?")
     played.run.receive(frames.REACH, b"nobody")
     played.run.open_to_store()
@@ -130,7 +132,7 @@ def test_a_service_takes_part_in_a_whole_run(
     assert (ended["hint"], ended["evidence"]) == ("because", "seen here")
     assert heard == [
         *("open", "hello", ("receive", b"who?"), "store_opened"),
-        *(("outfit", 2), "outfitted", ("started", 0, 1), ("exited", 0, 3), "close"),
+        *(("outfit", 2), "outfitted", ("started", 0, 1), ("exited", 0), "close"),
     ]
 
 
@@ -138,7 +140,7 @@ def test_a_service_takes_part_in_a_whole_run(
 def test_a_service_is_opened_when_it_is_due(heard: list[Any], time: OpeningTime) -> None:
     one = services(row(time), row(time, "Second", applies=lambda _: False))
     opened = []
-    one.hello(HELLO)
+    one.hello_fields()
     opened.append("open" in heard)
     one.store_opened()
     for _ in range(2):
@@ -197,27 +199,27 @@ def test_a_frame_opens_its_service_in_any_job(heard: list[Any], time: OpeningTim
 def test_the_first_cause_is_believed_and_all_evidence_is_kept() -> None:
     start = OpeningTime.START
     one = services(row(start, "Silent"), row(start), row(start, "Second"))
-    assert one.exited(WORKER, 1) == ("", "")
+    assert one.evidence(WORKER, 1) == ("", "")
     with one.outfitted([], START):
         pass
-    assert one.exited(WORKER, 1) == ("because", "seen here\nand there")
+    assert one.evidence(WORKER, 1) == ("because", "seen here\nand there")
 
 
 def test_the_loss_of_the_runner_is_told(heard: list[Any]) -> None:
     one = services(row(OpeningTime.HELLO))
-    one.hello(HELLO)
+    one.hello_fields()
     one.abandoned()
     assert heard == ["open", "hello", "abandoned"]
 
 
 def test_a_service_that_nothing_concerns_changes_nothing() -> None:
     one = services(row(OpeningTime.HELLO, "Silent", frame=frames.PROBE))
-    assert one.hello(HELLO) == HELLO
+    assert one.hello_fields() == {}
     with one.outfitted([shell("exit 0", 3)], START) as specs:
         assert specs == [shell("exit 0", 3)]
     one.receive(frames.PROBE, b"")
     one.started(START, group())
     one.store_opened()
     one.abandoned()
-    assert (one.exited(WORKER, 0), one.pids) == (("", ""), set())
+    assert (one.evidence(WORKER, 0), one.pids) == (("", ""), set())
     one.close()
