@@ -64,7 +64,7 @@ class PortWatch(NodeService):
 
     def _check(self) -> None:
         ended = self._rank0 is None or self._rank0.status is not None
-        if ended or self._over or self._loop.clock() > self._last:
+        if ended or self._loop.clock() > self._last or self._over:
             return
         problem = self.problem()
         if problem:
