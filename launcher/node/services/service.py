@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager, nullcontext
 from enum import Enum
 from functools import partial
-from importlib import import_module
 
+from ...common.entry import load
 from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -131,8 +131,7 @@ class ServiceDoor(NamedTuple):
 
     def open(self, context: ServiceContext) -> NodeService:
         """Open the service."""
-        module, _, name = self.name.partition(":")
-        service: NodeService = getattr(import_module(module, NODE), name)(context)
+        service: NodeService = load(self.name, NODE)(context)
         return service
 
 
