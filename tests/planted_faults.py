@@ -52,8 +52,8 @@ ELSEWHERE = {
     "launcher/head/fleet/listener.py": ("tests/head/fleet/test_packages.py",),
     "launcher/head/hold/serve.py": ("tests/commands/test_hold.py",),
     "launcher/head/job/launch.py": ("tests/head/job/test_job.py",),
-    "launcher/head/run/file_lists.py": ("tests/head/run/test_quick_check.py",),
-    "launcher/head/run/run.py": ("tests/head/run/test_quick_check.py",),
+    "launcher/head/gates/file_lists.py": ("tests/head/gates/test_quick_check.py",),
+    "launcher/head/run/run.py": ("tests/head/gates/test_quick_check.py",),
     "launcher/head/run/run_rounds.py": RUN,
     "launcher/head/run/run_start.py": RUN,
 }

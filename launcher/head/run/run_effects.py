@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..checks.compared_node import Outlier
     from ..fleet.fleet import NodeFleet
+    from ..gates.file_lists import FileLists
+    from ..gates.health import Health
     from ..output.screen import Screen
     from ..stacks.view import RankView
-    from .file_lists import FileLists
-    from .health import Health
     from .output import RunOutput
     from .run import Handle, RunOverrides
     from .run_node import RunNode
@@ -98,7 +98,7 @@ class RunEffects:
     def list_files(self, nodes: Sequence[RunNode], outliers: Sequence[Outlier]) -> None:
         """Find out which files differ between nodes."""
         if self._lists is None:
-            from .file_lists import FileLists
+            from ..gates.file_lists import FileLists
 
             self._lists = FileLists(self._fleet, self._spec.job_id)
 
@@ -111,7 +111,7 @@ class RunEffects:
     def check_health(self, node: RunNode) -> None:
         """Run the health command on a node."""
         if self._health is None:
-            from .health import Health
+            from ..gates.health import Health
 
             self._health = Health(self._spec, self._fleet)
             self.close_too(self._health.close)

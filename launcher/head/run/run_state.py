@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from ...specs.plan import Node, Plan
     from ..checks.compared_node import Outlier
     from ..fleet.node_connection import NodeConnection
+    from ..gates.quick_check import QuickCheck
     from ..shards.requests import ShardRequests
     from .events import Observers
-    from .quick_check import QuickCheck
     from .restart_policy import RestartPolicy
     from .startup import AllReady
 
@@ -261,7 +261,7 @@ class RunState:
     def load_check(self) -> QuickCheck:
         """Return the comparison of nodes, imported when it is first needed."""
         if self._check is None:
-            from .quick_check import QuickCheck
+            from ..gates.quick_check import QuickCheck
 
             self._check = QuickCheck(self.spec, self._on_finding)
         return self._check

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ...specs.batch_plan import BatchPlan
     from ...specs.plan import Plan
     from ..fleet.mutes import MuteNodes
-    from .interfaces import Interfaces
-    from .quick_check import QuickVerdict
+    from ..gates.interfaces import Interfaces
+    from ..gates.quick_check import QuickVerdict
     from .run_node import RunNode
 
     class StartupActions(Protocol):
@@ -371,7 +371,7 @@ class Startup:
     def interfaces(self) -> Interfaces:
         """Return the examination of network interfaces, also used for nodes that come later."""
         if self._interfaces is None:
-            from .interfaces import Interfaces
+            from ..gates.interfaces import Interfaces
 
             self._interfaces = Interfaces(
                 self._timers, self._act.send, lambda text: self._act.log(text, "warning")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ..checks.compared_node import Outlier
     from ..checks.findings import Finding
-    from .run_node import RunNode
+    from ..run.run_node import RunNode
 
 OF_PYTHON = frozenset({"torch", "nccl"})
 """Errors about packages of the workers' Python."""

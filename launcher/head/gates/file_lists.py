@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..checks.compared_node import Outlier
     from ..exec.fleet_programs import FleetProgram
     from ..fleet.fleet import NodeFleet
-    from .run_node import RunNode
+    from ..run.run_node import RunNode
 
 PATIENCE = 3.0
 """Seconds for the answers; then the start goes on without the names."""

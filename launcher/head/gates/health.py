@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...specs.policies import CheckPolicy
     from ..fleet.commands import CommandEvent
     from ..fleet.fleet import NodeFleet
-    from .run_node import RunNode
+    from ..run.run_node import RunNode
 
 
 class Health:

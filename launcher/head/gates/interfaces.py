@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...control.messages import Hello
     from ...control.reach_messages import Network
     from ..checks.interface_choice import AddressTrial
-    from .run_node import RunNode
+    from ..run.run_node import RunNode
 
     Known: TypeAlias = Sequence[tuple[RunNode, Network]]
 

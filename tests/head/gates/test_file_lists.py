@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.run.file_lists import _read
+from dsrun.launcher.head.gates.file_lists import _read
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.reach_messages import Interface, Network, Reached
 from dsrun.launcher.head.elastic.admission import PAUSES
+from dsrun.launcher.head.gates.interfaces import PATIENCE
 from dsrun.launcher.head.run import run_start
-from dsrun.launcher.head.run.interfaces import PATIENCE
 from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support.elastic_run import Job

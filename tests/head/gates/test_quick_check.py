@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.checks.findings import TABLE
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.gates.file_lists import PATIENCE
 from dsrun.launcher.head.run import run_start
-from dsrun.launcher.head.run.file_lists import PATIENCE
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.sync import SyncSpec

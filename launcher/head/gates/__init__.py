@@ -1,0 +1,1 @@
+"""Gates: features that hold nodes back until something is done."""
